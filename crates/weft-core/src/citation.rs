@@ -1,0 +1,113 @@
+//! Sources and the small numbers they are cited by: `[ID:n]`.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::value::Json;
+
+/// A piece of a source that an answer may quote, in the shape clients of the compatible API read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The chunk's own id.
+    pub id: String,
+    /// Its text.
+    pub content: String,
+    /// The document it is part of.
+    pub document_id: String,
+    /// That document's name.
+    pub document_name: String,
+    /// The dataset it is part of.
+    pub dataset_id: String,
+    /// An image of it, if there is one.
+    pub image_id: Option<String>,
+    /// Places in the document: page, left, right, top, bottom.
+    #[serde(default)]
+    pub positions: Vec<Json>,
+    /// Where it can be read.
+    pub url: Option<String>,
+    /// The fused score, 0 to 1.
+    pub similarity: Option<f64>,
+    /// The vector part of the score, 0 to 1.
+    pub vector_similarity: Option<f64>,
+    /// The full-text part of the score, 0 to 1.
+    pub term_similarity: Option<f64>,
+    /// `table`, `image` and the like; absent for text.
+    pub doc_type: Option<String>,
+}
+
+/// A chunk with the number it is cited by in this turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cited {
+    /// The n of `[ID:n]`, from 0 on.
+    pub number: u32,
+    /// What it stands for.
+    pub chunk: Arc<Chunk>,
+}
+
+/// The sources of one turn. Numbers are small, consecutive, given in order of first appearance,
+/// and a chunk keeps its number for the whole turn, so two sources never share one.
+#[derive(Clone, Debug, Default)]
+pub struct Citations(Arc<Mutex<Vec<Arc<Chunk>>>>);
+
+impl Citations {
+    /// The sources a paused turn had when it stopped.
+    pub fn restore(cited: impl IntoIterator<Item = Cited>) -> Self {
+        let mut cited: Vec<_> = cited.into_iter().collect();
+        cited.sort_by_key(|c| c.number);
+        Self(Arc::new(Mutex::new(cited.into_iter().map(|c| c.chunk).collect())))
+    }
+
+    /// Adds chunks and returns them with their numbers.
+    pub fn number(&self, chunks: impl IntoIterator<Item = Chunk>) -> Vec<Cited> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        chunks
+            .into_iter()
+            .map(|chunk| {
+                let index = known.iter().position(|k| k.id == chunk.id).unwrap_or_else(|| {
+                    known.push(Arc::new(chunk));
+                    known.len() - 1
+                });
+                Cited { number: u32::try_from(index).unwrap_or(u32::MAX), chunk: Arc::clone(&known[index]) }
+            })
+            .collect()
+    }
+
+    /// Every source so far.
+    pub fn all(&self) -> Vec<Cited> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..).zip(known.iter()).map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
+    }
+
+    /// The sources whose mark `[ID:n]` appears in `text`, in order of their numbers.
+    pub fn cited_in(&self, text: &str) -> Vec<Cited> {
+        let marks = marks(text);
+        self.all().into_iter().filter(|c| marks.contains(&c.number)).collect()
+    }
+}
+
+/// The numbers of all `[ID:n]` marks in a text.
+pub fn marks(text: &str) -> Vec<u32> {
+    text.split("[ID:")
+        .skip(1)
+        .filter_map(|rest| rest.split_once(']'))
+        .filter_map(|(number, _)| number.trim().parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_stable_and_never_shared() {
+        let chunk = |id: &str| Chunk { id: id.to_owned(), ..Chunk::default() };
+        let citations = Citations::default();
+        let first = citations.number([chunk("a"), chunk("b")]);
+        let again = citations.number([chunk("b"), chunk("c")]);
+        let numbers = |cited: &[Cited]| cited.iter().map(|c| c.number).collect::<Vec<_>>();
+        assert_eq!(numbers(&first), [0, 1]);
+        assert_eq!(numbers(&again), [1, 2]);
+        assert_eq!(numbers(&citations.cited_in("x [ID:2] y [ID: 0] z [ID:9]")), [0, 2]);
+    }
+}

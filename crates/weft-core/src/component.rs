@@ -1,0 +1,236 @@
+//! What a component is: one spec, one build step, one `run`.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::citation::Cited;
+use crate::context::NodeContext;
+use crate::error::Result;
+use crate::id::ComponentId;
+use crate::reference::{Inputs, Names, Reference};
+use crate::value::{Json, Outputs};
+
+/// What the engine must know about a component type to schedule it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// Where a run starts.
+    Entry,
+    /// An ordinary step.
+    Step,
+    /// Waits for a person before it runs.
+    Pause,
+    /// Opens a frame that runs its body once for each item of a list.
+    Each,
+    /// Opens a frame that repeats its body.
+    Repeat,
+    /// The first node of every round of a frame.
+    RoundStart,
+    /// Closes the nearest Repeat frame around it.
+    Leave,
+}
+
+/// One component type; the only source for validation, forms, reference pages and tool schemas.
+#[derive(Debug)]
+pub struct ComponentSpec {
+    /// The name in the canvas, such as `StringTransform`.
+    pub kind: &'static str,
+    /// How the engine treats it.
+    pub role: Role,
+    /// One sentence for people and for models that may call it.
+    pub summary: &'static str,
+    /// The JSON schema of its parameters.
+    pub params_schema: fn() -> Json,
+    /// How long one activation may take; `None` for no limit of its own.
+    pub time_limit: Option<Duration>,
+    /// Whether runs that are being measured may use it and others may not.
+    pub measuring_only: bool,
+    /// Reads the parameters once.
+    pub build: Build,
+}
+
+/// Reads the parameters of a node once: the component, or everything that is wrong with them.
+pub type Build = fn(&NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem>>;
+
+/// One node as written, handed to [`ComponentSpec::build`].
+#[derive(Clone, Copy, Debug)]
+pub struct NodeSource<'a> {
+    /// Its id.
+    pub id: &'a ComponentId,
+    /// The component type's name as the canvas spells it.
+    pub kind: &'a str,
+    /// `obj.params`.
+    pub params: &'a serde_json::Map<String, Json>,
+    /// The enclosing Iteration or Loop: its id and parameters.
+    pub parent: Option<(&'a ComponentId, &'a serde_json::Map<String, Json>)>,
+    /// Every component id of the canvas.
+    pub components: &'a HashSet<ComponentId>,
+    /// The item node of the enclosing Iteration, for `{item}` and its kin.
+    pub item: Option<&'a ComponentId>,
+    /// Its successors in order.
+    pub downstream: &'a [ComponentId],
+}
+
+impl NodeSource<'_> {
+    /// What its texts may refer to.
+    pub fn names(&self) -> Names<'_> {
+        Names { components: self.components, item: self.item }
+    }
+}
+
+/// Something wrong with one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ParamProblem {
+    /// JSON pointer inside `params`, such as `/conditions/0/items/1/operator`.
+    pub pointer: String,
+    /// What is wrong, as a sentence fragment without the place.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl ParamProblem {
+    /// A problem at `pointer`.
+    pub fn new(pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { pointer: pointer.into(), message: message.into(), help: None }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+/// What a node reads. It starts only when every component named here has finished or can no longer
+/// run in this turn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reads {
+    /// Read by every activation.
+    pub always: Vec<Reference>,
+    /// Of several alternative texts one is chosen when the node starts; only what the chosen one
+    /// reads is waited for. Empty when there is no choice.
+    pub alternatives: Vec<Vec<Reference>>,
+}
+
+impl Reads {
+    /// Reads these and has no alternatives.
+    pub fn always(references: impl IntoIterator<Item = Reference>) -> Self {
+        Self { always: references.into_iter().collect(), alternatives: Vec::new() }
+    }
+
+    /// Every reference, whichever alternative is chosen.
+    pub fn all(&self) -> impl Iterator<Item = &Reference> {
+        self.always.iter().chain(self.alternatives.iter().flatten())
+    }
+}
+
+/// The facts about one built node that do not change while it runs.
+#[derive(Clone, Debug, Default)]
+pub struct Shape {
+    /// What it reads.
+    pub reads: Reads,
+    /// For a branching node: `(pointer inside params, ids)` of every branch. Its successors are
+    /// these and not `downstream`.
+    pub branches: Option<Vec<(String, Vec<ComponentId>)>>,
+    /// It writes a text while it runs and can hand it over piece by piece (models).
+    pub streams: bool,
+    /// It can begin while a text that it reads is still being written (Message).
+    pub listens: bool,
+    /// For Iteration: output name and what is collected into it from each round.
+    pub collects: Vec<(String, Reference)>,
+    /// How many rounds of a frame run at once; 0 means 1.
+    pub parallelism: usize,
+    /// The models it asks for, as `(pointer inside params, llm_id)`.
+    pub models: Vec<(String, String)>,
+    /// The output that a default value after a failure goes to.
+    pub main_output: &'static str,
+    /// Known parameters that were given and that have no effect, and similar: shown by `check` as
+    /// warnings.
+    pub warnings: Vec<ParamProblem>,
+    /// Set when this build knows the component and cannot run it.
+    pub unsupported: Option<String>,
+}
+
+/// What an activation leads to besides its outputs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// All ordinary successors.
+    #[default]
+    Onward,
+    /// Only these of its branches.
+    To(Vec<ComponentId>),
+    /// A RoundStart says that there is no further round.
+    EndFrame,
+}
+
+/// What an activation produced.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// The outputs; they replace those of an earlier activation.
+    pub outputs: Outputs,
+    /// Where the run goes on.
+    pub route: Route,
+    /// For an Each node: the items of its frame.
+    pub items: Option<Vec<Json>>,
+    /// Values it gave to globals or to outputs of other components.
+    pub assigned: Vec<(Reference, Json)>,
+    /// What came with the end of a message.
+    pub message_end: Option<MessageEnd>,
+}
+
+impl Finished {
+    /// Outputs and nothing else.
+    pub fn with(outputs: Outputs) -> Self {
+        Self { outputs, ..Self::default() }
+    }
+}
+
+impl From<Outputs> for Finished {
+    fn from(outputs: Outputs) -> Self {
+        Self::with(outputs)
+    }
+}
+
+/// What a Message says when its text is complete.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MessageEnd {
+    /// The status for a webhook's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<i64>,
+    /// The sources that the text cites.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cited: Vec<Cited>,
+}
+
+/// A form that a person fills in before a Pause node runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Form {
+    /// Field key → description (`name`, `type`, `optional`, `options`, `value`).
+    pub fields: serde_json::Map<String, Json>,
+    /// What to tell the person, with its references filled in.
+    pub tips: Option<String>,
+}
+
+/// A built node. Stateless: one instance serves every activation of every run of its plan.
+#[async_trait]
+pub trait Component: Send + Sync {
+    /// The facts that the plan keeps. Called once.
+    fn shape(&self) -> Shape;
+
+    /// Does the work of one activation. Dropping the future stops it.
+    ///
+    /// # Errors
+    /// Whatever went wrong; the engine applies the node's exception settings.
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished>;
+
+    /// For a Pause node: what to ask.
+    fn form(&self, _inputs: &Inputs) -> Form {
+        Form::default()
+    }
+}

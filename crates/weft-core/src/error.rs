@@ -1,0 +1,148 @@
+//! What went wrong, of which kind, and what to do about it.
+
+use std::time::Duration;
+
+/// The result of anything that crosses a seam.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What callers branch on. The text is for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// The caller's input is wrong; the same call fails again.
+    Invalid,
+    /// There is no such thing, or not for this caller.
+    NotFound,
+    /// Someone else changed it, or it is in use.
+    Conflict,
+    /// The caller is known and may not do this.
+    Denied,
+    /// A credential is missing or wrong.
+    Unauthenticated,
+    /// Too many calls; wait and try again.
+    RateLimited,
+    /// Paid quota or a budget is used up.
+    QuotaExceeded,
+    /// The content was refused by a filter.
+    Filtered,
+    /// It took longer than its limit.
+    Timeout,
+    /// The other side cannot be reached or answers with a server error.
+    Unavailable,
+    /// The other side answered something that makes no sense.
+    Garbled,
+    /// Someone asked for it to stop.
+    Cancelled,
+    /// The work was cut off by a stop of the process and may not be repeated.
+    Interrupted,
+    /// Known, and not part of this build.
+    Unsupported,
+    /// A defect of ours or of the machine (disk full, memory).
+    Internal,
+}
+
+impl ErrorKind {
+    /// The kind in upper case with underscores, as it appears in answers and logs.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "INVALID_REQUEST",
+            Self::NotFound => "NOT_FOUND",
+            Self::Conflict => "CONFLICT",
+            Self::Denied => "DENIED",
+            Self::Unauthenticated => "AUTH_ERROR",
+            Self::RateLimited => "RATE_LIMIT_EXCEEDED",
+            Self::QuotaExceeded => "QUOTA_EXCEEDED",
+            Self::Filtered => "CONTENT_FILTERED",
+            Self::Timeout => "TIMEOUT",
+            Self::Unavailable => "SERVER_ERROR",
+            Self::Garbled => "MODEL_ERROR",
+            Self::Cancelled => "CANCELLED",
+            Self::Interrupted => "INTERRUPTED",
+            Self::Unsupported => "UNSUPPORTED",
+            Self::Internal => "INTERNAL_ERROR",
+        }
+    }
+}
+
+/// A failure: what we were doing, what kind it is, what to do, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Error {
+    /// What callers branch on.
+    pub kind: ErrorKind,
+    /// A sentence without the cause in it, such as "cannot read the canvas `x`".
+    pub message: String,
+    /// What the reader can do about it.
+    pub help: Option<String>,
+    /// How long the other side asked us to wait.
+    pub retry_after: Option<Duration>,
+    /// Why, kept apart from the text.
+    #[source]
+    pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    /// A failure of this kind, described by `message`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), help: None, retry_after: None, cause: None }
+    }
+
+    /// The input is wrong.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, message)
+    }
+
+    /// There is no such thing.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::NotFound, message)
+    }
+
+    /// A defect of ours or of the machine.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Internal, message)
+    }
+
+    /// Says what the reader can do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Keeps the cause.
+    #[must_use]
+    pub fn because(mut self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.cause = Some(cause.into());
+        self
+    }
+
+    /// The message, the chain of causes and the remedy in one line, for an event or a log.
+    pub fn full(&self) -> String {
+        let mut text = self.message.clone();
+        let mut cause: Option<&dyn std::error::Error> = self.cause.as_ref().map(|c| &**c as _);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        if let Some(help) = &self.help {
+            text.push_str(" (");
+            text.push_str(help);
+            text.push(')');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_full_text_holds_cause_and_remedy() {
+        let error = Error::new(ErrorKind::Timeout, "cannot ask the model")
+            .because(Error::internal("socket closed"))
+            .help("try again");
+        assert_eq!(error.full(), "cannot ask the model: socket closed (try again)");
+    }
+}

@@ -1,0 +1,139 @@
+//! Names of things. Every id is its own type, and a key that reaches a store always carries the
+//! tenant, so a query that forgets it does not compile.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Takes the text as it is; ids are opaque.
+            pub fn new(text: impl Into<Arc<str>>) -> Self {
+                Self(text.into())
+            }
+
+            /// The id as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl From<String> for $name {
+            fn from(text: String) -> Self {
+                Self(text.into())
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    )+};
+}
+
+ids! {
+    /// Whose data it is. Part of every storage key.
+    TenantId,
+    /// A stored canvas.
+    CanvasId,
+    /// One conversation with one canvas.
+    SessionId,
+    /// One execution inside a session; also the `message_id` and `task_id` clients see.
+    RunId,
+    /// One node of a canvas, such as `begin` or `Agent:NewPumasLick`.
+    ComponentId,
+}
+
+impl RunId {
+    /// A new id: 32 lower-case hex characters in the shape of a version-1 UUID, which is what
+    /// strict clients of the compatible API accept.
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl SessionId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl CanvasId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+/// 32 lower-case hex characters, a version-1 UUID whose node part is random.
+pub fn generate() -> String {
+    let random = uuid::Uuid::new_v4();
+    let mut node = [0_u8; 6];
+    node.copy_from_slice(&random.as_bytes()[10..]);
+    // RFC 9562 §6.10: a node id that is no hardware address has its multicast bit set.
+    node[0] |= 1;
+    uuid::Uuid::now_v1(&node).simple().to_string()
+}
+
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident($id:ty)),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub struct $name {
+            /// Whose it is.
+            pub tenant: TenantId,
+            /// Which one.
+            pub id: $id,
+        }
+
+        impl $name {
+            /// Both halves of the key.
+            pub fn new(tenant: &TenantId, id: impl Into<$id>) -> Self {
+                Self { tenant: tenant.clone(), id: id.into() }
+            }
+        }
+    )+};
+}
+
+keys! {
+    /// Where a canvas is stored.
+    CanvasKey(CanvasId),
+    /// Where a session is stored.
+    SessionKey(SessionId),
+    /// Where a run and its journal are stored.
+    RunKey(RunId),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_ids_are_version_one_and_distinct() {
+        let (a, b) = (generate(), generate());
+        assert_eq!(a.len(), 32);
+        assert_eq!(uuid::Uuid::parse_str(&a).unwrap().get_version_num(), 1);
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,288 @@
+//! The append-only records of a run. The run's state is their fold, and what clients see is a
+//! projection of them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::component::{Form, MessageEnd, Route};
+use crate::context::TurnInput;
+use crate::id::{CanvasId, ComponentId, RunId, SessionId};
+use crate::reference::Reference;
+use crate::seam::chat_model::Usage;
+use crate::value::{Json, Outputs};
+
+/// The format of the records below. Raised when an old reader would misread a new record.
+pub const JOURNAL_VERSION: u32 = 1;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Everything that could run has run.
+    Succeeded,
+    /// A node failed and nothing caught it, or a limit was reached.
+    Failed,
+    /// Someone asked for it to stop.
+    Cancelled,
+    /// It waits for a person; a later run of the session goes on from here.
+    Waiting,
+}
+
+impl Ending {
+    /// The word clients see in `status`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Succeeded => "succeeded",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// One step into a frame: which Iteration or Loop, and which of its rounds.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FrameStep {
+    /// The Iteration or Loop.
+    pub node: ComponentId,
+    /// Its activation, so that re-entering it is another frame.
+    pub activation: u32,
+    /// 0-based.
+    pub round: usize,
+}
+
+/// The way from the top of the canvas into nested frames; empty at the top.
+pub type FramePath = Arc<[FrameStep]>;
+
+/// Which activation a record is about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Who {
+    /// Counts the activations of a turn from 1 on.
+    pub activation: u32,
+    /// The node.
+    pub node: ComponentId,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Its component type.
+    pub kind: Arc<str>,
+    /// The round it is in.
+    #[serde(default = "top", skip_serializing_if = "is_top")]
+    pub frame: FramePath,
+}
+
+fn top() -> FramePath {
+    Arc::from([])
+}
+
+fn is_top(frame: &FramePath) -> bool {
+    frame.is_empty()
+}
+
+/// A human task of a waiting run: the form and the node that asks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitingForm {
+    /// The node that asks.
+    pub node: ComponentId,
+    /// The round it is in.
+    #[serde(default = "top", skip_serializing_if = "is_top")]
+    pub frame: FramePath,
+    /// What it asks.
+    pub form: Form,
+}
+
+/// A fact about a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Record {
+    /// The run began.
+    RunStarted {
+        /// [`JOURNAL_VERSION`] of the writer.
+        version: u32,
+        /// The canvas.
+        canvas: CanvasId,
+        /// The content hash of the canvas version that runs.
+        canvas_version: Arc<str>,
+        /// The conversation.
+        session: SessionId,
+        /// What the caller gave.
+        input: TurnInput,
+        /// What random choices derive from.
+        seed: u64,
+        /// The waiting run that this one goes on with.
+        resumes: Option<RunId>,
+    },
+    /// A node began. `inputs` are what it reads.
+    NodeStarted {
+        /// Which activation.
+        who: Who,
+    },
+    /// A node can no longer run in its round.
+    NodeSkipped {
+        /// The node.
+        node: ComponentId,
+        /// The round it is in.
+        #[serde(default = "top", skip_serializing_if = "is_top")]
+        frame: FramePath,
+    },
+    /// An Iteration or Loop opened its frame.
+    FrameOpened {
+        /// Its activation.
+        activation: u32,
+        /// The items, for an Iteration.
+        items: Option<Arc<Vec<Json>>>,
+    },
+    /// A piece of the visible answer.
+    Said {
+        /// Which activation says it.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+        /// The piece.
+        text: Arc<str>,
+    },
+    /// What follows is the model's reasoning.
+    ThinkingStarted {
+        /// Which activation.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+    },
+    /// The reasoning is over.
+    ThinkingEnded {
+        /// Which activation.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+    },
+    /// A message is complete.
+    MessageEnded {
+        /// Which activation.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+        /// What came with it.
+        end: MessageEnd,
+    },
+    /// What this node has said so far does not count: it starts again.
+    MessageReset {
+        /// Its node.
+        node: ComponentId,
+    },
+    /// A call to the outside came back.
+    EffectFinished {
+        /// Which activation made it.
+        activation: u32,
+        /// What kind of call: `model`, `http`.
+        effect: Arc<str>,
+        /// Tokens, when it was a model.
+        usage: Usage,
+    },
+    /// Something worth knowing that is no failure.
+    Warned {
+        /// Where.
+        node: ComponentId,
+        /// What.
+        message: Arc<str>,
+    },
+    /// A node ended.
+    NodeFinished {
+        /// Which activation.
+        who: Who,
+        /// What it read: reference → value.
+        inputs: Arc<Outputs>,
+        /// What it produced.
+        outputs: Arc<Outputs>,
+        /// Why it failed, if it did; also when an exception setting caught it.
+        error: Option<Arc<str>>,
+        /// How long it worked, in seconds.
+        elapsed: f64,
+        /// Where the run goes on.
+        route: Onward,
+        /// Values it gave to globals or to outputs of other components.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        assigned: Vec<Assigned>,
+    },
+    /// Nothing more can run until a person has answered.
+    Waiting {
+        /// The open forms.
+        forms: Vec<WaitingForm>,
+    },
+    /// The run is over. The last record of every journal.
+    RunFinished {
+        /// How.
+        ending: Ending,
+        /// The outputs of the last Message, else of the last node.
+        outputs: Arc<Outputs>,
+        /// Why, unless it succeeded or waits.
+        error: Option<Arc<str>>,
+        /// Tokens and calls of the whole run.
+        usage: Usage,
+        /// How long it took, in seconds.
+        elapsed: f64,
+    },
+}
+
+/// A value given to a global or to another component's output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assigned {
+    /// `sys.…`, `env.…` or `id@path`.
+    pub target: Arc<str>,
+    /// The value.
+    pub value: Json,
+}
+
+impl Assigned {
+    /// From what a component returned.
+    pub fn new(target: &Reference, value: Json) -> Self {
+        Self { target: target.to_string().into(), value }
+    }
+}
+
+/// Which of a finished node's edges fire.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Onward {
+    /// By the component's own decision.
+    By(Route),
+    /// The exception branch.
+    Exception,
+    /// None: it failed and nothing caught it, or it was cancelled.
+    #[default]
+    Nowhere,
+}
+
+impl Record {
+    /// Whether clients see it. Only these carry an event number.
+    pub fn is_event(&self) -> bool {
+        match self {
+            Self::RunStarted { .. }
+            | Self::NodeStarted { .. }
+            | Self::Said { .. }
+            | Self::ThinkingStarted { .. }
+            | Self::ThinkingEnded { .. }
+            | Self::MessageEnded { .. }
+            | Self::MessageReset { .. }
+            | Self::NodeFinished { .. }
+            | Self::Waiting { .. }
+            | Self::RunFinished { .. } => true,
+            Self::NodeSkipped { .. }
+            | Self::FrameOpened { .. }
+            | Self::EffectFinished { .. }
+            | Self::Warned { .. } => false,
+        }
+    }
+}
+
+/// A record with its place in the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Place in the journal, from 1 on, without gaps.
+    pub seq: u64,
+    /// Number of the event a client sees, from 1 on, without gaps; absent when clients do not see it.
+    pub event: Option<u64>,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// What.
+    pub record: Record,
+}

@@ -1,0 +1,26 @@
+//! canvas JSON → plan → run → components → events → API: **the words all steps share**
+//!
+//! Ids, values, references, events, errors, what a component is, and the seams. No files, no
+//! network, no SQL, no environment, no clock: those live behind the traits in [`seam`].
+
+pub mod catalog;
+pub mod citation;
+pub mod component;
+pub mod context;
+pub mod error;
+pub mod id;
+pub mod journal;
+pub mod reference;
+pub mod seam;
+pub mod stream;
+pub mod value;
+
+pub use catalog::Catalog;
+pub use component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape};
+pub use context::{NodeContext, TurnInput};
+pub use error::{Error, ErrorKind, Result};
+pub use id::{CanvasId, CanvasKey, ComponentId, RunId, RunKey, SessionId, SessionKey, TenantId};
+pub use journal::{Ending, Entry, Record};
+pub use reference::{Reference, Template};
+pub use stream::{Piece, SharedText};
+pub use value::{Json, Outputs, Value};

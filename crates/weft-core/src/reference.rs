@@ -1,0 +1,323 @@
+//! `{node@output}`: references and the templates that hold them, parsed once.
+//!
+//! ```text
+//! ref        = id "@" path | "sys." name | "env." name | alias
+//! id         = 1*( letter | digit | ":" | "_" | "-" )
+//! path       = 1*( letter | digit | "_" | "." | "-" )
+//! alias      = "item" | "index" | "result"            (inside an Iteration only)
+//! occurrence = *"{" *SP "{" *SP ref *SP "}" *SP *"}"  (as many closing braces as opening ones)
+//! ```
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::id::ComponentId;
+use crate::value::{self, Json, Value};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Reference {
+    /// A session value: `sys.…` or `env.…`, prefix included.
+    Global(Arc<str>),
+    /// An output of a component; `path` is the output's name and, after dots, the way into it.
+    Output {
+        /// The component.
+        component: ComponentId,
+        /// `name` or `name.member.0`.
+        path: Arc<str>,
+    },
+}
+
+impl fmt::Display for Reference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Global(name) => f.write_str(name),
+            Self::Output { component, path } => write!(f, "{component}@{path}"),
+        }
+    }
+}
+
+/// What a text may refer to: the components of the canvas, and the item node when the text belongs
+/// to the body of an Iteration.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// Every component id of the canvas.
+    pub components: &'a HashSet<ComponentId>,
+    /// What `{item}`, `{index}` and `{result}` mean here.
+    pub item: Option<&'a ComponentId>,
+}
+
+impl Reference {
+    /// Parses the inside of the braces. `None` when the text is no reference.
+    pub fn parse(text: &str, names: Names<'_>) -> Option<Self> {
+        if let (Some(item), "item" | "index" | "result") = (names.item, text) {
+            return Some(Self::Output { component: item.clone(), path: text.into() });
+        }
+        if let Some(name) = text.strip_prefix("sys.").or_else(|| text.strip_prefix("env.")) {
+            let plain = !name.is_empty() && name.chars().all(|c| is_name(c) || c == '.' || c == '-');
+            return plain.then(|| Self::Global(text.into()));
+        }
+        let (id, path) = text.split_once('@')?;
+        let valid = !id.is_empty()
+            && !path.is_empty()
+            && id.chars().all(|c| is_name(c) || c == ':' || c == '-')
+            && path.chars().all(|c| is_name(c) || c == '.' || c == '-');
+        valid.then(|| Self::Output { component: id.into(), path: path.into() })
+    }
+
+    /// Parses a parameter whose entire value is a reference, with or without braces. A text counts
+    /// only when it names a global or a component that exists, so `a@b.c` stays an address.
+    pub fn whole(text: &str, names: Names<'_>) -> Option<Self> {
+        let inner = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
+        if let Some((id, path)) = inner.split_once('@')
+            && names.components.contains(id)
+            && !path.is_empty()
+            && !path.contains(['@', '{', '}'])
+        {
+            return Some(Self::Output { component: id.into(), path: path.into() });
+        }
+        if inner.contains('@') {
+            return None;
+        }
+        match Self::parse(inner, names)? {
+            // A bare word such as `item` is a reference only in braces.
+            found @ Self::Output { .. } => (inner.len() < text.trim().len()).then_some(found),
+            found @ Self::Global(_) => Some(found),
+        }
+    }
+
+    /// The component, when it is a component's output.
+    pub fn component(&self) -> Option<&ComponentId> {
+        match self {
+            Self::Global(_) => None,
+            Self::Output { component, .. } => Some(component),
+        }
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// A text with references in it, cut up once.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Template {
+    source: Arc<str>,
+    segments: Vec<Segment>,
+}
+
+/// A part of a [`Template`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Segment {
+    /// Text that stays as it is.
+    Literal(Arc<str>),
+    /// A place where a value goes.
+    Reference(Reference),
+}
+
+impl Template {
+    /// Cuts a text up. Never fails: what is no reference is literal text.
+    pub fn parse(text: &str, names: Names<'_>) -> Self {
+        let mut segments = Vec::new();
+        let mut literal_from = 0;
+        let mut at = 0;
+        while let Some(open) = text[at..].find('{').map(|found| at + found) {
+            match occurrence(text, open, names) {
+                Some((end, reference)) => {
+                    if open > literal_from {
+                        segments.push(Segment::Literal(text[literal_from..open].into()));
+                    }
+                    segments.push(Segment::Reference(reference));
+                    (at, literal_from) = (end, end);
+                }
+                None => at = open + 1,
+            }
+        }
+        if literal_from < text.len() {
+            segments.push(Segment::Literal(text[literal_from..].into()));
+        }
+        Self { source: text.into(), segments }
+    }
+
+    /// Like [`Template::parse`], and a text that is a bare reference (`sys.query`) counts as one.
+    pub fn parse_value(text: &str, names: Names<'_>) -> Self {
+        match Reference::whole(text, names) {
+            Some(reference) => {
+                Self { source: text.into(), segments: vec![Segment::Reference(reference)] }
+            }
+            None => Self::parse(text, names),
+        }
+    }
+
+    /// The text as written.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// The parts in order.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    /// The references in order of appearance; one may appear twice.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.segments.iter().filter_map(|segment| match segment {
+            Segment::Literal(_) => None,
+            Segment::Reference(reference) => Some(reference),
+        })
+    }
+
+    /// The reference, when there is nothing else.
+    pub fn alone(&self) -> Option<&Reference> {
+        match self.segments.as_slice() {
+            [Segment::Reference(reference)] => Some(reference),
+            _ => None,
+        }
+    }
+
+    /// The text with every reference replaced, once, by its value.
+    pub fn render(&self, inputs: &Inputs) -> String {
+        let mut text = String::with_capacity(self.source.len());
+        for segment in &self.segments {
+            match segment {
+                Segment::Literal(literal) => text.push_str(literal),
+                Segment::Reference(reference) => match &*inputs.json(reference) {
+                    Json::String(value) => text.push_str(value),
+                    other => text.push_str(&value::to_text(other)),
+                },
+            }
+        }
+        text
+    }
+
+    /// The value with its own type when the reference stands alone, else the rendered text.
+    pub fn value(&self, inputs: &Inputs) -> Arc<Json> {
+        match self.alone() {
+            Some(reference) => inputs.json(reference),
+            None => Arc::new(Json::String(self.render(inputs))),
+        }
+    }
+}
+
+/// The reference whose braces open at `open`, and where its occurrence ends.
+fn occurrence(text: &str, open: usize, names: Names<'_>) -> Option<(usize, Reference)> {
+    let bytes = text.as_bytes();
+    let mut depth = 0;
+    let mut at = open;
+    // Opening braces, possibly with spaces between them; the last one holds the reference.
+    while bytes.get(at) == Some(&b'{') {
+        depth += 1;
+        at += 1;
+        at += spaces(&bytes[at..]);
+    }
+    let close = at + text[at..].find(['{', '}', '\n'])?;
+    if bytes[close] != b'}' {
+        return None;
+    }
+    let reference = Reference::parse(text[at..close].trim_end_matches(' '), names)?;
+    let mut end = close + 1;
+    for _ in 1..depth {
+        let next = end + spaces(&bytes[end..]);
+        if bytes.get(next) != Some(&b'}') {
+            // Fewer closing braces than opening ones: the outer ones are literal text, and the
+            // caller finds the reference again from an inner brace.
+            return None;
+        }
+        end = next + 1;
+    }
+    Some((end, reference))
+}
+
+fn spaces(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|b| **b == b' ').count()
+}
+
+/// The values a component was given, by reference.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs(pub IndexMap<Reference, Value>);
+
+impl Inputs {
+    /// The value; null when it was not asked for in [`crate::component::Reads`].
+    pub fn value(&self, reference: &Reference) -> Value {
+        self.0.get(reference).cloned().unwrap_or_else(Value::null)
+    }
+
+    /// The value as JSON; of a stream, what is there so far.
+    pub fn json(&self, reference: &Reference) -> Arc<Json> {
+        self.value(reference).snapshot()
+    }
+}
+
+impl serde::Serialize for Inputs {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(reference, value)| (reference.to_string(), value)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn parts(text: &str) -> Vec<String> {
+        let components = HashSet::from(["A:x".into(), "begin".into()]);
+        let item = "Item:i".into();
+        Template::parse(text, Names { components: &components, item: Some(&item) })
+            .segments()
+            .iter()
+            .map(|segment| match segment {
+                Segment::Literal(text) => text.to_string(),
+                Segment::Reference(reference) => format!("<{reference}>"),
+            })
+            .collect()
+    }
+
+    #[test]
+    fn occurrences() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(parts(text), expected, "{text}");
+        check("Hi {sys.query} you", &["Hi ", "<sys.query>", " you"]);
+        check("{{sys.query}}", &["<sys.query>"]);
+        check("{{ sys.query }}", &["<sys.query>"]);
+        check("{ {A:x@content} }!", &["<A:x@content>", "!"]);
+        check("{\"a\": {A:x@out.b-c.0}}", &["{\"a\": ", "<A:x@out.b-c.0>", "}"]);
+        check("{{A:x@b}", &["{", "<A:x@b>"]);
+        check("{item}{index}", &["<Item:i@item>", "<Item:i@index>"]);
+        check("{begin@问题}", &["<begin@问题>"]);
+        check("{iteration:0@generate:1}", &["{iteration:0@generate:1}"]);
+        check("{SYS.query} { x } {}", &["{SYS.query} { x } {}"]);
+        check("a {\n sys.query}", &["a {\n sys.query}"]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn whole_values() {
+        let components = HashSet::from(["A:x".into()]);
+        let names = Names { components: &components, item: None };
+        let check = |text: &str, expected: Option<&str>| {
+            assert_eq!(Reference::whole(text, names).map(|r| r.to_string()).as_deref(), expected, "{text}");
+        };
+        check("sys.query", Some("sys.query"));
+        check("{sys.query}", Some("sys.query"));
+        check("{{ A:x@y }}", Some("A:x@y"));
+        check("A:x@naïve key", Some("A:x@naïve key"));
+        check("me@example.org", None);
+        check("plain", None);
+        check("{A:x@a} and {A:x@b}", None);
+    }
+
+    #[test]
+    fn rendering_is_a_single_pass_and_keeps_spaces() {
+        let components = HashSet::from(["A:x".into()]);
+        let names = Names { components: &components, item: None };
+        let template = Template::parse("Hi {sys.query} you {A:x@n}", names);
+        let inputs = Inputs(IndexMap::from_iter([
+            (Reference::Global("sys.query".into()), Value::text("{A:x@n}")),
+            (Reference::parse("A:x@n", names).unwrap(), json!([1, "汉"]).into()),
+        ]));
+        assert_eq!(template.render(&inputs), "Hi {A:x@n} you [1,\"汉\"]");
+        assert_eq!(*Template::parse_value("A:x@n", names).value(&inputs), json!([1, "汉"]));
+    }
+}

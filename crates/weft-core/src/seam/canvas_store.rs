@@ -1,0 +1,88 @@
+//! Stored canvases and their versions.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::id::{CanvasKey, TenantId};
+
+/// What people say about a canvas, apart from the drawing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CanvasHead {
+    /// Unique within a tenant without regard to case.
+    pub title: String,
+    /// What it is for.
+    pub description: String,
+    /// A data URI or nothing.
+    pub avatar: String,
+    /// `me` or `team`.
+    pub permission: String,
+    /// The heading it is listed under.
+    pub canvas_type: String,
+}
+
+/// A stored canvas with its newest version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredCanvas {
+    /// Where.
+    pub key: CanvasKey,
+    /// What it is called.
+    pub head: CanvasHead,
+    /// The newest version's content hash.
+    pub version: Arc<str>,
+    /// The newest version's DSL, as JSON text.
+    pub dsl: Arc<str>,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// Milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// Which canvases to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct CanvasFilter {
+    /// Part of the title, without regard to case.
+    pub keywords: String,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+}
+
+/// Where canvases are kept. A version is immutable and named by the hash of its content; a session
+/// that began on one goes on with it.
+#[async_trait]
+pub trait CanvasStore: Send + Sync {
+    /// Creates a canvas, or changes it and adds a version if the DSL differs. Whole or not at all.
+    ///
+    /// # Errors
+    /// `Conflict` when another canvas of the tenant has the title.
+    async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas>;
+
+    /// A canvas with its newest version.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas>;
+
+    /// The DSL of one version.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>>;
+
+    /// Canvases by filter, ordered by the time of their last change, and how many there are in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)>;
+
+    /// Removes a canvas with its versions, sessions and runs.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn delete(&self, key: &CanvasKey) -> Result<()>;
+}

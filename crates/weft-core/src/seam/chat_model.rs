@@ -1,0 +1,227 @@
+//! Language models that answer messages.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::id::TenantId;
+use crate::value::Json;
+
+/// What is known about a model before it is asked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ModelInfo {
+    /// The name in the configuration.
+    pub name: String,
+    /// `openai`, `anthropic`, `gemini`, `ollama`, `scripted` or `extractive`.
+    pub provider: String,
+    /// The name the provider knows it by.
+    pub model: String,
+    /// How many tokens question and answer may have together.
+    pub window: usize,
+    /// Whether it can be given tools.
+    pub tools: bool,
+}
+
+/// Who said a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Author {
+    /// The instructions.
+    System,
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+    /// A tool, answering a call.
+    Tool,
+}
+
+/// A call that a model makes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The provider's id for it.
+    pub id: String,
+    /// Which tool.
+    pub name: String,
+    /// The arguments as the model wrote them.
+    pub arguments: String,
+}
+
+/// One message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChatMessage {
+    /// Who.
+    pub author: Author,
+    /// What.
+    pub text: String,
+    /// Images as data or http URLs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Calls, of an assistant message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<ToolCall>,
+    /// The call that a tool message answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    /// The reasoning that some providers want back, of an assistant message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+}
+
+impl ChatMessage {
+    /// A plain text message.
+    pub fn new(author: Author, text: impl Into<String>) -> Self {
+        Self {
+            author,
+            text: text.into(),
+            images: Vec::new(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            thinking: None,
+        }
+    }
+}
+
+/// A tool as a model sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolSchema {
+    /// A name of letters, digits and underscores.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// A JSON schema of its arguments.
+    pub parameters: Json,
+}
+
+/// How an answer is to be generated. Absent values are the provider's choice.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Sampling {
+    /// 0 to 2.
+    pub temperature: Option<f64>,
+    /// 0 to 1.
+    pub top_p: Option<f64>,
+    /// -2 to 2.
+    pub presence_penalty: Option<f64>,
+    /// -2 to 2.
+    pub frequency_penalty: Option<f64>,
+    /// Tokens of the answer, at most.
+    pub max_tokens: Option<u32>,
+    /// Whether the model should reason first; absent: as the model likes.
+    pub thinking: Option<bool>,
+}
+
+/// A request to a model.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChatRequest {
+    /// The conversation.
+    pub messages: Vec<ChatMessage>,
+    /// How.
+    pub sampling: Sampling,
+    /// Tools on offer.
+    pub tools: Vec<ToolSchema>,
+    /// A JSON schema the answer must follow, for providers that can promise it.
+    pub schema: Option<Json>,
+    /// How often a call that failed before its first piece is tried again; absent: the
+    /// directory's policy.
+    pub retries_max: Option<u32>,
+}
+
+/// Why a model stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was done.
+    Stop,
+    /// It ran into its token limit.
+    Length,
+    /// It waits for tools.
+    ToolCalls,
+    /// A filter stopped it.
+    Filtered,
+    /// The provider gave another reason or none.
+    Other,
+}
+
+/// Tokens and calls. Adds up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens of the questions.
+    pub prompt_tokens: u64,
+    /// Tokens of the answers.
+    pub completion_tokens: u64,
+    /// Model calls.
+    pub calls: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.completion_tokens += other.completion_tokens;
+        self.calls += other.calls;
+    }
+}
+
+/// A piece of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ChatDelta {
+    /// Part of the text.
+    Text(String),
+    /// Part of the reasoning, already without tags.
+    Thinking(String),
+    /// Part of a tool call: the pieces of one `index` belong together, in order.
+    ToolCall {
+        /// Which call of this answer.
+        index: usize,
+        /// In the first piece.
+        id: Option<String>,
+        /// In the first piece.
+        name: Option<String>,
+        /// The next part of the arguments' text.
+        arguments: String,
+    },
+    /// Something worth knowing that is no failure, such as a parameter that was dropped.
+    Warning(String),
+    /// The last delta of every answer.
+    End {
+        /// Why it stopped.
+        reason: StopReason,
+        /// What it used.
+        usage: Usage,
+    },
+}
+
+/// The deltas of one answer. It ends after `End` or with an error; dropping it stops the model.
+pub type ChatStream = BoxStream<'static, Result<ChatDelta>>;
+
+/// A language model.
+///
+/// An implementation streams text, reasoning and tool calls as typed deltas, ends every answer with
+/// exactly one [`ChatDelta::End`], reports an error inside a stream as an error and never as a silent
+/// end, and stops the provider's work when the stream is dropped.
+#[async_trait]
+pub trait ChatModel: Send + Sync {
+    /// What it is.
+    fn info(&self) -> &ModelInfo;
+
+    /// Begins an answer.
+    ///
+    /// # Errors
+    /// By kind: `Unauthenticated`, `RateLimited`, `Unavailable`, `Timeout`, `Invalid`, `Filtered`,
+    /// `Garbled`.
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream>;
+}
+
+/// Finds models by the `llm_id` a canvas names.
+pub trait ModelDirectory: Send + Sync {
+    /// The model for an id such as `deepseek-chat@DeepSeek`; empty means the default.
+    ///
+    /// # Errors
+    /// `NotFound` with code `MODEL_NOT_CONFIGURED` in its text, naming what could be used instead.
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>>;
+
+    /// Every model that could be resolved.
+    fn list(&self, tenant: &TenantId) -> Vec<ModelInfo>;
+}

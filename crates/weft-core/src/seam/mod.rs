@@ -1,0 +1,40 @@
+//! The traits behind which the outside lives. Each says what an implementation must promise.
+
+pub mod canvas_store;
+pub mod chat_model;
+pub mod clock;
+pub mod http;
+pub mod run_store;
+pub mod search_index;
+pub mod session_store;
+pub mod token_store;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use canvas_store::CanvasStore;
+pub use chat_model::{ChatModel, ModelDirectory};
+pub use clock::Clock;
+pub use http::Http;
+pub use run_store::RunStore;
+pub use search_index::SearchIndex;
+pub use session_store::SessionStore;
+pub use token_store::TokenStore;
+
+/// What components may use of the outside.
+pub struct Seams {
+    /// Language models by `llm_id`.
+    pub models: Arc<dyn ModelDirectory>,
+    /// The one way out.
+    pub http: Arc<dyn Http>,
+    /// Documents to search.
+    pub search: Arc<dyn SearchIndex>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Seams {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seams").finish_non_exhaustive()
+    }
+}

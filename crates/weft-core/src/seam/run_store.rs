@@ -1,0 +1,96 @@
+//! Runs and their journals.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::id::{CanvasId, RunKey, SessionId, TenantId};
+use crate::journal::Ending;
+
+/// A run, without its journal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredRun {
+    /// Where.
+    pub key: RunKey,
+    /// The conversation.
+    pub session: SessionId,
+    /// The canvas.
+    pub canvas: CanvasId,
+    /// The question, cut to a readable length.
+    pub query: String,
+    /// How it ended; absent while it runs and after a crash.
+    pub ending: Option<Ending>,
+    /// Milliseconds since 1970.
+    pub started_ms: i64,
+    /// Milliseconds since 1970.
+    pub finished_ms: Option<i64>,
+}
+
+/// One journal entry as stored: the numbers, and the record as JSON text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredEntry {
+    /// Place in the journal, from 1 on.
+    pub seq: u64,
+    /// Event number, when clients see it.
+    pub event: Option<u64>,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// A [`crate::journal::Record`] as JSON.
+    pub record: Arc<str>,
+}
+
+/// Which runs to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunFilter {
+    /// Of one session.
+    pub session: Option<SessionId>,
+    /// Only those without an ending.
+    pub unfinished: bool,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+/// Where runs are kept.
+#[async_trait]
+pub trait RunStore: Send + Sync {
+    /// Announces a run before its first entry.
+    ///
+    /// # Errors
+    /// `Conflict` when the id is taken.
+    async fn create(&self, run: &StoredRun) -> Result<()>;
+
+    /// Appends entries, all or none; when it returns they survive the end of the process. The first
+    /// `seq` must be one more than the last stored one: anything else is `Conflict`, which is how a
+    /// writer notices that it no longer owns the run. Entries of different runs may share one write.
+    ///
+    /// # Errors
+    /// `Conflict` as above; otherwise when the store cannot be written, and then nothing was.
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()>;
+
+    /// Notes how the run ended.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()>;
+
+    /// A run.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn get(&self, key: &RunKey) -> Result<StoredRun>;
+
+    /// The entries after `seq`, in order, at most `count_max`.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such run.
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>>;
+
+    /// Runs by filter, newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>>;
+}

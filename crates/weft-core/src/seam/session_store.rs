@@ -1,0 +1,110 @@
+//! Conversations.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::id::{CanvasId, RunId, SessionKey, TenantId};
+use crate::value::Json;
+
+/// One conversation with one version of one canvas.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    /// Where.
+    pub key: SessionKey,
+    /// The canvas.
+    pub canvas: CanvasId,
+    /// The content hash of the canvas version it runs on.
+    pub canvas_version: Arc<str>,
+    /// Who talks.
+    pub user_id: String,
+    /// What it is called in lists.
+    pub name: String,
+    /// The engine's state between turns: globals, turn count, a paused run. Plain data.
+    pub state: Json,
+    /// Counts the changes; a writer must know the current one.
+    pub revision: i64,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+    /// Milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// One message of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SessionMessage {
+    /// `user` or `assistant`.
+    pub role: String,
+    /// What was said.
+    pub content: String,
+    /// The run that it belongs to; absent for the opening words.
+    pub run: Option<RunId>,
+    /// The sources it cites: `{chunks, doc_aggs}`; null when none.
+    pub reference: Json,
+    /// Milliseconds since 1970.
+    pub created_ms: i64,
+}
+
+/// Which sessions to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SessionFilter {
+    /// Of one canvas.
+    pub canvas: Option<CanvasId>,
+    /// One session.
+    pub id: Option<String>,
+    /// Of one user.
+    pub user_id: Option<String>,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+    /// Oldest first instead of newest first.
+    pub ascending: bool,
+}
+
+/// Where conversations are kept. The cost of a turn does not grow with the conversation.
+#[async_trait]
+pub trait SessionStore: Send + Sync {
+    /// Stores a new session with its opening messages. Whole or not at all.
+    ///
+    /// # Errors
+    /// `Conflict` when the id is taken.
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()>;
+
+    /// A session.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn load(&self, key: &SessionKey) -> Result<Session>;
+
+    /// The last `count_max` messages, oldest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>>;
+
+    /// Replaces the state and appends messages, whole or not at all, and raises the revision.
+    ///
+    /// # Errors
+    /// `Conflict` when `revision` is not the stored one: somebody else has changed the session.
+    async fn commit(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<()>;
+
+    /// Sessions by filter, ordered by the time of their last change, and how many there are in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)>;
+
+    /// Removes a session with its messages and runs.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn delete(&self, key: &SessionKey) -> Result<()>;
+}
