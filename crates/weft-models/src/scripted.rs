@@ -1,0 +1,197 @@
+//! A model in this process that says what its script tells it, and remembers what it was asked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use futures::stream;
+use weft_core::seam::ModelDirectory;
+use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::script::{Fault, Playback, Reply, Script, Step};
+
+/// The window a scripted model says it has.
+const WINDOW: usize = 128_000;
+/// How many requests a scripted model remembers; later ones are answered and forgotten.
+const REQUESTS_REMEMBERED_MAX: usize = 10_000;
+
+/// A model that plays a [`Script`]. Clones play the same one.
+#[derive(Clone, Debug)]
+pub struct ScriptedModel {
+    info: ModelInfo,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    playback: Playback,
+    requests: Vec<ChatRequest>,
+}
+
+impl ScriptedModel {
+    /// A model named `scripted`.
+    pub fn new(script: Script) -> Self {
+        Self::named("scripted", "scripted", script)
+    }
+
+    /// A model with a configured name, and the name its script knows it by.
+    pub fn named(name: &str, model: &str, script: Script) -> Self {
+        let info = ModelInfo {
+            name: name.to_owned(),
+            provider: "scripted".to_owned(),
+            model: model.to_owned(),
+            window: WINDOW,
+            tools: true,
+        };
+        let state = State { playback: Playback::new(script), requests: Vec::new() };
+        Self { info, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// What it was asked so far, in order.
+    pub fn requests(&self) -> Vec<ChatRequest> {
+        self.lock().requests.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reply_to(&self, request: &ChatRequest) -> Result<Reply> {
+        let mut state = self.lock();
+        if state.requests.len() < REQUESTS_REMEMBERED_MAX {
+            state.requests.push(request.clone());
+        }
+        state.playback.next(&self.info.model, request)
+    }
+}
+
+#[async_trait]
+impl ChatModel for ScriptedModel {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let reply = self.reply_to(&request)?;
+        let steps = reply.steps();
+        if let Some(Step::Error(failure)) = steps.first() {
+            tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;
+            return Err(failure.to_error());
+        }
+        Ok(play(reply, steps, &request))
+    }
+}
+
+/// Every `llm_id` finds this one model; requests tell nothing about the id.
+impl ModelDirectory for ScriptedModel {
+    fn resolve(&self, _tenant: &TenantId, _llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::new(self.clone()))
+    }
+
+    fn list(&self, _tenant: &TenantId) -> Vec<ModelInfo> {
+        vec![self.info.clone()]
+    }
+}
+
+fn play(reply: Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
+    let end = ChatDelta::End { reason: reply.stop_reason(), usage: reply.usage_for(request) };
+    let pause = Duration::from_millis(reply.delay_ms);
+    let mut calls = 0;
+    let said: Vec<(Duration, Option<Result<ChatDelta>>)> = steps
+        .into_iter()
+        .map(|step| match step {
+            Step::Wait(ms) => (Duration::from_millis(ms), None),
+            step => (pause, Some(said(step, &mut calls))),
+        })
+        .chain([(Duration::ZERO, Some(Ok(end)))])
+        .collect();
+    let broken = said.iter().position(|(_, delta)| matches!(delta, Some(Err(_))));
+    let count = broken.map_or(said.len(), |at| at + 1);
+    stream::iter(said.into_iter().take(count))
+        .then(|(pause, delta)| async move {
+            // A timer costs a wake-up even when it is zero.
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            delta
+        })
+        .filter_map(std::future::ready)
+        .boxed()
+}
+
+fn said(step: Step, calls: &mut usize) -> Result<ChatDelta> {
+    match step {
+        Step::Text(text) => Ok(ChatDelta::Text(text)),
+        Step::Thinking(text) => Ok(ChatDelta::Thinking(text)),
+        Step::Call(call) => {
+            let index = *calls;
+            *calls += 1;
+            Ok(ChatDelta::ToolCall {
+                index,
+                arguments: call.arguments_text(),
+                id: Some(call.id.unwrap_or_else(|| format!("call_{}", index + 1))),
+                name: Some(call.name),
+            })
+        }
+        Step::Error(failure) => Err(failure.to_error()),
+        Step::Fault(Fault::Cut) => {
+            Err(Error::new(ErrorKind::Unavailable, "the model's answer was cut off before its end"))
+        }
+        Step::Fault(Fault::Garbage) => {
+            Err(Error::new(ErrorKind::Garbled, "the model's answer cannot be understood"))
+        }
+        // Waits are taken out before.
+        Step::Wait(_) => Ok(ChatDelta::Text(String::new())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weft_core::seam::chat_model::{Author, ChatMessage, StopReason, Usage};
+
+    fn asked(user: &str) -> ChatRequest {
+        ChatRequest { messages: vec![ChatMessage::new(Author::User, user)], ..ChatRequest::default() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reply_streams_text_thinking_calls_and_its_end() {
+        let reply = Reply::default()
+            .thinking("hm")
+            .then(Step::Text("a".into()))
+            .then(Step::Wait(500))
+            .and_call("t", json!({"x": 1}))
+            .usage(3, 4)
+            .delay_ms(10);
+        let model = ScriptedModel::new(Script::new().reply(reply));
+        let begun = tokio::time::Instant::now();
+        let deltas: Vec<_> = model.chat(asked("hi")).await.unwrap().map(Result::unwrap).collect().await;
+        let call = ChatDelta::ToolCall {
+            index: 0,
+            id: Some("call_1".into()),
+            name: Some("t".into()),
+            arguments: r#"{"x":1}"#.into(),
+        };
+        let usage = Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 };
+        let end = ChatDelta::End { reason: StopReason::ToolCalls, usage };
+        assert_eq!(deltas, [ChatDelta::Thinking("hm".into()), ChatDelta::Text("a".into()), call, end]);
+        assert_eq!(begun.elapsed(), Duration::from_millis(530));
+        assert_eq!(model.requests(), [asked("hi")]);
+    }
+
+    #[tokio::test]
+    async fn errors_come_before_or_inside_the_stream_and_end_it() {
+        let script = Script::new()
+            .reply(Reply::error(ErrorKind::RateLimited, "slow down"))
+            .reply(Reply::text("a").then(Step::Fault(Fault::Cut)).then(Step::Text("never".into())));
+        let model = ScriptedModel::new(script);
+        assert_eq!(model.chat(asked("1")).await.err().unwrap().kind, ErrorKind::RateLimited);
+        let deltas: Vec<_> = model.chat(asked("2")).await.unwrap().collect().await;
+        let kinds: Vec<_> = deltas.iter().map(|delta| delta.as_ref().err().map(|error| error.kind)).collect();
+        assert_eq!(kinds, [None, Some(ErrorKind::Unavailable)]);
+        assert_eq!(model.chat(asked("3")).await.err().unwrap().kind, ErrorKind::Invalid);
+    }
+}
