@@ -1,0 +1,166 @@
+//! Pure graph algorithms behind the plan: which edges close cycles, what belongs to a loop, what is
+//! strongly connected. Nodes are `0..n`, edges are successor lists.
+
+/// The edges that close a cycle when the graph is walked depth first from `start` in the order of
+/// the successor lists, as `(from, to)`; and which nodes can be reached at all.
+pub fn back_edges(successors: &[Vec<usize>], start: usize) -> (Vec<(usize, usize)>, Vec<bool>) {
+    const NEW: u8 = 0;
+    const OPEN: u8 = 1;
+    const CLOSED: u8 = 2;
+    let mut colour = vec![NEW; successors.len()];
+    let mut back = Vec::new();
+    let mut stack = vec![(start, 0)];
+    colour[start] = OPEN;
+    while let Some((node, next)) = stack.last_mut() {
+        let node = *node;
+        let Some(&to) = successors[node].get(*next) else {
+            colour[node] = CLOSED;
+            stack.pop();
+            continue;
+        };
+        *next += 1;
+        match colour[to] {
+            NEW => {
+                colour[to] = OPEN;
+                stack.push((to, 0));
+            }
+            OPEN => back.push((node, to)),
+            _ => {}
+        }
+    }
+    (back, colour.into_iter().map(|c| c != NEW).collect())
+}
+
+/// Everything that can be reached from `start`, itself included.
+pub fn reachable(successors: &[Vec<usize>], start: usize) -> Vec<bool> {
+    let mut seen = vec![false; successors.len()];
+    let mut stack = vec![start];
+    seen[start] = true;
+    while let Some(node) = stack.pop() {
+        for &to in &successors[node] {
+            if !std::mem::replace(&mut seen[to], true) {
+                stack.push(to);
+            }
+        }
+    }
+    seen
+}
+
+/// The edges turned round.
+pub fn reversed(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut predecessors = vec![Vec::new(); successors.len()];
+    for (from, targets) in successors.iter().enumerate() {
+        for &to in targets {
+            predecessors[to].push(from);
+        }
+    }
+    predecessors
+}
+
+/// For each node the number of its strongly connected component (Tarjan 1972, without recursion).
+/// Components are numbered in reverse topological order.
+pub fn components(successors: &[Vec<usize>]) -> Vec<usize> {
+    let n = successors.len();
+    let mut state = Tarjan {
+        index: vec![usize::MAX; n],
+        low: vec![0; n],
+        component: vec![usize::MAX; n],
+        stack: Vec::new(),
+        next_index: 0,
+        next_component: 0,
+    };
+    for root in 0..n {
+        if state.index[root] == usize::MAX {
+            state.walk(successors, root);
+        }
+    }
+    state.component
+}
+
+struct Tarjan {
+    index: Vec<usize>,
+    low: Vec<usize>,
+    component: Vec<usize>,
+    stack: Vec<usize>,
+    next_index: usize,
+    next_component: usize,
+}
+
+impl Tarjan {
+    fn enter(&mut self, node: usize) {
+        self.index[node] = self.next_index;
+        self.low[node] = self.next_index;
+        self.next_index += 1;
+        self.stack.push(node);
+    }
+
+    fn walk(&mut self, successors: &[Vec<usize>], root: usize) {
+        let mut path = vec![(root, 0)];
+        self.enter(root);
+        while let Some((node, next)) = path.last_mut() {
+            let node = *node;
+            if let Some(&to) = successors[node].get(*next) {
+                *next += 1;
+                if self.index[to] == usize::MAX {
+                    self.enter(to);
+                    path.push((to, 0));
+                } else if self.component[to] == usize::MAX {
+                    self.low[node] = self.low[node].min(self.index[to]);
+                }
+                continue;
+            }
+            path.pop();
+            if let Some(&(parent, _)) = path.last() {
+                self.low[parent] = self.low[parent].min(self.low[node]);
+            }
+            if self.low[node] == self.index[node] {
+                self.close(node);
+            }
+        }
+    }
+
+    fn close(&mut self, root: usize) {
+        while let Some(node) = self.stack.pop() {
+            self.component[node] = self.next_component;
+            if node == root {
+                break;
+            }
+        }
+        self.next_component += 1;
+    }
+}
+
+/// The members of a loop: everything on a way from `header` to `tail` along forward edges.
+pub fn loop_body(forward: &[Vec<usize>], backward: &[Vec<usize>], header: usize, tail: usize) -> Vec<usize> {
+    let down = reachable(forward, header);
+    let up = reachable(backward, tail);
+    (0..forward.len()).filter(|&node| (down[node] && up[node]) || node == header || node == tail).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cycle_is_closed_by_one_edge_and_holds_what_is_on_the_way() {
+        // 0 → 1 → {2, 3} → 4 → 1, 4 → 5; 6 is apart.
+        let graph = vec![vec![1], vec![2, 3], vec![4], vec![4], vec![1, 5], vec![], vec![5]];
+        let (back, seen) = back_edges(&graph, 0);
+        assert_eq!(back, [(4, 1)]);
+        assert_eq!(seen, [true, true, true, true, true, true, false]);
+        let mut forward = graph.clone();
+        forward[4].retain(|&to| to != 1);
+        assert_eq!(loop_body(&forward, &reversed(&forward), 1, 4), [1, 2, 3, 4]);
+        let scc = components(&graph);
+        assert!(scc[1] == scc[2] && scc[2] == scc[3] && scc[3] == scc[4]);
+        assert!(scc[0] != scc[1] && scc[5] != scc[1]);
+    }
+
+    #[test]
+    fn a_long_chain_needs_no_stack() {
+        let chain: Vec<_> =
+            (0..100_000_usize).map(|i| if i + 1 < 100_000 { vec![i + 1] } else { vec![] }).collect();
+        assert!(back_edges(&chain, 0).0.is_empty());
+        assert_eq!(components(&chain).len(), 100_000);
+    }
+}

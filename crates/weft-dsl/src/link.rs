@@ -1,0 +1,441 @@
+//! Drafts of nodes → a linked graph: edges, scopes, loops, and who waits for whom.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::component::{Component, ComponentSpec, Role, Shape};
+use weft_core::{ComponentId, Reference};
+
+use crate::graph;
+use crate::plan::{Edge, Exception, LoopRegion, NodeIx, PlanNode, Read, Scope};
+
+/// A built node that is not linked yet. Ids that name nothing are passed over: reporting them is
+/// the caller's part.
+pub struct NodeDraft {
+    /// Its id.
+    pub id: ComponentId,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Its type.
+    pub spec: &'static ComponentSpec,
+    /// What does the work.
+    pub component: Arc<dyn Component>,
+    /// The facts about it.
+    pub shape: Shape,
+    /// The enclosing Iteration or Loop.
+    pub parent: Option<ComponentId>,
+    /// Its ordinary successors, unless its shape has branches.
+    pub downstream: Vec<ComponentId>,
+    /// What happens when it fails.
+    pub exception: Exception,
+    /// How long one activation may take.
+    pub time_limit: Option<Duration>,
+}
+
+/// Something about the graph that the author should know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Finding {
+    /// No way leads to this node.
+    Unreachable(NodeIx),
+    /// These nodes go round for ever: no branch leads out.
+    EndlessCycle(Vec<NodeIx>),
+    /// An Iteration or Loop without its item node.
+    NoStart(NodeIx),
+    /// An Iteration or Loop with more than one item node: the first counts.
+    SeveralStarts(NodeIx),
+    /// An ExitLoop that no Loop encloses.
+    LeavesNothing(NodeIx),
+    /// An edge between two levels: it is passed over.
+    CrossesFrame(NodeIx, NodeIx),
+    /// A node reads what only runs after it: the value is empty.
+    ReadsLater(NodeIx, Reference),
+}
+
+/// A linked graph.
+pub struct Linked {
+    /// In the order of the drafts.
+    pub nodes: Vec<PlanNode>,
+    /// The top level first.
+    pub scopes: Vec<Scope>,
+    /// Node by id.
+    pub by_id: HashMap<ComponentId, NodeIx>,
+    /// What the author should know.
+    pub findings: Vec<Finding>,
+}
+
+/// Links drafts. `entry` is the id of the node where a run starts; it must be among the drafts and
+/// at the top level.
+pub fn link(drafts: Vec<NodeDraft>, entry: &ComponentId) -> Linked {
+    let by_id: HashMap<_, _> = drafts.iter().enumerate().map(|(ix, d)| (d.id.clone(), ix)).collect();
+    let wiring: Vec<_> = drafts.iter().map(Wiring::of).collect();
+    let mut linked = Linked { nodes: Vec::new(), scopes: Vec::new(), by_id, findings: Vec::new() };
+    linked.nodes = drafts.into_iter().map(|draft| plan_node(draft, &linked.by_id)).collect();
+    linked.lay_out_scopes(&wiring, entry);
+    for scope in 0..linked.scopes.len() {
+        linked.connect(scope, &wiring);
+    }
+    linked.wait();
+    linked
+}
+
+struct Wiring {
+    parent: Option<ComponentId>,
+    ordinary: Vec<ComponentId>,
+    exception: Vec<ComponentId>,
+}
+
+impl Wiring {
+    fn of(draft: &NodeDraft) -> Self {
+        let ordinary = match &draft.shape.branches {
+            Some(branches) => branches.iter().flat_map(|(_, ids)| ids.iter().cloned()).collect(),
+            None => draft.downstream.clone(),
+        };
+        let exception = if draft.exception.armed { draft.exception.goto.clone() } else { Vec::new() };
+        Self { parent: draft.parent.clone(), ordinary, exception }
+    }
+}
+
+fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode {
+    let read = |reference: &Reference| Read {
+        reference: reference.clone(),
+        key: reference.to_string().into(),
+        node: reference.component().and_then(|id| by_id.get(id)).copied(),
+    };
+    let unique = |references: &[Reference]| {
+        let mut seen = HashSet::new();
+        references.iter().filter(|r| seen.insert((*r).clone())).map(read).collect::<Vec<_>>()
+    };
+    PlanNode {
+        reads: unique(&draft.shape.reads.always),
+        alternative_reads: draft.shape.reads.alternatives.iter().map(|a| unique(a)).collect(),
+        id: draft.id,
+        name: draft.name,
+        kind: draft.spec.kind.into(),
+        role: draft.spec.role,
+        component: draft.component,
+        shape: draft.shape,
+        scope: 0,
+        local: 0,
+        body: None,
+        outs: Vec::new(),
+        ins: Vec::new(),
+        waits: Vec::new(),
+        alternative_waits: Vec::new(),
+        dependents: Vec::new(),
+        listeners: Vec::new(),
+        message_follows: false,
+        exception: draft.exception,
+        time_limit: draft.time_limit,
+    }
+}
+
+impl Linked {
+    fn lay_out_scopes(&mut self, wiring: &[Wiring], entry: &ComponentId) {
+        let start = self.by_id.get(entry).copied().unwrap_or_default();
+        self.scopes.push(Scope { start, ..Scope::default() });
+        for ix in 0..self.nodes.len() {
+            if matches!(self.nodes[ix].role, Role::Each | Role::Repeat) {
+                self.nodes[ix].body = Some(self.scopes.len());
+                self.scopes.push(Scope { owner: Some(ix), start: NodeIx::MAX, ..Scope::default() });
+            }
+        }
+        for (ix, wiring) in wiring.iter().enumerate() {
+            let parent = wiring.parent.as_ref().and_then(|id| self.by_id.get(id));
+            let scope = parent.and_then(|&parent| self.nodes[parent].body).unwrap_or(0);
+            self.nodes[ix].scope = scope;
+            self.nodes[ix].local = self.scopes[scope].nodes.len();
+            self.scopes[scope].nodes.push(ix);
+            self.note_start(ix, scope);
+        }
+        for scope in &self.scopes {
+            if let (Some(owner), NodeIx::MAX) = (scope.owner, scope.start) {
+                self.findings.push(Finding::NoStart(owner));
+            }
+        }
+        for ix in 0..self.nodes.len() {
+            if self.nodes[ix].role == Role::Leave && self.enclosing_repeat(ix).is_none() {
+                self.findings.push(Finding::LeavesNothing(ix));
+            }
+        }
+    }
+
+    fn note_start(&mut self, ix: NodeIx, scope: usize) {
+        let level = &mut self.scopes[scope];
+        let Some(owner) = level.owner.filter(|_| self.nodes[ix].role == Role::RoundStart) else { return };
+        if level.start == NodeIx::MAX {
+            level.start = ix;
+        } else {
+            self.findings.push(Finding::SeveralStarts(owner));
+        }
+    }
+
+    fn owner(&self, ix: NodeIx) -> Option<NodeIx> {
+        self.scopes[self.nodes[ix].scope].owner
+    }
+
+    fn enclosing_repeat(&self, ix: NodeIx) -> Option<NodeIx> {
+        // A canvas may name parents in a circle; no chain is longer than the canvas.
+        std::iter::successors(self.owner(ix), |&owner| self.owner(owner))
+            .take(self.nodes.len())
+            .find(|&owner| self.nodes[owner].role == Role::Repeat)
+    }
+
+    /// Lays the edges of one scope and finds its loops.
+    fn connect(&mut self, scope: usize, wiring: &[Wiring]) {
+        let start = self.scopes[scope].start;
+        if start == NodeIx::MAX {
+            return;
+        }
+        let members = self.scopes[scope].nodes.clone();
+        let edges = self.edges_of(scope, &members, wiring);
+        let mut successors = vec![Vec::new(); members.len()];
+        for edge in &edges {
+            successors[self.nodes[edge.from].local].push(self.nodes[edge.to].local);
+        }
+        let (back, seen) = graph::back_edges(&successors, self.nodes[start].local);
+        for (&node, seen) in members.iter().zip(&seen) {
+            if !seen {
+                self.findings.push(Finding::Unreachable(node));
+            }
+        }
+        self.report_endless_cycles(&members, &successors, &seen);
+        let back: HashSet<_> = back.into_iter().collect();
+        // What starts nowhere leads nowhere: its edges would hold others back for ever.
+        let edges: Vec<_> = edges.into_iter().filter(|e| seen[self.nodes[e.from].local]).collect();
+        self.scopes[scope].edges = edges;
+        self.find_loops(scope, &members, &successors, &back);
+        self.attach(scope);
+    }
+
+    fn edges_of(&mut self, scope: usize, members: &[NodeIx], wiring: &[Wiring]) -> Vec<Edge> {
+        let mut edges: Vec<Edge> = Vec::new();
+        let mut known = HashMap::new();
+        for &from in members {
+            let ordinary = wiring[from].ordinary.iter().map(|id| (id, false));
+            let exception = wiring[from].exception.iter().map(|id| (id, true));
+            for (id, exception) in ordinary.chain(exception) {
+                let Some(&to) = self.by_id.get(id) else { continue };
+                // The end of a body pointing at its own item node, and a frame pointing at it, both
+                // mean what happens anyway: the next round.
+                if to == self.scopes[scope].start && scope != 0 || self.owner(to) == Some(from) {
+                    continue;
+                }
+                if self.nodes[to].scope != scope {
+                    self.findings.push(Finding::CrossesFrame(from, to));
+                    continue;
+                }
+                let place = *known.entry((from, to)).or_insert_with(|| {
+                    let (closes, leaves) = (None, Vec::new());
+                    edges.push(Edge { from, to, ordinary: false, exception: false, closes, leaves });
+                    edges.len() - 1
+                });
+                let edge = &mut edges[place];
+                if exception { edge.exception = true } else { edge.ordinary = true }
+            }
+        }
+        edges
+    }
+
+    fn report_endless_cycles(&mut self, members: &[NodeIx], successors: &[Vec<usize>], seen: &[bool]) {
+        let component = graph::components(successors);
+        let mut cycles: HashMap<usize, Vec<usize>> = HashMap::new();
+        for local in (0..members.len()).filter(|&local| seen[local]) {
+            cycles.entry(component[local]).or_default().push(local);
+        }
+        let mut cycles: Vec<_> = cycles.into_iter().collect();
+        cycles.sort();
+        for (number, cycle) in cycles {
+            let round = cycle.len() > 1 || successors[cycle[0]].contains(&cycle[0]);
+            let leaves = |local: usize| {
+                let node = &self.nodes[members[local]];
+                let chooses = node.shape.branches.is_some() || !node.exception.goto.is_empty();
+                chooses && successors[local].iter().any(|&to| component[to] != number)
+                    || node.role == Role::Leave
+            };
+            if round && !cycle.iter().any(|&local| leaves(local)) {
+                let nodes = cycle.iter().map(|&local| members[local]).collect();
+                self.findings.push(Finding::EndlessCycle(nodes));
+            }
+        }
+    }
+
+    fn find_loops(
+        &mut self,
+        scope: usize,
+        members: &[NodeIx],
+        successors: &[Vec<usize>],
+        back: &HashSet<(usize, usize)>,
+    ) {
+        let mut forward = successors.to_vec();
+        for (from, targets) in forward.iter_mut().enumerate() {
+            targets.retain(|&to| !back.contains(&(from, to)));
+        }
+        let backward = graph::reversed(&forward);
+        let mut regions: Vec<(usize, HashSet<usize>)> = Vec::new();
+        let mut tails: Vec<_> = back.iter().copied().collect();
+        tails.sort_unstable();
+        for (tail, header) in tails {
+            let body = graph::loop_body(&forward, &backward, header, tail);
+            match regions.iter_mut().find(|(h, _)| *h == header) {
+                Some((_, nodes)) => nodes.extend(body),
+                None => regions.push((header, body.into_iter().collect())),
+            }
+        }
+        let local = |ix: NodeIx| self.nodes[ix].local;
+        let mut edges = std::mem::take(&mut self.scopes[scope].edges);
+        for edge in &mut edges {
+            let (from, to) = (local(edge.from), local(edge.to));
+            if back.contains(&(from, to)) {
+                edge.closes = regions.iter().position(|(header, _)| *header == to);
+            }
+            edge.leaves = (0..regions.len())
+                .filter(|&r| regions[r].1.contains(&from) && !regions[r].1.contains(&to))
+                .collect();
+        }
+        let loops = regions.into_iter().map(|(header, nodes)| {
+            let inside = |ix: NodeIx| nodes.contains(&local(ix));
+            let entries = (0..edges.len()).filter(|&e| inside(edges[e].to) && !inside(edges[e].from));
+            let entries = entries.collect();
+            let mut nodes: Vec<_> = nodes.iter().map(|&n| members[n]).collect();
+            nodes.sort_unstable();
+            LoopRegion { header: members[header], nodes, entries }
+        });
+        self.scopes[scope].loops = loops.collect();
+        self.scopes[scope].edges = edges;
+    }
+
+    /// Tells the nodes of a scope their edges and who listens to them.
+    fn attach(&mut self, scope: usize) {
+        for (place, edge) in self.scopes[scope].edges.iter().enumerate() {
+            self.nodes[edge.from].outs.push(place);
+            if edge.closes.is_none() {
+                self.nodes[edge.to].ins.push(place);
+            }
+            let to = &self.nodes[edge.to];
+            let says = to.shape.listens || &*to.kind == "Message";
+            let hears = to.shape.listens && reads_from(to, edge.from) && edge.closes.is_none();
+            let from = &mut self.nodes[edge.from];
+            from.message_follows |= says && edge.ordinary;
+            if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
+                from.listeners.push(edge.to);
+            }
+        }
+    }
+
+    /// Works out who waits for whom: a reference is an edge without control, lifted to the level that
+    /// both ends share, and left out where it would close a circle.
+    fn wait(&mut self) {
+        let mut wishes: Vec<Wish> = Vec::new();
+        for ix in 0..self.nodes.len() {
+            let node = &self.nodes[ix];
+            let always = node.reads.iter().map(|read| (read, None));
+            let chosen = node.alternative_reads.iter().enumerate();
+            let chosen = chosen.flat_map(|(a, reads)| reads.iter().map(move |read| (read, Some(a))));
+            for (read, alternative) in always.chain(chosen) {
+                let Some((waiter, source)) = read.node.and_then(|source| self.lift(ix, source)) else {
+                    continue;
+                };
+                let alternative = alternative.filter(|_| waiter == ix);
+                wishes.push(Wish {
+                    reader: ix,
+                    reference: read.reference.clone(),
+                    waiter,
+                    source,
+                    alternative,
+                });
+            }
+        }
+        for ix in 0..self.nodes.len() {
+            self.nodes[ix].alternative_waits = vec![Vec::new(); self.nodes[ix].alternative_reads.len()];
+        }
+        for scope in 0..self.scopes.len() {
+            let (mine, rest) = wishes.into_iter().partition(|wish| self.nodes[wish.waiter].scope == scope);
+            wishes = rest;
+            self.grant(scope, mine);
+        }
+    }
+
+    /// The pair of nodes on one level that stand for the reader and the read: themselves or the
+    /// frames around them. `None` when one is inside the other.
+    fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
+        let chain = |ix| std::iter::successors(Some(ix), |&ix| self.owner(ix)).take(self.nodes.len());
+        chain(reader)
+            .find_map(|waiter| {
+                let level = self.nodes[waiter].scope;
+                let source = chain(source).find(|&s| self.nodes[s].scope == level)?;
+                Some((waiter, source))
+            })
+            .filter(|(waiter, source)| waiter != source)
+    }
+
+    fn grant(&mut self, scope: usize, wishes: Vec<Wish>) {
+        let count = self.scopes[scope].nodes.len();
+        let mut forward = vec![Vec::new(); count];
+        let mut started = vec![false; count];
+        for edge in &self.scopes[scope].edges {
+            started[self.nodes[edge.to].local] = true;
+            if edge.closes.is_none() {
+                forward[self.nodes[edge.from].local].push(self.nodes[edge.to].local);
+            }
+        }
+        let mut with_all = forward.clone();
+        for wish in &wishes {
+            with_all[self.nodes[wish.source].local].push(self.nodes[wish.waiter].local);
+        }
+        let circle = graph::components(&with_all);
+        let start = self.scopes[scope].start;
+        for wish in wishes {
+            let (source, waiter) = (self.nodes[wish.source].local, self.nodes[wish.waiter].local);
+            // What no way leads to never runs; nobody waits for it.
+            if wish.source != start && !started[source] {
+                continue;
+            }
+            if circle[source] == circle[waiter] {
+                if graph::reachable(&forward, waiter)[source] {
+                    self.note_later(scope, &wish);
+                    continue;
+                }
+                forward[source].push(waiter);
+            }
+            self.wait_for(&wish);
+        }
+    }
+
+    /// Reading what runs later is fine inside a loop, where it is the value of the pass before.
+    fn note_later(&mut self, scope: usize, wish: &Wish) {
+        let loops = &self.scopes[scope].loops;
+        let together = loops.iter().any(|l| l.nodes.contains(&wish.source) && l.nodes.contains(&wish.waiter));
+        if !together {
+            self.findings.push(Finding::ReadsLater(wish.reader, wish.reference.clone()));
+        }
+    }
+
+    fn wait_for(&mut self, wish: &Wish) {
+        let node = &mut self.nodes[wish.waiter];
+        let waits = match wish.alternative {
+            Some(alternative) => &mut node.alternative_waits[alternative],
+            None => &mut node.waits,
+        };
+        if !waits.contains(&wish.source) {
+            waits.push(wish.source);
+            let dependents = &mut self.nodes[wish.source].dependents;
+            if !dependents.contains(&wish.waiter) {
+                dependents.push(wish.waiter);
+            }
+        }
+    }
+}
+
+struct Wish {
+    reader: NodeIx,
+    reference: Reference,
+    waiter: NodeIx,
+    source: NodeIx,
+    alternative: Option<usize>,
+}
+
+fn reads_from(node: &PlanNode, source: NodeIx) -> bool {
+    let chosen = node.alternative_reads.iter().flatten();
+    node.reads.iter().chain(chosen).any(|read| read.node == Some(source))
+}

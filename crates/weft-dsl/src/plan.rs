@@ -1,0 +1,147 @@
+//! What the engine runs: a canvas checked, indexed and linked once, shared by all runs of a version.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::component::{Component, Role, Shape};
+use weft_core::{ComponentId, Json, Reference};
+
+/// Index of a node in [`Plan::nodes`].
+pub type NodeIx = usize;
+
+/// A checked canvas.
+#[derive(Debug)]
+pub struct Plan {
+    /// Lower-case hex SHA-256 of the canvas version.
+    pub version: Arc<str>,
+    /// Every node, in the order of the canvas.
+    pub nodes: Vec<PlanNode>,
+    /// The top level first, then one for the body of each Iteration and Loop.
+    pub scopes: Vec<Scope>,
+    /// Node by id.
+    pub by_id: HashMap<ComponentId, NodeIx>,
+    /// Every component id, shared with running nodes.
+    pub components: Arc<HashSet<ComponentId>>,
+    /// What `sys.*` and `env.*` are when a session begins.
+    pub globals: serde_json::Map<String, Json>,
+    /// The opening words of a session; may be empty.
+    pub prologue: String,
+}
+
+/// What happens when a node fails.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exception {
+    /// Whether any handling is asked for.
+    pub armed: bool,
+    /// Taken instead of the ordinary successors.
+    pub goto: Vec<ComponentId>,
+    /// Becomes the main output when there is no `goto`.
+    pub default: Option<Json>,
+}
+
+/// A value that a node reads, with everything about the reference worked out.
+#[derive(Clone, Debug)]
+pub struct Read {
+    /// As the component knows it.
+    pub reference: Reference,
+    /// As events name it.
+    pub key: Arc<str>,
+    /// The node, when it is an output.
+    pub node: Option<NodeIx>,
+}
+
+/// One node of a plan.
+pub struct PlanNode {
+    /// Its id.
+    pub id: ComponentId,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Its component type.
+    pub kind: Arc<str>,
+    /// How the engine treats it.
+    pub role: Role,
+    /// What does the work.
+    pub component: Arc<dyn Component>,
+    /// The facts about it.
+    pub shape: Shape,
+    /// The scope it is in, and its place in that scope's `nodes`.
+    pub scope: usize,
+    /// See `scope`.
+    pub local: usize,
+    /// The scope of its body, for an Iteration or Loop.
+    pub body: Option<usize>,
+    /// Edges that leave it, as places in its scope's `edges`.
+    pub outs: Vec<usize>,
+    /// Edges that lead to it and hold it back until they are settled.
+    pub ins: Vec<usize>,
+    /// Nodes of its scope that must have finished or been skipped before it starts.
+    pub waits: Vec<NodeIx>,
+    /// The same for each of its alternative texts.
+    pub alternative_waits: Vec<Vec<NodeIx>>,
+    /// Nodes that wait for it.
+    pub dependents: Vec<NodeIx>,
+    /// What it reads always.
+    pub reads: Vec<Read>,
+    /// What it reads with each of its alternative texts.
+    pub alternative_reads: Vec<Vec<Read>>,
+    /// Successors that may begin while it still writes its text.
+    pub listeners: Vec<NodeIx>,
+    /// Whether one of its successors shows text to the user.
+    pub message_follows: bool,
+    /// What happens when it fails.
+    pub exception: Exception,
+    /// How long one activation may take.
+    pub time_limit: Option<Duration>,
+}
+
+impl fmt::Debug for PlanNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PlanNode").field("id", &self.id).field("kind", &self.kind).finish_non_exhaustive()
+    }
+}
+
+/// One level of a canvas: the top, or the body of an Iteration or Loop.
+#[derive(Debug, Default)]
+pub struct Scope {
+    /// The Iteration or Loop whose body it is.
+    pub owner: Option<NodeIx>,
+    /// Its nodes.
+    pub nodes: Vec<NodeIx>,
+    /// Where it starts.
+    pub start: NodeIx,
+    /// The edges between its nodes.
+    pub edges: Vec<Edge>,
+    /// Its cycles.
+    pub loops: Vec<LoopRegion>,
+}
+
+/// A way from one node to the next.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// From.
+    pub from: NodeIx,
+    /// To.
+    pub to: NodeIx,
+    /// Taken when `from` succeeds and chooses it.
+    pub ordinary: bool,
+    /// Taken when `from` fails.
+    pub exception: bool,
+    /// The loop that it closes, as a place in the scope's `loops`: it holds nothing back, and firing
+    /// it begins the loop's next pass.
+    pub closes: Option<usize>,
+    /// The loops that it leaves: while one of them may still come round again, the edge is not dead.
+    pub leaves: Vec<usize>,
+}
+
+/// A cycle of a canvas: the node where it is entered and everything on the way round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopRegion {
+    /// Where it is entered.
+    pub header: NodeIx,
+    /// Its nodes, the header among them, in ascending order.
+    pub nodes: Vec<NodeIx>,
+    /// Edges that lead into it from outside, as places in the scope's `edges`.
+    pub entries: Vec<usize>,
+}
