@@ -1,1 +1,2 @@
 //! tmp
+pub mod memory_store;

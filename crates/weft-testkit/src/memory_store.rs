@@ -1,0 +1,341 @@
+//! The four stores in memory, for tests of everything that needs a store and is none.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use sha2::{Digest, Sha256};
+use weft_core::id::{CanvasId, CanvasKey, RunId, RunKey, SessionId, SessionKey, TenantId};
+use weft_core::seam::Clock;
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::run_store::{RunFilter, RunStore, StoredEntry, StoredRun};
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionStore};
+use weft_core::seam::token_store::{StoredToken, TokenStore};
+use weft_core::value::Json;
+use weft_core::{Ending, Error, ErrorKind, Result};
+
+/// All four stores over one set of maps. A clone is another handle to the same data.
+#[derive(Clone)]
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    tables: Arc<Mutex<Tables>>,
+}
+
+#[derive(Default)]
+struct Tables {
+    canvases: BTreeMap<(TenantId, CanvasId), StoredCanvas>,
+    versions: BTreeMap<(TenantId, CanvasId, Arc<str>), Arc<str>>,
+    sessions: BTreeMap<(TenantId, SessionId), Conversation>,
+    runs: BTreeMap<(TenantId, RunId), Journaled>,
+    tokens: BTreeMap<String, StoredToken>,
+}
+
+struct Conversation {
+    session: Session,
+    messages: Vec<SessionMessage>,
+}
+
+struct Journaled {
+    run: StoredRun,
+    entries: Vec<StoredEntry>,
+}
+
+struct WallClock;
+
+impl Clock for WallClock {
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+impl MemoryStore {
+    /// An empty store that stamps changes with the machine's time.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(WallClock))
+    }
+
+    /// An empty store in which it is always the same time, in milliseconds since 1970.
+    pub fn at(now_ms: i64) -> Self {
+        Self::with_clock(Arc::new(FixedClock(now_ms)))
+    }
+
+    /// An empty store that stamps changes with this clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, tables: Arc::default() }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl CanvasStore for MemoryStore {
+    async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas> {
+        let now = self.clock.now_ms();
+        let mut tables = self.tables();
+        let folded = head.title.to_lowercase();
+        let taken = tables.canvases.values().any(|other| {
+            other.key.tenant == key.tenant
+                && other.key.id != key.id
+                && other.head.title.to_lowercase() == folded
+        });
+        if taken {
+            return Err(conflict(format!("another canvas has the title `{}`", head.title)));
+        }
+        let at = (key.tenant.clone(), key.id.clone());
+        let created_ms = tables.canvases.get(&at).map_or(now, |before| before.created_ms);
+        let canvas = StoredCanvas {
+            key: key.clone(),
+            head: head.clone(),
+            version: hash(dsl),
+            dsl: dsl.into(),
+            created_ms,
+            updated_ms: now,
+        };
+        let version = (at.0.clone(), at.1.clone(), Arc::clone(&canvas.version));
+        tables.versions.insert(version, Arc::clone(&canvas.dsl));
+        tables.canvases.insert(at, canvas.clone());
+        Ok(canvas)
+    }
+
+    async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas> {
+        let at = (key.tenant.clone(), key.id.clone());
+        self.tables().canvases.get(&at).cloned().ok_or_else(|| missing("canvas", key.id.as_str()))
+    }
+
+    async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>> {
+        let at = (key.tenant.clone(), key.id.clone(), version.into());
+        self.tables().versions.get(&at).cloned().ok_or_else(|| missing("version", version))
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
+        let keywords = filter.keywords.to_lowercase();
+        let mut found: Vec<_> = self
+            .tables()
+            .canvases
+            .values()
+            .filter(|c| c.key.tenant == *tenant && c.head.title.to_lowercase().contains(&keywords))
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
+        if !filter.ascending {
+            found.reverse();
+        }
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn delete(&self, key: &CanvasKey) -> Result<()> {
+        let mut tables = self.tables();
+        let at = (key.tenant.clone(), key.id.clone());
+        tables.canvases.remove(&at).ok_or_else(|| missing("canvas", key.id.as_str()))?;
+        tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
+        tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
+        tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl SessionStore for MemoryStore {
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
+        let at = (session.key.tenant.clone(), session.key.id.clone());
+        let mut tables = self.tables();
+        if tables.sessions.contains_key(&at) {
+            return Err(conflict(format!("there is a session `{}` already", session.key.id)));
+        }
+        tables.sessions.insert(at, Conversation { session: session.clone(), messages: opening.to_vec() });
+        Ok(())
+    }
+
+    async fn load(&self, key: &SessionKey) -> Result<Session> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let found = self.tables().sessions.get(&at).map(|c| c.session.clone());
+        found.ok_or_else(|| missing("session", key.id.as_str()))
+    }
+
+    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let mut messages = self.tables().sessions.get(&at).map(|c| c.messages.clone()).unwrap_or_default();
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
+        Ok(messages.split_off(messages.len().saturating_sub(count_max)))
+    }
+
+    async fn commit(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<()> {
+        let now = self.clock.now_ms();
+        let at = (key.tenant.clone(), key.id.clone());
+        let mut tables = self.tables();
+        let conversation = tables.sessions.get_mut(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
+        if conversation.session.revision != revision {
+            return Err(conflict(format!("the session `{}` has changed since it was read", key.id)));
+        }
+        conversation.session.state = state.clone();
+        conversation.session.revision += 1;
+        conversation.session.updated_ms = now;
+        conversation.messages.extend_from_slice(messages);
+        Ok(())
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
+        let mut found: Vec<_> = self
+            .tables()
+            .sessions
+            .values()
+            .map(|c| &c.session)
+            .filter(|s| {
+                s.key.tenant == *tenant
+                    && filter.canvas.as_ref().is_none_or(|canvas| *canvas == s.canvas)
+                    && filter.id.as_ref().is_none_or(|id| id == s.key.id.as_str())
+                    && filter.user_id.as_ref().is_none_or(|user| *user == s.user_id)
+            })
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
+        if !filter.ascending {
+            found.reverse();
+        }
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<()> {
+        let mut tables = self.tables();
+        let at = (key.tenant.clone(), key.id.clone());
+        tables.sessions.remove(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
+        tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.session != key.id);
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl RunStore for MemoryStore {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        let at = (run.key.tenant.clone(), run.key.id.clone());
+        let mut tables = self.tables();
+        if tables.runs.contains_key(&at) {
+            return Err(conflict(format!("there is a run `{}` already", run.key.id)));
+        }
+        tables.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
+        Ok(())
+    }
+
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let mut tables = self.tables();
+        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
+        let Some(first) = entries.first().map(|entry| entry.seq) else { return Ok(()) };
+        if entries.windows(2).any(|two| two[1].seq.checked_sub(two[0].seq) != Some(1)) {
+            return Err(Error::invalid(format!("the entries for the run `{}` have a gap", key.id)));
+        }
+        let last = journal.entries.last().map_or(0, |entry| entry.seq);
+        if first != last + 1 {
+            return Err(conflict(format!(
+                "the journal of the run `{}` ends at {last}, entry {first} does not follow",
+                key.id
+            )));
+        }
+        journal.entries.extend(entries);
+        Ok(())
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let mut tables = self.tables();
+        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
+        journal.run.ending = Some(ending);
+        journal.run.finished_ms = Some(finished_ms);
+        Ok(())
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let found = self.tables().runs.get(&at).map(|j| j.run.clone());
+        found.ok_or_else(|| missing("run", key.id.as_str()))
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        let at = (key.tenant.clone(), key.id.clone());
+        let tables = self.tables();
+        let journal = tables.runs.get(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
+        Ok(journal.entries.iter().filter(|e| e.seq > after_seq).take(count_max).cloned().collect())
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        let mut found: Vec<_> = self
+            .tables()
+            .runs
+            .values()
+            .map(|j| &j.run)
+            .filter(|r| {
+                r.key.tenant == *tenant
+                    && filter.session.as_ref().is_none_or(|session| *session == r.session)
+                    && (!filter.unfinished || r.ending.is_none())
+            })
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (a.started_ms, &a.key.id).cmp(&(b.started_ms, &b.key.id)));
+        found.reverse();
+        Ok(page(found, filter.offset, filter.limit).0)
+    }
+}
+
+#[async_trait]
+impl TokenStore for MemoryStore {
+    async fn add(&self, token: &StoredToken) -> Result<()> {
+        let mut tables = self.tables();
+        if tables.tokens.contains_key(&token.hash) {
+            return Err(conflict("this token is stored already".to_owned()));
+        }
+        tables.tokens.insert(token.hash.clone(), token.clone());
+        Ok(())
+    }
+
+    async fn find(&self, hash: &str) -> Result<StoredToken> {
+        self.tables().tokens.get(hash).cloned().ok_or_else(|| Error::not_found("there is no such token"))
+    }
+
+    async fn count(&self) -> Result<u64> {
+        Ok(self.tables().tokens.len() as u64)
+    }
+}
+
+/// One page of what was found, and the number of all.
+fn page<T>(found: Vec<T>, offset: u64, limit: u64) -> (Vec<T>, u64) {
+    let total = found.len() as u64;
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    (found.into_iter().skip(offset).take(limit).collect(), total)
+}
+
+fn hash(dsl: &str) -> Arc<str> {
+    Sha256::digest(dsl.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
+}
+
+fn conflict(message: String) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn missing(what: &str, name: &str) -> Error {
+    Error::not_found(format!("there is no {what} `{name}`"))
+}
