@@ -145,6 +145,8 @@ pub struct Shape {
     pub collects: Vec<(String, Reference)>,
     /// How many rounds of a frame run at once; 0 means 1.
     pub parallelism: usize,
+    /// How many turns of the conversation it looks back at most.
+    pub history_turns: usize,
     /// The models it asks for, as `(pointer inside params, llm_id)`.
     pub models: Vec<(String, String)>,
     /// The output that a default value after a failure goes to.

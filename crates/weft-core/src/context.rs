@@ -111,8 +111,8 @@ pub struct NodeContext {
     pub heard: bool,
     /// Fires when the run is cancelled or the activation's frame is left.
     pub cancel: CancellationToken,
-    /// To the engine. Private to keep the bound in one place.
-    pub signals: mpsc::Sender<Signal>,
+    /// To the engine, with the number of the activation; use [`NodeContext::signal`].
+    pub signals: mpsc::Sender<(u32, Signal)>,
 }
 
 impl NodeContext {
@@ -138,7 +138,7 @@ impl NodeContext {
     /// `Cancelled` when the run no longer listens.
     pub async fn signal(&self, signal: Signal) -> Result<()> {
         self.signals
-            .send(signal)
+            .send((self.activation, signal))
             .await
             .map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
     }
