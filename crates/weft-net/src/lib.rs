@@ -1,1 +1,17 @@
-//! tmp
+//! canvas JSON → plan → run → components → **the only way out** → the internet
+//!
+//! No other crate builds an HTTP client. Canvases go through [`Outbound`], which refuses addresses
+//! that are not public; what the operator configured goes through [`operator_client`].
+
+mod address;
+mod allow_list;
+mod connector;
+mod operator;
+mod outbound;
+mod tls;
+
+pub use address::{Refusal, refusal};
+pub use allow_list::AllowList;
+pub use connector::DirectConnector;
+pub use operator::{CONNECT_LIMIT, operator_client};
+pub use outbound::{Connector, Outbound, Pinned, Resolver, Route, SystemResolver};

@@ -1,0 +1,179 @@
+//! Requests that a canvas asks for: resolve, check, pin, and only then connect.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use url::{Host, Url};
+use weft_core::seam::Http;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::address::refusal;
+use crate::allow_list::AllowList;
+use crate::connector::DirectConnector;
+
+/// Addresses of one name that are looked at; names with more are refused.
+const ADDRESSES_MAX: usize = 64;
+
+/// Turns names into addresses.
+#[async_trait]
+pub trait Resolver: Send + Sync {
+    /// Every address of `host`.
+    ///
+    /// # Errors
+    /// When the name cannot be looked up.
+    async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>>;
+}
+
+/// Carries out an exchange over a route that has been checked.
+///
+/// An implementation connects to the addresses of the route and to no other, whatever a name means
+/// by then, and follows no redirect.
+#[async_trait]
+pub trait Connector: Send + Sync {
+    /// Sends the request and reads the answer up to its limit.
+    ///
+    /// # Errors
+    /// `Unavailable` when nothing answers, `Invalid` for a request that cannot be written or a body
+    /// over the limit.
+    async fn exchange(&self, route: &Route, request: &HttpRequest) -> Result<HttpResponse>;
+}
+
+/// Where a request goes, every address checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Route {
+    /// The URL asked for.
+    pub url: Url,
+    /// Where its host is.
+    pub target: Pinned,
+    /// The proxy in between.
+    pub proxy: Option<(Url, Pinned)>,
+}
+
+/// A host with the addresses that were checked.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Pinned {
+    /// The name or the address as the URL has it.
+    pub host: String,
+    /// Where to connect.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// The machine's resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemResolver;
+
+#[async_trait]
+impl Resolver for SystemResolver {
+    async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
+        Ok(tokio::net::lookup_host((host, 0)).await?.map(|address| address.ip()).collect())
+    }
+}
+
+/// The one way out for nodes and tools.
+pub struct Outbound {
+    allowed: AllowList,
+    resolver: Arc<dyn Resolver>,
+    connector: Arc<dyn Connector>,
+}
+
+impl std::fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbound").field("allowed", &self.allowed).finish_non_exhaustive()
+    }
+}
+
+impl Outbound {
+    /// With the machine's resolver and real connections.
+    pub fn open(allowed: AllowList) -> Self {
+        Self::new(allowed, Arc::new(SystemResolver), Arc::new(DirectConnector::default()))
+    }
+
+    /// With a resolver and a connector of one's own.
+    pub fn new(allowed: AllowList, resolver: Arc<dyn Resolver>, connector: Arc<dyn Connector>) -> Self {
+        Self { allowed, resolver, connector }
+    }
+
+    /// Resolves and checks everything that a request would connect to.
+    ///
+    /// # Errors
+    /// `Denied` for a refused address, `Invalid` for a URL that makes no sense, `Unavailable` for a
+    /// name that cannot be resolved.
+    pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<Route> {
+        let url = web_url(url, "the URL")?;
+        let target = self.pin(&url).await?;
+        let proxy = match proxy.filter(|proxy| !proxy.trim().is_empty()) {
+            None => None,
+            Some(proxy) => {
+                let proxy = web_url(proxy, "the proxy")?;
+                let pinned = self.pin(&proxy).await?;
+                Some((proxy, pinned))
+            }
+        };
+        Ok(Route { url, target, proxy })
+    }
+
+    async fn pin(&self, url: &Url) -> Result<Pinned> {
+        let port = url.port_or_known_default().unwrap_or(80);
+        let (host, ips) = match url.host() {
+            Some(Host::Ipv4(ip)) => (ip.to_string(), vec![IpAddr::V4(ip)]),
+            Some(Host::Ipv6(ip)) => (ip.to_string(), vec![IpAddr::V6(ip)]),
+            Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),
+            None => return Err(Error::invalid("the URL names no host")),
+        };
+        for ip in &ips {
+            self.check(&host, *ip, port)?;
+        }
+        Ok(Pinned { host, addresses: ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect() })
+    }
+
+    async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>> {
+        let ips = self.resolver.resolve(name).await.map_err(|cause| {
+            Error::new(ErrorKind::Unavailable, format!("cannot find the host `{name}`")).because(cause)
+        })?;
+        match ips.len() {
+            0 => Err(Error::new(ErrorKind::Unavailable, format!("the host `{name}` has no address"))),
+            1..=ADDRESSES_MAX => Ok(ips),
+            count => Err(Error::new(ErrorKind::Denied, format!("the host `{name}` has {count} addresses"))),
+        }
+    }
+
+    /// One refused address refuses the name: which of them is dialled is not ours to choose.
+    fn check(&self, host: &str, ip: IpAddr, port: u16) -> Result<()> {
+        let Some(refusal) = refusal(ip) else { return Ok(()) };
+        if self.allowed.allows(host, ip, port) {
+            return Ok(());
+        }
+        let place = if host == ip.to_string() {
+            format!("`{host}`")
+        } else {
+            format!("`{host}` is at {ip}, and that")
+        };
+        Err(Error::new(ErrorKind::Denied, format!("{place} is {}", refusal.as_str()))
+            .help("canvases reach public addresses only; an operator can allow this one in `net.allow`"))
+    }
+}
+
+fn web_url(text: &str, what: &str) -> Result<Url> {
+    let url = Url::parse(text.trim())
+        .map_err(|cause| Error::invalid(format!("{what} makes no sense")).because(cause))?;
+    match url.scheme() {
+        "http" | "https" => Ok(url),
+        other => Err(Error::invalid(format!("{what} begins with `{other}:`")).help("use http or https")),
+    }
+}
+
+#[async_trait]
+impl Http for Outbound {
+    async fn send(&self, _tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse> {
+        let exchange = async {
+            let route = self.route(&request.url, request.proxy.as_deref()).await?;
+            self.connector.exchange(&route, &request).await
+        };
+        tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
+            let seconds = request.time_limit.as_secs_f64();
+            Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
+        })
+    }
+}

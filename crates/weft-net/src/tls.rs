@@ -1,0 +1,76 @@
+//! One TLS configuration for every client, with one crypto provider, and the machine's certificates
+//! read when the first TLS connection is made: a process that talks plain HTTP never reads them, and
+//! one on a machine without any can still start.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+use weft_core::{Error, Result};
+
+/// The shared configuration.
+///
+/// # Errors
+/// `Internal` when the crypto provider offers no TLS version at all.
+pub fn config() -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = LateVerifier { provider: Arc::clone(&provider), platform: LazyLock::new(platform) };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|cause| Error::internal("cannot set up TLS").because(cause))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    Ok(config)
+}
+
+type Platform = Result<Verifier, rustls::Error>;
+
+fn platform() -> Platform {
+    Verifier::new(Arc::new(rustls::crypto::ring::default_provider()))
+}
+
+#[derive(Debug)]
+struct LateVerifier {
+    provider: Arc<CryptoProvider>,
+    platform: LazyLock<Platform>,
+}
+
+impl ServerCertVerifier for LateVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let platform = self.platform.as_ref().map_err(Clone::clone)?;
+        platform.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}

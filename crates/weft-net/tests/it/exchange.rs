@@ -1,0 +1,100 @@
+//! Real exchanges with a server on loopback, which the list allows.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Redirect};
+use axum::routing::{any, get as on_get};
+use futures::StreamExt as _;
+use tokio::task::JoinSet;
+use weft_core::seam::Http as _;
+use weft_core::seam::http::{HttpBody, HttpRequest};
+use weft_core::{ErrorKind, TenantId};
+use weft_net::{AllowList, Outbound};
+
+use crate::guard::get;
+
+struct Server {
+    address: SocketAddr,
+    _tasks: JoinSet<()>,
+}
+
+async fn server() -> Server {
+    let endless = || async {
+        let pieces = futures::stream::repeat(()).map(|()| Ok::<_, std::io::Error>("0123456789".repeat(100)));
+        Body::from_stream(pieces)
+    };
+    let router = Router::new()
+        .route(
+            "/echo",
+            any(|headers: HeaderMap, body: String| async move {
+                let key = headers.get("x-key").map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
+                ([("x-seen", key)], body).into_response()
+            }),
+        )
+        .route("/away", on_get(|| async { Redirect::temporary("/echo") }))
+        .route("/endless", on_get(endless))
+        .route("/never", on_get(|| async { std::future::pending::<()>().await }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    Server { address, _tasks: tasks }
+}
+
+fn outbound(server: &Server) -> Outbound {
+    Outbound::open(AllowList::parse([server.address.to_string()]).unwrap())
+}
+
+#[tokio::test]
+async fn requests_carry_method_headers_and_body() {
+    let server = server().await;
+    let url = format!("http://{}/echo", server.address);
+    let request = HttpRequest {
+        method: "POST".into(),
+        headers: vec![("x-key".into(), "k".into())],
+        body: HttpBody::Form(vec![("a".into(), "b c".into())]),
+        ..get(&url)
+    };
+    let response = outbound(&server).send(&TenantId::from("t"), request).await.unwrap();
+    assert_eq!((response.status, response.body.as_str()), (200, "a=b+c"));
+    assert!(response.headers.contains(&("x-seen".into(), "k".into())));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed_and_endless_bodies_are_cut() {
+    let server = server().await;
+    let outbound = outbound(&server);
+    let tenant = TenantId::from("t");
+    let response = outbound.send(&tenant, get(&format!("http://{}/away", server.address))).await.unwrap();
+    assert_eq!(response.status, 307);
+    let error = outbound.send(&tenant, get(&format!("http://{}/endless", server.address))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.message.contains("more than 1000 bytes"));
+}
+
+#[tokio::test]
+async fn an_exchange_ends_with_its_time_limit() {
+    let server = server().await;
+    let request = HttpRequest {
+        time_limit: Duration::from_millis(50),
+        ..get(&format!("http://{}/never", server.address))
+    };
+    let error = outbound(&server).send(&TenantId::from("t"), request).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+}
+
+#[tokio::test]
+async fn nothing_listening_is_unavailable() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    drop(listener);
+    let outbound = Outbound::open(AllowList::parse(["127.0.0.1"]).unwrap());
+    let error =
+        outbound.send(&TenantId::from("t"), get(&format!("http://{address}/?key=secret"))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(!error.full().contains("secret"), "{}", error.full());
+}
