@@ -1,1 +1,54 @@
-fn main() {}
+//! What must hold for the repository as a whole, checked by a program.
+//!
+//! `cargo xtask layers`, `sizes`, `forgotten`, or `check` for all three. Each prints what it looked
+//! at; anything wrong is named with its place, and the exit code is 1.
+
+#![expect(clippy::print_stdout, reason = "a command for people at a terminal")]
+
+mod features;
+mod findings;
+mod forgotten;
+mod layers;
+mod metadata;
+mod sizes;
+mod source;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::findings::Findings;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  layers      which crate may use which, and who may open a connection
+  sizes       lengths of files, conditional code, number of packages
+  forgotten   components, sample canvases and the feature list agree
+  check       all of them";
+
+type Check = fn(&Path) -> Result<Findings>;
+
+/// Every check by its name.
+const CHECKS: [(&str, Check); 3] =
+    [("layers", layers::check), ("sizes", sizes::check), ("forgotten", forgotten::check)];
+
+fn main() -> Result<ExitCode> {
+    let wanted = std::env::args().nth(1).unwrap_or_default();
+    let chosen: Vec<_> =
+        CHECKS.into_iter().filter(|(name, _)| wanted == "check" || wanted == *name).collect();
+    if chosen.is_empty() {
+        println!("{USAGE}");
+        return Ok(ExitCode::from(2));
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    let mut problems = 0;
+    for (name, check) in chosen {
+        let findings = check(root)?;
+        problems += findings.problems.len();
+        println!("{name}");
+        print!("{findings}");
+    }
+    Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,153 @@
+//! docs/features.md: each promised feature and the tests that prove it.
+
+use std::path::Path;
+
+use crate::findings::Findings;
+use crate::source;
+
+/// The contract has this many rows.
+const ROWS: usize = 158;
+
+/// Stands where a feature has no test yet.
+const OPEN: &str = "—";
+
+/// One line of the table.
+#[derive(Debug, PartialEq)]
+struct Row {
+    number: usize,
+    /// `file::function`.
+    tests: Vec<String>,
+}
+
+/// Every row is there once, and every test it names exists.
+pub fn check(root: &Path, text: &str, findings: &mut Findings) {
+    let rows = rows(text, findings);
+    numbers(&rows, findings);
+    for row in &rows {
+        for test in &row.tests {
+            if let Some(problem) = missing(root, test) {
+                findings.problem(format!("docs/features.md, row {}: {problem}", row.number));
+            }
+        }
+    }
+    let proven = rows.iter().filter(|row| !row.tests.is_empty()).count();
+    findings.fact(format!("{proven} of {ROWS} features are proven by a test"));
+}
+
+fn rows(text: &str, findings: &mut Findings) -> Vec<Row> {
+    let mut rows = Vec::with_capacity(ROWS);
+    for (number, line) in (1..).zip(text.lines()) {
+        let cells: Vec<&str> = line.trim().trim_matches('|').split('|').map(str::trim).collect();
+        let [first, feature, tests] = cells.as_slice() else { continue };
+        let Ok(row) = first.parse() else { continue };
+        let named: Vec<String> =
+            tests.split([',', ' ', '`']).filter(|test| !test.is_empty()).map(str::to_owned).collect();
+        match named.as_slice() {
+            _ if feature.is_empty() => {
+                findings.problem(format!("docs/features.md:{number}: row {row} says nothing"));
+            }
+            [] => findings.problem(format!("docs/features.md:{number}: row {row} needs a test or {OPEN}")),
+            [open] if open == OPEN => rows.push(Row { number: row, tests: Vec::new() }),
+            _ => rows.push(Row { number: row, tests: named }),
+        }
+    }
+    rows
+}
+
+fn numbers(rows: &[Row], findings: &mut Findings) {
+    for wanted in 1..=ROWS {
+        match rows.iter().filter(|row| row.number == wanted).count() {
+            1 => {}
+            count => findings.problem(format!("docs/features.md has row {wanted} {count} times, not once")),
+        }
+    }
+    for row in rows.iter().filter(|row| row.number == 0 || row.number > ROWS) {
+        findings.problem(format!("docs/features.md has a row {}, the contract ends at {ROWS}", row.number));
+    }
+}
+
+/// Why `file::function` proves nothing, if it does not.
+fn missing(root: &Path, test: &str) -> Option<String> {
+    let Some((path, function)) = test.split_once("::") else {
+        return Some(format!("{test} is not of the form file::function"));
+    };
+    match source::read_text(&root.join(path)) {
+        Err(_) => Some(format!("{path} does not exist")),
+        Ok(text) if !has_test(&text, function) => Some(format!("{path} has no test {function}")),
+        Ok(_) => None,
+    }
+}
+
+/// Whether a text defines a function of this name that carries a test attribute.
+fn has_test(text: &str, function: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let Some(place) = lines.iter().position(|line| defines(line, function)) else { return false };
+    lines[..place]
+        .iter()
+        .rev()
+        .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
+        .any(|line| line.starts_with("#[test]") || line.starts_with("#[tokio::test"))
+}
+
+fn defines(line: &str, function: &str) -> bool {
+    let line = line.strip_prefix("pub ").unwrap_or(line);
+    let line = line.strip_prefix("async ").unwrap_or(line);
+    line.strip_prefix("fn ")
+        .and_then(|rest| rest.strip_prefix(function))
+        .is_some_and(|rest| rest.starts_with(['(', '<']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_read_with_any_number_of_tests() {
+        let mut findings = Findings::default();
+        let text = "| # | feature | proof |\n|---|---|---|\n| 1 | a | — |\n| 2 | b | `x.rs::t`, `y.rs::u` |\n| 3 | c |  |\n";
+        let expected = [
+            Row { number: 1, tests: vec![] },
+            Row { number: 2, tests: vec!["x.rs::t".to_owned(), "y.rs::u".to_owned()] },
+        ];
+        assert_eq!(rows(text, &mut findings), expected);
+        assert_eq!(findings.problems, ["docs/features.md:5: row 3 needs a test or —"]);
+    }
+
+    #[test]
+    fn numbers_are_complete_and_single() {
+        let row = |number| Row { number, tests: vec![] };
+        let mut findings = Findings::default();
+        numbers(&(1..=ROWS).map(row).collect::<Vec<_>>(), &mut findings);
+        assert_eq!(findings.problems, [""; 0]);
+        numbers(&(2..=ROWS).chain([7, 200]).map(row).collect::<Vec<_>>(), &mut findings);
+        assert_eq!(
+            findings.problems,
+            [
+                "docs/features.md has row 1 0 times, not once",
+                "docs/features.md has row 7 2 times, not once",
+                "docs/features.md has a row 200, the contract ends at 158",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_function_counts_only_as_a_test() {
+        let text = "fn helper() {}\n\n    #[tokio::test(start_paused = true)]\n    // Why.\n    async fn joins_once() {}\n\n#[test]\nfn joins() {}\n";
+        let check =
+            |function: &str, expected: bool| assert_eq!(has_test(text, function), expected, "{function}");
+        check("joins_once", true);
+        check("joins", true);
+        check("helper", false);
+        check("joins_on", false);
+        check("absent", false);
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        assert_eq!(missing(root, "src/none.rs::x").as_deref(), Some("src/none.rs does not exist"));
+        assert_eq!(missing(root, "src/main.rs::x").as_deref(), Some("src/main.rs has no test x"));
+        assert_eq!(missing(root, "src/features.rs::a_missing_file_is_named"), None);
+        assert_eq!(missing(root, "x").as_deref(), Some("x is not of the form file::function"));
+    }
+}

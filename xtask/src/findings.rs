@@ -1,0 +1,36 @@
+//! What a check has to say.
+
+use std::fmt;
+
+/// Facts worth printing, and what is wrong.
+#[derive(Debug, Default, PartialEq)]
+pub struct Findings {
+    /// One line each.
+    pub facts: Vec<String>,
+    /// One line each; any of them fails the check.
+    pub problems: Vec<String>,
+}
+
+impl Findings {
+    /// Notes a fact.
+    pub fn fact(&mut self, line: impl Into<String>) {
+        self.facts.push(line.into());
+    }
+
+    /// Notes something wrong.
+    pub fn problem(&mut self, line: impl Into<String>) {
+        self.problems.push(line.into());
+    }
+}
+
+impl fmt::Display for Findings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.facts {
+            writeln!(f, "  {line}")?;
+        }
+        for line in &self.problems {
+            writeln!(f, "  wrong: {line}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,316 @@
+//! Which way the arrows point.
+//!
+//! The tables below are the architecture. Adding a line to one is a decision, so it is made here, in
+//! view, and not in a manifest.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::findings::Findings;
+use crate::metadata::{self, Member, Metadata};
+use crate::source::{self, SourceFile};
+
+/// What one of our crates may use of ours.
+struct Layer {
+    name: &'static str,
+    may_use: &'static [&'static str],
+}
+
+/// Top to bottom, each line knows only lines above it.
+const LAYERS: &[Layer] = &[
+    Layer { name: "weft-core", may_use: &[] },
+    Layer { name: "weft-dsl", may_use: &["weft-core"] },
+    Layer { name: "weft-engine", may_use: &["weft-core", "weft-dsl"] },
+    Layer { name: "weft-components", may_use: &["weft-core"] },
+    Layer { name: "weft-net", may_use: &["weft-core"] },
+    Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
+    Layer { name: "weft-search", may_use: &["weft-core"] },
+    Layer { name: "weft-store", may_use: &["weft-core"] },
+    Layer {
+        name: "weft-server",
+        may_use: &[
+            "weft-core",
+            "weft-dsl",
+            "weft-engine",
+            "weft-components",
+            "weft-net",
+            "weft-models",
+            "weft-search",
+            "weft-store",
+        ],
+    },
+    Layer {
+        name: "weft-cli",
+        may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-components", "weft-server"],
+    },
+    Layer { name: "weft-testkit", may_use: &["weft-core"] },
+    Layer { name: "xtask", may_use: &[] },
+];
+
+/// The crate whose fakes every test may use.
+const TESTKIT: &str = "weft-testkit";
+
+/// What else the tests of a crate may use of ours, because a fake would prove nothing.
+const TESTS_MAY_USE: &[(&str, &[&str])] = &[("weft-engine", &["weft-components"])];
+
+/// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
+const CORE_DEPENDENCIES: &[&str] = &[
+    "async-trait",
+    "futures",
+    "indexmap",
+    "serde",
+    "serde_json",
+    "thiserror",
+    "tokio",
+    "tokio-util",
+    "uuid",
+];
+
+/// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
+/// canvas asks for leaves through weft-net, which checks the address first; `genai` is handed
+/// weft-net's client. The database drivers of weft-store connect to the operator's own database and
+/// are not listed. Axum is a server and brings hyper along.
+const CLIENTS: &[(&str, &[&str])] = &[
+    ("reqwest", &["weft-net", "genai"]),
+    ("genai", &["weft-models"]),
+    ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest"]),
+    ("hyper-util", &["axum", "hyper-rustls", "reqwest"]),
+    ("hyper-rustls", &["reqwest"]),
+    ("async-std", &[]),
+    ("async-tungstenite", &[]),
+    ("attohttpc", &[]),
+    ("awc", &[]),
+    ("curl", &[]),
+    ("curl-sys", &[]),
+    ("eventsource-client", &[]),
+    ("h3", &[]),
+    ("hyper-tls", &[]),
+    ("isahc", &[]),
+    ("lettre", &[]),
+    ("minreq", &[]),
+    ("native-tls", &[]),
+    ("octocrab", &[]),
+    ("openssl", &[]),
+    ("reqwest-eventsource", &[]),
+    ("ssh2", &[]),
+    ("surf", &[]),
+    ("tokio-tungstenite", &[]),
+    ("tonic", &[]),
+    ("tungstenite", &[]),
+    ("ureq", &[]),
+];
+
+/// Words that must not appear in the code of some crates.
+struct Absent {
+    /// Folders that the rule is about.
+    within: &'static [&'static str],
+    /// Folders and files that are free of it.
+    except: &'static [&'static str],
+    words: &'static [&'static str],
+    reason: &'static str,
+}
+
+const ABSENT: &[Absent] = &[
+    Absent {
+        within: &["crates/weft-dsl/src"],
+        except: &[],
+        words: &[".await", "async fn", "tokio::", "std::fs", "std::net"],
+        reason: "weft-dsl turns text into a plan: it waits for nothing and touches nothing",
+    },
+    Absent {
+        within: &["crates/"],
+        except: &["crates/weft-net/src", "crates/weft-testkit/src"],
+        words: &["TcpStream::connect", "TcpSocket::", "UdpSocket::bind", "UnixStream::connect"],
+        reason: "connections are opened by weft-net, which checks the address",
+    },
+    Absent {
+        within: &["crates/weft-server/src"],
+        except: &["crates/weft-server/src/assemble.rs", "crates/weft-server/src/assemble/"],
+        words: &["weft_store::", "weft_search::", "weft_models::", "weft_net::"],
+        reason: "only assemble.rs names a backend",
+    },
+    Absent {
+        within: &["crates/weft-engine/src", "crates/weft-components/src"],
+        except: &[],
+        words: &["SystemTime::now", "getrandom::", "Uuid::new"],
+        reason: "time and chance come in through a seam or a seed, so that a run can be repeated",
+    },
+];
+
+/// Compares the tables with what cargo and the sources say.
+pub fn check(root: &Path) -> Result<Findings> {
+    let metadata = metadata::read(root)?;
+    let mut findings = Findings::default();
+    findings.fact(format!("{} crates, {} packages linked", metadata.members.len(), metadata.linked_by.len()));
+    for member in &metadata.members {
+        arrows(member, &mut findings);
+    }
+    missing_crates(&metadata, &mut findings);
+    clients(&metadata, &mut findings);
+    for file in source::read(root)? {
+        absent_words(&file, &mut findings);
+    }
+    Ok(findings)
+}
+
+fn arrows(member: &Member, findings: &mut Findings) {
+    let name = member.name.as_str();
+    let Some(layer) = LAYERS.iter().find(|layer| layer.name == name) else {
+        findings.problem(format!("{name} has no line in LAYERS (xtask/src/layers.rs)"));
+        return;
+    };
+    let is_ours = |used: &&String| LAYERS.iter().any(|layer| layer.name == used.as_str());
+    for used in member.normal.iter().filter(is_ours) {
+        if !layer.may_use.contains(&used.as_str()) {
+            findings.problem(format!("{name} must not use {used}"));
+        }
+    }
+    let for_tests =
+        TESTS_MAY_USE.iter().find(|(tested, _)| *tested == name).map_or(&[][..], |(_, extra)| *extra);
+    for used in member.dev.iter().filter(is_ours) {
+        let used = used.as_str();
+        if used != TESTKIT && used != name && !layer.may_use.contains(&used) && !for_tests.contains(&used) {
+            findings.problem(format!("the tests of {name} must not use {used}"));
+        }
+    }
+    if name == "weft-core" {
+        core_dependencies(member, findings);
+    }
+}
+
+fn core_dependencies(core: &Member, findings: &mut Findings) {
+    let pinned: BTreeSet<&str> = CORE_DEPENDENCIES.iter().copied().collect();
+    let actual: BTreeSet<&str> = core.normal.iter().map(String::as_str).collect();
+    for extra in actual.difference(&pinned) {
+        findings.problem(format!("weft-core must not grow a dependency: {extra}"));
+    }
+    for gone in pinned.difference(&actual) {
+        findings.problem(format!("weft-core no longer uses {gone}: take it off CORE_DEPENDENCIES"));
+    }
+}
+
+fn missing_crates(metadata: &Metadata, findings: &mut Findings) {
+    for layer in LAYERS {
+        if !metadata.members.iter().any(|member| member.name == layer.name) {
+            findings.problem(format!("LAYERS names {}, which does not exist", layer.name));
+        }
+    }
+}
+
+fn clients(metadata: &Metadata, findings: &mut Findings) {
+    let mut linked = Vec::new();
+    for (client, may_link) in CLIENTS {
+        let Some(users) = metadata.linked_by.get(*client) else { continue };
+        linked.push(*client);
+        for user in users.iter().filter(|user| !may_link.contains(&user.as_str())) {
+            findings.problem(format!("{user} links {client}: connections leave through weft-net only"));
+        }
+    }
+    findings.fact(format!("clients linked, each by those who may: {}", linked.join(", ")));
+}
+
+fn absent_words(file: &SourceFile, findings: &mut Findings) {
+    let starts = |folders: &[&str]| folders.iter().any(|folder| file.path.starts_with(folder));
+    for rule in ABSENT.iter().filter(|rule| starts(rule.within) && !starts(rule.except)) {
+        for (number, line) in file.code().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            for word in rule.words.iter().filter(|word| line.contains(**word)) {
+                findings.problem(format!("{}:{number}: {word}: {}", file.path, rule.reason));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    fn problems(check: impl Fn(&mut Findings)) -> Vec<String> {
+        let mut findings = Findings::default();
+        check(&mut findings);
+        findings.problems
+    }
+
+    #[test]
+    fn the_table_has_no_cycle() {
+        for (place, layer) in LAYERS.iter().enumerate() {
+            for used in layer.may_use {
+                assert!(LAYERS[..place].iter().any(|above| above.name == *used), "{} {used}", layer.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_arrow_against_the_table_is_named() {
+        let member = |name: &str, normal: &[&str], dev: &[&str]| Member {
+            name: name.to_owned(),
+            normal: set(normal),
+            dev: set(dev),
+        };
+        let check = |member: Member, expected: &[&str]| {
+            assert_eq!(problems(|findings| arrows(&member, findings)), expected);
+        };
+        check(member("weft-dsl", &["weft-core", "serde"], &["weft-testkit"]), &[]);
+        check(member("weft-dsl", &["weft-net"], &[]), &["weft-dsl must not use weft-net"]);
+        check(member("weft-dsl", &["weft-testkit"], &[]), &["weft-dsl must not use weft-testkit"]);
+        check(member("weft-net", &[], &["weft-store"]), &["the tests of weft-net must not use weft-store"]);
+        check(member("weft-new", &[], &[]), &["weft-new has no line in LAYERS (xtask/src/layers.rs)"]);
+    }
+
+    #[test]
+    fn the_core_is_pinned_both_ways() {
+        let mut normal = set(CORE_DEPENDENCIES);
+        normal.remove("uuid");
+        normal.insert("sqlx".to_owned());
+        let core = Member { name: "weft-core".to_owned(), normal, dev: BTreeSet::new() };
+        assert_eq!(
+            problems(|findings| arrows(&core, findings)),
+            [
+                "weft-core must not grow a dependency: sqlx",
+                "weft-core no longer uses uuid: take it off CORE_DEPENDENCIES",
+            ]
+        );
+    }
+
+    #[test]
+    fn another_way_out_is_named() {
+        let linked = |client: &str, users: &[&str]| Metadata {
+            linked_by: [(client.to_owned(), set(users))].into(),
+            ..Metadata::default()
+        };
+        let check = |metadata: Metadata, expected: &[&str]| {
+            assert_eq!(problems(|findings| clients(&metadata, findings)), expected);
+        };
+        check(linked("reqwest", &["weft-net", "genai"]), &[]);
+        check(
+            linked("reqwest", &["weft-components"]),
+            &["weft-components links reqwest: connections leave through weft-net only"],
+        );
+        check(
+            linked("ureq", &["some-sdk"]),
+            &["some-sdk links ureq: connections leave through weft-net only"],
+        );
+    }
+
+    #[test]
+    fn words_count_in_code_and_not_in_tests_or_comments() {
+        let file = |path: &str, text: &str| SourceFile { path: path.to_owned(), text: text.to_owned() };
+        let check = |file: SourceFile, count: usize| {
+            let found = problems(|findings| absent_words(&file, findings));
+            assert_eq!(found.len(), count, "{found:?}");
+        };
+        check(file("crates/weft-dsl/src/plan.rs", "// never .await\nlet x = y.await;\n"), 1);
+        check(file("crates/weft-engine/src/drive.rs", "let x = y.await;\n"), 0);
+        check(
+            file("crates/weft-store/src/x.rs", "#[cfg(test)]\nmod tests {\n    TcpStream::connect(a);\n}\n"),
+            0,
+        );
+        check(file("crates/weft-server/src/routes/x.rs", "use weft_store::Store;\n"), 1);
+        check(file("crates/weft-server/src/assemble.rs", "use weft_store::Store;\n"), 0);
+    }
+}

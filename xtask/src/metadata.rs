@@ -1,0 +1,129 @@
+//! `cargo metadata`, reduced to who depends on whom.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+/// A crate of this workspace and what its manifest names, by package name.
+#[derive(Debug, Default, PartialEq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// `[dependencies]`.
+    pub normal: BTreeSet<String>,
+    /// `[dev-dependencies]`.
+    pub dev: BTreeSet<String>,
+}
+
+/// The workspace and everything that is linked with it.
+#[derive(Debug, Default, PartialEq)]
+pub struct Metadata {
+    /// Our crates.
+    pub members: Vec<Member>,
+    /// Package → packages that link it, normal dependencies only, all features, this platform.
+    pub linked_by: BTreeMap<String, BTreeSet<String>>,
+}
+
+/// Asks cargo.
+pub fn read(root: &Path) -> Result<Metadata> {
+    let version = run(root, "rustc", &["-vV"])?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    let arguments =
+        ["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", host];
+    let json = run(root, "cargo", &arguments)?;
+    Ok(parse(&serde_json::from_str(&json).context("cargo metadata is no JSON")?))
+}
+
+fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(root)
+        .output()
+        .with_context(|| format!("cannot start {program}"))?;
+    ensure!(
+        output.status.success(),
+        "{program} {} failed: {}",
+        arguments.join(" "),
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("{program} does not speak UTF-8"))
+}
+
+fn parse(json: &Value) -> Metadata {
+    let names: BTreeMap<&str, &str> = list(json, "/packages")
+        .filter_map(|package| Some((text(package, "/id")?, text(package, "/name")?)))
+        .collect();
+    let ours: BTreeSet<&str> = list(json, "/workspace_members").filter_map(Value::as_str).collect();
+    let members = list(json, "/packages")
+        .filter(|package| text(package, "/id").is_some_and(|id| ours.contains(id)))
+        .map(member)
+        .collect();
+    let mut metadata = Metadata { members, linked_by: BTreeMap::new() };
+    for node in list(json, "/resolve/nodes") {
+        let Some(user) = text(node, "/id").and_then(|id| names.get(id)) else { continue };
+        for dependency in list(node, "/deps").filter(|dependency| is_linked(dependency)) {
+            let Some(used) = text(dependency, "/pkg").and_then(|id| names.get(id)) else { continue };
+            metadata.linked_by.entry((*used).to_owned()).or_default().insert((*user).to_owned());
+        }
+    }
+    metadata
+}
+
+fn member(package: &Value) -> Member {
+    let of_kind = |kind: Option<&str>| {
+        list(package, "/dependencies")
+            .filter(|dependency| text(dependency, "/kind") == kind)
+            .filter_map(|dependency| text(dependency, "/name").map(str::to_owned))
+            .collect()
+    };
+    Member {
+        name: text(package, "/name").unwrap_or_default().to_owned(),
+        normal: of_kind(None),
+        dev: of_kind(Some("dev")),
+    }
+}
+
+fn is_linked(dependency: &Value) -> bool {
+    list(dependency, "/dep_kinds").any(|kind| text(kind, "/kind").is_none())
+}
+
+fn list<'a>(json: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    json.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn text<'a>(json: &'a Value, pointer: &str) -> Option<&'a str> {
+    json.pointer(pointer).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn dev_and_build_dependencies_are_not_linked() {
+        let metadata = parse(&json!({
+            "workspace_members": ["a 1"],
+            "packages": [
+                {"id": "a 1", "name": "a", "dependencies": [
+                    {"name": "b", "kind": null}, {"name": "c", "kind": "dev"}, {"name": "d", "kind": "build"}]},
+                {"id": "b 1", "name": "b", "dependencies": []},
+                {"id": "c 1", "name": "c", "dependencies": []},
+            ],
+            "resolve": {"nodes": [{"id": "a 1", "deps": [
+                {"pkg": "b 1", "dep_kinds": [{"kind": null}]},
+                {"pkg": "c 1", "dep_kinds": [{"kind": "dev"}]}]}]},
+        }));
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        assert_eq!(
+            metadata,
+            Metadata {
+                members: vec![Member { name: "a".to_owned(), normal: set(&["b"]), dev: set(&["c"]) }],
+                linked_by: BTreeMap::from([("b".to_owned(), set(&["a"]))]),
+            }
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! The Rust files of the repository, with and without their tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+
+/// One file.
+#[derive(Debug)]
+pub struct SourceFile {
+    /// From the root of the repository, with `/`.
+    pub path: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl SourceFile {
+    /// The lines that are no test, each with its number from 1 on.
+    pub fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        without_tests(&self.text)
+    }
+
+    /// The last part of its path without `.rs`.
+    pub fn stem(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs")
+    }
+}
+
+/// What our crates consist of: `src` of every crate and of xtask, without files that hold tests only.
+pub fn read(root: &Path) -> Result<Vec<SourceFile>> {
+    let mut files = Vec::new();
+    for folder in crate_folders(root)? {
+        collect(root, &folder.join("src"), &mut files)?;
+    }
+    files.retain(|file| file.stem() != "tests");
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
+}
+
+fn crate_folders(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut folders = vec![root.join("xtask")];
+    folders.extend(entries(&root.join("crates"))?.into_iter().filter(|path| path.is_dir()));
+    Ok(folders)
+}
+
+fn collect(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
+    for path in entries(folder)? {
+        if path.is_dir() {
+            collect(root, &path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(SourceFile { path: relative(root, &path), text: read_text(&path)? });
+        }
+    }
+    Ok(())
+}
+
+/// The path from the root, with `/` on every platform.
+pub fn relative(root: &Path, path: &Path) -> String {
+    path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
+}
+
+/// The text of a file.
+pub fn read_text(path: &Path) -> Result<String> {
+    fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// What a folder holds, in order of names.
+pub fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let listed = fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))?;
+    let mut paths = listed.map(|entry| entry.map(|e| e.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Leaves out every `#[cfg(test)]` module. rustfmt puts its end at the start of a line, so no parser
+/// is needed.
+fn without_tests(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut kept = Vec::with_capacity(lines.len());
+    let mut at = 0;
+    while at < lines.len() {
+        let next = lines.get(at + 1).copied().unwrap_or_default();
+        if lines[at] == "#[cfg(test)]" && next.starts_with("mod ") {
+            let inline = next.ends_with('{');
+            at += 2;
+            while inline && at < lines.len() && lines[at - 1] != "}" {
+                at += 1;
+            }
+        } else {
+            kept.push((at + 1, lines[at]));
+            at += 1;
+        }
+    }
+    kept.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_modules_are_left_out_and_numbers_stay() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod fakes;\nfn b() {}\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\nfn c() {}\n";
+        let kept: Vec<_> = without_tests(text).collect();
+        assert_eq!(kept, [(1, "fn a() {}"), (4, "fn b() {}"), (9, "fn c() {}")]);
+    }
+
+    #[test]
+    fn a_module_without_an_end_does_not_loop() {
+        assert_eq!(without_tests("#[cfg(test)]\nmod tests {\n").count(), 0);
+    }
+}
