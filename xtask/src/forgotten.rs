@@ -93,7 +93,12 @@ fn listed(specs: &[Spec], catalog: &str, findings: &mut Findings) {
 /// The component types that the sample canvases show.
 fn samples(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
     let mut shown = BTreeSet::new();
+    let listed = source::read_text(&root.join("canvases/README.md"))?;
     for folder in source::entries(&root.join("canvases"))?.into_iter().filter(|path| path.is_dir()) {
+        let sample = source::relative(&root.join("canvases"), &folder);
+        if !listed.contains(&format!("| `{sample}` |")) {
+            findings.problem(format!("canvases/README.md does not list {sample}"));
+        }
         for name in SAMPLE_FILES {
             let path = folder.join(name);
             let place = source::relative(root, &path);
