@@ -18,9 +18,10 @@ impl Catalog {
 
     /// The type of this name. Exact spelling first, then without regard to case.
     pub fn get(&self, kind: &str) -> Option<&'static ComponentSpec> {
-        self.specs.get(kind).copied().or_else(|| {
-            self.specs.values().find(|spec| spec.kind.eq_ignore_ascii_case(kind)).copied()
-        })
+        self.specs
+            .get(kind)
+            .copied()
+            .or_else(|| self.specs.values().find(|spec| spec.kind.eq_ignore_ascii_case(kind)).copied())
     }
 
     /// Every type, by name.

@@ -86,6 +86,20 @@ impl Citations {
     }
 }
 
+/// Sources in the shape clients of the compatible API read: `{chunks: {n: …}, doc_aggs: {name: …}}`.
+pub fn reference(cited: &[Cited]) -> Json {
+    let mut chunks = serde_json::Map::new();
+    let mut documents: indexmap::IndexMap<&str, (&str, u64)> = indexmap::IndexMap::new();
+    for Cited { number, chunk } in cited {
+        chunks.insert(number.to_string(), serde_json::json!(chunk));
+        documents.entry(&chunk.document_name).or_insert((&chunk.document_id, 0)).1 += 1;
+    }
+    let documents = documents.into_iter().map(|(name, (id, count))| {
+        (name.to_owned(), serde_json::json!({"doc_name": name, "doc_id": id, "count": count}))
+    });
+    serde_json::json!({"chunks": chunks, "doc_aggs": documents.collect::<serde_json::Map<_, _>>()})
+}
+
 /// The numbers of all `[ID:n]` marks in a text.
 pub fn marks(text: &str) -> Vec<u32> {
     text.split("[ID:")

@@ -16,7 +16,9 @@ pub mod stream;
 pub mod value;
 
 pub use catalog::Catalog;
-pub use component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape};
+pub use component::{
+    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape,
+};
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{CanvasId, CanvasKey, ComponentId, RunId, RunKey, SessionId, SessionKey, TenantId};

@@ -145,9 +145,7 @@ impl Template {
     /// Like [`Template::parse`], and a text that is a bare reference (`sys.query`) counts as one.
     pub fn parse_value(text: &str, names: Names<'_>) -> Self {
         match Reference::whole(text, names) {
-            Some(reference) => {
-                Self { source: text.into(), segments: vec![Segment::Reference(reference)] }
-            }
+            Some(reference) => Self { source: text.into(), segments: vec![Segment::Reference(reference)] },
             None => Self::parse(text, names),
         }
     }

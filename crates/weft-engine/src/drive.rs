@@ -1,0 +1,564 @@
+//! Does: starts activations, waits for them, stops them, and tells the machine and the journal what
+//! came of it. Everything that is decided is decided in [`crate::machine`].
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weft_core::citation::Cited;
+use weft_core::component::{Finished, Role, Route};
+use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal};
+use weft_core::journal::{Assigned, Ending, Onward, WaitingForm, Who};
+use weft_core::seam::chat_model::Usage;
+use weft_core::{Error, ErrorKind, Json, NodeContext, Outputs, Piece, Record, Result, Value};
+use weft_dsl::plan::{NodeIx, Plan, PlanNode};
+
+use crate::form;
+use crate::journal::Journal;
+use crate::machine::{Consequence, Done, Machine, Start};
+use crate::scope::ScopeId;
+
+/// The limits of one run that are about time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeLimits {
+    /// The whole run.
+    pub run: Duration,
+    /// One activation of a node whose component names no limit.
+    pub node: Duration,
+}
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Report {
+    /// How it ended.
+    pub ending: Ending,
+    /// The outputs of the last Message, else of the last node.
+    pub outputs: Arc<Outputs>,
+    /// Why, unless it succeeded or waits.
+    pub error: Option<Error>,
+    /// Everything it said, without reasoning.
+    pub said: String,
+    /// The sources its messages cite.
+    pub cited: Vec<Cited>,
+    /// What it used.
+    pub usage: Usage,
+    /// The open forms of a waiting run.
+    pub forms: Vec<WaitingForm>,
+    /// How long it took, in seconds.
+    pub elapsed: f64,
+    /// The machine as the run left it.
+    pub machine: Machine,
+}
+
+/// An activation under way.
+struct Active {
+    who: Who,
+    node: NodeIx,
+    named: Arc<Outputs>,
+    cancel: CancellationToken,
+    began: Instant,
+    thinking: bool,
+    said: bool,
+}
+
+/// What became of an activation.
+struct Outcome {
+    activation: u32,
+    result: Result<Finished>,
+}
+
+/// A settled outcome: exception settings applied.
+struct Settled {
+    activation: u32,
+    finished: Finished,
+    onward: Onward,
+    error: Option<Error>,
+}
+
+/// Runs a machine until it ends, waits or fails.
+pub struct Driver<'a> {
+    plan: Arc<Plan>,
+    machine: Machine,
+    context: Arc<RunContext>,
+    journal: &'a mut Journal,
+    cancel: CancellationToken,
+    limits: TimeLimits,
+    tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    to_driver: mpsc::Sender<(u32, Signal)>,
+    signals: mpsc::Receiver<(u32, Signal)>,
+    active: BTreeMap<u32, Active>,
+    /// Finished producers whose listeners still read.
+    held: Vec<Settled>,
+    said: String,
+    cited: Vec<Cited>,
+    usage: Usage,
+    last: Arc<Outputs>,
+    last_message: Option<Arc<Outputs>>,
+}
+
+impl<'a> Driver<'a> {
+    /// A driver for one run.
+    pub fn new(
+        machine: Machine,
+        context: Arc<RunContext>,
+        journal: &'a mut Journal,
+        cancel: CancellationToken,
+        limits: TimeLimits,
+    ) -> Self {
+        let (to_driver, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        Self {
+            plan: Arc::clone(&machine.plan),
+            machine,
+            context,
+            journal,
+            cancel,
+            limits,
+            tasks: FuturesUnordered::new(),
+            to_driver,
+            signals,
+            active: BTreeMap::new(),
+            held: Vec::new(),
+            said: String::new(),
+            cited: Vec::new(),
+            usage: Usage::default(),
+            last: Arc::default(),
+            last_message: None,
+        }
+    }
+
+    /// Runs to the end. The journal holds everything but the last record, which the caller writes
+    /// when the session is safe.
+    pub async fn run(mut self) -> Report {
+        let began = Instant::now();
+        let result = self.go(began + self.limits.run).await;
+        let (ending, error) = match result {
+            Ok(()) if !self.machine.parked().is_empty() => (Ending::Waiting, None),
+            Ok(()) => match self.machine.stuck() {
+                stuck if stuck.is_empty() => (Ending::Succeeded, None),
+                stuck => (
+                    Ending::Failed,
+                    Some(Error::internal(format!("these nodes never became ready: {stuck:?}"))),
+                ),
+            },
+            Err(error) if error.kind == ErrorKind::Cancelled && self.cancel.is_cancelled() => {
+                (Ending::Cancelled, Some(error))
+            }
+            Err(error) => (Ending::Failed, Some(error)),
+        };
+        if ending != Ending::Waiting {
+            self.stop_all(ending);
+        }
+        let forms = if ending == Ending::Waiting { self.forms() } else { Vec::new() };
+        Report {
+            ending,
+            outputs: self.last_message.unwrap_or(self.last),
+            error,
+            said: self.said,
+            cited: self.cited,
+            usage: self.usage,
+            forms,
+            elapsed: began.elapsed().as_secs_f64(),
+            machine: self.machine,
+        }
+    }
+
+    async fn go(&mut self, deadline: Instant) -> Result<()> {
+        loop {
+            self.start_ready()?;
+            self.journal.begin_write()?;
+            if self.tasks.is_empty() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                () = self.cancel.cancelled() => return Err(cancelled()),
+                written = self.journal.written() => written?,
+                Some((activation, signal)) = self.signals.recv(), if !self.journal.is_full() => {
+                    self.signal(activation, signal);
+                }
+                Some(outcome) = self.tasks.next(), if !self.journal.is_full() => self.outcome(outcome)?,
+                () = tokio::time::sleep_until(deadline) => {
+                    let message = format!("the run took longer than its {} s", self.limits.run.as_secs());
+                    return Err(Error::new(ErrorKind::Timeout, message).help("raise limits.run_seconds"));
+                }
+            }
+        }
+    }
+
+    fn start_ready(&mut self) -> Result<()> {
+        loop {
+            self.follow();
+            match self.machine.next_start() {
+                Ok(Some(start)) => self.start(start),
+                Ok(None) if self.unpark_addressed() => {}
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    let count = self.machine.limits.activations;
+                    let message = format!("the run used up its {count} activations");
+                    return Err(Error::new(ErrorKind::QuotaExceeded, message)
+                        .help("look for a cycle that never leaves, or raise limits.activations"));
+                }
+            }
+        }
+    }
+
+    /// A form whose answers came with the run, below its node's id, need not wait for a person.
+    fn unpark_addressed(&mut self) -> bool {
+        let context = Arc::clone(&self.context);
+        let inputs = &context.input.inputs;
+        let parked = self.machine.parked().into_iter();
+        let mut any = false;
+        for (scope, ix) in parked.filter(|(_, ix)| form::addressed(&self.plan.nodes[*ix].id, inputs)) {
+            let node = self.plan.nodes[ix].id.clone();
+            let form = self.form(scope, ix).form;
+            let answers = form::answers(&node, &form, inputs);
+            // Answers are used once: a form that comes up again asks again.
+            if form::satisfied(&form, &answers) && self.machine.use_answers(&node) {
+                self.machine.fill(node, answers);
+                self.machine.unpark(scope, ix);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn start(&mut self, start: Start) {
+        let node = &self.plan.nodes[start.node];
+        self.journal.note(Record::NodeStarted { who: start.who.clone() });
+        let cancel = self.cancel.child_token();
+        let filled = match node.role {
+            Role::Entry => form::unwrap(&self.context.input.inputs),
+            _ => start.filled,
+        };
+        let context = NodeContext {
+            run: Arc::clone(&self.context),
+            node: node.id.clone(),
+            name: Arc::clone(&node.name),
+            activation: start.who.activation,
+            inputs: start.inputs,
+            alternative: start.alternative,
+            round: start.round,
+            filled,
+            heard: start.heard,
+            cancel: cancel.clone(),
+            signals: self.to_driver.clone(),
+        };
+        let activation = start.who.activation;
+        let active = Active {
+            who: start.who,
+            node: start.node,
+            named: start.named,
+            cancel: cancel.clone(),
+            began: Instant::now(),
+            thinking: false,
+            said: false,
+        };
+        self.active.insert(activation, active);
+        let limit = node.time_limit.unwrap_or(self.limits.node);
+        let (plan, ix) = (Arc::clone(&self.plan), start.node);
+        self.tasks.push(async move { perform(&plan.nodes[ix], context, cancel, limit).await }.boxed());
+    }
+
+    fn signal(&mut self, activation: u32, signal: Signal) {
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        let node = active.who.node.clone();
+        match signal {
+            Signal::Say(Piece::Text(text)) => {
+                active.said = true;
+                if std::mem::take(&mut active.thinking) {
+                    self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
+                }
+                self.said.push_str(&text);
+                self.journal.note(Record::Said { activation, node, text });
+            }
+            Signal::Say(Piece::Thinking(text)) => {
+                active.said = true;
+                if !std::mem::replace(&mut active.thinking, true) {
+                    self.journal.note(Record::ThinkingStarted { activation, node: node.clone() });
+                }
+                self.journal.note(Record::Said { activation, node, text });
+            }
+            Signal::Publish(output, text) => self.machine.published(activation, &output, Value::Stream(text)),
+            Signal::Used(usage) => {
+                self.usage += usage;
+                self.journal.note(Record::EffectFinished { activation, effect: "model".into(), usage });
+            }
+            Signal::Warn(message) => self.journal.note(Record::Warned { node, message: message.into() }),
+        }
+    }
+
+    fn outcome(&mut self, outcome: Outcome) -> Result<()> {
+        // What an activation said before it ended comes before its end.
+        while let Ok((activation, signal)) = self.signals.try_recv() {
+            self.signal(activation, signal);
+        }
+        let activation = outcome.activation;
+        let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
+        let node = &self.plan.nodes[ix];
+        let (role, name) = (node.role, node.name.clone());
+        let settled = settle(node, outcome);
+        if settled.error.is_none() && matches!(role, Role::Each | Role::Repeat) {
+            self.open_frame(settled);
+            return Ok(());
+        }
+        let failed = settled.onward == Onward::Nowhere;
+        let failure = settled.error.as_ref().filter(|_| failed).map(|error| {
+            let message = format!("{name} ({}) failed: {}", node.id, error.full());
+            Error::new(error.kind, message)
+        });
+        if !failed && !self.machine.listening_to(activation).is_empty() {
+            self.held.push(settled);
+            return Ok(());
+        }
+        self.complete(settled);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn open_frame(&mut self, settled: Settled) {
+        let items = settled.finished.items.map(Arc::new);
+        let activation = settled.activation;
+        self.journal.note(Record::FrameOpened { activation, items: items.clone() });
+        for Assigned { target, value } in assigned(&settled.finished.assigned) {
+            self.machine.assign(crate::machine::TOP, &target, value);
+        }
+        self.machine.open_frame(activation, settled.finished.outputs, items);
+    }
+
+    /// Ends an activation: its message first, then the producers it was the last to listen to, then
+    /// itself.
+    fn complete(&mut self, mut settled: Settled) {
+        let activation = settled.activation;
+        self.end_message(&mut settled);
+        let released: Vec<_> = {
+            let machine = &self.machine;
+            let free =
+                |held: &mut Settled| machine.listening_to(held.activation).iter().all(|&l| l == activation);
+            self.held.extract_if(.., free).collect()
+        };
+        for producer in released {
+            self.finish(producer);
+        }
+        self.finish(settled);
+    }
+
+    fn end_message(&mut self, settled: &mut Settled) {
+        let activation = settled.activation;
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        let (node, ix) = (active.who.node.clone(), active.node);
+        if std::mem::take(&mut active.thinking) {
+            self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
+        }
+        let said = active.said;
+        let plan_node = &self.plan.nodes[ix];
+        let caught = settled.error.is_some() && settled.onward == Onward::By(Route::Onward);
+        if caught && !plan_node.message_follows {
+            // Nobody after it will show the default value, so it is shown here.
+            let text =
+                plan_node.exception.default.as_ref().map(weft_core::value::to_text).unwrap_or_default();
+            self.said.push_str(&text);
+            self.journal.note(Record::Said { activation, node: node.clone(), text: text.into() });
+            settled.finished.message_end.get_or_insert_default();
+        }
+        let end = settled.finished.message_end.take();
+        if let Some(end) = end.or_else(|| (said && settled.error.is_some()).then(Default::default)) {
+            self.last_message = Some(Arc::new(settled.finished.outputs.clone()));
+            let new = end.cited.iter().filter(|c| !self.cited.iter().any(|known| known.number == c.number));
+            let new: Vec<_> = new.cloned().collect();
+            self.cited.extend(new);
+            self.journal.note(Record::MessageEnded { activation, node, end });
+        }
+    }
+
+    fn finish(&mut self, settled: Settled) {
+        let Some(active) = self.active.remove(&settled.activation) else { return };
+        let outputs = Arc::new(settled.finished.outputs);
+        let assigned = assigned(&settled.finished.assigned);
+        self.last = Arc::clone(&outputs);
+        self.note_finished(active, &outputs, settled.error.as_ref(), (&settled.onward, &assigned));
+        let done = Done { outputs, onward: settled.onward, assigned };
+        self.machine.finished(settled.activation, done);
+        self.follow();
+    }
+
+    fn note_finished(
+        &mut self,
+        active: Active,
+        outputs: &Arc<Outputs>,
+        error: Option<&Error>,
+        (onward, assigned): (&Onward, &[Assigned]),
+    ) {
+        self.journal.note(Record::NodeFinished {
+            inputs: settled_inputs(&active.named),
+            who: active.who,
+            outputs: Arc::clone(outputs),
+            error: error.map(|error| error.full().into()),
+            elapsed: active.began.elapsed().as_secs_f64(),
+            route: onward.clone(),
+            assigned: assigned.to_vec(),
+        });
+    }
+
+    /// Carries out what the machine concluded.
+    fn follow(&mut self) {
+        while let Some(consequence) = self.machine.consequence() {
+            match consequence {
+                Consequence::Skipped(scope, ix) => {
+                    let node = self.plan.nodes[ix].id.clone();
+                    let frame = self.machine.path(scope);
+                    self.journal.note(Record::NodeSkipped { node, frame });
+                }
+                Consequence::Stop(activation) => self.stop(activation, "stopped: its loop was left"),
+                Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
+            }
+        }
+    }
+
+    fn frame_done(&mut self, activation: u32, outputs: Arc<Outputs>) {
+        self.ensure_active(activation);
+        let onward = Onward::By(Route::Onward);
+        if let Some(active) = self.active.remove(&activation) {
+            self.note_finished(active, &outputs, None, (&onward, &[]));
+        }
+        self.last = Arc::clone(&outputs);
+        self.machine.finished(activation, Done { outputs, onward, assigned: Vec::new() });
+    }
+
+    /// A frame that was open when its run paused is not among this driver's own activations.
+    fn ensure_active(&mut self, activation: u32) {
+        if self.active.contains_key(&activation) {
+            return;
+        }
+        let Some((who, node)) = self.machine.who(activation) else { return };
+        let active = Active {
+            who,
+            node,
+            named: Arc::default(),
+            cancel: self.cancel.child_token(),
+            began: Instant::now(),
+            thinking: false,
+            said: false,
+        };
+        self.active.insert(activation, active);
+    }
+
+    fn stop(&mut self, activation: u32, why: &str) {
+        self.held.retain(|held| held.activation != activation);
+        self.ensure_active(activation);
+        let Some(mut active) = self.active.remove(&activation) else { return };
+        active.cancel.cancel();
+        if std::mem::take(&mut active.thinking) {
+            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
+        }
+        if active.said {
+            let (node, end) = (active.who.node.clone(), Default::default());
+            self.journal.note(Record::MessageEnded { activation, node, end });
+        }
+        let error = Error::new(ErrorKind::Cancelled, why);
+        self.note_finished(active, &Arc::default(), Some(&error), (&Onward::Nowhere, &[]));
+    }
+
+    /// Ends everything that is under way, so that every start has its finish.
+    fn stop_all(&mut self, ending: Ending) {
+        let why = match ending {
+            Ending::Cancelled => "stopped: the run was cancelled",
+            _ => "stopped: the run failed elsewhere",
+        };
+        self.tasks.clear();
+        // Only what was begun in this run: a frame restored from a pause has no start here.
+        let rest: Vec<_> = self.active.keys().rev().copied().collect();
+        for activation in rest {
+            self.stop(activation, why);
+        }
+    }
+
+    fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
+        let node = &self.plan.nodes[ix];
+        let inputs = self.machine.inputs_of(scope, ix);
+        WaitingForm {
+            node: node.id.clone(),
+            frame: self.machine.path(scope),
+            form: node.component.form(&inputs),
+        }
+    }
+
+    fn forms(&self) -> Vec<WaitingForm> {
+        self.machine.parked().into_iter().map(|(scope, ix)| self.form(scope, ix)).collect()
+    }
+}
+
+/// Performs one activation, whatever happens: too slow, stopped, or panicking.
+async fn perform(
+    node: &PlanNode,
+    context: NodeContext,
+    cancel: CancellationToken,
+    limit: Duration,
+) -> Outcome {
+    let activation = context.activation;
+    let work = AssertUnwindSafe(node.component.run(&context)).catch_unwind();
+    let result = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(cancelled()),
+        done = tokio::time::timeout(limit, work) => match done {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
+                .help("this is a defect of Weft; please report it with the canvas")),
+            Err(_) => Err(Error::new(ErrorKind::Timeout, format!("it took longer than its {} s", limit.as_secs_f64()))),
+        },
+    };
+    Outcome { activation, result }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Applies a node's exception settings: a branch, a default value, or failure.
+fn settle(node: &PlanNode, outcome: Outcome) -> Settled {
+    let activation = outcome.activation;
+    let error = match outcome.result {
+        Ok(finished) => {
+            let onward = Onward::By(finished.route.clone());
+            return Settled { activation, finished, onward, error: None };
+        }
+        Err(error) => error,
+    };
+    let mut outputs = Outputs::of("_ERROR", Json::String(error.full()));
+    let exception = &node.exception;
+    let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
+        Onward::Nowhere
+    } else if !exception.goto.is_empty() {
+        Onward::Exception
+    } else if let Some(default) = &exception.default {
+        let main = if node.shape.main_output.is_empty() { "result" } else { node.shape.main_output };
+        outputs.set(main, default.clone());
+        Onward::By(Route::Onward)
+    } else {
+        Onward::Nowhere
+    };
+    Settled { activation, finished: Finished::with(outputs), onward, error: Some(error) }
+}
+
+fn assigned(pairs: &[(weft_core::Reference, Json)]) -> Vec<Assigned> {
+    pairs.iter().map(|(target, value)| Assigned::new(target, value.clone())).collect()
+}
+
+/// A text that was still being written when the node began is whole by the time it finishes.
+fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
+    if named.0.values().all(|value| value.as_json().is_some()) {
+        return Arc::clone(named);
+    }
+    let settled = named.0.iter().map(|(name, value)| (Arc::clone(name), Value::Json(value.snapshot())));
+    Arc::new(Outputs(settled.collect()))
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the run was cancelled")
+}

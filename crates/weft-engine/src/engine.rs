@@ -1,0 +1,462 @@
+//! The public face: start a turn, watch it, cancel it.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use weft_core::citation::{Citations, reference};
+use weft_core::context::{HistoryMessage, RunContext};
+use weft_core::journal::{Ending, JOURNAL_VERSION};
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::session_store::{Session, SessionMessage};
+use weft_core::seam::{RunStore, Seams, SessionStore};
+use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunId, RunKey, SessionKey, TurnInput};
+use weft_dsl::Plan;
+
+use crate::drive::{Driver, Report, TimeLimits};
+use crate::feed::{EntryReader, Feed};
+use crate::form;
+use crate::journal::Journal;
+use crate::machine::{Machine, MachineLimits};
+use crate::pause::Paused;
+use crate::session::{SessionState, date};
+
+/// Turns of the conversation a canvas gets when its components name no number.
+const HISTORY_TURNS: usize = 13;
+
+/// How much of a question is kept with its run.
+const QUERY_KEPT_MAX: usize = 500;
+
+/// What runs may use.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EngineLimits {
+    /// Runs at the same time; a further one is refused.
+    pub runs_at_once: usize,
+    /// Nodes at the same time within a run.
+    pub nodes_at_once: usize,
+    /// Activations of a run, beyond one for each node and for each item of an Iteration.
+    pub activations: u64,
+    /// How long a run may take.
+    pub run_time: Duration,
+    /// How long an activation may take whose component names no limit.
+    pub node_time: Duration,
+}
+
+impl Default for EngineLimits {
+    fn default() -> Self {
+        Self {
+            runs_at_once: 4_096,
+            nodes_at_once: 5,
+            activations: 1_000,
+            run_time: Duration::from_secs(3_600),
+            node_time: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The stores an engine keeps runs and sessions in.
+#[derive(Clone)]
+pub struct Stores {
+    /// Runs and journals.
+    pub runs: Arc<dyn RunStore>,
+    /// Conversations.
+    pub sessions: Arc<dyn SessionStore>,
+}
+
+/// A turn to run.
+#[derive(Clone, Debug)]
+pub struct StartRun {
+    /// The canvas version the session is on.
+    pub plan: Arc<Plan>,
+    /// The canvas.
+    pub canvas: CanvasId,
+    /// The session; it must exist in the store.
+    pub session: SessionKey,
+    /// What the caller gave.
+    pub input: TurnInput,
+    /// What random choices derive from; absent: chosen at random.
+    pub seed: Option<u64>,
+}
+
+/// A run under way.
+pub struct RunHandle {
+    /// Its key.
+    pub key: RunKey,
+    /// Its entries from the first on. Dropping it does not stop the run.
+    pub entries: EntryReader,
+    /// Stops it.
+    pub cancel: CancellationToken,
+}
+
+struct Live {
+    feed: Arc<Feed>,
+    cancel: CancellationToken,
+    session: SessionKey,
+}
+
+#[derive(Default)]
+struct Running {
+    runs: HashMap<RunKey, Live>,
+    sessions: HashSet<SessionKey>,
+}
+
+/// Runs canvases. Cheap to clone; all clones are the same engine.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    seams: Arc<Seams>,
+    stores: Option<Stores>,
+    limits: EngineLimits,
+    places: Arc<Semaphore>,
+    running: Mutex<Running>,
+    tasks: TaskTracker,
+}
+
+/// Everything one run needs, worked out before it starts.
+struct Prepared {
+    request: StartRun,
+    key: RunKey,
+    state: SessionState,
+    machine: Machine,
+    context: Arc<RunContext>,
+    resumes: Option<RunId>,
+    revision: i64,
+}
+
+impl Engine {
+    /// An engine. Without stores, sessions and runs live in memory only as long as their handles.
+    pub fn new(seams: Arc<Seams>, stores: Option<Stores>, limits: EngineLimits) -> Self {
+        Self(Arc::new(Inner {
+            seams,
+            stores,
+            limits,
+            places: Arc::new(Semaphore::new(limits.runs_at_once)),
+            running: Mutex::default(),
+            tasks: TaskTracker::new(),
+        }))
+    }
+
+    /// Starts a turn of a stored session: a new one, or what a waiting one goes on with.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `RateLimited`
+    /// when too many runs are under way, and whatever the store says.
+    pub async fn start(&self, request: StartRun) -> Result<RunHandle> {
+        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
+            Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
+        })?;
+        let lock = SessionLock::take(self, &request.session)?;
+        let prepared = self.prepare(&stores, request).await?;
+        stores.runs.create(&stored_run(&prepared, self.now_ms())).await?;
+        let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
+        let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
+        let live = Live { feed: live_feed, cancel: cancel.clone(), session };
+        self.running().runs.insert(key.clone(), live);
+        let entries =
+            EntryReader::new(Some(Arc::clone(&feed)), Some((Arc::clone(&stores.runs), key.clone())), 0);
+        let (engine, stop, run) = (self.clone(), cancel.clone(), key.clone());
+        self.0.tasks.spawn(async move {
+            engine.turn(&stores, prepared, &feed, stop).await;
+            // The session is free before a reader can see that the run is over.
+            drop(lock);
+            engine.running().runs.remove(&run);
+            feed.close();
+            drop(place);
+        });
+        Ok(RunHandle { key, entries, cancel })
+    }
+
+    /// Runs one turn without any store and hands every entry to `show`; the state that a next turn
+    /// would begin with comes back.
+    ///
+    /// # Errors
+    /// When a waiting run cannot go on with this plan.
+    pub async fn run_unstored(
+        &self,
+        request: StartRun,
+        state: SessionState,
+        history: Vec<HistoryMessage>,
+    ) -> Result<(Arc<Feed>, Report, SessionState)> {
+        let feed = Feed::whole();
+        let prepared = self.assemble(request, state, history, 0)?;
+        let clock = Arc::clone(&self.0.seams.clock);
+        let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
+        let before = prepared.state.clone();
+        let (report, context) = self.drive(prepared, &mut journal, CancellationToken::new()).await;
+        let state = next_state(&before, &report, &context);
+        journal.note(last_record(&report));
+        journal.flush().await?;
+        feed.close();
+        Ok((feed, report, state))
+    }
+
+    /// Asks a run to stop. Whether it was under way.
+    pub fn cancel(&self, key: &RunKey) -> bool {
+        let running = self.running();
+        running.runs.get(key).map(|live| live.cancel.cancel()).is_some()
+    }
+
+    /// Asks every run of a session to stop. Whether one was under way.
+    pub fn cancel_session(&self, key: &SessionKey) -> bool {
+        let running = self.running();
+        let of_session = running.runs.values().filter(|live| live.session == *key);
+        of_session.map(|live| live.cancel.cancel()).count() > 0
+    }
+
+    /// The events of a run after number `after_event`, live or from the store.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn events(&self, key: &RunKey, after_event: u64) -> Result<EntryReader> {
+        let feed = self.running().runs.get(key).map(|live| Arc::clone(&live.feed));
+        let store = self.0.stores.as_ref().map(|stores| (Arc::clone(&stores.runs), key.clone()));
+        match &store {
+            Some((runs, key)) => drop(runs.get(key).await?),
+            None if feed.is_none() => return Err(Error::not_found(format!("there is no run {}", key.id))),
+            None => {}
+        }
+        Ok(EntryReader::new(feed, store, after_event))
+    }
+
+    /// Waits for the runs under way, at most `grace`, then stops the rest and waits for their ends
+    /// to be written.
+    pub async fn shut_down(&self, grace: Duration) {
+        self.0.tasks.close();
+        if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
+            self.running().runs.values().for_each(|live| live.cancel.cancel());
+            self.0.tasks.wait().await;
+        }
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.0.seams.clock.now_ms()
+    }
+
+    async fn prepare(&self, stores: &Stores, request: StartRun) -> Result<Prepared> {
+        let Session { state, revision, canvas_version, .. } = stores.sessions.load(&request.session).await?;
+        if canvas_version != request.plan.version {
+            let message = format!("session {} is on another version of its canvas", request.session.id);
+            return Err(
+                Error::new(ErrorKind::Conflict, message).help("compile the version the session names")
+            );
+        }
+        let state = SessionState::from_json(&state)?;
+        let turns = request.plan.nodes.iter().map(|node| node.shape.history_turns).max().unwrap_or(0);
+        let turns = if turns == 0 { HISTORY_TURNS } else { turns };
+        let messages = stores.sessions.messages(&request.session, 2 * turns as u64).await?;
+        let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
+        self.assemble(request, state, history.collect(), revision)
+    }
+
+    fn assemble(
+        &self,
+        mut request: StartRun,
+        state: SessionState,
+        history: Vec<HistoryMessage>,
+        revision: i64,
+    ) -> Result<Prepared> {
+        let key = RunKey::new(&request.session.tenant, RunId::generate());
+        let limits =
+            MachineLimits { at_once: self.0.limits.nodes_at_once, activations: self.0.limits.activations };
+        let seed =
+            request.seed.unwrap_or_else(|| u64::from_str_radix(&key.id.as_str()[..16], 16).unwrap_or(0));
+        let now = date(self.now_ms());
+        let going_on = state.paused.as_deref().cloned().filter(|paused| goes_on(paused, &request.input));
+        let (machine, resumes, cited) = match going_on {
+            Some(paused) => {
+                let (waiting, cited) = (paused.run.clone(), paused.cited.clone());
+                let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
+                if request.input.files.is_empty() {
+                    request.input.files.clone_from(&paused.input.files);
+                }
+                let globals = state.globals_for(&request.input, &history, &now);
+                let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
+                answer(&mut machine, &request, &query);
+                (machine, Some(waiting), cited)
+            }
+            None => {
+                let globals = state.globals_for(&request.input, &history, &now);
+                (Machine::new(Arc::clone(&request.plan), globals, seed, limits), None, Vec::new())
+            }
+        };
+        let context = Arc::new(RunContext {
+            tenant: request.session.tenant.clone(),
+            run: key.id.clone(),
+            session: request.session.id.clone(),
+            input: request.input.clone(),
+            history,
+            citations: Citations::restore(cited),
+            seams: Arc::clone(&self.0.seams),
+            components: Arc::clone(&request.plan.components),
+            seed,
+        });
+        Ok(Prepared { request, key, state, machine, context, resumes, revision })
+    }
+}
+
+impl Engine {
+    /// Runs the machine and writes everything but the last record.
+    async fn drive(
+        &self,
+        prepared: Prepared,
+        journal: &mut Journal,
+        cancel: CancellationToken,
+    ) -> (Report, Arc<RunContext>) {
+        let Prepared { request, machine, context, resumes, .. } = prepared;
+        journal.note(Record::RunStarted {
+            version: JOURNAL_VERSION,
+            canvas: request.canvas,
+            canvas_version: Arc::clone(&request.plan.version),
+            session: request.session.id,
+            input: request.input,
+            seed: context.seed,
+            resumes,
+        });
+        let limits = TimeLimits { run: self.0.limits.run_time, node: self.0.limits.node_time };
+        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits);
+        // The driver's future is large; one allocation keeps it off everybody's stack.
+        let report = Box::pin(driver.run()).await;
+        if !report.forms.is_empty() {
+            journal.note(Record::Waiting { forms: report.forms.clone() });
+        }
+        (report, context)
+    }
+
+    /// One turn of a stored session, from its first record to its last.
+    async fn turn(&self, stores: &Stores, prepared: Prepared, feed: &Arc<Feed>, cancel: CancellationToken) {
+        let (key, session) = (prepared.key.clone(), prepared.request.session.clone());
+        let (before, revision) = (prepared.state.clone(), prepared.revision);
+        let resumed = prepared.resumes.is_some();
+        let clock = Arc::clone(&self.0.seams.clock);
+        let mut journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let (mut report, context) = self.drive(prepared, &mut journal, cancel).await;
+        let state = next_state(&before, &report, &context);
+        let messages = messages(&report, &context, (resumed, self.now_ms()));
+        // The conversation is safe before anybody is told that the turn is over.
+        let committed = match (journal.flush().await, state.to_json()) {
+            (Ok(()), Ok(state)) => stores.sessions.commit(&session, revision, &state, &messages).await,
+            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+        };
+        if let Err(error) = committed {
+            tracing::error!(run.id = %key.id, error = error.full(), "a turn could not be stored");
+            report.ending = Ending::Failed;
+            report.error = Some(error);
+        }
+        journal.note(last_record(&report));
+        if let Err(error) = journal.flush().await {
+            tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be stored");
+            report.ending = Ending::Failed;
+            report.error = Some(error);
+            journal.show_unstored(last_record(&report));
+        } else if let Err(error) = stores.runs.finish(&key, report.ending, self.now_ms()).await {
+            tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
+        }
+    }
+}
+
+/// One turn of a session at a time, in this process; the store's revision guards against others.
+struct SessionLock {
+    engine: Engine,
+    session: SessionKey,
+}
+
+impl SessionLock {
+    fn take(engine: &Engine, session: &SessionKey) -> Result<Self> {
+        if !engine.running().sessions.insert(session.clone()) {
+            let message = format!("session {} is in the middle of a turn", session.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("wait for its end, or cancel it"));
+        }
+        Ok(Self { engine: engine.clone(), session: session.clone() })
+    }
+}
+
+impl Drop for SessionLock {
+    fn drop(&mut self) {
+        self.engine.running().sessions.remove(&self.session);
+    }
+}
+
+/// Whether a caller's input speaks to a waiting run. A bare question does when the form has at most
+/// one field; otherwise it begins a new turn.
+fn goes_on(paused: &Paused, input: &TurnInput) -> bool {
+    !input.inputs.is_empty() || input.query.is_empty() || paused.fields <= 1
+}
+
+/// Gives the caller's answers to the forms they are for, and lets those go on that have all they need.
+fn answer(machine: &mut Machine, request: &StartRun, query: &str) {
+    let plan = Arc::clone(&request.plan);
+    for (scope, ix) in machine.parked() {
+        let node = &plan.nodes[ix];
+        let form = node.component.form(&machine.inputs_of(scope, ix));
+        let mut answers = form::answers(&node.id, &form, &request.input.inputs);
+        if let (true, Some(field)) =
+            (request.input.inputs.is_empty() && !query.is_empty(), form::only_field(&form))
+        {
+            answers.insert(field.to_owned(), Json::String(query.to_owned()));
+        }
+        if form::satisfied(&form, &answers) && machine.use_answers(&node.id) {
+            machine.fill(node.id.clone(), answers);
+            machine.unpark(scope, ix);
+        }
+    }
+}
+
+fn next_state(before: &SessionState, report: &Report, context: &RunContext) -> SessionState {
+    let machine = &report.machine;
+    let paused = (report.ending == Ending::Waiting).then(|| {
+        let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
+        Paused::take(machine, context, fields)
+    });
+    before.after(machine.globals.clone(), paused)
+}
+
+fn messages(report: &Report, context: &RunContext, (resumed, now_ms): (bool, i64)) -> Vec<SessionMessage> {
+    let message = |role: &str, content: &str, reference| SessionMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        run: Some(context.run.clone()),
+        reference,
+        created_ms: now_ms,
+    };
+    let mut messages = Vec::new();
+    // The answers to a form are no question of their own.
+    if !resumed && !context.input.query.is_empty() {
+        messages.push(message("user", &context.input.query, Json::Null));
+    }
+    if !report.said.is_empty() {
+        let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
+        messages.push(message("assistant", &report.said, sources));
+    }
+    messages
+}
+
+fn last_record(report: &Report) -> Record {
+    Record::RunFinished {
+        ending: report.ending,
+        outputs: Arc::clone(&report.outputs),
+        error: report.error.as_ref().map(|error| error.full().into()),
+        usage: report.usage,
+        elapsed: report.elapsed,
+    }
+}
+
+fn stored_run(prepared: &Prepared, now_ms: i64) -> StoredRun {
+    StoredRun {
+        key: prepared.key.clone(),
+        session: prepared.request.session.id.clone(),
+        canvas: prepared.request.canvas.clone(),
+        query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
+        ending: None,
+        started_ms: now_ms,
+        finished_ms: None,
+    }
+}

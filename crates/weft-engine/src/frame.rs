@@ -1,0 +1,196 @@
+//! Iterations and Loops: opens rounds, closes them, and collects what they produced in the order of
+//! the items.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::component::Role;
+use weft_core::journal::FrameStep;
+use weft_core::{Json, Outputs};
+use weft_dsl::plan::{NodeIx, Read};
+
+use crate::machine::{Consequence, Machine};
+use crate::scope::{RoundOf, ScopeId, ScopeRun};
+
+/// An open frame.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FrameRun {
+    /// The Iteration or Loop.
+    pub node: NodeIx,
+    /// The scope it is in.
+    pub scope: ScopeId,
+    /// What it goes over, for an Iteration.
+    pub items: Option<Arc<Vec<Json>>>,
+    /// The round that opens next.
+    pub next_round: usize,
+    /// The rounds under way.
+    pub live: Vec<ScopeId>,
+    /// What each finished round contributes, by round.
+    pub collected: BTreeMap<usize, Vec<Json>>,
+    /// No further round opens.
+    pub ended: bool,
+}
+
+impl Machine {
+    /// An Iteration or Loop has said what it goes over: its outputs so far can be read, and its
+    /// first rounds open.
+    pub fn open_frame(&mut self, activation: u32, outputs: Outputs, items: Option<Arc<Vec<Json>>>) {
+        let Some(running) = self.running.get(&activation) else { return };
+        let (scope, node) = (running.scope, running.node);
+        let plan = Arc::clone(&self.plan);
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.nodes[plan.nodes[node].local].outputs = Some(Arc::new(outputs));
+        }
+        if let (Some(items), Some(body)) = (&items, plan.nodes[node].body) {
+            let more = (items.len() as u64).saturating_mul(plan.scopes[body].nodes.len() as u64);
+            self.allowance = self.allowance.saturating_add(more);
+        }
+        let (next_round, live, collected, ended) = (0, Vec::new(), BTreeMap::new(), false);
+        self.frames.insert(activation, FrameRun { node, scope, items, next_round, live, collected, ended });
+        self.advance(activation);
+        self.settle();
+    }
+
+    /// Opens as many rounds as may run at once; ends the frame when there are none.
+    fn advance(&mut self, activation: u32) {
+        let plan = Arc::clone(&self.plan);
+        loop {
+            let Some(frame) = self.frames.get_mut(&activation) else { return };
+            let node = &plan.nodes[frame.node];
+            let more =
+                !frame.ended && frame.items.as_ref().is_none_or(|items| frame.next_round < items.len());
+            if !more {
+                break;
+            }
+            let at_once = if node.role == Role::Each { node.shape.parallelism.max(1) } else { 1 };
+            if frame.live.len() >= at_once {
+                return;
+            }
+            let (index, id) = (frame.next_round, self.next_scope);
+            frame.next_round += 1;
+            frame.live.push(id);
+            self.next_scope += 1;
+            let item = frame.items.as_ref().map(|items| Arc::new(items[index].clone()));
+            let (parent, owner) = (frame.scope, node.id.clone());
+            let Some(body) = node.body else { return };
+            let mut path = self.scopes.get(&parent).map(|run| run.path.to_vec()).unwrap_or_default();
+            path.push(FrameStep { node: owner, activation, round: index });
+            let round = RoundOf { parent, frame: activation, index, item };
+            self.scopes.insert(id, ScopeRun::new(body, &plan.scopes[body], Some(round), path.into()));
+            let start = plan.scopes[body].start;
+            if let (Some(run), Some(start)) = (self.scopes.get_mut(&id), plan.nodes.get(start)) {
+                run.change(start.local, |state| state.pending = true);
+            }
+            self.work.push_back((id, start));
+        }
+        if self.frames.get(&activation).is_some_and(|frame| frame.live.is_empty()) {
+            self.complete(activation);
+        }
+    }
+
+    /// Closes rounds in which nothing is active any more. Whether there were any.
+    pub(crate) fn close_rounds(&mut self) -> bool {
+        let over = self.scopes.iter().find(|(_, run)| run.round.is_some() && run.active == 0);
+        let Some((&scope, _)) = over else { return false };
+        self.collect(scope);
+        self.close_round(scope);
+        true
+    }
+
+    /// A RoundStart has found that there is no further round: this one does not count.
+    pub(crate) fn end_frame(&mut self, scope: ScopeId) {
+        let frame = self.scopes.get(&scope).and_then(|run| run.round.as_ref()).map(|round| round.frame);
+        if let Some(frame) = frame.and_then(|frame| self.frames.get_mut(&frame)) {
+            frame.ended = true;
+        }
+        self.close_round(scope);
+        self.settle();
+    }
+
+    fn collect(&mut self, scope: ScopeId) {
+        let plan = Arc::clone(&self.plan);
+        let Some(round) = self.scopes.get(&scope).and_then(|run| run.round.clone()) else { return };
+        let Some(node) = self.frames.get(&round.frame).map(|frame| &plan.nodes[frame.node]) else { return };
+        let values = node.shape.collects.iter().map(|(_, reference)| {
+            let node = reference.component().and_then(|id| plan.by_id.get(id)).copied();
+            let read = Read { reference: reference.clone(), key: "".into(), node };
+            (*self.value(scope, &read).snapshot()).clone()
+        });
+        let values: Vec<_> = values.collect();
+        if let Some(frame) = self.frames.get_mut(&round.frame) {
+            frame.collected.insert(round.index, values);
+        }
+    }
+
+    fn close_round(&mut self, scope: ScopeId) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.remove(&scope) else { return };
+        for (&ix, state) in plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes) {
+            if let Some(outputs) = state.outputs {
+                self.last.insert(ix, outputs);
+            }
+        }
+        let Some(round) = run.round else { return };
+        if let Some(frame) = self.frames.get_mut(&round.frame) {
+            frame.live.retain(|&live| live != scope);
+        }
+        self.advance(round.frame);
+    }
+
+    fn complete(&mut self, activation: u32) {
+        let Some(frame) = self.frames.get(&activation) else { return };
+        let node = &self.plan.nodes[frame.node];
+        let current = self.scopes.get(&frame.scope).and_then(|run| run.nodes[node.local].outputs.clone());
+        let mut outputs = current.map(|outputs| (*outputs).clone()).unwrap_or_default();
+        for (place, (name, _)) in node.shape.collects.iter().enumerate() {
+            let list = frame.collected.values().filter_map(|values| values.get(place).cloned());
+            outputs.set(name, Json::Array(list.collect()));
+        }
+        self.consequences.push_back(Consequence::FrameDone(activation, Arc::new(outputs)));
+    }
+
+    /// An ExitLoop closes the nearest Loop around it and stops what is under way inside.
+    pub(crate) fn leave(&mut self, scope: ScopeId) {
+        let mut at = Some(scope);
+        while let Some(round) = at.and_then(|scope| self.scopes.get(&scope)).and_then(|run| run.round.clone())
+        {
+            let node = self.frames.get(&round.frame).map(|frame| frame.node);
+            if node.is_some_and(|node| self.plan.nodes[node].role == Role::Repeat) {
+                self.abandon(round.frame);
+                return self.settle();
+            }
+            at = Some(round.parent);
+        }
+        self.settle();
+    }
+
+    fn abandon(&mut self, activation: u32) {
+        self.clear(activation);
+        if let Some(frame) = self.frames.get_mut(&activation) {
+            frame.ended = true;
+        }
+        self.complete(activation);
+    }
+
+    /// Drops the rounds of a frame and everything under way in them.
+    fn clear(&mut self, activation: u32) {
+        let Some(frame) = self.frames.get_mut(&activation) else { return };
+        for scope in std::mem::take(&mut frame.live) {
+            let inside: Vec<u32> =
+                self.running.iter().filter(|(_, running)| running.scope == scope).map(|(&a, _)| a).collect();
+            for inner in inside {
+                self.clear(inner);
+                self.frames.remove(&inner);
+                if let Some(running) = self.running.remove(&inner) {
+                    self.working -= usize::from(running.works);
+                }
+                self.consequences.push_back(Consequence::Stop(inner));
+            }
+            if let Some(run) = self.scopes.remove(&scope) {
+                let nodes = self.plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes);
+                self.last.extend(nodes.filter_map(|(&ix, state)| Some((ix, state.outputs?))));
+            }
+        }
+    }
+}

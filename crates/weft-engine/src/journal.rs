@@ -1,0 +1,154 @@
+//! Numbers what happened, stores it, and only then shows it.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use weft_core::seam::run_store::StoredEntry;
+use weft_core::seam::{Clock, RunStore};
+use weft_core::{Entry, Error, Record, Result, RunKey};
+
+use crate::feed::Feed;
+
+/// Entries that may wait for the store before the run itself waits.
+const WAITING_MAX: usize = 1_024;
+
+/// The journal of one run, as its driver writes it. While one batch is being stored the next one
+/// gathers, so the number of writes follows the speed of the store.
+pub struct Journal {
+    key: RunKey,
+    store: Option<Arc<dyn RunStore>>,
+    feed: Arc<Feed>,
+    clock: Arc<dyn Clock>,
+    seq: u64,
+    event: u64,
+    shown: (u64, u64),
+    waiting: Vec<Arc<Entry>>,
+    in_flight: Option<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
+}
+
+impl Journal {
+    /// An empty journal. Without a store entries are shown at once.
+    pub fn new(
+        key: RunKey,
+        store: Option<Arc<dyn RunStore>>,
+        feed: Arc<Feed>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            key,
+            store,
+            feed,
+            clock,
+            seq: 0,
+            event: 0,
+            shown: (0, 0),
+            waiting: Vec::new(),
+            in_flight: None,
+        }
+    }
+
+    /// Adds a record. It is stored and shown soon; see [`Journal::flush`].
+    pub fn note(&mut self, record: Record) {
+        self.seq += 1;
+        let event = record.is_event().then(|| {
+            self.event += 1;
+            self.event
+        });
+        self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms: self.clock.now_ms(), record }));
+    }
+
+    /// The time that entries carry.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+
+    /// Whether the run should wait for the store before it goes on.
+    pub fn is_full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Whether a write is under way.
+    pub fn is_writing(&self) -> bool {
+        self.in_flight.is_some()
+    }
+
+    /// Begins to write what is waiting, unless a write is under way.
+    ///
+    /// # Errors
+    /// When a record cannot be written as JSON.
+    pub fn begin_write(&mut self) -> Result<()> {
+        if self.in_flight.is_some() || self.waiting.is_empty() {
+            return Ok(());
+        }
+        let entries = std::mem::take(&mut self.waiting);
+        let Some(store) = self.store.clone() else {
+            self.show(&entries);
+            return Ok(());
+        };
+        let stored = entries.iter().map(|entry| self.stored(entry)).collect::<Result<Vec<_>>>()?;
+        let key = self.key.clone();
+        self.in_flight = Some(
+            async move {
+                store.append(&key, stored).await?;
+                Ok(entries)
+            }
+            .boxed(),
+        );
+        Ok(())
+    }
+
+    fn stored(&self, entry: &Entry) -> Result<StoredEntry> {
+        let record = serde_json::to_string(&entry.record).map_err(|cause| {
+            Error::internal(format!("cannot write entry {} of run {}", entry.seq, self.key.id)).because(cause)
+        })?;
+        Ok(StoredEntry { seq: entry.seq, event: entry.event, at_ms: entry.at_ms, record: record.into() })
+    }
+
+    /// Waits for the write under way and shows what it stored. Never returns when there is none, so
+    /// that it can stand in a `select!`; may be dropped and called again.
+    ///
+    /// # Errors
+    /// When the store refuses; then nothing of the batch is shown.
+    pub async fn written(&mut self) -> Result<()> {
+        let Some(write) = self.in_flight.as_mut() else { return std::future::pending().await };
+        let result = write.await;
+        self.in_flight = None;
+        self.show(&result?);
+        Ok(())
+    }
+
+    fn show(&mut self, entries: &[Arc<Entry>]) {
+        for entry in entries {
+            self.shown = (entry.seq, entry.event.unwrap_or(self.shown.1));
+        }
+        self.feed.show(entries);
+    }
+
+    /// Stores and shows everything.
+    ///
+    /// # Errors
+    /// When the store refuses.
+    pub async fn flush(&mut self) -> Result<()> {
+        loop {
+            if self.in_flight.is_some() {
+                self.written().await?;
+            }
+            self.begin_write()?;
+            if self.in_flight.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Shows the last record without storing it: the store is what failed. What was not stored was
+    /// never shown, so the numbers go on from what was.
+    pub fn show_unstored(&mut self, record: Record) {
+        self.in_flight = None;
+        self.waiting.clear();
+        (self.seq, self.event) = self.shown;
+        self.note(record);
+        let entries = std::mem::take(&mut self.waiting);
+        self.show(&entries);
+    }
+}

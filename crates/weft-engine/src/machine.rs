@@ -1,0 +1,644 @@
+//! Decides: what starts next, what is finished, what is skipped. Never waits, never calls out; the
+//! same inputs in the same order give the same state.
+//!
+//! An edge is open, fired or dead. A node becomes ready when an edge to it has fired, no edge that
+//! holds it back is open, and everything that it reads has finished or been skipped. When all its
+//! edges are dead it is skipped, and that spreads. So a join runs once, all-of and any-of alike.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::component::{Role, Route};
+use weft_core::context::{Round, mix};
+use weft_core::journal::{Assigned, Onward, Who};
+use weft_core::reference::Inputs;
+use weft_core::{ComponentId, Json, Outputs, Value};
+use weft_dsl::plan::{NodeIx, Plan, PlanNode, Read};
+
+use crate::frame::FrameRun;
+use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+
+/// The scope at the top of a canvas.
+pub const TOP: ScopeId = 0;
+
+/// An activation that may begin now.
+#[derive(Debug)]
+pub struct Start {
+    /// Its number and node.
+    pub who: Who,
+    /// Place of the node in the plan.
+    pub node: NodeIx,
+    /// The values of what it reads.
+    pub inputs: Inputs,
+    /// The same by the names that events use.
+    pub named: Arc<Outputs>,
+    /// Which of its alternative texts was chosen.
+    pub alternative: usize,
+    /// The innermost round around it.
+    pub round: Option<Round>,
+    /// What a person filled in, for a Pause node.
+    pub filled: serde_json::Map<String, Json>,
+    /// Whether a listener follows.
+    pub heard: bool,
+}
+
+/// Something that follows from what happened, for the driver to carry out.
+#[derive(Debug, PartialEq)]
+pub enum Consequence {
+    /// A node can no longer run in its round.
+    Skipped(ScopeId, NodeIx),
+    /// An activation must stop: its frame was left.
+    Stop(u32),
+    /// The frame of this activation is complete; these are its outputs.
+    FrameDone(u32, Arc<Outputs>),
+}
+
+/// What a finished activation brings.
+#[derive(Debug)]
+pub struct Done {
+    /// Its outputs.
+    pub outputs: Arc<Outputs>,
+    /// Which of its edges fire.
+    pub onward: Onward,
+    /// Values for globals and for outputs of other components.
+    pub assigned: Vec<Assigned>,
+}
+
+/// An activation under way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Running {
+    /// Where.
+    pub scope: ScopeId,
+    /// Which node.
+    pub node: NodeIx,
+    /// Whether it takes one of the places for nodes at once.
+    pub works: bool,
+}
+
+/// How much a run may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MachineLimits {
+    /// Nodes that work at the same time.
+    pub at_once: usize,
+    /// Activations, beyond one for each node and each item of an Iteration.
+    pub activations: u64,
+}
+
+/// The state of one run.
+#[derive(Debug)]
+pub struct Machine {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) limits: MachineLimits,
+    pub(crate) seed: u64,
+    pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
+    pub(crate) frames: BTreeMap<u32, FrameRun>,
+    pub(crate) running: BTreeMap<u32, Running>,
+    /// Outputs of bodies whose rounds are over: what a reference from outside sees.
+    pub(crate) last: HashMap<NodeIx, Arc<Outputs>>,
+    pub(crate) globals: serde_json::Map<String, Json>,
+    pub(crate) filled: HashMap<ComponentId, serde_json::Map<String, Json>>,
+    pub(crate) answered: HashSet<ComponentId>,
+    pub(crate) next_activation: u32,
+    pub(crate) next_scope: ScopeId,
+    /// Activations that may still begin.
+    pub(crate) allowance: u64,
+    pub(crate) working: usize,
+    pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
+    pub(crate) work: VecDeque<(ScopeId, NodeIx)>,
+    pub(crate) consequences: VecDeque<Consequence>,
+}
+
+impl Machine {
+    /// A run that has not begun.
+    pub fn new(
+        plan: Arc<Plan>,
+        globals: serde_json::Map<String, Json>,
+        seed: u64,
+        limits: MachineLimits,
+    ) -> Self {
+        let allowance = limits.activations.saturating_add(plan.nodes.len() as u64);
+        let mut machine = Self {
+            limits,
+            seed,
+            scopes: BTreeMap::new(),
+            frames: BTreeMap::new(),
+            running: BTreeMap::new(),
+            last: HashMap::new(),
+            globals,
+            filled: HashMap::new(),
+            answered: HashSet::new(),
+            next_activation: 1,
+            next_scope: TOP + 1,
+            allowance,
+            working: 0,
+            ready: VecDeque::new(),
+            work: VecDeque::new(),
+            consequences: VecDeque::new(),
+            plan,
+        };
+        let top = ScopeRun::new(0, &machine.plan.scopes[0], None, Arc::from([]));
+        machine.scopes.insert(TOP, top);
+        machine.enter(TOP);
+        machine
+    }
+
+    /// Makes the start node of a scope pending.
+    pub(crate) fn enter(&mut self, scope: ScopeId) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let start = plan.scopes[run.plan_scope].start;
+        run.change(plan.nodes[start].local, |node| node.pending = true);
+        self.work.push_back((scope, start));
+        self.settle();
+    }
+
+    /// Values a person filled in, by Pause node.
+    pub fn fill(&mut self, node: ComponentId, values: serde_json::Map<String, Json>) {
+        self.filled.insert(node, values);
+    }
+
+    /// What follows from what has happened so far. Call until it returns nothing.
+    pub fn consequence(&mut self) -> Option<Consequence> {
+        self.consequences.pop_front()
+    }
+
+    /// The next activation that may begin, if there is one and a place is free.
+    ///
+    /// # Errors
+    /// When the run has used up its activations.
+    pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
+        let plan = Arc::clone(&self.plan);
+        let mut put_back = VecDeque::new();
+        let mut found = None;
+        while let Some((scope, ix)) = self.ready.pop_front() {
+            let node = &plan.nodes[ix];
+            let Some(run) = self.scopes.get_mut(&scope) else { continue };
+            run.nodes[node.local].queued = false;
+            let Some(alternative) = self.can_start(scope, node) else { continue };
+            if node.role == Role::Pause && !self.filled.contains_key(&node.id) {
+                self.park(scope, ix);
+                continue;
+            }
+            let works = works(node);
+            if works && self.working >= self.limits.at_once {
+                self.mark_queued(scope, node.local);
+                put_back.push_back((scope, ix));
+                continue;
+            }
+            if self.allowance == 0 {
+                return Err(OutOfActivations);
+            }
+            found = Some(self.begin(scope, ix, alternative));
+            break;
+        }
+        put_back.append(&mut self.ready);
+        self.ready = put_back;
+        Ok(found)
+    }
+
+    fn mark_queued(&mut self, scope: ScopeId, local: usize) {
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.nodes[local].queued = true;
+        }
+    }
+
+    fn park(&mut self, scope: ScopeId, ix: NodeIx) {
+        let local = self.plan.nodes[ix].local;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |node| node.status = Status::Parked);
+        }
+    }
+
+    fn begin(&mut self, scope: ScopeId, ix: NodeIx, alternative: usize) -> Start {
+        let plan = Arc::clone(&self.plan);
+        let node = &plan.nodes[ix];
+        let works = works(node);
+        let activation = self.next_activation;
+        self.next_activation += 1;
+        self.allowance -= 1;
+        self.running.insert(activation, Running { scope, node: ix, works });
+        self.working += usize::from(works);
+        let (inputs, named) = self.inputs(scope, node, alternative);
+        let filled = self.filled.remove(&node.id).unwrap_or_default();
+        let mut reopened = Vec::new();
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(node.local, |state| {
+                state.status = Status::Running(activation);
+                state.pending = false;
+                state.published = None;
+            });
+            take_edges(run, &plan, ix);
+            for &edge in &node.outs {
+                // Its target has not started since this node last finished: it waits for the new result.
+                if run.edges[edge] == EdgeState::Fresh {
+                    run.edges[edge] = EdgeState::Open;
+                    reopened.push(plan.scopes[run.plan_scope].edges[edge].to);
+                }
+            }
+        }
+        for target in reopened {
+            self.recount_pending(scope, target);
+        }
+        let who = self.name(activation, scope, ix);
+        let heard = !node.listeners.is_empty();
+        Start { who, node: ix, inputs, named, alternative, round: self.round(scope), filled, heard }
+    }
+
+    fn round(&self, scope: ScopeId) -> Option<Round> {
+        let round = self.scopes.get(&scope)?.round.as_ref()?;
+        Some(Round { index: round.index, item: round.item.clone() })
+    }
+
+    /// A running node has begun to write a text: listeners may begin.
+    pub fn published(&mut self, activation: u32, output: &str, text: Value) {
+        let Some(Running { scope, node, .. }) = self.running.get(&activation).cloned() else { return };
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        run.nodes[plan.nodes[node].local].published.get_or_insert_default().set(output, text);
+        for &edge in &plan.nodes[node].outs {
+            let to = plan.scopes[run.plan_scope].edges[edge].to;
+            if run.edges[edge] == EdgeState::Open && plan.nodes[node].listeners.contains(&to) {
+                run.edges[edge] = EdgeState::Early;
+                run.change(plan.nodes[to].local, |state| state.pending = true);
+                self.work.push_back((scope, to));
+            }
+        }
+        self.settle();
+    }
+
+    /// Activations that are reading the text this one writes, by number.
+    pub fn listening_to(&self, activation: u32) -> Vec<u32> {
+        let Some(Running { scope, node, .. }) = self.running.get(&activation) else { return Vec::new() };
+        let Some(run) = self.scopes.get(scope) else { return Vec::new() };
+        let node = &self.plan.nodes[*node];
+        let edges = &self.plan.scopes[run.plan_scope].edges;
+        let taken = node.outs.iter().filter(|&&edge| run.edges[edge] == EdgeState::EarlyTaken);
+        taken
+            .filter_map(|&edge| match run.nodes[self.plan.nodes[edges[edge].to].local].status {
+                Status::Running(listener) => Some(listener),
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// An activation is over.
+    pub fn finished(&mut self, activation: u32, done: Done) {
+        let Some(Running { scope, node, works }) = self.running.remove(&activation) else { return };
+        self.working -= usize::from(works);
+        self.frames.remove(&activation);
+        let plan = Arc::clone(&self.plan);
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(plan.nodes[node].local, |state| {
+                state.status = Status::Done;
+                state.outputs = Some(done.outputs);
+                state.published = None;
+            });
+        }
+        for Assigned { target, value } in done.assigned {
+            self.assign(scope, &target, value);
+        }
+        self.work.extend(plan.nodes[node].dependents.iter().map(|&dependent| (scope, dependent)));
+        self.work.push_back((scope, node));
+        match (&done.onward, plan.nodes[node].role) {
+            (Onward::By(Route::EndFrame), Role::RoundStart) => return self.end_frame(scope),
+            (Onward::By(_), Role::Leave) => return self.leave(scope),
+            _ => self.leave_node(scope, node, &done.onward),
+        }
+        self.settle();
+    }
+
+    /// Fires and kills the edges of a finished node.
+    fn leave_node(&mut self, scope: ScopeId, node: NodeIx, onward: &Onward) {
+        let plan = Arc::clone(&self.plan);
+        let Some(plan_scope) = self.scopes.get(&scope).map(|run| run.plan_scope) else { return };
+        let edges = &plan.scopes[plan_scope].edges;
+        let taken = |edge: usize| match onward {
+            Onward::By(Route::Onward) => edges[edge].ordinary,
+            Onward::By(Route::To(ids)) => {
+                edges[edge].ordinary && ids.contains(&plan.nodes[edges[edge].to].id)
+            }
+            Onward::By(Route::EndFrame) | Onward::Nowhere => false,
+            Onward::Exception => edges[edge].exception,
+        };
+        let (fire, kill): (Vec<_>, Vec<_>) = plan.nodes[node].outs.iter().partition(|&&edge| taken(edge));
+        for edge in kill {
+            self.kill(scope, edge);
+        }
+        // Edges that close a loop come last: they begin the next pass and open again what was dying.
+        let (closing, forward): (Vec<_>, Vec<_>) = fire.into_iter().partition(|&e| edges[e].closes.is_some());
+        for edge in forward.into_iter().chain(closing) {
+            self.fire(scope, edge);
+        }
+    }
+
+    fn fire(&mut self, scope: ScopeId, edge: usize) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let Some(shape) = plan.scopes[run.plan_scope].edges.get(edge) else { return };
+        if let Some(region) = shape.closes {
+            next_pass(run, &plan, region);
+        }
+        let local = plan.nodes[shape.to].local;
+        if run.edges[edge] == EdgeState::EarlyTaken {
+            // The target has begun with the text that is now complete.
+            run.edges[edge] = EdgeState::Fired;
+        } else {
+            run.edges[edge] = EdgeState::Fresh;
+            run.change(local, |state| state.pending = true);
+        }
+        self.work.push_back((scope, shape.to));
+    }
+
+    fn kill(&mut self, scope: ScopeId, edge: usize) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let shape = &plan.scopes[run.plan_scope].edges[edge];
+        if shape.closes.is_some() {
+            return;
+        }
+        let was_early = run.edges[edge] == EdgeState::Early;
+        if shape.leaves.is_empty() {
+            run.edges[edge] = EdgeState::Dead;
+        } else {
+            run.edges[edge] = EdgeState::Dying;
+            run.dying.push(edge);
+        }
+        if was_early {
+            self.recount_pending(scope, shape.to);
+        }
+        self.work.push_back((scope, shape.to));
+    }
+
+    fn recount_pending(&mut self, scope: ScopeId, ix: NodeIx) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let edges = &plan.scopes[run.plan_scope].edges;
+        let pending = (0..edges.len())
+            .any(|e| edges[e].to == ix && matches!(run.edges[e], EdgeState::Fresh | EdgeState::Early));
+        run.change(plan.nodes[ix].local, |state| state.pending = pending);
+    }
+
+    /// Draws every conclusion from what has changed.
+    pub(crate) fn settle(&mut self) {
+        loop {
+            while let Some((scope, node)) = self.work.pop_front() {
+                self.examine(scope, node);
+            }
+            if !self.bury() && !self.close_rounds() {
+                return;
+            }
+        }
+    }
+
+    fn examine(&mut self, scope: ScopeId, ix: NodeIx) {
+        let plan = Arc::clone(&self.plan);
+        let node = &plan.nodes[ix];
+        let Some(run) = self.scopes.get(&scope) else { return };
+        let state = &run.nodes[node.local];
+        if matches!(state.status, Status::Running(_) | Status::Parked) {
+            return;
+        }
+        if state.pending {
+            if !state.queued && self.can_start(scope, node).is_some() {
+                self.mark_queued(scope, node.local);
+                self.ready.push_back((scope, ix));
+            }
+            return;
+        }
+        let dead = !node.ins.is_empty() && node.ins.iter().all(|&edge| run.edges[edge] == EdgeState::Dead);
+        if state.status == Status::Waiting && dead {
+            self.skip(scope, ix);
+        }
+    }
+
+    fn skip(&mut self, scope: ScopeId, ix: NodeIx) {
+        let plan = Arc::clone(&self.plan);
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(plan.nodes[ix].local, |state| state.status = Status::Skipped);
+        }
+        self.consequences.push_back(Consequence::Skipped(scope, ix));
+        for &edge in &plan.nodes[ix].outs {
+            self.kill(scope, edge);
+        }
+        self.work.extend(plan.nodes[ix].dependents.iter().map(|&dependent| (scope, dependent)));
+    }
+
+    /// Edges that leave a loop are dead once the loop has come to rest. Whether any are.
+    fn bury(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let mut buried = Vec::new();
+        for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
+            let shape = &plan.scopes[run.plan_scope];
+            let dying = std::mem::take(&mut run.dying);
+            for edge in dying {
+                if run.edges[edge] != EdgeState::Dying {
+                    continue;
+                }
+                if shape.edges[edge].leaves.iter().all(|&region| at_rest(run, &plan, region)) {
+                    run.edges[edge] = EdgeState::Dead;
+                    buried.push((scope, shape.edges[edge].to));
+                } else {
+                    run.dying.push(edge);
+                }
+            }
+        }
+        let any = !buried.is_empty();
+        self.work.extend(buried);
+        any
+    }
+
+    /// Whether a pending node may start, and with which of its alternative texts.
+    fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
+        let run = self.scopes.get(&scope)?;
+        let state = &run.nodes[node.local];
+        if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
+            return None;
+        }
+        let held = node.ins.iter().any(|&edge| matches!(run.edges[edge], EdgeState::Open | EdgeState::Dying));
+        if held || !node.waits.iter().all(|&source| self.can_read(run, node, source)) {
+            return None;
+        }
+        self.choose(run, node)
+    }
+
+    fn can_read(&self, run: &ScopeRun, reader: &PlanNode, source: NodeIx) -> bool {
+        let source_node = &self.plan.nodes[source];
+        let state = &run.nodes[source_node.local];
+        let listens = source_node.listeners.iter().any(|&l| self.plan.nodes[l].id == reader.id);
+        state.is_settled() || (listens && state.published.is_some())
+    }
+
+    /// Picks one of several texts: at random by the run's seed, but none that speaks of a skipped
+    /// node while there is another, and only once everything the chosen one reads is there.
+    fn choose(&self, run: &ScopeRun, node: &PlanNode) -> Option<usize> {
+        let count = node.alternative_waits.len();
+        if count <= 1 && node.alternative_waits.iter().all(Vec::is_empty) {
+            return Some(0);
+        }
+        let skipped = |source: NodeIx| {
+            let state = &run.nodes[self.plan.nodes[source].local];
+            state.status == Status::Skipped && !state.pending
+        };
+        let pass = run.round.as_ref().map_or(0, |round| (round.index as u64 + 1).rotate_left(32));
+        let first = usize::try_from(mix(self.seed ^ node.local as u64 ^ pass) % count as u64).unwrap_or(0);
+        let order = (0..count).map(|i| (first + i) % count);
+        for alternative in order {
+            let waits = &node.alternative_waits[alternative];
+            if waits.iter().any(|&source| skipped(source)) && count > 1 {
+                continue;
+            }
+            let there = waits.iter().all(|&source| self.can_read(run, node, source));
+            return there.then_some(alternative);
+        }
+        Some(first)
+    }
+
+    fn inputs(&self, scope: ScopeId, node: &PlanNode, alternative: usize) -> (Inputs, Arc<Outputs>) {
+        let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
+        let count = node.reads.len() + chosen.len();
+        let mut inputs = Inputs(indexmap::IndexMap::with_capacity(count));
+        let mut named = Outputs(indexmap::IndexMap::with_capacity(count));
+        for read in node.reads.iter().chain(chosen) {
+            let mut value = self.value(scope, read);
+            if !node.shape.listens {
+                value = Value::Json(value.snapshot());
+            }
+            named.0.insert(Arc::clone(&read.key), value.clone());
+            inputs.0.insert(read.reference.clone(), value);
+        }
+        (inputs, Arc::new(named))
+    }
+
+    /// The value of something that a node of this scope reads.
+    pub fn value(&self, scope: ScopeId, read: &Read) -> Value {
+        crate::values::read(self, scope, read)
+    }
+
+    /// The values that a waiting form is filled in with.
+    pub fn inputs_of(&self, scope: ScopeId, ix: NodeIx) -> Inputs {
+        let reads = self.plan.nodes[ix].reads.iter();
+        Inputs(reads.map(|read| (read.reference.clone(), self.value(scope, read))).collect())
+    }
+
+    /// The way to a scope.
+    pub fn path(&self, scope: ScopeId) -> weft_core::journal::FramePath {
+        self.scopes.get(&scope).map_or_else(|| Arc::from([]), |run| Arc::clone(&run.path))
+    }
+
+    /// Who a running activation is.
+    pub fn who(&self, activation: u32) -> Option<(Who, NodeIx)> {
+        let running = self.running.get(&activation)?;
+        Some((self.name(activation, running.scope, running.node), running.node))
+    }
+
+    fn name(&self, activation: u32, scope: ScopeId, ix: NodeIx) -> Who {
+        let node = &self.plan.nodes[ix];
+        let frame = self.path(scope);
+        Who { activation, node: node.id.clone(), name: node.name.clone(), kind: node.kind.clone(), frame }
+    }
+
+    /// Marks the answers that came with the run for this node as used. Whether they were unused.
+    pub fn use_answers(&mut self, node: &ComponentId) -> bool {
+        self.answered.insert(node.clone())
+    }
+
+    /// The nodes that wait for a person.
+    pub fn parked(&self) -> Vec<(ScopeId, NodeIx)> {
+        let mut parked = Vec::new();
+        for (&scope, run) in &self.scopes {
+            let nodes = self.plan.scopes[run.plan_scope].nodes.iter();
+            let waiting = nodes.zip(&run.nodes).filter(|(_, state)| state.status == Status::Parked);
+            parked.extend(waiting.map(|(&ix, _)| (scope, ix)));
+        }
+        parked
+    }
+
+    /// A person has answered: the node may start.
+    pub fn unpark(&mut self, scope: ScopeId, ix: NodeIx) {
+        let local = self.plan.nodes[ix].local;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |state| {
+                state.status = Status::Waiting;
+                state.pending = true;
+            });
+        }
+        self.work.push_back((scope, ix));
+        self.settle();
+    }
+
+    /// Whether nothing is under way and nothing may begin.
+    pub fn is_idle(&self) -> bool {
+        self.ready.is_empty() && self.running.keys().all(|activation| self.frames.contains_key(activation))
+    }
+
+    /// Nodes that have been reached and still cannot start. Empty in every run that is at rest, unless
+    /// the plan or this file has a defect.
+    pub fn stuck(&self) -> Vec<ComponentId> {
+        let mut stuck = Vec::new();
+        for run in self.scopes.values() {
+            let nodes = self.plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
+            let pending = nodes.filter(|(_, state)| state.pending && state.status != Status::Parked);
+            stuck.extend(pending.map(|(&ix, _)| self.plan.nodes[ix].id.clone()));
+        }
+        stuck
+    }
+}
+
+/// The run has begun as many activations as it may.
+#[derive(Debug, PartialEq)]
+pub struct OutOfActivations;
+
+/// Whether a node takes one of the places for nodes at once. Listeners do not: they would wait in
+/// line behind the very node they listen to. Frames do not: their bodies do.
+fn works(node: &PlanNode) -> bool {
+    !node.shape.listens && !matches!(node.role, Role::Each | Role::Repeat | Role::RoundStart)
+}
+
+/// The node starts: what has fired is used up.
+fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) {
+    let shape = &plan.scopes[run.plan_scope];
+    let closing = shape.loops.iter().any(|region| region.header == ix);
+    let mut take = |edge: usize| match run.edges[edge] {
+        EdgeState::Fresh => run.edges[edge] = EdgeState::Fired,
+        EdgeState::Early => run.edges[edge] = EdgeState::EarlyTaken,
+        _ => {}
+    };
+    plan.nodes[ix].ins.iter().copied().for_each(&mut take);
+    if closing {
+        (0..shape.edges.len()).filter(|&e| shape.edges[e].to == ix).for_each(take);
+    }
+}
+
+/// A loop comes round again: its nodes wait anew, and its edges are open.
+fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
+    let shape = &plan.scopes[run.plan_scope];
+    let region = &shape.loops[region];
+    let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
+    for &ix in &region.nodes {
+        run.change(plan.nodes[ix].local, |state| {
+            if matches!(state.status, Status::Done | Status::Skipped) {
+                state.status = Status::Waiting;
+            }
+        });
+    }
+    for (place, edge) in shape.edges.iter().enumerate().filter(|(_, edge)| inside(edge.from)) {
+        let target_waits = run.nodes[plan.nodes[edge.to].local].pending;
+        let state = &mut run.edges[place];
+        if inside(edge.to) {
+            if !target_waits {
+                *state = EdgeState::Open;
+            }
+        } else if matches!(state, EdgeState::Dead | EdgeState::Dying) {
+            *state = EdgeState::Open;
+        }
+    }
+}
+
+/// Whether a loop cannot come round again: nothing in it is active and nothing can enter it.
+fn at_rest(run: &ScopeRun, plan: &Plan, region: usize) -> bool {
+    let region = &plan.scopes[run.plan_scope].loops[region];
+    let quiet = region.nodes.iter().all(|&ix| !run.nodes[plan.nodes[ix].local].is_active());
+    let open = |edge: &usize| matches!(run.edges[*edge], EdgeState::Open | EdgeState::Dying);
+    quiet && !region.entries.iter().any(open)
+}

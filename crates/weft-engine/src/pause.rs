@@ -1,0 +1,103 @@
+//! A waiting run as plain data: everything the machine needs to go on in another process.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::citation::Cited;
+use weft_core::context::RunContext;
+use weft_core::{Error, ErrorKind, Outputs, Result, RunId, TurnInput};
+use weft_dsl::plan::{NodeIx, Plan};
+
+use crate::frame::FrameRun;
+use crate::machine::{Machine, MachineLimits, Running};
+use crate::scope::{ScopeId, ScopeRun};
+
+/// The format of [`Paused`].
+const FORMAT: u32 = 1;
+
+/// A run that waits for a person.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Paused {
+    /// [`FORMAT`] of the writer.
+    format: u32,
+    /// The canvas version whose nodes the numbers below mean.
+    plan_version: Arc<str>,
+    scopes: BTreeMap<ScopeId, ScopeRun>,
+    frames: BTreeMap<u32, FrameRun>,
+    running: BTreeMap<u32, Running>,
+    last: BTreeMap<NodeIx, Arc<Outputs>>,
+    next_activation: u32,
+    next_scope: ScopeId,
+    allowance: u64,
+    seed: u64,
+    /// How many fields its forms have together.
+    pub fields: usize,
+    /// The run that waits.
+    pub run: RunId,
+    /// What its caller gave.
+    pub input: TurnInput,
+    /// The sources it has found.
+    pub cited: Vec<Cited>,
+}
+
+impl Paused {
+    /// Takes down a machine that is at rest, whose forms have `fields` fields together.
+    pub fn take(machine: &Machine, context: &RunContext, fields: usize) -> Self {
+        Self {
+            format: FORMAT,
+            plan_version: Arc::clone(&machine.plan.version),
+            scopes: machine.scopes.clone(),
+            frames: machine.frames.clone(),
+            running: machine.running.clone(),
+            last: machine.last.iter().map(|(&ix, outputs)| (ix, Arc::clone(outputs))).collect(),
+            next_activation: machine.next_activation,
+            next_scope: machine.next_scope,
+            allowance: machine.allowance,
+            seed: machine.seed,
+            fields,
+            run: context.run.clone(),
+            input: context.input.clone(),
+            cited: context.citations.all(),
+        }
+    }
+
+    /// Sets the machine up again.
+    ///
+    /// # Errors
+    /// `Conflict` when the plan is not the one that was paused.
+    pub fn restore(
+        self,
+        plan: Arc<Plan>,
+        globals: serde_json::Map<String, weft_core::Json>,
+        limits: MachineLimits,
+    ) -> Result<Machine> {
+        if self.format != FORMAT || self.plan_version != plan.version || !self.fits(&plan) {
+            let message = format!("run {} waits on another version of its canvas", self.run);
+            return Err(Error::new(ErrorKind::Conflict, message).help("start a new turn"));
+        }
+        let mut machine = Machine::new(plan, globals, self.seed, limits);
+        machine.scopes = self.scopes;
+        machine.frames = self.frames;
+        machine.running = self.running;
+        machine.last = self.last.into_iter().collect();
+        machine.next_activation = self.next_activation;
+        machine.next_scope = self.next_scope;
+        machine.allowance = self.allowance;
+        machine.ready.clear();
+        machine.work.clear();
+        machine.consequences.clear();
+        machine.working = 0;
+        Ok(machine)
+    }
+
+    fn fits(&self, plan: &Plan) -> bool {
+        let scopes = self.scopes.values().all(|run| {
+            plan.scopes.get(run.plan_scope).is_some_and(|scope| {
+                scope.nodes.len() == run.nodes.len() && scope.edges.len() == run.edges.len()
+            })
+        });
+        let nodes = self.frames.values().map(|f| f.node).chain(self.running.values().map(|r| r.node));
+        scopes && nodes.chain(self.last.keys().copied()).all(|ix| ix < plan.nodes.len())
+    }
+}

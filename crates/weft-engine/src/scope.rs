@@ -1,0 +1,144 @@
+//! The state of one scope: which edges have fired and what each node is doing. The top of a canvas
+//! is one scope; every round of an Iteration or Loop is another.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::journal::FramePath;
+use weft_core::{Json, Outputs};
+
+/// Number of a scope within its run.
+pub type ScopeId = u32;
+
+/// What is known about an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EdgeState {
+    /// Its source may still take it.
+    Open,
+    /// Its source is writing a text that its target may begin with.
+    Early,
+    /// Its target has begun with that text.
+    EarlyTaken,
+    /// Taken, and its target has not started since.
+    Fresh,
+    /// Taken, and its target has started since.
+    Fired,
+    /// Not taken, but a loop that it leaves may come round again.
+    Dying,
+    /// Not taken.
+    Dead,
+}
+
+/// What a node is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It has not been its turn yet.
+    Waiting,
+    /// It is running as this activation.
+    Running(u32),
+    /// A person must answer first.
+    Parked,
+    /// It has finished.
+    Done,
+    /// It can no longer run.
+    Skipped,
+}
+
+/// The state of one node of a scope.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct NodeState {
+    /// What it is doing.
+    pub status: Status,
+    /// An edge to it has fired and it has not started since.
+    pub pending: bool,
+    /// It stands in the queue of what may start.
+    #[serde(skip)]
+    pub queued: bool,
+    /// What it produced last.
+    pub outputs: Option<Arc<Outputs>>,
+    /// Texts it is still writing.
+    #[serde(skip)]
+    pub published: Option<Outputs>,
+}
+
+impl NodeState {
+    fn new() -> Self {
+        Self { status: Status::Waiting, pending: false, queued: false, outputs: None, published: None }
+    }
+
+    /// Whether the scope cannot end while it is like this.
+    pub fn is_active(&self) -> bool {
+        self.pending || matches!(self.status, Status::Running(_) | Status::Parked)
+    }
+
+    /// Whether what reads it need not wait.
+    pub fn is_settled(&self) -> bool {
+        !self.pending && matches!(self.status, Status::Done | Status::Skipped)
+    }
+}
+
+/// The round of a frame that a scope is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RoundOf {
+    /// The scope that holds the Iteration or Loop.
+    pub parent: ScopeId,
+    /// The activation of the Iteration or Loop.
+    pub frame: u32,
+    /// 0-based.
+    pub index: usize,
+    /// The item, in an Iteration.
+    pub item: Option<Arc<Json>>,
+}
+
+/// The state of one scope.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScopeRun {
+    /// Which scope of the plan.
+    pub plan_scope: usize,
+    /// Which round; absent at the top.
+    pub round: Option<RoundOf>,
+    /// The way here.
+    pub path: FramePath,
+    /// By place in the plan scope's `edges`.
+    pub edges: Vec<EdgeState>,
+    /// By place in the plan scope's `nodes`.
+    pub nodes: Vec<NodeState>,
+    /// Edges that are [`EdgeState::Dying`].
+    pub dying: Vec<usize>,
+    /// How many nodes are active.
+    pub active: usize,
+}
+
+impl ScopeRun {
+    /// A scope in which nothing has happened.
+    pub fn new(
+        plan_scope: usize,
+        shape: &weft_dsl::plan::Scope,
+        round: Option<RoundOf>,
+        path: FramePath,
+    ) -> Self {
+        Self {
+            plan_scope,
+            round,
+            path,
+            edges: vec![EdgeState::Open; shape.edges.len()],
+            nodes: vec![NodeState::new(); shape.nodes.len()],
+            dying: Vec::new(),
+            active: 0,
+        }
+    }
+
+    /// Changes a node and keeps the count of active ones true.
+    pub fn change(&mut self, local: usize, change: impl FnOnce(&mut NodeState)) {
+        let node = &mut self.nodes[local];
+        let before = node.is_active();
+        change(node);
+        match (before, node.is_active()) {
+            (false, true) => self.active += 1,
+            (true, false) => self.active -= 1,
+            _ => {}
+        }
+    }
+}

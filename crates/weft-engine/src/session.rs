@@ -1,0 +1,102 @@
+//! What a session carries from one turn to the next.
+
+use serde::{Deserialize, Serialize};
+use weft_core::context::HistoryMessage;
+use weft_core::{Error, Json, Result, TurnInput};
+use weft_dsl::Plan;
+
+use crate::pause::Paused;
+
+/// The engine's part of a session. Its size does not grow with the conversation.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct SessionState {
+    /// `sys.*` and `env.*`.
+    pub globals: serde_json::Map<String, Json>,
+    /// How many turns there have been.
+    pub turns: u64,
+    /// The run that waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Box<Paused>>,
+}
+
+impl SessionState {
+    /// The state of a session that has just begun: the canvas's own values, never another session's.
+    pub fn new(plan: &Plan) -> Self {
+        Self { globals: plan.globals.clone(), turns: 0, paused: None }
+    }
+
+    /// From a stored session.
+    ///
+    /// # Errors
+    /// `Internal` when it is not what this program wrote.
+    pub fn from_json(json: &Json) -> Result<Self> {
+        Self::deserialize(json).map_err(|cause| {
+            Error::internal("cannot read the state of the session").because(cause).help("start a new session")
+        })
+    }
+
+    /// For storing.
+    ///
+    /// # Errors
+    /// `Internal` when it cannot be written as JSON.
+    pub fn to_json(&self) -> Result<Json> {
+        serde_json::to_value(self)
+            .map_err(|cause| Error::internal("cannot write the state of the session").because(cause))
+    }
+
+    /// The values a turn begins with. `sys.query`, `sys.user_id` and `sys.files` are set every turn,
+    /// also to nothing.
+    pub fn globals_for(
+        &self,
+        input: &TurnInput,
+        history: &[HistoryMessage],
+        now: &str,
+    ) -> serde_json::Map<String, Json> {
+        let mut globals = self.globals.clone();
+        let lines =
+            history.iter().map(|message| Json::String(format!("{}: {}", message.role, message.content)));
+        globals.insert("sys.query".to_owned(), Json::String(input.query.clone()));
+        globals.insert("sys.user_id".to_owned(), Json::String(input.user_id.clone()));
+        globals.insert("sys.files".to_owned(), Json::Array(input.files.clone()));
+        globals.insert("sys.conversation_turns".to_owned(), Json::from(self.turns + 1));
+        globals.insert("sys.history".to_owned(), Json::Array(lines.collect()));
+        globals.insert("sys.date".to_owned(), Json::String(now.to_owned()));
+        globals
+    }
+
+    /// The state after a turn. The history is kept as messages, not here.
+    pub fn after(&self, mut globals: serde_json::Map<String, Json>, paused: Option<Paused>) -> Self {
+        globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
+        Self { globals, turns: self.turns + 1, paused: paused.map(Box::new) }
+    }
+}
+
+/// `YYYY-MM-DD HH:MM:SS` in UTC; empty for a time outside the calendar.
+pub fn date(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms)
+        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates() {
+        assert_eq!(date(0), "1970-01-01 00:00:00");
+        assert_eq!(date(951_827_696_000), "2000-02-29 12:34:56");
+        assert_eq!(date(i64::MAX), "");
+    }
+
+    #[test]
+    fn every_turn_sets_what_the_caller_gave_also_to_nothing() {
+        let mut state = SessionState::default();
+        state.globals.insert("sys.query".to_owned(), "old".into());
+        state.turns = 1;
+        let globals = state.globals_for(&TurnInput::default(), &[], "now");
+        assert_eq!(globals["sys.query"], "");
+        assert_eq!(globals["sys.files"], serde_json::json!([]));
+        assert_eq!(globals["sys.conversation_turns"], 2);
+    }
+}
