@@ -1,2 +1,3 @@
 //! tmp
+pub mod contracts;
 pub mod memory_store;

@@ -339,3 +339,19 @@ fn conflict(message: String) -> Error {
 fn missing(what: &str, name: &str) -> Error {
     Error::not_found(format!("there is no {what} `{name}`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::store;
+
+    #[tokio::test]
+    async fn memory_keeps_the_contracts() {
+        let memory = MemoryStore::new();
+        store::canvas_store_keeps_its_contract(&memory).await;
+        store::session_store_keeps_its_contract(&memory).await;
+        store::run_store_keeps_its_contract(&memory).await;
+        store::token_store_keeps_its_contract(&memory).await;
+        store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
+    }
+}

@@ -1,0 +1,233 @@
+//! Turns what a database says into what a person can use.
+
+use sea_orm::sqlx;
+use sea_orm::{DbErr, RuntimeErr, SqlErr};
+use weft_core::{Error, ErrorKind};
+
+use crate::place::Place;
+
+/// A failure while `doing` something, such as "read the session", at `place`.
+pub(crate) fn failure(place: &Place, doing: &str, error: DbErr) -> Error {
+    let (kind, what, help) = reason(place, &error);
+    let failure = Error::new(kind, format!("cannot {doing}: {what}"));
+    match help {
+        Some(help) => failure.help(help).because(error),
+        None => failure.because(error),
+    }
+}
+
+/// Whether a row with this key is there already.
+pub(crate) fn is_duplicate(error: &DbErr) -> bool {
+    matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_)))
+}
+
+/// Whether the row that this one belongs to is not there.
+pub(crate) fn is_orphan(error: &DbErr) -> bool {
+    matches!(error.sql_err(), Some(SqlErr::ForeignKeyConstraintViolation(_)))
+}
+
+/// Whether the database took the side of another writer and the same attempt may succeed now.
+pub(crate) fn gave_way(error: &DbErr) -> bool {
+    match sqlx_error(error) {
+        Some(sqlx::Error::Database(database)) => {
+            matches!(database.code().as_deref(), Some("40001" | "40P01"))
+        }
+        _ => false,
+    }
+}
+
+fn reason(place: &Place, error: &DbErr) -> (ErrorKind, String, Option<&'static str>) {
+    if let DbErr::ConnectionAcquire(_) = error {
+        return unreachable_in_time(place);
+    }
+    match sqlx_error(error) {
+        Some(sqlx::Error::PoolTimedOut | sqlx::Error::Io(_)) => unreachable_in_time(place),
+        Some(sqlx::Error::PoolClosed) => (ErrorKind::Unavailable, format!("{place} is closed"), None),
+        Some(sqlx::Error::Database(database)) => {
+            let code = database.code().unwrap_or_default();
+            match place {
+                Place::File(_) | Place::Memory => sqlite_reason(place, &code),
+                Place::Server(_) => server_reason(place, &code),
+            }
+        }
+        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+    }
+}
+
+fn sqlx_error(error: &DbErr) -> Option<&sqlx::Error> {
+    match error {
+        DbErr::Conn(RuntimeErr::SqlxError(error))
+        | DbErr::Exec(RuntimeErr::SqlxError(error))
+        | DbErr::Query(RuntimeErr::SqlxError(error)) => Some(error),
+        _ => None,
+    }
+}
+
+fn unreachable_in_time(place: &Place) -> (ErrorKind, String, Option<&'static str>) {
+    let what = format!("{place} does not answer");
+    let help = match place {
+        Place::Server(_) => Some("start the database server, or name another one in store.url"),
+        Place::File(_) | Place::Memory => None,
+    };
+    (ErrorKind::Unavailable, what, help)
+}
+
+/// The low byte of a SQLite result code says what happened, the rest says where.
+fn sqlite_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'static str>) {
+    match code.parse::<u32>().map_or(0, |code| code & 0xff) {
+        5 | 6 => (
+            ErrorKind::Unavailable,
+            format!("{place} is locked by another process"),
+            Some("stop the other process that writes to it, or give this one its own data folder"),
+        ),
+        8 => (
+            ErrorKind::Denied,
+            format!("{place} is read-only"),
+            Some("make the file and its folder writable, or name another data folder"),
+        ),
+        10 => (
+            ErrorKind::Internal,
+            format!("{place} cannot be read or written"),
+            Some("check the disk that holds it"),
+        ),
+        11 => (
+            ErrorKind::Garbled,
+            format!("{place} is damaged"),
+            Some("restore it from a backup, or move it away to begin with an empty one"),
+        ),
+        13 => (
+            ErrorKind::Internal,
+            format!("the disk that holds {place} is full"),
+            Some("free some space, then try again; what was stored before is intact"),
+        ),
+        14 => (
+            ErrorKind::Denied,
+            format!("{place} cannot be opened"),
+            Some("check that the folder exists and is writable, or name another data folder"),
+        ),
+        26 => (
+            ErrorKind::Garbled,
+            format!("{place} is not a SQLite database"),
+            Some("name another file in store.url, or move this one away"),
+        ),
+        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+    }
+}
+
+/// By SQLSTATE, which PostgreSQL and MariaDB share in its first two characters.
+fn server_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'static str>) {
+    match code {
+        "53100" => (
+            ErrorKind::Internal,
+            format!("the disk of {place} is full"),
+            Some("free some space on the server, then try again"),
+        ),
+        "25006" => {
+            (ErrorKind::Denied, format!("{place} is read-only"), Some("name the primary server in store.url"))
+        }
+        "40001" | "40P01" => {
+            (ErrorKind::Conflict, format!("{place} gave way to another writer"), Some("try again"))
+        }
+        _ if code.starts_with("28") => (
+            ErrorKind::Unauthenticated,
+            format!("{place} refuses the user or the password"),
+            Some("check user and password in store.url"),
+        ),
+        _ if code.starts_with("3D") || code == "42000" => (
+            ErrorKind::NotFound,
+            format!("{place} refuses the request"),
+            Some("check that the database in store.url exists and the user may use it"),
+        ),
+        _ if code.starts_with("57") || code.starts_with("08") => unreachable_in_time(place),
+        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sea_orm::ConnectionTrait;
+    use weft_core::Result;
+    use weft_core::id::{CanvasKey, RunKey, TenantId};
+    use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
+    use weft_core::seam::run_store::{RunStore, StoredEntry, StoredRun};
+
+    use super::*;
+    use crate::Store;
+
+    async fn open(folder: &tempfile::TempDir) -> Store {
+        let store = Store::open(&format!("sqlite:{}", file(folder))).await.unwrap();
+        let run = StoredRun {
+            key: run(),
+            session: "s".into(),
+            canvas: "c".into(),
+            query: String::new(),
+            ending: None,
+            started_ms: 0,
+            finished_ms: None,
+        };
+        RunStore::create(&store, &run).await.unwrap();
+        store
+    }
+
+    fn file(folder: &tempfile::TempDir) -> String {
+        folder.path().join("weft.db").display().to_string()
+    }
+
+    fn run() -> RunKey {
+        RunKey::new(&TenantId::from("t"), "r")
+    }
+
+    async fn pragma(store: &Store, sql: &str) {
+        store.inner.write.execute_unprepared(sql).await.unwrap();
+    }
+
+    async fn append(store: &Store, seq: u64, bytes: usize) -> Result<()> {
+        let record = "x".repeat(bytes).into();
+        store.append(&run(), vec![StoredEntry { seq, event: None, at_ms: 0, record }]).await
+    }
+
+    #[track_caller]
+    fn check(outcome: Result<()>, folder: &tempfile::TempDir, kind: ErrorKind, word: &str) {
+        let error = outcome.unwrap_err();
+        assert_eq!(error.kind, kind, "{}", error.full());
+        assert!(error.message.contains(word) && error.message.contains(&file(folder)), "{}", error.full());
+        assert!(error.help.is_some());
+    }
+
+    #[tokio::test]
+    async fn a_full_disk_loses_nothing_that_was_stored() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder).await;
+        append(&store, 1, 10).await.unwrap();
+        // SQLite treats this limit like the end of the disk.
+        pragma(&store, "PRAGMA max_page_count = 1").await;
+        check(append(&store, 2, 500_000).await, &folder, ErrorKind::Internal, "is full");
+        let key = CanvasKey::new(&TenantId::from("t"), "c");
+        let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
+        check(put.map(drop), &folder, ErrorKind::Internal, "is full");
+        assert!(CanvasStore::get(&store, &key).await.is_err());
+        pragma(&store, "PRAGMA max_page_count = 1000000").await;
+        append(&store, 2, 500_000).await.unwrap();
+        assert_eq!(store.entries(&run(), 0, 9).await.unwrap().len(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_read_only_file_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(&folder).await;
+        pragma(&store, "PRAGMA query_only = 1").await;
+        check(append(&store, 1, 10).await, &folder, ErrorKind::Denied, "is read-only");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_another_process_holds_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, other) = (open(&folder).await, Store::open(&format!("sqlite:{}", file(&folder))).await);
+        let other = other.unwrap();
+        let held = other.begin().await.unwrap();
+        pragma(&store, "PRAGMA busy_timeout = 1").await;
+        check(append(&store, 1, 10).await, &folder, ErrorKind::Unavailable, "is locked");
+        sea_orm::TransactionSession::rollback(held).await.unwrap();
+        append(&store, 1, 10).await.unwrap();
+    }
+}

@@ -1,0 +1,70 @@
+//! Column types that mean the same in every database.
+
+use sea_orm_migration::prelude::{ColumnDef, DbErr, IntoIden, SchemaManager, TableCreateStatement};
+use sea_orm_migration::sea_orm::{ConnectionTrait, DbBackend, Statement};
+
+use crate::ids::ID_BYTES_MAX;
+
+/// The column types of one database.
+pub(super) struct Columns {
+    backend: DbBackend,
+    /// MariaDB and MySQL compare text without regard to case and trailing spaces unless told
+    /// otherwise, each by a name of its own.
+    collation: Option<&'static str>,
+}
+
+impl Columns {
+    pub(super) async fn of(manager: &SchemaManager<'_>) -> Result<Self, DbErr> {
+        let backend = manager.get_database_backend();
+        if backend != DbBackend::MySql {
+            return Ok(Self { backend, collation: None });
+        }
+        let row = manager
+            .get_connection()
+            .query_one_raw(Statement::from_string(backend, "SELECT VERSION() AS version"))
+            .await?;
+        let version: String = row.map_or(Ok(String::new()), |row| row.try_get("", "version"))?;
+        let collation = if version.contains("MariaDB") { "utf8mb4_nopad_bin" } else { "utf8mb4_0900_bin" };
+        Ok(Self { backend, collation: Some(collation) })
+    }
+
+    /// Begins a table whose texts are compared byte by byte.
+    pub(super) fn table(&self, name: &'static str) -> TableCreateStatement {
+        let mut table = sea_orm_migration::prelude::Table::create();
+        table.table(name).if_not_exists();
+        if let Some(collation) = self.collation {
+            table.character_set("utf8mb4").collate(collation);
+        }
+        table
+    }
+
+    /// An id, a name or another text that an index may hold.
+    pub(super) fn id(&self, name: impl IntoIden) -> ColumnDef {
+        ColumnDef::new(name).string_len(ID_BYTES_MAX as u32).not_null().take()
+    }
+
+    /// A text of any length.
+    pub(super) fn long_text(&self, name: impl IntoIden) -> ColumnDef {
+        let mut column = ColumnDef::new(name);
+        match self.backend {
+            DbBackend::MySql => column.custom("longtext"),
+            _ => column.text(),
+        };
+        column.not_null().take()
+    }
+
+    /// Bytes of any length.
+    pub(super) fn long_bytes(&self, name: impl IntoIden) -> ColumnDef {
+        let mut column = ColumnDef::new(name);
+        match self.backend {
+            DbBackend::MySql => column.custom("longblob"),
+            _ => column.blob(),
+        };
+        column.not_null().take()
+    }
+
+    /// A number, or a time in milliseconds since 1970.
+    pub(super) fn number(&self, name: impl IntoIden) -> ColumnDef {
+        ColumnDef::new(name).big_integer().not_null().take()
+    }
+}

@@ -1,0 +1,80 @@
+//! The tables, step by step. A step that was released is never changed; a new one follows it.
+
+mod columns;
+mod m0001_canvas;
+mod m0002_session;
+mod m0003_run;
+mod m0004_token;
+
+use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
+use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::failure::failure;
+use crate::open::write_options;
+use crate::place::Place;
+
+/// Tells our migration lock from other locks on the same server.
+const LOCK_NUMBER: i64 = 0x77_65_66_74;
+
+/// How long to wait for another process that migrates, in seconds.
+const LOCK_WAIT_SECONDS: u32 = 60;
+
+struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m0001_canvas::Migration),
+            Box::new(m0002_session::Migration),
+            Box::new(m0003_run::Migration),
+            Box::new(m0004_token::Migration),
+        ]
+    }
+}
+
+/// Brings the tables up to date. Several processes may do so at once: one works, the others wait.
+pub(crate) async fn run(db: &DatabaseConnection, place: &Place) -> Result<()> {
+    if pending(db, place).await? == 0 {
+        return Ok(());
+    }
+    let fail = |error| failure(place, "bring the tables up to date", error);
+    let transaction = db.begin_with_options(write_options(db)).await.map_err(fail)?;
+    lock(&transaction).await.map_err(fail)?;
+    let outcome = Migrator::up(&transaction, None).await;
+    unlock(&transaction).await.map_err(fail)?;
+    outcome.map_err(fail)?;
+    transaction.commit().await.map_err(fail)
+}
+
+async fn pending(db: &DatabaseConnection, place: &Place) -> Result<usize> {
+    match Migrator::get_pending_migrations_read_only(db).await {
+        Ok(steps) => Ok(steps.len()),
+        // The only custom error of this call: the tables have steps that this program does not know.
+        Err(error @ DbErr::Custom(_)) => {
+            Err(Error::new(ErrorKind::Unsupported, format!("{place} was written by a newer version of weft"))
+                .help("use that version, or name another data folder")
+                .because(error))
+        }
+        Err(error) => Err(failure(place, "read the list of tables", error)),
+    }
+}
+
+/// A SQLite write transaction is a lock already.
+async fn lock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
+    let sql = match transaction.get_database_backend() {
+        DbBackend::Postgres => format!("SELECT pg_advisory_xact_lock({LOCK_NUMBER})"),
+        DbBackend::MySql => format!("SELECT GET_LOCK('weft-{LOCK_NUMBER}', {LOCK_WAIT_SECONDS})"),
+        _ => return Ok(()),
+    };
+    transaction.execute_unprepared(&sql).await.map(drop)
+}
+
+/// PostgreSQL lets go at the end of the transaction, MariaDB at the end of the connection.
+async fn unlock(transaction: &DatabaseTransaction) -> Result<(), DbErr> {
+    if transaction.get_database_backend() != DbBackend::MySql {
+        return Ok(());
+    }
+    transaction.execute_unprepared(&format!("SELECT RELEASE_LOCK('weft-{LOCK_NUMBER}')")).await.map(drop)
+}

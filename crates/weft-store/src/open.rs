@@ -1,0 +1,200 @@
+//! The one door to the store.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use sea_orm::{
+    ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
+    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+};
+use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, TokenStore};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::failure::{failure, gave_way};
+use crate::journal::Journal;
+use crate::migration;
+use crate::place::Place;
+use crate::sqlite::{self, Connections};
+
+/// Connections to a database server, in all.
+const SERVER_CONNECTIONS_MAX: u32 = 16;
+
+/// How long a caller waits for a connection to a database server.
+const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(10);
+
+/// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
+const ATTEMPTS_MAX: usize = 10;
+
+/// Canvases, sessions, runs and tokens in one database. A clone is another handle to it.
+///
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`] and [`TokenStore`].
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) place: Place,
+    pub(crate) read: DatabaseConnection,
+    pub(crate) write: DatabaseConnection,
+    pub(crate) journal: Journal,
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+struct WallClock;
+
+impl Clock for WallClock {
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Store").field(&self.inner.place).finish()
+    }
+}
+
+impl Store {
+    /// Opens the store at `sqlite:PATH`, `sqlite::memory:`, `postgres://…` or `mysql://…` and brings
+    /// its tables up to date. Must be called inside a tokio runtime, which it needs until it is
+    /// closed.
+    ///
+    /// # Errors
+    /// `Invalid` for a URL of another shape, `Unsupported` for a database that is not part of this
+    /// build or was written by a newer version, otherwise what keeps the database from being used,
+    /// naming the file or server.
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::open_with_clock(url, Arc::new(WallClock)).await
+    }
+
+    /// The same, with a clock that stamps the changes.
+    ///
+    /// # Errors
+    /// As [`Store::open`].
+    pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
+        let (place, connections) = connect(url).await?;
+        let Connections { write, read } = connections;
+        migration::run(&write, &place).await?;
+        let journal = Journal::start(write.clone(), place.clone());
+        Ok(Self { inner: Arc::new(Inner { place, read, write, journal, clock }) })
+    }
+
+    /// Writes what waits to be written, then closes the database. Later calls fail.
+    ///
+    /// # Errors
+    /// When the database cannot be closed; what was answered before is stored all the same.
+    pub async fn close(&self) -> Result<()> {
+        self.inner.journal.close().await;
+        let fail = |error| failure(&self.inner.place, "close the store", error);
+        self.inner.read.close_by_ref().await.map_err(fail)?;
+        self.inner.write.close_by_ref().await.map_err(fail)
+    }
+
+    /// This store as a place for canvases.
+    pub fn canvases(&self) -> Arc<dyn CanvasStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for sessions.
+    pub fn sessions(&self) -> Arc<dyn SessionStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for runs.
+    pub fn runs(&self) -> Arc<dyn RunStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for tokens.
+    pub fn tokens(&self) -> Arc<dyn TokenStore> {
+        Arc::new(self.clone())
+    }
+
+    pub(crate) fn fail(&self, doing: &str, error: DbErr) -> Error {
+        failure(&self.inner.place, doing, error)
+    }
+
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.inner.write.begin_with_options(write_options(&self.inner.write)).await
+    }
+}
+
+/// Repeats an attempt that gave way to another writer. Nothing of it was written, so it is the same
+/// as if it had come later. SQLite has no such case.
+pub(crate) async fn repeated<T, F: Future<Output = Result<T, DbErr>>>(
+    attempt: impl Fn() -> F,
+) -> Result<T, DbErr> {
+    for _ in 1..ATTEMPTS_MAX {
+        match attempt().await {
+            Err(error) if gave_way(&error) => {}
+            outcome => return outcome,
+        }
+    }
+    attempt().await
+}
+
+/// A SQLite transaction that reads first and writes later fails at once when another process wrote
+/// in between; one that takes the lock at its beginning waits for its turn.
+pub(crate) fn write_options(db: &DatabaseConnection) -> TransactionOptions {
+    let sqlite = db.get_database_backend() == DbBackend::Sqlite;
+    TransactionOptions {
+        sqlite_transaction_mode: sqlite.then_some(SqliteTransactionMode::Immediate),
+        ..TransactionOptions::default()
+    }
+}
+
+async fn connect(url: &str) -> Result<(Place, Connections)> {
+    let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+    match scheme {
+        "sqlite" if rest == ":memory:" => Ok((Place::Memory, sqlite::open_memory().await?)),
+        "sqlite" => {
+            let path = sqlite_path(rest)?;
+            Ok((Place::File(path.clone()), sqlite::open_file(&path).await?))
+        }
+        "postgres" | "postgresql" if cfg!(feature = "postgres") => {
+            connect_server("PostgreSQL", format!("postgres:{rest}")).await
+        }
+        "mysql" | "mariadb" if cfg!(feature = "mysql") => {
+            connect_server("MariaDB", format!("mysql:{rest}")).await
+        }
+        "postgres" | "postgresql" => Err(left_out("postgres")),
+        "mysql" | "mariadb" => Err(left_out("mysql")),
+        // The rest may hold a password, so only the scheme is repeated.
+        _ => Err(Error::invalid(format!("cannot open a store whose URL begins with `{scheme}:`"))
+            .help("store.url must begin with sqlite:, postgres: or mysql:")),
+    }
+}
+
+fn sqlite_path(rest: &str) -> Result<PathBuf> {
+    let path = rest.strip_prefix("//").unwrap_or(rest);
+    let path = path.strip_suffix("?mode=rwc").unwrap_or(path);
+    if path.is_empty() || path.contains('\0') {
+        return Err(Error::invalid("the store URL names no file")
+            .help("write sqlite:PATH, such as sqlite:/var/lib/weft/weft.db"));
+    }
+    Ok(PathBuf::from(path))
+}
+
+fn left_out(feature: &str) -> Error {
+    Error::new(
+        ErrorKind::Unsupported,
+        format!("cannot open the store: this weft was built without {feature}"),
+    )
+    .help(format!("use a build with the feature `{feature}`, or a store.url that begins with sqlite:"))
+}
+
+async fn connect_server(kind: &str, url: String) -> Result<(Place, Connections)> {
+    let place = Place::server(kind, &url);
+    let mut options = ConnectOptions::new(url);
+    options
+        .max_connections(SERVER_CONNECTIONS_MAX)
+        .acquire_timeout(SERVER_ACQUIRE_MAX)
+        .connect_timeout(SERVER_ACQUIRE_MAX)
+        .sqlx_logging(false);
+    let write = Database::connect(options).await.map_err(|error| failure(&place, "open the store", error))?;
+    Ok((place, Connections { read: write.clone(), write }))
+}

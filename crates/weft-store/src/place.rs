@@ -1,0 +1,46 @@
+//! Where a store is, in words for people.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Where a store is. Never holds a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A SQLite file.
+    File(PathBuf),
+    /// A SQLite database that ends with the process.
+    Memory,
+    /// A database server: its kind, host and database.
+    Server(String),
+}
+
+impl Place {
+    /// A server, described without user and password.
+    pub(crate) fn server(kind: &str, url: &str) -> Self {
+        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+        let rest = rest.split('?').next().unwrap_or_default();
+        let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+        Self::Server(format!("the {kind} database `{rest}`"))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "the file `{}`", path.display()),
+            Self::Memory => f.write_str("the database in memory"),
+            Self::Server(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_named_without_its_password() {
+        let place = Place::server("PostgreSQL", "postgres://me:s3cret@db.local:5432/weft?password=s3cret");
+        assert_eq!(place.to_string(), "the PostgreSQL database `db.local:5432/weft`");
+    }
+}

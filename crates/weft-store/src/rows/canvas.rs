@@ -1,0 +1,301 @@
+//! Canvases.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, LikeExpr};
+use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::id::{CanvasKey, TenantId};
+use weft_core::seam::CanvasStore;
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, TITLE_CHARS_MAX, bounded, text};
+use crate::open::repeated;
+use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, direction, run, session};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "canvas")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub title: String,
+    /// The title in lower case: unique within the tenant, and what keywords are looked for in.
+    pub title_folded: String,
+    pub description: String,
+    pub avatar: String,
+    pub permission: String,
+    pub canvas_type: String,
+    /// The newest version.
+    pub version: String,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn of(key: &CanvasKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::Id.eq(text(key.id.as_str())))
+}
+
+fn checked(key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<()> {
+    ids::check("tenant", key.tenant.as_str())?;
+    ids::check("canvas", key.id.as_str())?;
+    ids::fits("permission", &head.permission)?;
+    ids::fits("canvas type", &head.canvas_type)?;
+    let folded = fold(&head.title);
+    if folded.chars().count().max(head.title.chars().count()) > TITLE_CHARS_MAX {
+        return Err(Error::invalid(format!("the title of the canvas `{}` is too long", key.id))
+            .help(format!("use at most {TITLE_CHARS_MAX} characters")));
+    }
+    if dsl.contains('\0') {
+        return Err(Error::invalid(format!("the DSL of the canvas `{}` holds a NUL character", key.id)));
+    }
+    Ok(())
+}
+
+fn fold(title: &str) -> String {
+    text(title).to_lowercase()
+}
+
+/// Part of a title, as a pattern in which nothing but the ends is open.
+fn containing(keywords: &str) -> LikeExpr {
+    let mut pattern = String::from("%");
+    for c in fold(keywords).chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    LikeExpr::new(pattern).escape('!')
+}
+
+impl Model {
+    fn new(key: &CanvasKey, head: &CanvasHead, version: &str, now_ms: i64) -> Self {
+        Self {
+            tenant_id: key.tenant.as_str().to_owned(),
+            id: key.id.as_str().to_owned(),
+            title: text(&head.title),
+            title_folded: fold(&head.title),
+            description: text(&head.description),
+            avatar: text(&head.avatar),
+            permission: head.permission.clone(),
+            canvas_type: head.canvas_type.clone(),
+            version: version.to_owned(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+
+    fn with(self, dsl: Arc<str>) -> StoredCanvas {
+        let tenant = TenantId::from(self.tenant_id);
+        StoredCanvas {
+            key: CanvasKey::new(&tenant, self.id),
+            head: CanvasHead {
+                title: self.title,
+                description: self.description,
+                avatar: self.avatar,
+                permission: self.permission,
+                canvas_type: self.canvas_type,
+            },
+            version: self.version.into(),
+            dsl,
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        }
+    }
+}
+
+/// Changes the row, or adds it when there is none.
+async fn write(transaction: &DatabaseTransaction, row: &Model) -> Result<(), DbErr> {
+    let changed = Entity::update_many()
+        .col_expr(Column::Title, Expr::value(row.title.as_str()))
+        .col_expr(Column::TitleFolded, Expr::value(row.title_folded.as_str()))
+        .col_expr(Column::Description, Expr::value(row.description.as_str()))
+        .col_expr(Column::Avatar, Expr::value(row.avatar.as_str()))
+        .col_expr(Column::Permission, Expr::value(row.permission.as_str()))
+        .col_expr(Column::CanvasType, Expr::value(row.canvas_type.as_str()))
+        .col_expr(Column::Version, Expr::value(row.version.as_str()))
+        .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+        .filter(Column::TenantId.eq(&row.tenant_id))
+        .filter(Column::Id.eq(&row.id))
+        .exec(transaction)
+        .await?;
+    if changed.rows_affected > 0 {
+        return Ok(());
+    }
+    Entity::insert(row.clone().into_active_model()).exec_without_returning(transaction).await.map(drop)
+}
+
+impl Store {
+    async fn put_canvas(&self, row: &Model, dsl: &str) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        write(&transaction, row).await?;
+        let version = canvas_version::Model {
+            tenant_id: row.tenant_id.clone(),
+            canvas_id: row.id.clone(),
+            version: row.version.clone(),
+            dsl: dsl.to_owned(),
+            created_ms: row.updated_ms,
+        };
+        canvas_version::add(&transaction, version).await?;
+        transaction.commit().await
+    }
+
+    async fn title_taken(&self, row: &Model) -> Result<bool, DbErr> {
+        let others = Entity::find()
+            .filter(Column::TenantId.eq(&row.tenant_id))
+            .filter(Column::TitleFolded.eq(&row.title_folded))
+            .filter(Column::Id.ne(&row.id))
+            .count(&self.inner.write)
+            .await?;
+        Ok(others > 0)
+    }
+
+    async fn delete_canvas(&self, key: &CanvasKey) -> Result<u64, DbErr> {
+        let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+        let transaction = self.begin().await?;
+        // Journals and messages go with their runs and sessions, by foreign key.
+        run::Entity::delete_many()
+            .filter(run::Column::TenantId.eq(&tenant))
+            .filter(run::Column::CanvasId.eq(&id))
+            .exec(&transaction)
+            .await?;
+        session::Entity::delete_many()
+            .filter(session::Column::TenantId.eq(&tenant))
+            .filter(session::Column::CanvasId.eq(&id))
+            .exec(&transaction)
+            .await?;
+        let removed = Entity::delete_many().filter(of(key)).exec(&transaction).await?;
+        transaction.commit().await?;
+        Ok(removed.rows_affected)
+    }
+
+    /// The DSL of the newest version of each canvas, by canvas id.
+    async fn newest(&self, rows: &[Model]) -> Result<HashMap<String, Arc<str>>, DbErr> {
+        use canvas_version::Column;
+        let mut newest = HashMap::new();
+        for some in rows.chunks(ROWS_AT_ONCE_MAX) {
+            let named = some.iter().map(|row| {
+                Condition::all()
+                    .add(Column::TenantId.eq(&row.tenant_id))
+                    .add(Column::CanvasId.eq(&row.id))
+                    .add(Column::Version.eq(&row.version))
+            });
+            let any = named.fold(Condition::any(), Condition::add);
+            let versions = canvas_version::Entity::find().filter(any).all(&self.inner.read).await?;
+            newest.extend(versions.into_iter().map(|v| (v.canvas_id, v.dsl.into())));
+        }
+        Ok(newest)
+    }
+}
+
+fn missing(key: &CanvasKey) -> Error {
+    Error::not_found(format!("there is no canvas `{}`", key.id))
+}
+
+#[async_trait]
+impl CanvasStore for Store {
+    async fn put(&self, key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<StoredCanvas> {
+        const DOING: &str = "store the canvas";
+        checked(key, head, dsl)?;
+        let row = Model::new(key, head, &canvas_version::hash(dsl), self.inner.clock.now_ms());
+        match repeated(|| self.put_canvas(&row, dsl)).await {
+            Err(error) if is_duplicate(&error) => {
+                if self.title_taken(&row).await.map_err(|error| self.fail(DOING, error))? {
+                    let taken = format!("cannot {DOING}: another one has the title `{}`", head.title);
+                    return Err(Error::new(ErrorKind::Conflict, taken)
+                        .help("choose another title; case makes no difference")
+                        .because(error));
+                }
+                // Somebody else has created it in this moment, so now there is a row to change.
+                let again = repeated(|| self.put_canvas(&row, dsl)).await;
+                again.map_err(|error| self.fail(DOING, error))?;
+            }
+            outcome => outcome.map_err(|error| self.fail(DOING, error))?,
+        }
+        CanvasStore::get(self, key).await
+    }
+
+    async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas> {
+        const DOING: &str = "read the canvas";
+        let row = Entity::find()
+            .filter(of(key))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail(DOING, error))?
+            .ok_or_else(|| missing(key))?;
+        let dsl = self.version(key, &row.version).await?;
+        Ok(row.with(dsl))
+    }
+
+    async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>> {
+        let row = canvas_version::Entity::find()
+            .filter(canvas_version::Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(canvas_version::Column::CanvasId.eq(text(key.id.as_str())))
+            .filter(canvas_version::Column::Version.eq(text(version)))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the canvas", error))?;
+        row.map(|row| row.dsl.into())
+            .ok_or_else(|| Error::not_found(format!("the canvas `{}` has no version `{version}`", key.id)))
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
+        let fail = |error| self.fail("list the canvases", error);
+        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if !filter.keywords.is_empty() {
+            found = found.filter(Column::TitleFolded.like(containing(&filter.keywords)));
+        }
+        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        let order = direction(&filter.ascending);
+        let rows = found
+            .order_by(Column::UpdatedMs, order.clone())
+            .order_by(Column::Id, order)
+            .offset(bounded(filter.offset))
+            .limit(bounded(filter.limit))
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        let mut newest = self.newest(&rows).await.map_err(fail)?;
+        // One that was removed between the two reads has no version any more.
+        let mut canvases = Vec::with_capacity(rows.len());
+        for row in rows {
+            if let Some(dsl) = newest.remove(&row.id) {
+                canvases.push(row.with(dsl));
+            }
+        }
+        Ok((canvases, total))
+    }
+
+    async fn delete(&self, key: &CanvasKey) -> Result<()> {
+        let removed = self.delete_canvas(key).await.map_err(|error| self.fail("remove the canvas", error))?;
+        self.inner.journal.removed();
+        if removed == 0 { Err(missing(key)) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_of_special_letters_is_folded_before_it_is_measured() {
+        let key = CanvasKey::new(&TenantId::from("t"), "c");
+        // One letter that becomes two in lower case.
+        let head = CanvasHead { title: "İ".repeat(200), ..CanvasHead::default() };
+        assert_eq!(checked(&key, &head, "{}").unwrap_err().kind, ErrorKind::Invalid);
+    }
+}

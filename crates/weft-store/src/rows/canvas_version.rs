@@ -1,0 +1,49 @@
+//! Versions of canvases, named by the hash of their DSL.
+
+use std::sync::Arc;
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{DatabaseTransaction, IntoActiveModel};
+use sha2::{Digest, Sha256};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "canvas_version")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub canvas_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub version: String,
+    pub dsl: String,
+    pub created_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The name of a version: SHA-256 of the DSL in lower-case hex.
+pub(crate) fn hash(dsl: &str) -> Arc<str> {
+    use std::fmt::Write;
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(dsl.as_bytes()) {
+        // Writing into a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.into()
+}
+
+/// Adds a version; one that is there already stays as it is.
+pub(crate) async fn add(transaction: &DatabaseTransaction, version: Model) -> Result<(), DbErr> {
+    let key = [Column::TenantId, Column::CanvasId, Column::Version];
+    let keep = OnConflict::columns(key).do_nothing_on(key).to_owned();
+    Entity::insert(version.into_active_model())
+        .on_conflict(keep)
+        .try_insert()
+        .exec_without_returning(transaction)
+        .await
+        .map(drop)
+}

@@ -1,0 +1,19 @@
+//! One file for each table: its columns, and the seam that it serves.
+
+pub(crate) mod canvas;
+pub(crate) mod canvas_version;
+pub(crate) mod journal;
+pub(crate) mod run;
+pub(crate) mod session;
+pub(crate) mod session_message;
+pub(crate) mod token;
+
+use sea_orm::Order;
+
+/// Rows in one statement: databases limit how many values it may carry.
+pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;
+
+/// By the time of the last change.
+pub(crate) fn direction(ascending: &bool) -> Order {
+    if *ascending { Order::Asc } else { Order::Desc }
+}

@@ -1,0 +1,178 @@
+//! Runs.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::RunStore;
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::pack::unpack;
+use crate::rows::journal;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "run")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub session_id: String,
+    pub canvas_id: String,
+    pub query: String,
+    /// `succeeded`, `failed`, `cancelled` or `waiting`.
+    pub ending: Option<String>,
+    pub started_ms: i64,
+    pub finished_ms: Option<i64>,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn of(key: &RunKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::Id.eq(text(key.id.as_str())))
+}
+
+fn missing(key: &RunKey) -> Error {
+    Error::not_found(format!("there is no run `{}`", key.id))
+}
+
+fn ending_of(word: &str) -> Result<Ending> {
+    [Ending::Succeeded, Ending::Failed, Ending::Cancelled, Ending::Waiting]
+        .into_iter()
+        .find(|ending| ending.as_str() == word)
+        .ok_or_else(|| {
+            Error::new(ErrorKind::Garbled, format!("a stored run has the unknown ending `{word}`"))
+        })
+}
+
+fn checked(run: &StoredRun) -> Result<()> {
+    ids::check("tenant", run.key.tenant.as_str())?;
+    ids::check("run", run.key.id.as_str())?;
+    ids::fits("session", run.session.as_str())?;
+    ids::fits("canvas", run.canvas.as_str())
+}
+
+impl Model {
+    fn new(run: &StoredRun) -> Self {
+        Self {
+            tenant_id: run.key.tenant.as_str().to_owned(),
+            id: run.key.id.as_str().to_owned(),
+            session_id: run.session.as_str().to_owned(),
+            canvas_id: run.canvas.as_str().to_owned(),
+            query: text(&run.query),
+            ending: run.ending.map(|ending| ending.as_str().to_owned()),
+            started_ms: run.started_ms,
+            finished_ms: run.finished_ms,
+        }
+    }
+
+    fn into_run(self) -> Result<StoredRun> {
+        Ok(StoredRun {
+            key: RunKey::new(&TenantId::from(self.tenant_id), self.id),
+            session: SessionId::from(self.session_id),
+            canvas: CanvasId::from(self.canvas_id),
+            query: self.query,
+            ending: self.ending.as_deref().map(ending_of).transpose()?,
+            started_ms: self.started_ms,
+            finished_ms: self.finished_ms,
+        })
+    }
+}
+
+#[async_trait]
+impl RunStore for Store {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        const DOING: &str = "store the run";
+        checked(run)?;
+        let row = Model::new(run).into_active_model();
+        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
+            Ok(_) => {
+                self.inner.journal.begun(&run.key);
+                Ok(())
+            }
+            Err(error) if is_duplicate(&error) => {
+                let taken = format!("cannot {DOING}: there is a run `{}` already", run.key.id);
+                Err(Error::new(ErrorKind::Conflict, taken).because(error))
+            }
+            Err(error) => Err(self.fail(DOING, error)),
+        }
+    }
+
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+        self.inner.journal.append(key, &entries).await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::Ending, Expr::value(ending.as_str()))
+                .col_expr(Column::FinishedMs, Expr::value(finished_ms))
+                .filter(of(key))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("store how the run ended", error))?;
+        self.inner.journal.ended(key);
+        if changed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        Entity::find()
+            .filter(of(key))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the run", error))?
+            .ok_or_else(|| missing(key))?
+            .into_run()
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        let rows = journal::after(&self.inner.read, key, after_seq, count_max)
+            .await
+            .map_err(|error| self.fail("read the journal", error))?;
+        if rows.is_empty() {
+            RunStore::get(self, key).await?;
+        }
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
+        let mut entries = Vec::new();
+        for row in rows {
+            let first_seq = u64::try_from(row.first_seq).unwrap_or_default();
+            entries.extend(unpack(first_seq, &row.body)?.into_iter().filter(|entry| entry.seq > after_seq));
+            if entries.len() >= count_max {
+                break;
+            }
+        }
+        entries.truncate(count_max);
+        Ok(entries)
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if let Some(session) = &filter.session {
+            found = found.filter(Column::SessionId.eq(text(session.as_str())));
+        }
+        if filter.unfinished {
+            found = found.filter(Column::Ending.is_null());
+        }
+        let rows = found
+            .order_by_desc(Column::StartedMs)
+            .order_by_desc(Column::Id)
+            .offset(bounded(filter.offset))
+            .limit(bounded(filter.limit))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the runs", error))?;
+        rows.into_iter().map(Model::into_run).collect()
+    }
+}

@@ -1,0 +1,257 @@
+//! Sessions.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use weft_core::id::{SessionKey, TenantId};
+use weft_core::seam::SessionStore;
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::value::Json;
+use weft_core::{CanvasId, Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::rows::{direction, run, session_message};
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "session")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub canvas_id: String,
+    pub canvas_version: String,
+    pub user_id: String,
+    pub name: String,
+    /// JSON.
+    pub state: String,
+    pub revision: i64,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn of(key: &SessionKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::Id.eq(text(key.id.as_str())))
+}
+
+fn checked(session: &Session, messages: &[SessionMessage]) -> Result<()> {
+    ids::check("tenant", session.key.tenant.as_str())?;
+    ids::check("session", session.key.id.as_str())?;
+    ids::check("canvas", session.canvas.as_str())?;
+    ids::fits("canvas version", &session.canvas_version)?;
+    ids::fits("user", &session.user_id)?;
+    checked_messages(messages)
+}
+
+fn checked_messages(messages: &[SessionMessage]) -> Result<()> {
+    for message in messages {
+        ids::fits("role", &message.role)?;
+        if let Some(run) = &message.run {
+            ids::fits("run", run.as_str())?;
+        }
+    }
+    Ok(())
+}
+
+fn missing(key: &SessionKey) -> Error {
+    Error::not_found(format!("there is no session `{}`", key.id))
+}
+
+fn garbled(key_id: &str, cause: serde_json::Error) -> Error {
+    Error::new(ErrorKind::Garbled, format!("what is stored of the session `{key_id}` is no JSON"))
+        .because(cause)
+}
+
+impl Model {
+    fn new(session: &Session) -> Self {
+        Self {
+            tenant_id: session.key.tenant.as_str().to_owned(),
+            id: session.key.id.as_str().to_owned(),
+            canvas_id: session.canvas.as_str().to_owned(),
+            canvas_version: session.canvas_version.to_string(),
+            user_id: session.user_id.clone(),
+            name: text(&session.name),
+            state: session.state.to_string(),
+            revision: session.revision,
+            created_ms: session.created_ms,
+            updated_ms: session.updated_ms,
+        }
+    }
+
+    fn into_session(self) -> Result<Session> {
+        let state = serde_json::from_str(&self.state).map_err(|cause| garbled(&self.id, cause))?;
+        Ok(Session {
+            key: SessionKey::new(&TenantId::from(self.tenant_id), self.id),
+            canvas: CanvasId::from(self.canvas_id),
+            canvas_version: self.canvas_version.into(),
+            user_id: self.user_id,
+            name: self.name,
+            state,
+            revision: self.revision,
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        })
+    }
+}
+
+impl Store {
+    async fn create_session(&self, session: &Session, opening: &[SessionMessage]) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        let row = Model::new(session).into_active_model();
+        Entity::insert(row).exec_without_returning(&transaction).await?;
+        session_message::add(&transaction, &session.key, session.revision, opening).await?;
+        transaction.commit().await
+    }
+
+    /// Whether the revision was the stored one; if not, nothing was changed.
+    async fn commit_session(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<bool, DbErr> {
+        let now = self.inner.clock.now_ms();
+        let transaction = self.begin().await?;
+        let changed = Entity::update_many()
+            .col_expr(Column::State, Expr::value(state.to_string()))
+            .col_expr(Column::Revision, Expr::value(revision.wrapping_add(1)))
+            .col_expr(Column::UpdatedMs, Expr::value(now))
+            .filter(of(key))
+            .filter(Column::Revision.eq(revision))
+            .exec(&transaction)
+            .await?;
+        if changed.rows_affected == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        session_message::add(&transaction, key, revision.wrapping_add(1), messages).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {
+        let transaction = self.begin().await?;
+        // Journals and messages go with their runs and sessions, by foreign key.
+        run::Entity::delete_many()
+            .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(run::Column::SessionId.eq(text(key.id.as_str())))
+            .exec(&transaction)
+            .await?;
+        let removed = Entity::delete_many().filter(of(key)).exec(&transaction).await?;
+        transaction.commit().await?;
+        Ok(removed.rows_affected)
+    }
+}
+
+#[async_trait]
+impl SessionStore for Store {
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
+        const DOING: &str = "store the session";
+        checked(session, opening)?;
+        repeated(|| self.create_session(session, opening)).await.map_err(|error| {
+            if is_duplicate(&error) {
+                let taken = format!("cannot {DOING}: there is a session `{}` already", session.key.id);
+                return Error::new(ErrorKind::Conflict, taken).because(error);
+            }
+            self.fail(DOING, error)
+        })
+    }
+
+    async fn load(&self, key: &SessionKey) -> Result<Session> {
+        Entity::find()
+            .filter(of(key))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the session", error))?
+            .ok_or_else(|| missing(key))?
+            .into_session()
+    }
+
+    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>> {
+        let rows = session_message::Entity::find()
+            .filter(session_message::Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(session_message::Column::SessionId.eq(text(key.id.as_str())))
+            .order_by(session_message::Column::Revision, Order::Desc)
+            .order_by(session_message::Column::Position, Order::Desc)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the messages", error))?;
+        rows.into_iter()
+            .rev()
+            .map(session_message::Model::into_message)
+            .collect::<Result<_, _>>()
+            .map_err(|cause| garbled(key.id.as_str(), cause))
+    }
+
+    async fn commit(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<()> {
+        const DOING: &str = "store the session";
+        checked_messages(messages)?;
+        let committed = repeated(|| self.commit_session(key, revision, state, messages))
+            .await
+            .map_err(|error| self.fail(DOING, error))?;
+        if committed {
+            return Ok(());
+        }
+        let stored = self.load(key).await?;
+        Err(Error::new(
+            ErrorKind::Conflict,
+            format!(
+                "cannot {DOING}: `{}` is at revision {}, not {revision}: somebody else has changed it",
+                key.id, stored.revision
+            ),
+        )
+        .help("read the session again, then repeat the change"))
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
+        let fail = |error| self.fail("list the sessions", error);
+        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if let Some(canvas) = &filter.canvas {
+            found = found.filter(Column::CanvasId.eq(text(canvas.as_str())));
+        }
+        if let Some(id) = &filter.id {
+            found = found.filter(Column::Id.eq(text(id)));
+        }
+        if let Some(user) = &filter.user_id {
+            found = found.filter(Column::UserId.eq(text(user)));
+        }
+        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        let order = direction(&filter.ascending);
+        let rows = found
+            .order_by(Column::UpdatedMs, order.clone())
+            .order_by(Column::Id, order)
+            .offset(bounded(filter.offset))
+            .limit(bounded(filter.limit))
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        Ok((rows.into_iter().map(Model::into_session).collect::<Result<_>>()?, total))
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<()> {
+        let removed = repeated(|| self.delete_session(key))
+            .await
+            .map_err(|error| self.fail("remove the session", error))?;
+        self.inner.journal.removed();
+        if removed == 0 { Err(missing(key)) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,77 @@
+//! Messages of sessions. A message is named by the revision that it came with and its place in it,
+//! so a new one needs no look at the old ones.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{DatabaseTransaction, IntoActiveModel};
+use weft_core::id::SessionKey;
+use weft_core::seam::session_store::SessionMessage;
+use weft_core::{RunId, value::Json};
+
+use crate::ids::text;
+use crate::rows::ROWS_AT_ONCE_MAX;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "session_message")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub session_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub revision: i64,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub position: i64,
+    pub role: String,
+    pub content: String,
+    pub run_id: Option<String>,
+    /// JSON.
+    pub reference: String,
+    pub created_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    pub(crate) fn into_message(self) -> Result<SessionMessage, serde_json::Error> {
+        Ok(SessionMessage {
+            role: self.role,
+            content: self.content,
+            run: self.run_id.map(RunId::from),
+            reference: serde_json::from_str::<Json>(&self.reference)?,
+            created_ms: self.created_ms,
+        })
+    }
+}
+
+/// Adds the messages that came with a revision.
+pub(crate) async fn add(
+    transaction: &DatabaseTransaction,
+    key: &SessionKey,
+    revision: i64,
+    messages: &[SessionMessage],
+) -> Result<(), DbErr> {
+    let mut rows = messages.iter().zip(0_i64..).map(|(message, position)| {
+        Model {
+            tenant_id: key.tenant.as_str().to_owned(),
+            session_id: key.id.as_str().to_owned(),
+            revision,
+            position,
+            role: text(&message.role),
+            content: text(&message.content),
+            run_id: message.run.as_ref().map(|run| text(run.as_str())),
+            reference: message.reference.to_string(),
+            created_ms: message.created_ms,
+        }
+        .into_active_model()
+    });
+    loop {
+        let some: Vec<_> = rows.by_ref().take(ROWS_AT_ONCE_MAX).collect();
+        if some.is_empty() {
+            return Ok(());
+        }
+        Entity::insert_many(some).exec_without_returning(transaction).await?;
+    }
+}

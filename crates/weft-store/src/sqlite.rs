@@ -1,0 +1,102 @@
+//! Opens SQLite: one connection that writes, a few that read.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sea_orm::sqlx::sqlite::{
+    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+};
+use sea_orm::sqlx::{self, ConnectOptions};
+use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::failure::failure;
+use crate::open::write_options;
+use crate::place::Place;
+
+/// Connections that read at the same time.
+const READERS_MAX: u32 = 4;
+
+/// How long another process may hold the file before we give up.
+const BUSY_MAX: Duration = Duration::from_secs(10);
+
+/// How long a caller waits for a connection.
+const ACQUIRE_MAX: Duration = Duration::from_secs(30);
+
+/// The write-ahead log is cut back to this many bytes when it has been copied into the database.
+const LOG_BYTES_KEPT: &str = "67108864";
+
+/// A statement for each number of journal rows that are written at once, and the others.
+const STATEMENTS_KEPT: usize = 256;
+
+/// A connection that writes and connections that read.
+pub(crate) struct Connections {
+    pub(crate) write: DatabaseConnection,
+    pub(crate) read: DatabaseConnection,
+}
+
+/// Opens a database that ends with the process. It has one connection: a second one would see
+/// another database, or wait for locks that no time limit ends.
+pub(crate) async fn open_memory() -> Result<Connections> {
+    let options = SqliteConnectOptions::new().in_memory(true).filename(":memory:");
+    let write = connect(options.disable_statement_logging(), 1, &Place::Memory).await?;
+    Ok(Connections { read: write.clone(), write })
+}
+
+/// Opens a file, which comes into being with its folder if need be.
+pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
+    let place = Place::File(path.to_owned());
+    prepare_folder(path)?;
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .foreign_keys(true)
+        .busy_timeout(BUSY_MAX)
+        .statement_cache_capacity(STATEMENTS_KEPT)
+        .disable_statement_logging();
+    // In WAL mode a commit outlives the process without waiting for the disk; only a crash of the
+    // whole machine may take the last commits with it, and never damages the file.
+    let writer = options
+        .clone()
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Normal)
+        .pragma("journal_size_limit", LOG_BYTES_KEPT);
+    let write = connect(writer, 1, &place).await?;
+    // SQLite opens what it cannot write without a word, so ask for the write lock once.
+    let fail = |error| failure(&place, "write to the store", error);
+    let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
+    sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
+    let read = connect(options.read_only(true), READERS_MAX, &place).await?;
+    Ok(Connections { write, read })
+}
+
+async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -> Result<DatabaseConnection> {
+    let pool = SqlitePoolOptions::new()
+        .max_connections(count_max)
+        .min_connections(1)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false)
+        .acquire_timeout(ACQUIRE_MAX)
+        .connect_with(options)
+        .await
+        .map_err(|error: sqlx::Error| {
+            failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
+        })?;
+    Ok(SqlitePool::into(pool))
+}
+
+fn prepare_folder(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::invalid(format!("cannot open the store: `{}` is a directory", path.display()))
+            .help(format!("name a file in it, such as sqlite:{}", path.join("weft.db").display())));
+    }
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(|cause| {
+        Error::new(ErrorKind::Denied, format!("cannot create the data folder `{}`", folder.display()))
+            .help("create it yourself, or name another data folder")
+            .because(cause)
+    })
+}

@@ -1,0 +1,93 @@
+//! The contracts of the four stores, against every database of this build.
+
+use weft_store::Store;
+use weft_testkit::contracts::store;
+
+async fn keeps_all_contracts(opened: &Store) {
+    store::canvas_store_keeps_its_contract(opened).await;
+    store::session_store_keeps_its_contract(opened).await;
+    store::run_store_keeps_its_contract(opened).await;
+    store::token_store_keeps_its_contract(opened).await;
+    store::stores_remove_what_belongs_together(opened, opened, opened).await;
+}
+
+#[tokio::test]
+async fn sqlite_in_memory() {
+    let opened = Store::open("sqlite::memory:").await.unwrap();
+    keeps_all_contracts(&opened).await;
+    opened.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("weft.db").display());
+    let opened = Store::open(&url).await.unwrap();
+    keeps_all_contracts(&opened).await;
+    opened.close().await.unwrap();
+    // Tables that are there already are taken as they are.
+    let again = Store::open(&url).await.unwrap();
+    keeps_all_contracts(&again).await;
+    again.close().await.unwrap();
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread")]
+async fn postgres() {
+    for user in ["root", "postgres"] {
+        let server = format!("postgres://{user}@127.0.0.1:5432");
+        if servers::with_fresh_database(&server, "test", keeps_all_contracts).await {
+            return;
+        }
+    }
+    println!("skipped: no PostgreSQL answers at 127.0.0.1:5432");
+}
+
+#[cfg(feature = "mysql")]
+#[tokio::test(flavor = "multi_thread")]
+async fn mariadb() {
+    if !servers::with_fresh_database("mysql://root@127.0.0.1:3306", "test", keeps_all_contracts).await {
+        println!("skipped: no MariaDB answers at 127.0.0.1:3306");
+    }
+}
+
+#[cfg(any(feature = "postgres", feature = "mysql"))]
+mod servers {
+    use std::panic::AssertUnwindSafe;
+    use std::time::Duration;
+
+    use futures::FutureExt;
+    use futures::future::join_all;
+    use sea_orm::{ConnectOptions, ConnectionTrait, Database};
+    use weft_store::Store;
+
+    /// Runs a check in a database of its own, which is removed whatever happens. Says no when the
+    /// server does not answer.
+    pub async fn with_fresh_database(server: &str, existing: &str, check: impl AsyncFn(&Store)) -> bool {
+        let mut options = ConnectOptions::new(format!("{server}/{existing}"));
+        options.acquire_timeout(Duration::from_secs(3)).max_connections(1);
+        let Ok(admin) = Database::connect(options).await else { return false };
+        let name = format!("weft_{}", weft_core::id::generate());
+        admin.execute_unprepared(&format!("CREATE DATABASE {name}")).await.unwrap();
+        let checked = AssertUnwindSafe(async {
+            let url = format!("{server}/{name}");
+            // Several processes may start at once; one of them makes the tables.
+            let mut opened: Vec<_> = join_all((0..3).map(|_| Store::open(&url)))
+                .await
+                .into_iter()
+                .map(|store| store.map_err(|error| error.full()).unwrap())
+                .collect();
+            let store = opened.pop().unwrap();
+            check(&store).await;
+            for store in opened.iter().chain([&store]) {
+                store.close().await.unwrap();
+            }
+        });
+        let outcome = checked.catch_unwind().await;
+        admin.execute_unprepared(&format!("DROP DATABASE {name}")).await.unwrap();
+        if let Err(panic) = outcome {
+            std::panic::resume_unwind(panic);
+        }
+        true
+    }
+}

@@ -1,0 +1,122 @@
+//! Files and folders that cannot be used, each with one clear error.
+
+use std::fs;
+use std::path::Path;
+
+use weft_core::id::{CanvasKey, TenantId};
+use weft_core::seam::CanvasStore;
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead};
+use weft_core::{Error, ErrorKind};
+use weft_store::Store;
+
+async fn open(path: &Path) -> Result<Store, Error> {
+    Store::open(&format!("sqlite:{}", path.display())).await
+}
+
+#[track_caller]
+fn names(error: &Error, kind: ErrorKind, path: &Path, word: &str) {
+    assert_eq!(error.kind, kind, "{}", error.full());
+    assert!(error.message.contains(&*path.to_string_lossy()), "{}", error.message);
+    assert!(error.message.contains(word), "{}", error.message);
+    assert!(error.help.is_some(), "{}", error.full());
+}
+
+#[tokio::test]
+async fn a_missing_folder_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("some/where else/ü?#%41/weft.db");
+    open(&path).await.unwrap().close().await.unwrap();
+    assert!(path.is_file());
+}
+
+#[tokio::test]
+async fn a_directory_is_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = open(folder.path()).await.unwrap_err();
+    names(&error, ErrorKind::Invalid, folder.path(), "is a directory");
+}
+
+#[tokio::test]
+async fn a_file_in_the_place_of_the_folder_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let error = open(&file.join("weft.db")).await.unwrap_err();
+    names(&error, ErrorKind::Denied, &file, "cannot create the data folder");
+}
+
+#[tokio::test]
+async fn another_kind_of_file_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    let text = "this is somebody's letter, not a database\n".repeat(200);
+    fs::write(&path, &text).unwrap();
+    let error = open(&path).await.unwrap_err();
+    names(&error, ErrorKind::Garbled, &path, "is not a SQLite database");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error_and_no_panic() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    let store = open(&path).await.unwrap();
+    let tenant = TenantId::from("t");
+    for n in 0..40 {
+        let head = CanvasHead { title: n.to_string(), ..CanvasHead::default() };
+        store.put(&CanvasKey::new(&tenant, n.to_string()), &head, &"{}".repeat(900)).await.unwrap();
+    }
+    store.close().await.unwrap();
+    let mut bytes = fs::read(&path).unwrap();
+    let header = 100;
+    bytes[header..].fill(0xa5);
+    fs::write(&path, bytes).unwrap();
+    let error = match open(&path).await {
+        Err(error) => error,
+        Ok(store) => CanvasStore::list(&store, &tenant, &CanvasFilter::default()).await.unwrap_err(),
+    };
+    names(&error, ErrorKind::Garbled, &path, "is damaged");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_read_only_folder_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let locked = folder.path().join("locked");
+    fs::create_dir(&locked).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(locked.join("probe"), "").is_ok() {
+        println!("skipped: this user may write everywhere");
+        return;
+    }
+    let path = locked.join("weft.db");
+    let error = open(&path).await.unwrap_err();
+    names(&error, ErrorKind::Denied, &path, "cannot be opened");
+    let deeper = locked.join("data/weft.db");
+    let error = open(&deeper).await.unwrap_err();
+    names(&error, ErrorKind::Denied, &locked.join("data"), "cannot create the data folder");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_folder_nobody_may_write_is_named() {
+    // Not even root may create files here.
+    let path = Path::new("/proc/weft.db");
+    names(&open(path).await.unwrap_err(), ErrorKind::Denied, path, "cannot be opened");
+    let path = Path::new("/proc/weft/weft.db");
+    let error = open(path).await.unwrap_err();
+    names(&error, ErrorKind::Denied, Path::new("/proc/weft"), "cannot create the data folder");
+}
+
+#[tokio::test]
+async fn a_newer_file_is_refused() {
+    use sea_orm::{ConnectionTrait, Database};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    open(&path).await.unwrap().close().await.unwrap();
+    let db = Database::connect(format!("sqlite:{}", path.display())).await.unwrap();
+    db.execute_unprepared("INSERT INTO seaql_migrations VALUES ('m9999_future', 0)").await.unwrap();
+    db.close().await.unwrap();
+    names(&open(&path).await.unwrap_err(), ErrorKind::Unsupported, &path, "newer version");
+}

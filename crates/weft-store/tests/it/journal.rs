@@ -1,0 +1,126 @@
+//! Two processes at one journal, groups, and the size of what is stored.
+
+use std::path::Path;
+
+use futures::future::join_all;
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::RunStore;
+use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::{Ending, ErrorKind};
+use weft_store::Store;
+
+fn run(id: usize) -> StoredRun {
+    StoredRun {
+        key: RunKey::new(&TenantId::from("t"), format!("{id:032x}")),
+        session: "s".into(),
+        canvas: "c".into(),
+        query: String::new(),
+        ending: None,
+        started_ms: 0,
+        finished_ms: None,
+    }
+}
+
+fn entries(first_seq: u64, count: u64, record: &str) -> Vec<StoredEntry> {
+    (first_seq..first_seq + count)
+        .map(|seq| StoredEntry { seq, event: Some(seq), at_ms: 1_700_000_000_000, record: record.into() })
+        .collect()
+}
+
+async fn open(folder: &Path) -> Store {
+    Store::open(&format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
+    for n in 0..30 {
+        ours.create(&run(n)).await.unwrap();
+        ours.append(&run(n).key, entries(1, 1, "{}")).await.unwrap();
+    }
+    // Somebody else goes on with every third run, and we do not know.
+    for n in (0..30).step_by(3) {
+        theirs.append(&run(n).key, entries(2, 2, "{\"by\":\"them\"}")).await.unwrap();
+    }
+    let outcomes = join_all((0..30).map(async |n| ours.append(&run(n).key, entries(2, 1, "{}")).await)).await;
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        if n % 3 == 0 {
+            let error = outcome.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Conflict, "{}", error.full());
+            // And the next one knows.
+            ours.append(&run(n).key, entries(4, 1, "{}")).await.unwrap();
+        } else {
+            outcome.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_run_does_not_hold_up_the_others() {
+    use weft_core::id::SessionKey;
+    use weft_core::seam::SessionStore;
+    use weft_core::seam::session_store::Session;
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
+    let session = Session {
+        key: SessionKey::new(&TenantId::from("t"), "doomed"),
+        canvas: "c".into(),
+        canvas_version: "v".into(),
+        user_id: String::new(),
+        name: String::new(),
+        state: serde_json::Value::Null,
+        revision: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    };
+    SessionStore::create(&ours, &session, &[]).await.unwrap();
+    RunStore::create(&ours, &StoredRun { session: "doomed".into(), ..run(0) }).await.unwrap();
+    RunStore::create(&ours, &run(1)).await.unwrap();
+    SessionStore::delete(&theirs, &session.key).await.unwrap();
+    let outcomes = join_all((0..2).map(async |n| ours.append(&run(n).key, entries(1, 1, "{}")).await)).await;
+    assert_eq!(outcomes[0].as_ref().unwrap_err().kind, ErrorKind::NotFound);
+    outcomes[1].as_ref().unwrap();
+}
+
+#[tokio::test]
+async fn close_writes_what_is_queued() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    for n in 0..50 {
+        store.create(&run(n)).await.unwrap();
+    }
+    let appends = join_all((0..50).map(async |n| store.append(&run(n).key, entries(1, 1, "{}")).await));
+    let (outcomes, closed) = tokio::join!(biased; appends, store.close());
+    closed.unwrap();
+    assert!(outcomes.iter().all(Result::is_ok));
+    let late = store.append(&run(0).key, entries(2, 1, "{}")).await.unwrap_err();
+    assert_eq!(late.kind, ErrorKind::Unavailable, "{}", late.full());
+    let again = open(folder.path()).await;
+    for n in 0..50 {
+        assert_eq!(again.entries(&run(n).key, 0, 9).await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_entry_costs_at_most_sixty_bytes_beyond_its_record() {
+    const RUNS: usize = 200;
+    const APPENDS: u64 = 6;
+    const ENTRIES: u64 = 4;
+    let record = "x".repeat(250);
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let go = async |n: usize| {
+        store.create(&run(n)).await.unwrap();
+        for step in 0..APPENDS {
+            store.append(&run(n).key, entries(step * ENTRIES + 1, ENTRIES, &record)).await.unwrap();
+        }
+        store.finish(&run(n).key, Ending::Succeeded, 1).await.unwrap();
+    };
+    join_all((0..RUNS).map(go)).await;
+    store.close().await.unwrap();
+    let size = std::fs::metadata(folder.path().join("weft.db")).unwrap().len();
+    let stored = RUNS as u64 * APPENDS * ENTRIES;
+    let beyond = size / stored - record.len() as u64;
+    assert!(beyond <= 60, "{beyond} bytes beyond the record, the runs' own rows included");
+}

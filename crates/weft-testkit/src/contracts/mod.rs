@@ -1,0 +1,3 @@
+//! What every implementation of a seam must do. Each suite panics at the first broken promise.
+
+pub mod store;

@@ -1,0 +1,46 @@
+//! The promises of the four stores. A suite works in tenants of its own, so it may run against a
+//! database that holds other things, and several times.
+
+mod canvas;
+mod run;
+mod session;
+mod together;
+mod token;
+
+use std::time::SystemTime;
+
+pub use canvas::canvas_store_keeps_its_contract;
+pub use run::run_store_keeps_its_contract;
+pub use session::session_store_keeps_its_contract;
+pub use together::stores_remove_what_belongs_together;
+pub use token::token_store_keeps_its_contract;
+
+use weft_core::id::{TenantId, generate};
+use weft_core::{ErrorKind, Result};
+
+/// Longer than the small text types of any database.
+const LARGE: usize = 300_000;
+
+fn tenant() -> TenantId {
+    TenantId::new(generate())
+}
+
+/// Waits until the machine's clock shows another millisecond, so that the next change is later than
+/// the last one.
+async fn later() {
+    let millisecond = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map(|t| t.as_millis()).ok();
+    let before = millisecond();
+    while millisecond() == before {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Checks that something was refused, and why.
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
+    match outcome {
+        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
+        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
+    }
+}

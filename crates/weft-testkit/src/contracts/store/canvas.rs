@@ -1,0 +1,191 @@
+//! The promises of a canvas store.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use futures::future::join_all;
+use weft_core::ErrorKind::{Conflict, NotFound};
+use weft_core::id::{CanvasKey, TenantId};
+use weft_core::seam::CanvasStore;
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+
+use super::{LARGE, later, refused, tenant};
+
+fn titled(title: &str) -> CanvasHead {
+    CanvasHead {
+        title: title.into(),
+        description: "what it is for 🦜".into(),
+        avatar: "data:image/png;base64,AAAA".into(),
+        permission: "me".into(),
+        canvas_type: "agent".into(),
+    }
+}
+
+/// Checks every promise of [`CanvasStore`].
+pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
+    versions_are_immutable_and_named_by_content(store).await;
+    titles_are_unique_without_regard_to_case(store).await;
+    a_refused_change_changes_nothing(store).await;
+    keys_are_exact(store).await;
+    lists_are_ordered_and_paged(store).await;
+    keywords_are_taken_literally(store).await;
+    large_canvases_are_kept(store).await;
+    removed_canvases_are_gone(store).await;
+    of_two_that_want_one_title_one_gets_it(store).await;
+}
+
+async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
+    let key = CanvasKey::new(&tenant(), "one");
+    refused(store.get(&key).await, NotFound);
+    let first = store.put(&key, &titled("One"), r#"{"n":1}"#).await.unwrap();
+    assert_eq!(first.key, key);
+    assert_eq!(first.head, titled("One"));
+    assert_eq!(&*first.dsl, r#"{"n":1}"#);
+    assert_eq!(first.created_ms, first.updated_ms);
+    assert_eq!(store.get(&key).await.unwrap(), first);
+
+    later().await;
+    let renamed = store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap();
+    assert_eq!(renamed.version, first.version, "an unchanged DSL is no new version");
+    assert_eq!(renamed.created_ms, first.created_ms);
+    assert!(renamed.updated_ms > first.updated_ms);
+    assert_eq!(store.get(&key).await.unwrap().head.title, "Uno");
+
+    let second = store.put(&key, &titled("Uno"), r#"{"n":2}"#).await.unwrap();
+    assert_ne!(second.version, first.version);
+    assert_eq!(&*store.version(&key, &first.version).await.unwrap(), r#"{"n":1}"#);
+    assert_eq!(&*store.version(&key, &second.version).await.unwrap(), r#"{"n":2}"#);
+    refused(store.version(&key, "none").await, NotFound);
+
+    let back = store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap();
+    assert_eq!(back.version, first.version, "the same DSL is the same version");
+    assert_eq!(store.get(&key).await.unwrap().version, first.version);
+    assert_eq!(store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap().version, first.version);
+}
+
+async fn titles_are_unique_without_regard_to_case(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    store.put(&CanvasKey::new(&tenant, "a"), &titled("Café Ünïon"), "{}").await.unwrap();
+    let b = CanvasKey::new(&tenant, "b");
+    refused(store.put(&b, &titled("CAFÉ üNÏON"), "{}").await, Conflict);
+    refused(store.get(&b).await, NotFound);
+    store.put(&b, &titled("Cafe Union"), "{}").await.unwrap();
+    store.put(&CanvasKey::new(&tenant, "c"), &titled("Cafe Union "), "{}").await.unwrap();
+    store.put(&b, &titled("CAFE UNION"), "{}").await.unwrap();
+    store.put(&CanvasKey::new(&super::tenant(), "d"), &titled("Café Ünïon"), "{}").await.unwrap();
+}
+
+async fn a_refused_change_changes_nothing(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    let key = CanvasKey::new(&tenant, "mine");
+    store.put(&CanvasKey::new(&tenant, "other"), &titled("Taken"), "{}").await.unwrap();
+    let before = store.put(&key, &titled("Mine"), "{}").await.unwrap();
+    refused(store.put(&key, &titled("taken"), r#"{"n":2}"#).await, Conflict);
+    assert_eq!(store.get(&key).await.unwrap(), before);
+}
+
+async fn keys_are_exact(store: &dyn CanvasStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    for (n, id) in ["id", "ID", "id ", "íd"].into_iter().enumerate() {
+        let title = titled(&format!("title {n}"));
+        store.put(&CanvasKey::new(&ours, id), &title, &format!("{{\"n\":{n}}}")).await.unwrap();
+    }
+    for (n, id) in ["id", "ID", "id ", "íd"].into_iter().enumerate() {
+        let found = store.get(&CanvasKey::new(&ours, id)).await.unwrap();
+        assert_eq!((&*found.dsl, found.key.id.as_str()), (&*format!("{{\"n\":{n}}}"), id));
+    }
+    let other = CanvasKey::new(&theirs, "id");
+    refused(store.get(&other).await, NotFound);
+    let version = store.get(&CanvasKey::new(&ours, "id")).await.unwrap().version;
+    refused(store.version(&other, &version).await, NotFound);
+    refused(store.delete(&other).await, NotFound);
+    assert_eq!(store.list(&theirs, &all()).await.unwrap(), (vec![], 0));
+    refused(store.get(&CanvasKey::new(&ours, "id\0")).await, NotFound);
+}
+
+fn all() -> CanvasFilter {
+    CanvasFilter { limit: u64::MAX, ..CanvasFilter::default() }
+}
+
+fn ids(found: &[StoredCanvas]) -> Vec<&str> {
+    found.iter().map(|canvas| canvas.key.id.as_str()).collect()
+}
+
+async fn lists_are_ordered_and_paged(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    for id in ["p", "q", "r", "s"] {
+        store.put(&CanvasKey::new(&tenant, id), &titled(id), "{}").await.unwrap();
+        later().await;
+    }
+    let changed = store.put(&CanvasKey::new(&tenant, "p"), &titled("p"), r#"{"n":2}"#).await.unwrap();
+    let (newest_first, total) = store.list(&tenant, &all()).await.unwrap();
+    assert_eq!((ids(&newest_first), total), (vec!["p", "s", "r", "q"], 4));
+    assert_eq!(newest_first[0], changed);
+    let ascending = CanvasFilter { ascending: true, offset: 1, limit: 2, ..all() };
+    let (some, total) = store.list(&tenant, &ascending).await.unwrap();
+    assert_eq!((ids(&some), total), (vec!["r", "s"], 4));
+    let beyond = CanvasFilter { offset: u64::MAX, ..all() };
+    assert_eq!(store.list(&tenant, &beyond).await.unwrap(), (vec![], 4));
+    let none = CanvasFilter::default();
+    assert_eq!(store.list(&tenant, &none).await.unwrap(), (vec![], 4));
+}
+
+async fn keywords_are_taken_literally(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    for title in ["100% wool", "100 wool", "snake_case", "snakecase", "Hey!", "天気 Ü", r"back\slash"] {
+        store.put(&CanvasKey::new(&tenant, title), &titled(title), "{}").await.unwrap();
+    }
+    for (keywords, found) in [
+        ("100%", vec!["100% wool"]),
+        ("E_C", vec!["snake_case"]),
+        ("hey!", vec!["Hey!"]),
+        ("気 ü", vec!["天気 Ü"]),
+        (r"K\S", vec![r"back\slash"]),
+        ("SNAKE", vec!["snake_case", "snakecase"]),
+        ("nothing\0", vec![]),
+    ] {
+        let filter = CanvasFilter { keywords: keywords.into(), ..all() };
+        let (canvases, total) = store.list(&tenant, &filter).await.unwrap();
+        let mut titles: Vec<_> = canvases.iter().map(|canvas| canvas.head.title.as_str()).collect();
+        titles.sort_unstable();
+        assert_eq!((titles, total), (found.clone(), found.len() as u64), "{keywords}");
+    }
+}
+
+async fn large_canvases_are_kept(store: &dyn CanvasStore) {
+    let key = CanvasKey::new(&tenant(), "large");
+    let dsl = format!("{{\"text\":\"{}\"}}", "ж🦜".repeat(LARGE / 6));
+    let head = CanvasHead { avatar: "A".repeat(LARGE), ..titled("large") };
+    store.put(&key, &head, &dsl).await.unwrap();
+    let found = store.get(&key).await.unwrap();
+    assert!(*found.dsl == *dsl && found.head == head);
+}
+
+async fn removed_canvases_are_gone(store: &dyn CanvasStore) {
+    let tenant = tenant();
+    let key = CanvasKey::new(&tenant, "gone");
+    let stored = store.put(&key, &titled("gone"), "{}").await.unwrap();
+    store.put(&CanvasKey::new(&tenant, "stays"), &titled("stays"), "{}").await.unwrap();
+    store.delete(&key).await.unwrap();
+    refused(store.delete(&key).await, NotFound);
+    refused(store.get(&key).await, NotFound);
+    refused(store.version(&key, &stored.version).await, NotFound);
+    let (left, _) = store.list(&tenant, &all()).await.unwrap();
+    assert_eq!(ids(&left), ["stays"]);
+    store.put(&key, &titled("gone"), "{}").await.unwrap();
+}
+
+async fn of_two_that_want_one_title_one_gets_it(store: &dyn CanvasStore) {
+    let tenant = TenantId::new(weft_core::id::generate());
+    let want = async |n: usize| {
+        let key = CanvasKey::new(&tenant, n.to_string());
+        store.put(&key, &titled("wanted"), "{}").await
+    };
+    let outcomes = join_all((0..6).map(want)).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1);
+    outcomes.into_iter().filter(Result::is_err).for_each(|outcome| refused(outcome, Conflict));
+    let key = CanvasKey::new(&tenant, "same");
+    let put = async |n: usize| store.put(&key, &titled("same"), &format!("{{\"n\":{n}}}")).await;
+    for outcome in join_all((0..4).map(put)).await {
+        outcome.unwrap();
+    }
+}

@@ -1,0 +1,191 @@
+//! The promises of a run store.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use futures::future::join_all;
+use weft_core::Ending;
+use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::RunStore;
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+
+use super::{LARGE, refused, tenant};
+
+pub(super) fn run(tenant: &TenantId, id: &str, session: &str, canvas: &str) -> StoredRun {
+    StoredRun {
+        key: RunKey::new(tenant, id),
+        session: session.into(),
+        canvas: canvas.into(),
+        query: "What? 🦜".into(),
+        ending: None,
+        started_ms: 1_000,
+        finished_ms: None,
+    }
+}
+
+pub(super) fn entries(seqs: std::ops::RangeInclusive<u64>) -> Vec<StoredEntry> {
+    seqs.map(|seq| StoredEntry {
+        seq,
+        event: (seq % 3 != 0).then_some(seq),
+        at_ms: 1_000 - seq.cast_signed() * 7,
+        record: format!("{{\"n\":{seq},\"text\":\"Ω🦜\"}}").into(),
+    })
+    .collect()
+}
+
+/// Checks every promise of [`RunStore`].
+pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
+    runs_come_back_as_they_were(store).await;
+    entries_come_back_from_any_place(store).await;
+    a_journal_has_no_gaps(store).await;
+    of_many_writers_one_goes_on(store).await;
+    runs_do_not_disturb_each_other(store).await;
+    large_records_are_kept(store).await;
+    runs_are_listed_newest_first(store).await;
+    tenants_do_not_meet(store).await;
+}
+
+async fn runs_come_back_as_they_were(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    refused(store.get(&one.key).await, NotFound);
+    refused(store.finish(&one.key, Ending::Failed, 1).await, NotFound);
+    refused(store.entries(&one.key, 0, 9).await, NotFound);
+    refused(store.append(&one.key, entries(1..=1)).await, NotFound);
+    store.create(&one).await.unwrap();
+    assert_eq!(store.get(&one.key).await.unwrap(), one);
+    assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), []);
+    refused(store.create(&one).await, Conflict);
+    for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded, Ending::Succeeded] {
+        store.finish(&one.key, ending, 2_000).await.unwrap();
+        let ended = StoredRun { ending: Some(ending), finished_ms: Some(2_000), ..one.clone() };
+        assert_eq!(store.get(&one.key).await.unwrap(), ended);
+    }
+    let odd = StoredRun { query: "a\0b".into(), ..run(&one.key.tenant, "odd", "s", "c") };
+    store.create(&odd).await.unwrap();
+}
+
+async fn entries_come_back_from_any_place(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    store.create(&one).await.unwrap();
+    for seqs in [1..=3, 4..=4, 5..=9, 10..=10] {
+        store.append(&one.key, entries(seqs)).await.unwrap();
+    }
+    let all = entries(1..=10);
+    for after in 0..=11_u64 {
+        for count_max in [0, 1, 2, 5, u64::MAX] {
+            let found = store.entries(&one.key, after, count_max).await.unwrap();
+            let wanted: Vec<_> = all
+                .iter()
+                .filter(|entry| entry.seq > after)
+                .take(usize::try_from(count_max).unwrap_or(usize::MAX))
+                .cloned()
+                .collect();
+            assert_eq!(found, wanted, "{count_max} after {after}");
+        }
+    }
+    assert_eq!(store.entries(&one.key, u64::MAX, 9).await.unwrap(), []);
+}
+
+async fn a_journal_has_no_gaps(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    store.create(&one).await.unwrap();
+    refused(store.append(&one.key, entries(2..=2)).await, Conflict);
+    store.append(&one.key, entries(1..=4)).await.unwrap();
+    for seqs in [1..=1, 3..=5, 4..=5, 6..=6] {
+        refused(store.append(&one.key, entries(seqs)).await, Conflict);
+    }
+    let mut torn = entries(5..=7);
+    torn.remove(1);
+    refused(store.append(&one.key, torn).await, Invalid);
+    store.append(&one.key, Vec::new()).await.unwrap();
+    assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=4));
+    store.append(&one.key, entries(5..=5)).await.unwrap();
+    store.finish(&one.key, Ending::Waiting, 1).await.unwrap();
+    refused(store.append(&one.key, entries(5..=5)).await, Conflict);
+    store.append(&one.key, entries(6..=6)).await.unwrap();
+}
+
+async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    store.create(&one).await.unwrap();
+    let write = async |n: u64| (n, store.append(&one.key, entries(1..=n)).await);
+    let (won, lost): (Vec<_>, Vec<_>) =
+        join_all((1..=8).map(write)).await.into_iter().partition(|(_, outcome)| outcome.is_ok());
+    assert_eq!(won.len(), 1);
+    lost.into_iter().for_each(|(_, outcome)| refused(outcome, Conflict));
+    assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=won[0].0));
+}
+
+async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
+    let tenant = tenant();
+    let go = async |n: usize| {
+        let one = run(&tenant, &format!("run{n}"), "s", "c");
+        // Every fifth was never created, and every fourth writes what does not follow.
+        if !n.is_multiple_of(5) {
+            store.create(&one).await.unwrap();
+        }
+        for step in 0..4 {
+            let outcome = store.append(&one.key, entries(step * 2 + 1..=step * 2 + 2)).await;
+            if n.is_multiple_of(5) {
+                assert!(outcome.is_err());
+                continue;
+            }
+            outcome.unwrap();
+            if n.is_multiple_of(4) {
+                refused(store.append(&one.key, entries(1..=1)).await, Conflict);
+            }
+        }
+        n
+    };
+    for n in join_all((0..90).map(go)).await {
+        let key = RunKey::new(&tenant, format!("run{n}"));
+        if n.is_multiple_of(5) {
+            refused(store.entries(&key, 0, 99).await, NotFound);
+        } else {
+            assert_eq!(store.entries(&key, 0, 99).await.unwrap(), entries(1..=8));
+        }
+    }
+}
+
+async fn large_records_are_kept(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    store.create(&one).await.unwrap();
+    let mut large = entries(1..=3);
+    large[1].record = format!("{{\"text\":\"{}\"}}", "ж".repeat(LARGE)).into();
+    store.append(&one.key, large.clone()).await.unwrap();
+    assert!(store.entries(&one.key, 0, 9).await.unwrap() == large);
+}
+
+async fn runs_are_listed_newest_first(store: &dyn RunStore) {
+    let tenant = tenant();
+    for (n, (id, session)) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "X")].into_iter().enumerate() {
+        let started_ms = 1_000 + n as i64;
+        store.create(&StoredRun { started_ms, ..run(&tenant, id, session, "c") }).await.unwrap();
+    }
+    store.finish(&RunKey::new(&tenant, "b"), Ending::Succeeded, 2_000).await.unwrap();
+    let all = RunFilter { limit: u64::MAX, ..RunFilter::default() };
+    let check = async |filter: RunFilter, ids: &[&str]| {
+        let found = store.list(&tenant, &filter).await.unwrap();
+        let found: Vec<_> = found.iter().map(|run| run.key.id.as_str()).collect();
+        assert_eq!(&*found, ids, "{filter:?}");
+    };
+    check(all.clone(), &["d", "c", "b", "a"]).await;
+    check(RunFilter { session: Some("x".into()), ..all.clone() }, &["b", "a"]).await;
+    check(RunFilter { unfinished: true, ..all.clone() }, &["d", "c", "a"]).await;
+    check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "b"]).await;
+    check(RunFilter { offset: u64::MAX, ..all }, &[]).await;
+    check(RunFilter::default(), &[]).await;
+}
+
+async fn tenants_do_not_meet(store: &dyn RunStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let (mine, yours) = (run(&ours, "same", "s", "c"), run(&theirs, "same", "s", "c"));
+    store.create(&mine).await.unwrap();
+    refused(store.get(&yours.key).await, NotFound);
+    store.create(&yours).await.unwrap();
+    store.append(&mine.key, entries(1..=5)).await.unwrap();
+    store.append(&yours.key, entries(1..=1)).await.unwrap();
+    assert_eq!(store.entries(&yours.key, 0, 9).await.unwrap(), entries(1..=1));
+    store.finish(&mine.key, Ending::Succeeded, 5).await.unwrap();
+    assert_eq!(store.get(&yours.key).await.unwrap(), yours);
+}

@@ -1,0 +1,180 @@
+//! The promises of a session store.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use futures::future::join_all;
+use serde_json::json;
+use weft_core::ErrorKind::{Conflict, NotFound};
+use weft_core::id::{RunId, SessionKey, TenantId};
+use weft_core::seam::SessionStore;
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::value::Json;
+
+use super::{LARGE, later, refused, tenant};
+
+pub(super) fn session(tenant: &TenantId, id: &str, canvas: &str) -> Session {
+    Session {
+        key: SessionKey::new(tenant, id),
+        canvas: canvas.into(),
+        canvas_version: "0123abcd".into(),
+        user_id: "ada".into(),
+        name: "First words 🦜".into(),
+        state: json!({"globals": {"sys.query": "", "nul": "\u{0}", "big": 9_007_199_254_740_993_i64, "part": 0.1}}),
+        revision: 0,
+        created_ms: 1_000,
+        updated_ms: 1_000,
+    }
+}
+
+pub(super) fn said(role: &str, content: &str, run: Option<&str>) -> SessionMessage {
+    let reference =
+        if run.is_some() { json!({"chunks": [{"id": "c1"}], "doc_aggs": []}) } else { Json::Null };
+    SessionMessage {
+        role: role.into(),
+        content: content.into(),
+        run: run.map(RunId::from),
+        reference,
+        created_ms: 1_001,
+    }
+}
+
+/// Checks every promise of [`SessionStore`].
+pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
+    sessions_come_back_as_they_were(store).await;
+    messages_come_back_in_order(store).await;
+    a_commit_needs_the_current_revision(store).await;
+    of_many_commits_one_wins(store).await;
+    any_text_can_be_said(store).await;
+    sessions_are_listed_by_filter(store).await;
+    tenants_do_not_meet(store).await;
+}
+
+async fn sessions_come_back_as_they_were(store: &dyn SessionStore) {
+    let tenant = tenant();
+    let one = session(&tenant, "one", "c");
+    refused(store.load(&one.key).await, NotFound);
+    store.create(&one, &[said("assistant", "Hello", None)]).await.unwrap();
+    assert_eq!(store.load(&one.key).await.unwrap(), one);
+    let again = Session { name: "another".into(), ..one.clone() };
+    refused(store.create(&again, &[said("assistant", "Hi", None)]).await, Conflict);
+    assert_eq!(store.load(&one.key).await.unwrap(), one);
+    assert_eq!(store.messages(&one.key, 9).await.unwrap(), [said("assistant", "Hello", None)]);
+    let upper = session(&tenant, "ONE", "c");
+    store.create(&upper, &[]).await.unwrap();
+    assert_eq!(store.messages(&upper.key, 9).await.unwrap(), []);
+}
+
+async fn messages_come_back_in_order(store: &dyn SessionStore) {
+    let one = session(&tenant(), "one", "c");
+    let mut told = vec![said("assistant", "Hello", None), said("assistant", "How are you?", None)];
+    store.create(&one, &told).await.unwrap();
+    for turn in 0..12 {
+        let run = format!("run{turn}");
+        let new = [said("user", &format!("q{turn}"), Some(&run)), said("assistant", "a", Some(&run))];
+        store.commit(&one.key, turn, &json!({}), &new).await.unwrap();
+        told.extend(new);
+    }
+    assert_eq!(store.messages(&one.key, u64::MAX).await.unwrap(), told);
+    assert_eq!(store.messages(&one.key, 5).await.unwrap(), told[told.len() - 5..]);
+    assert_eq!(store.messages(&one.key, 0).await.unwrap(), []);
+    let nobody = SessionKey::new(&one.key.tenant, "nobody");
+    assert_eq!(store.messages(&nobody, 5).await.unwrap(), []);
+}
+
+async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
+    let one = Session { revision: 3, ..session(&tenant(), "one", "c") };
+    store.create(&one, &[]).await.unwrap();
+    let turn = json!({"turn": 1});
+    store.commit(&one.key, 3, &turn, &[said("user", "q", Some("r"))]).await.unwrap();
+    let loaded = store.load(&one.key).await.unwrap();
+    assert_eq!((loaded.revision, &loaded.state), (4, &turn));
+    assert!(loaded.updated_ms > one.updated_ms);
+    assert_eq!(loaded.created_ms, one.created_ms);
+    for stale in [3, 5, -1, i64::MAX] {
+        refused(store.commit(&one.key, stale, &json!({}), &[said("user", "late", None)]).await, Conflict);
+    }
+    assert_eq!(store.load(&one.key).await.unwrap(), loaded);
+    assert_eq!(store.messages(&one.key, 9).await.unwrap().len(), 1);
+    let nobody = SessionKey::new(&one.key.tenant, "nobody");
+    refused(store.commit(&nobody, 0, &json!({}), &[]).await, NotFound);
+    store.commit(&one.key, 4, &turn, &[]).await.unwrap();
+}
+
+async fn of_many_commits_one_wins(store: &dyn SessionStore) {
+    let one = session(&tenant(), "one", "c");
+    store.create(&one, &[]).await.unwrap();
+    for revision in 0..3 {
+        let commit = async |n: usize| {
+            let messages = [said("user", &n.to_string(), None), said("assistant", &n.to_string(), None)];
+            (n, store.commit(&one.key, revision, &json!({ "winner": n }), &messages).await)
+        };
+        let outcomes = join_all((0..8).map(commit)).await;
+        let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|(_, outcome)| outcome.is_ok());
+        assert_eq!(won.len(), 1);
+        lost.into_iter().for_each(|(_, outcome)| refused(outcome, Conflict));
+        let loaded = store.load(&one.key).await.unwrap();
+        assert_eq!((loaded.revision, &loaded.state), (revision + 1, &json!({ "winner": won[0].0 })));
+        let messages = store.messages(&one.key, 2).await.unwrap();
+        assert!(messages.iter().all(|message| message.content == won[0].0.to_string()));
+    }
+    assert_eq!(store.messages(&one.key, 99).await.unwrap().len(), 6);
+}
+
+async fn any_text_can_be_said(store: &dyn SessionStore) {
+    let one = Session { name: "a\0b".into(), ..session(&tenant(), "one", "c") };
+    store.create(&one, &[]).await.unwrap();
+    let long = "Ω🦜".repeat(LARGE / 6);
+    let state = json!({ "history": long });
+    let messages = [said("user", &long, None), said("assistant", "before\0after", None)];
+    store.commit(&one.key, 0, &state, &messages).await.unwrap();
+    let told = store.messages(&one.key, 9).await.unwrap();
+    assert!(told[0] == messages[0] && store.load(&one.key).await.unwrap().state == state);
+    assert!(told[1].content.starts_with("before") && told[1].content.ends_with("after"));
+    let many: Vec<_> = (0..1_200).map(|n| said("user", &n.to_string(), None)).collect();
+    store.commit(&one.key, 1, &state, &many).await.unwrap();
+    assert!(store.messages(&one.key, 1_200).await.unwrap() == many);
+}
+
+async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
+    let tenant = tenant();
+    for (n, (id, canvas, user)) in
+        [("a", "x", "ada"), ("b", "x", "grace"), ("c", "y", "ada"), ("d", "x", "Ada")].into_iter().enumerate()
+    {
+        let updated_ms = 1_000 + n as i64;
+        let one = Session { user_id: user.into(), updated_ms, ..session(&tenant, id, canvas) };
+        store.create(&one, &[]).await.unwrap();
+    }
+    later().await;
+    store.commit(&SessionKey::new(&tenant, "a"), 0, &json!({}), &[]).await.unwrap();
+    let all = SessionFilter { limit: u64::MAX, ..SessionFilter::default() };
+    let check = async |filter: SessionFilter, ids: &[&str], total: u64| {
+        let (found, of) = store.list(&tenant, &filter).await.unwrap();
+        let found: Vec<_> = found.iter().map(|session| session.key.id.as_str()).collect();
+        assert_eq!((&*found, of), (ids, total), "{filter:?}");
+    };
+    check(all.clone(), &["a", "d", "c", "b"], 4).await;
+    check(SessionFilter { ascending: true, ..all.clone() }, &["b", "c", "d", "a"], 4).await;
+    check(SessionFilter { canvas: Some("x".into()), ..all.clone() }, &["a", "d", "b"], 3).await;
+    check(SessionFilter { user_id: Some("ada".into()), ..all.clone() }, &["a", "c"], 2).await;
+    check(SessionFilter { id: Some("c".into()), ..all.clone() }, &["c"], 1).await;
+    check(SessionFilter { id: Some("C".into()), ..all.clone() }, &[], 0).await;
+    check(SessionFilter { offset: 1, limit: 2, ..all.clone() }, &["d", "c"], 4).await;
+    check(SessionFilter { offset: u64::MAX, ..all }, &[], 4).await;
+    check(SessionFilter::default(), &[], 4).await;
+}
+
+async fn tenants_do_not_meet(store: &dyn SessionStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let mine = session(&ours, "same", "c");
+    let yours = Session { name: "yours".into(), ..session(&theirs, "same", "c") };
+    store.create(&mine, &[said("user", "mine", None)]).await.unwrap();
+    store.create(&yours, &[]).await.unwrap();
+    store.commit(&mine.key, 0, &json!({"turn": 1}), &[]).await.unwrap();
+    assert_eq!(store.load(&yours.key).await.unwrap(), yours);
+    assert_eq!(store.messages(&yours.key, 9).await.unwrap(), []);
+    store.delete(&mine.key).await.unwrap();
+    refused(store.delete(&mine.key).await, NotFound);
+    refused(store.load(&mine.key).await, NotFound);
+    assert_eq!(store.messages(&mine.key, 9).await.unwrap(), []);
+    assert_eq!(store.load(&yours.key).await.unwrap(), yours);
+}
