@@ -128,7 +128,7 @@ const ABSENT: &[Absent] = &[
     Absent {
         within: &["crates/weft-server/src"],
         except: &["crates/weft-server/src/assemble.rs", "crates/weft-server/src/assemble/"],
-        words: &["weft_store::", "weft_search::", "weft_models::", "weft_net::"],
+        words: &["weft_store::", "weft_search::", "weft_net::Outbound", "weft_models::Directory"],
         reason: "only assemble.rs names a backend",
     },
     Absent {
