@@ -69,11 +69,11 @@ const CORE_DEPENDENCIES: &[&str] = &[
 ];
 
 /// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
-/// canvas asks for leaves through weft-net, which checks the address first; `genai` is handed
-/// weft-net's client. The database drivers of weft-store connect to the operator's own database and
+/// canvas asks for leaves through weft-net, which checks the address first; weft-models and `genai` are
+/// handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database and
 /// are not listed. Axum is a server and brings hyper along.
 const CLIENTS: &[(&str, &[&str])] = &[
-    ("reqwest", &["weft-net", "genai"]),
+    ("reqwest", &["weft-net", "weft-models", "genai"]),
     ("genai", &["weft-models"]),
     ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest"]),
     ("hyper-util", &["axum", "hyper-rustls", "reqwest"]),
@@ -124,6 +124,12 @@ const ABSENT: &[Absent] = &[
         except: &["crates/weft-net/src", "crates/weft-testkit/src"],
         words: &["TcpStream::connect", "TcpSocket::", "UdpSocket::bind", "UnixStream::connect"],
         reason: "connections are opened by weft-net, which checks the address",
+    },
+    Absent {
+        within: &["crates/"],
+        except: &["crates/weft-net/src"],
+        words: &["reqwest::Client::", "reqwest::ClientBuilder", "reqwest::get(", "genai::Client::default"],
+        reason: "HTTP clients are made by weft-net and handed on",
     },
     Absent {
         within: &["crates/weft-server/src"],
