@@ -1,10 +1,33 @@
 //! canvas JSON → plan → run → **components' language models** → events → API
 //!
-//! Whatever answers messages, behind the one seam `ChatModel`.
+//! Whatever answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the
+//! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
 
+pub mod config;
+pub mod deadlines;
+mod directory;
+mod discover;
 pub mod estimate;
+mod extractive;
+mod factories;
+mod failure;
+pub mod inline_tags;
+mod native;
+mod openai;
+pub mod retrying;
+mod sampling;
 pub mod script;
 pub mod scripted;
+mod secret;
+mod sse;
 
+pub use config::{ModelEntry, ModelsConfig, OneServer, Prices};
+pub use deadlines::{Deadlines, Limits};
+pub use directory::Directory;
+pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};
+pub use extractive::Extractive;
+pub use factories::Provider;
+pub use retrying::{RetryPolicy, Retrying};
 pub use script::{Reply, Script, Step};
 pub use scripted::ScriptedModel;
+pub use secret::Secret;

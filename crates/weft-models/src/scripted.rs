@@ -80,7 +80,7 @@ impl ChatModel for ScriptedModel {
             tokio::time::sleep(Duration::from_millis(reply.delay_ms)).await;
             return Err(failure.to_error());
         }
-        Ok(play(reply, steps, &request))
+        Ok(play(&reply, steps, &request))
     }
 }
 
@@ -95,7 +95,7 @@ impl ModelDirectory for ScriptedModel {
     }
 }
 
-fn play(reply: Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
+fn play(reply: &Reply, steps: Vec<Step>, request: &ChatRequest) -> ChatStream {
     let end = ChatDelta::End { reason: reply.stop_reason(), usage: reply.usage_for(request) };
     let pause = Duration::from_millis(reply.delay_ms);
     let mut calls = 0;

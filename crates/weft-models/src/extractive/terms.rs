@@ -1,0 +1,124 @@
+//! What texts have in common: words of alphabets, pairs of ideographs.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::estimate::is_ideograph;
+
+/// Words that say nothing about a topic.
+const STOP_WORDS: &[&str] = &[
+    "a", "about", "an", "and", "any", "are", "as", "at", "be", "been", "but", "by", "can", "could", "did",
+    "do", "does", "for", "from", "had", "has", "have", "how", "i", "if", "in", "into", "is", "it", "its",
+    "many", "may", "me", "much", "my", "no", "not", "of", "on", "or", "our", "please", "should", "so",
+    "tell", "than", "that", "the", "their", "them", "there", "these", "they", "this", "those", "to", "was",
+    "we", "were", "what", "when", "where", "which", "who", "why", "will", "with", "would", "you", "your",
+];
+/// Ideographs of questions and grammar, which join words rather than being part of them.
+const STOP_IDEOGRAPHS: &str = "的了吗呢么是在和与或有我你他她它们这那哪谁吧啊请";
+
+/// The distinct terms of a text.
+#[derive(Debug, Default)]
+pub(super) struct Terms(HashSet<String>);
+
+impl Terms {
+    pub fn of(text: &str) -> Self {
+        let mut terms = HashSet::new();
+        let mut word = String::new();
+        let mut run: Vec<char> = Vec::new();
+        for c in text.chars().chain([' ']) {
+            let ideograph = is_ideograph(c);
+            if c.is_alphanumeric() && !ideograph {
+                word.extend(c.to_lowercase());
+            } else if !word.is_empty() {
+                terms.extend(stem(&std::mem::take(&mut word)));
+            }
+            if ideograph && !STOP_IDEOGRAPHS.contains(c) {
+                run.push(c);
+            } else if !run.is_empty() {
+                terms.extend(pairs(&std::mem::take(&mut run)));
+            }
+        }
+        Self(terms)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many terms both have.
+    pub fn shared(&self, other: &Self) -> usize {
+        self.0.intersection(&other.0).count()
+    }
+}
+
+/// Whether a text is in a script of ideographs.
+pub(super) fn has_ideographs(text: &str) -> bool {
+    text.chars().any(is_ideograph)
+}
+
+fn pairs(run: &[char]) -> Vec<String> {
+    if run.len() == 1 {
+        return vec![run.iter().collect()];
+    }
+    run.windows(2).map(|pair| pair.iter().collect()).collect()
+}
+
+/// Takes the commonest English endings off, so that `costs` finds `cost`.
+fn stem(word: &str) -> Option<String> {
+    if STOP_WORDS.contains(&word) {
+        return None;
+    }
+    if word.len() > 4 && word.is_ascii() {
+        for (ending, instead) in [("ies", "y"), ("ing", ""), ("ed", ""), ("es", ""), ("s", ""), ("e", "")] {
+            if let Some(start) =
+                word.strip_suffix(ending).filter(|start| start.len() > 2 && !word.ends_with("ss"))
+            {
+                return Some(format!("{start}{instead}"));
+            }
+        }
+    }
+    Some(word.to_owned())
+}
+
+/// What each term of a question is worth.
+pub(super) struct Weights(HashMap<String, f64>);
+
+/// A term is worth more the fewer of the texts have it.
+pub(super) fn weigh(question: &Terms, texts: &[Terms]) -> Weights {
+    let weight = |term: &String| {
+        let having = texts.iter().filter(|text| text.0.contains(term)).count();
+        #[expect(clippy::cast_precision_loss, reason = "counts of sentences are far below 2^52")]
+        let rarity = (texts.len() as f64 + 1.0) / (having as f64 + 0.5);
+        (term.clone(), rarity.ln().max(0.05))
+    };
+    Weights(question.0.iter().map(weight).collect())
+}
+
+impl Weights {
+    /// The worth of what a text shares with the question; long texts do not win by length alone.
+    pub fn overlap(&self, text: &Terms) -> f64 {
+        let shared: f64 =
+            self.0.iter().filter(|(term, _)| text.0.contains(*term)).map(|(_, weight)| weight).sum();
+        #[expect(clippy::cast_precision_loss, reason = "counts of terms are far below 2^52")]
+        let length = 1.0 + (text.0.len() as f64 / 40.0);
+        shared / length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_stemmed_and_ideographs_paired() {
+        let check = |text: &str, expected: &[&str]| {
+            let mut found: Vec<String> = Terms::of(text).0.into_iter().collect();
+            found.sort();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("What do the hotels cost?", &["cost", "hotel"]);
+        check("Costs, policies and glass; GPT-4", &["4", "cost", "glass", "gpt", "policy"]);
+        check("北京的天气", &["北京", "天气"]);
+        check("雨", &["雨"]);
+        check("", &[]);
+    }
+}

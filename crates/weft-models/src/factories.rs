@@ -1,0 +1,125 @@
+//! Where the factories that canvases name are found, and which wire they speak. One table.
+
+use serde::Deserialize;
+
+/// Which wire a model is asked over, or which built-in answerer it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// OpenAI chat completions, also of every compatible server.
+    OpenAi,
+    /// Anthropic messages.
+    Anthropic,
+    /// Google Gemini.
+    Gemini,
+    /// Ollama's own.
+    Ollama,
+    /// Plays a script.
+    Scripted,
+    /// Quotes the material in its prompt.
+    Extractive,
+}
+
+impl Provider {
+    /// The word in configurations.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Ollama => "ollama",
+            Self::Scripted => "scripted",
+            Self::Extractive => "extractive",
+        }
+    }
+}
+
+/// A factory: its name in canvases, its wire, and its address if it has one of its own.
+pub(crate) struct Factory {
+    pub name: &'static str,
+    pub provider: Provider,
+    pub base_url: Option<&'static str>,
+}
+
+const fn compatible(name: &'static str, base_url: &'static str) -> Factory {
+    Factory { name, provider: Provider::OpenAi, base_url: Some(base_url) }
+}
+
+const fn own(name: &'static str) -> Factory {
+    Factory { name, provider: Provider::OpenAi, base_url: None }
+}
+
+const FACTORIES: &[Factory] = &[
+    Factory {
+        name: "Anthropic",
+        provider: Provider::Anthropic,
+        base_url: Some("https://api.anthropic.com/"),
+    },
+    Factory {
+        name: "Gemini",
+        provider: Provider::Gemini,
+        base_url: Some("https://generativelanguage.googleapis.com/v1beta/"),
+    },
+    Factory { name: "Ollama", provider: Provider::Ollama, base_url: Some("http://127.0.0.1:11434/") },
+    compatible("OpenAI", "https://api.openai.com/v1"),
+    compatible("DeepSeek", "https://api.deepseek.com/v1"),
+    compatible("Tongyi-Qianwen", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
+    compatible("Moonshot", "https://api.moonshot.cn/v1"),
+    compatible("ZHIPU-AI", "https://open.bigmodel.cn/api/paas/v4"),
+    compatible("MiniMax", "https://api.minimaxi.com/v1"),
+    compatible("SILICONFLOW", "https://api.siliconflow.cn/v1"),
+    compatible("OpenRouter", "https://openrouter.ai/api/v1"),
+    compatible("StepFun", "https://api.stepfun.com/v1"),
+    compatible("PPIO", "https://api.ppinfra.com/v3/openai"),
+    compatible("NovitaAI", "https://api.novita.ai/v3/openai"),
+    compatible("Upstage", "https://api.upstage.ai/v1/solar"),
+    compatible("01.AI", "https://api.lingyiwanwu.com/v1"),
+    compatible("GiteeAI", "https://ai.gitee.com/v1"),
+    compatible("302.AI", "https://api.302.ai/v1"),
+    compatible("CometAPI", "https://api.cometapi.com/v1"),
+    compatible("DeerAPI", "https://api.deerapi.com/v1"),
+    compatible("Jiekou.AI", "https://api.jiekou.ai/openai"),
+    compatible("LongCat", "https://api.longcat.chat/openai"),
+    compatible("Tencent Hunyuan", "https://api.hunyuan.cloud.tencent.com/v1"),
+    compatible("n1n", "https://api.n1n.ai/v1"),
+    compatible("Avian", "https://api.avian.io/v1"),
+    compatible("aimlapi.com", "https://api.aimlapi.com/v1"),
+    own("OpenAI-API-Compatible"),
+    own("VLLM"),
+    own("LocalAI"),
+    own("LM-Studio"),
+    own("Xinference"),
+    own("ModelScope"),
+    own("HuggingFace"),
+    own("GPUStack"),
+    own("xAI"),
+    own("TokenPony"),
+    own("VolcEngine"),
+    own("NVIDIA"),
+    own("TogetherAI"),
+    own("DeepInfra"),
+    own("Groq"),
+    own("Astraflow"),
+    own("FuturMix"),
+    own("New API"),
+    own("Perplexity"),
+    own("Xiaomi"),
+    own("GreenPT"),
+    own("MWS"),
+    own("RAGcon"),
+    own("Mistral"),
+    own("Azure-OpenAI"),
+];
+
+/// What self-hosted factories add to stored model names.
+const SUFFIXES: &[&str] = &["___VLLM", "___OpenAI-API", "___LocalAI", "___HuggingFace"];
+
+/// A factory by its name, in any case.
+pub(crate) fn factory(name: &str) -> Option<&'static Factory> {
+    FACTORIES.iter().find(|factory| factory.name.eq_ignore_ascii_case(name))
+}
+
+/// A stored model name as the provider knows it.
+pub(crate) fn plain_name(name: &str) -> &str {
+    SUFFIXES.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(name)
+}

@@ -1,0 +1,222 @@
+//! What a provider's failure means: by HTTP status and structured code first, by words last. No text
+//! that leaves here holds a key.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use weft_core::{Error, ErrorKind};
+
+use crate::secret::Secret;
+
+/// Characters of a provider's own words that are kept.
+const WORDS_MAX: usize = 500;
+/// A key shorter than this is not looked for in texts; it would match by chance.
+const KEY_LENGTH_MIN: usize = 6;
+
+/// An answer with an error status.
+pub(crate) struct Refusal<'a> {
+    pub status: u16,
+    pub body: &'a str,
+    pub retry_after: Option<Duration>,
+}
+
+/// The error for an answer with an error status.
+pub(crate) fn refused(model: &str, refusal: &Refusal<'_>, key: &Secret) -> Error {
+    let reported = serde_json::from_str::<Json>(refusal.body).ok();
+    let (code, words) = reported.as_ref().map(reported_parts).unwrap_or_default();
+    let kind = by_code(&code).filter(|_| refusal.status != 401).unwrap_or_else(|| by_status(refusal.status));
+    let words = if words.is_empty() { refusal.body } else { &words };
+    let status = refusal.status;
+    let mut error = Error::new(kind, format!("the model `{model}` answered with status {status}"));
+    error.retry_after = refusal.retry_after;
+    finish(error, words, key)
+}
+
+/// The error for an error object inside a stream.
+pub(crate) fn reported(model: &str, object: &Json, key: &Secret) -> Error {
+    let (code, words) = reported_parts(object);
+    let kind = by_code(&code).unwrap_or(ErrorKind::Unavailable);
+    finish(Error::new(kind, format!("the model `{model}` failed while it answered")), &words, key)
+}
+
+/// The error for an answer that ended before its end.
+pub(crate) fn cut_off(model: &str) -> Error {
+    Error::new(
+        ErrorKind::Unavailable,
+        format!("the answer of the model `{model}` was cut off before its end"),
+    )
+}
+
+/// The error for something that is no answer.
+pub(crate) fn garbled(model: &str, cause: impl std::fmt::Display, key: &Secret) -> Error {
+    let error =
+        Error::new(ErrorKind::Garbled, format!("the answer of the model `{model}` cannot be understood"))
+            .help("check that `base_url` and `provider` of the model fit together");
+    finish(error, &cause.to_string(), key)
+}
+
+/// The error for a request that got no answer. The URL is left out, since it may hold a key.
+pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Error {
+    let kind = match () {
+        () if cause.is_timeout() => ErrorKind::Timeout,
+        () if cause.is_builder() => ErrorKind::Invalid,
+        () => ErrorKind::Unavailable,
+    };
+    let error = Error::new(kind, format!("no answer from the model `{model}`"));
+    finish(error, &with_causes(&cause.without_url()), key)
+}
+
+/// Seconds or milliseconds that the other side asks us to wait.
+pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        next = cause.source();
+    }
+    text
+}
+
+fn finish(mut error: Error, words: &str, key: &Secret) -> Error {
+    let words: String = words.trim().chars().take(WORDS_MAX).collect();
+    if !words.is_empty() {
+        error = error.because(masked(&words, key));
+    }
+    if error.help.is_some() {
+        return error;
+    }
+    match error.kind {
+        ErrorKind::Unauthenticated => error.help("check the model's API key"),
+        ErrorKind::QuotaExceeded => error.help("check the plan and the balance at the provider"),
+        _ => error,
+    }
+}
+
+/// `(code, words)` of an error object in any of the usual shapes.
+fn reported_parts(json: &Json) -> (String, String) {
+    // Gemini answers streams with a list of one error.
+    let json = json.get(0).unwrap_or(json);
+    let inner = json.get("error").unwrap_or(json);
+    let text = |name: &str| match inner.get(name) {
+        Some(Json::String(text)) => text.clone(),
+        Some(Json::Number(number)) => number.to_string(),
+        _ => String::new(),
+    };
+    let words = match inner {
+        Json::String(text) => text.clone(),
+        _ => text("message"),
+    };
+    (format!("{} {} {}", text("code"), text("type"), text("status")).to_lowercase(), words)
+}
+
+fn by_code(code: &str) -> Option<ErrorKind> {
+    const CODES: &[(&str, ErrorKind)] = &[
+        ("insufficient_quota", ErrorKind::QuotaExceeded),
+        ("insufficient_balance", ErrorKind::QuotaExceeded),
+        ("billing", ErrorKind::QuotaExceeded),
+        ("content_filter", ErrorKind::Filtered),
+        ("content_policy", ErrorKind::Filtered),
+        ("data_inspection", ErrorKind::Filtered),
+        ("rate_limit", ErrorKind::RateLimited),
+        ("resource_exhausted", ErrorKind::RateLimited),
+        ("429", ErrorKind::RateLimited),
+        ("authentication", ErrorKind::Unauthenticated),
+        ("invalid_api_key", ErrorKind::Unauthenticated),
+        ("permission", ErrorKind::Unauthenticated),
+        ("unauthenticated", ErrorKind::Unauthenticated),
+        ("timeout", ErrorKind::Timeout),
+        ("deadline_exceeded", ErrorKind::Timeout),
+        ("overloaded", ErrorKind::Unavailable),
+        ("server_error", ErrorKind::Unavailable),
+        ("api_error", ErrorKind::Unavailable),
+        ("invalid_request", ErrorKind::Invalid),
+        ("invalid_argument", ErrorKind::Invalid),
+        ("context_length_exceeded", ErrorKind::Invalid),
+    ];
+    CODES.iter().find(|(part, _)| code.contains(part)).map(|(_, kind)| *kind)
+}
+
+fn by_status(status: u16) -> ErrorKind {
+    match status {
+        401 | 403 => ErrorKind::Unauthenticated,
+        402 => ErrorKind::QuotaExceeded,
+        408 | 504 => ErrorKind::Timeout,
+        429 => ErrorKind::RateLimited,
+        400..=499 => ErrorKind::Invalid,
+        500..=599 => ErrorKind::Unavailable,
+        _ => ErrorKind::Garbled,
+    }
+}
+
+/// Takes the key, and whatever looks like one, out of a text.
+pub(crate) fn masked(text: &str, key: &Secret) -> String {
+    let mut text = text.to_owned();
+    if key.reveal().len() >= KEY_LENGTH_MIN {
+        text = text.replace(key.reveal(), "***");
+    }
+    for start in ["sk-", "Bearer ", "bearer ", "key=", "AIza"] {
+        text = masked_after(&text, start);
+    }
+    text
+}
+
+fn masked_after(text: &str, start: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(start) {
+        let after = &rest[at + start.len()..];
+        let end =
+            after.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.*".contains(c))).unwrap_or(after.len());
+        out.push_str(&rest[..at + start.len()]);
+        out.push_str(if end >= KEY_LENGTH_MIN { "***" } else { &after[..end] });
+        rest = &after[end..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_and_code_tell_the_kind() {
+        let check = |status: u16, body: &str, expected: ErrorKind| {
+            let error = refused("m", &Refusal { status, body, retry_after: None }, &Secret::default());
+            assert_eq!(error.kind, expected, "{status} {body}");
+        };
+        check(
+            401,
+            r#"{"error":{"message":"no","type":"invalid_request_error"}}"#,
+            ErrorKind::Unauthenticated,
+        );
+        check(403, "", ErrorKind::Unauthenticated);
+        check(429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ErrorKind::RateLimited);
+        check(429, r#"{"error":{"code":"insufficient_quota"}}"#, ErrorKind::QuotaExceeded);
+        check(400, r#"{"error":{"code":"content_filter"}}"#, ErrorKind::Filtered);
+        check(400, "what?", ErrorKind::Invalid);
+        check(404, r#"{"error":"model 'x' not found"}"#, ErrorKind::Invalid);
+        check(500, "<html>", ErrorKind::Unavailable);
+        check(529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, ErrorKind::Unavailable);
+        check(504, "", ErrorKind::Timeout);
+    }
+
+    #[test]
+    fn no_message_holds_a_key() {
+        let key = Secret::new("very-secret-key");
+        let body =
+            r#"{"error":{"message":"Incorrect API key provided: very-secret-key or sk-abcdef123456."}}"#;
+        let error = refused("m", &Refusal { status: 401, body, retry_after: None }, &key);
+        let full = error.full();
+        assert!(!full.contains("very-secret") && !full.contains("abcdef"), "{full}");
+        assert!(full.contains("Incorrect API key provided: *** or sk-***"), "{full}");
+        assert_eq!(masked("risk-free sk- Bearer abcdefgh", &key), "risk-free sk- Bearer ***");
+    }
+}

@@ -1,0 +1,138 @@
+//! Anthropic, Gemini and Ollama on their own wires, through genai.
+
+mod answer;
+mod question;
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use genai::adapter::AdapterKind;
+use genai::resolver::{AuthData, Endpoint};
+use genai::{ModelIden, ModelSpec, ServiceTarget};
+use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
+use weft_core::{Error, Result};
+
+use crate::config::ModelEntry;
+use crate::factories::Provider;
+use crate::sampling::{Asked, settle};
+use crate::secret::Secret;
+
+/// A model on a wire of its own.
+pub(crate) struct Native {
+    info: ModelInfo,
+    provider: Provider,
+    target: ServiceTarget,
+    key: Secret,
+    client: genai::Client,
+}
+
+impl Native {
+    /// # Errors
+    /// `Invalid` for an address that makes no sense, `Internal` when genai cannot be set up.
+    pub fn new(
+        info: ModelInfo,
+        provider: Provider,
+        entry: &ModelEntry,
+        client: reqwest::Client,
+    ) -> Result<Self> {
+        let address = entry.address()?;
+        url::Url::parse(address).map_err(|cause| {
+            Error::invalid(format!("the base URL of the model `{}` makes no sense", info.name)).because(cause)
+        })?;
+        let client = genai::Client::builder()
+            .with_reqwest(client)
+            .build()
+            .map_err(|cause| Error::internal("cannot set up the model client").because(cause.to_string()))?;
+        let target = ServiceTarget {
+            endpoint: Endpoint::from_owned(base(provider, address)),
+            auth: AuthData::from_single(entry.api_key.reveal()),
+            model: ModelIden::new(adapter(provider), info.model.clone()),
+        };
+        Ok(Self { info, provider, target, key: entry.api_key.clone(), client })
+    }
+}
+
+fn adapter(provider: Provider) -> AdapterKind {
+    match provider {
+        Provider::Anthropic => AdapterKind::Anthropic,
+        Provider::Gemini => AdapterKind::Gemini,
+        Provider::Ollama => AdapterKind::Ollama,
+        // These have wires of their own here and never come this way.
+        Provider::OpenAi | Provider::Scripted | Provider::Extractive => AdapterKind::OpenAI,
+    }
+}
+
+/// People write addresses with and without the version; genai appends to what is there.
+fn base(provider: Provider, address: &str) -> String {
+    let address = address.trim().trim_end_matches('/');
+    let versioned = |version: &str| match address.rsplit('/').next() {
+        Some(last) if last.len() > 1 && last.starts_with('v') && last.as_bytes()[1].is_ascii_digit() => {
+            format!("{address}/")
+        }
+        _ => format!("{address}/{version}/"),
+    };
+    match provider {
+        Provider::Anthropic => versioned("v1"),
+        Provider::Gemini => versioned("v1beta"),
+        _ => format!("{}/", address.trim_end_matches("/v1").trim_end_matches("/api")),
+    }
+}
+
+#[async_trait]
+impl ChatModel for Native {
+    fn info(&self) -> &ModelInfo {
+        &self.info
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let asked = Asked {
+            provider: self.provider.as_str(),
+            base_url: self.target.endpoint.base_url(),
+            model: &self.info.model,
+        };
+        let mut settled = settle(asked, &request.sampling);
+        let reported = Arc::new(Mutex::new(None));
+        let options = question::options(self.provider, &request, &mut settled, Arc::clone(&reported));
+        let question = question::question(self.provider, &request);
+        let spec = ModelSpec::from_target(self.target.clone());
+        let answer = self
+            .client
+            .exec_chat_stream(spec, question, Some(&options))
+            .await
+            .map_err(|cause| answer::failed(&self.info.name, cause, &self.key))?;
+        let assembly =
+            answer::Assembly::new(self.provider, self.info.name.clone(), self.key.clone(), request, reported);
+        Ok(assembly.stream(settled.warnings, answer.stream).boxed())
+    }
+}
+
+/// An error object that a wire put into its stream and genai does not look at.
+pub(crate) type Reported = Arc<Mutex<Option<serde_json::Value>>>;
+
+/// Keeps `frame` if it is an error object.
+fn notice(reported: &Reported, frame: &str) {
+    if !frame.trim_start().starts_with("{\"error\"") {
+        return;
+    }
+    if let Ok(object) = serde_json::from_str(frame) {
+        *reported.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(object);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_with_and_without_a_version() {
+        let check =
+            |provider: Provider, address: &str, expected: &str| assert_eq!(base(provider, address), expected);
+        check(Provider::Anthropic, "https://api.anthropic.com/", "https://api.anthropic.com/v1/");
+        check(Provider::Anthropic, "https://api.anthropic.com/v1", "https://api.anthropic.com/v1/");
+        check(Provider::Gemini, "http://127.0.0.1:9/v1beta/", "http://127.0.0.1:9/v1beta/");
+        check(Provider::Gemini, "http://127.0.0.1:9", "http://127.0.0.1:9/v1beta/");
+        check(Provider::Ollama, "http://127.0.0.1:11434/v1", "http://127.0.0.1:11434/");
+        check(Provider::Ollama, "http://vserver/", "http://vserver/");
+    }
+}

@@ -1,0 +1,304 @@
+//! An answer on the OpenAI wire, piece by piece.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures::stream::{self, BoxStream};
+use futures::{Stream, StreamExt as _};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason, Usage};
+use weft_core::{Error, Result};
+
+use crate::inline_tags::{InlineTags, Part};
+use crate::secret::Secret;
+use crate::sse::{EVENT_BYTES_MAX, Events};
+use crate::{estimate, failure};
+
+/// Calls of one answer.
+const CALLS_MAX: usize = 128;
+
+#[derive(Deserialize)]
+struct Chunk {
+    #[serde(default)]
+    choices: Vec<Choice>,
+    usage: Option<Tokens>,
+    error: Option<Json>,
+}
+
+#[derive(Deserialize)]
+struct Choice {
+    #[serde(alias = "message")]
+    delta: Option<Delta>,
+    finish_reason: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Delta {
+    content: Option<String>,
+    reasoning_content: Option<String>,
+    reasoning: Option<String>,
+    refusal: Option<String>,
+    tool_calls: Option<Vec<CallPiece>>,
+}
+
+#[derive(Deserialize)]
+struct CallPiece {
+    index: Option<usize>,
+    id: Option<String>,
+    function: Option<FunctionPiece>,
+}
+
+#[derive(Deserialize, Default)]
+struct FunctionPiece {
+    name: Option<String>,
+    /// A text; some local servers send the object.
+    arguments: Option<Json>,
+}
+
+#[derive(Deserialize)]
+struct Tokens {
+    prompt_tokens: Option<u64>,
+    completion_tokens: Option<u64>,
+}
+
+/// Puts an answer together.
+pub(super) struct Assembly {
+    model: String,
+    key: Secret,
+    request: ChatRequest,
+    ready: VecDeque<Result<ChatDelta>>,
+    tags: InlineTags,
+    parts: Vec<Part>,
+    /// The text so far, for an estimate of its tokens.
+    said: String,
+    calls: Vec<bool>,
+    reason: Option<StopReason>,
+    usage: Option<Usage>,
+    understood: bool,
+    over: bool,
+}
+
+impl Assembly {
+    pub fn new(model: String, key: Secret, request: ChatRequest) -> Self {
+        Self {
+            model,
+            key,
+            request,
+            ready: VecDeque::new(),
+            tags: InlineTags::default(),
+            parts: Vec::new(),
+            said: String::new(),
+            calls: Vec::new(),
+            reason: None,
+            usage: None,
+            understood: false,
+            over: false,
+        }
+    }
+
+    pub fn warn(&mut self, warnings: Vec<String>) {
+        self.ready.extend(warnings.into_iter().map(|warning| Ok(ChatDelta::Warning(warning))));
+    }
+
+    /// An answer that came in one piece.
+    pub fn whole(mut self, body: &[u8]) -> impl Stream<Item = Result<ChatDelta>> + use<> {
+        self.take(body);
+        self.ended();
+        stream::iter(self.ready)
+    }
+
+    /// An answer that streams.
+    pub fn stream(self, body: BoxStream<'static, reqwest::Result<bytes::Bytes>>) -> Answer {
+        Answer { body, events: Events::default(), assembly: self }
+    }
+
+    /// Reads one event.
+    fn take(&mut self, data: &[u8]) {
+        if self.over {
+            return;
+        }
+        if data == b"[DONE]" {
+            return self.finish();
+        }
+        let chunk: Chunk = match serde_json::from_slice(data) {
+            Ok(chunk) => chunk,
+            Err(cause) => {
+                let seen = String::from_utf8_lossy(&data[..data.len().min(200)]).into_owned();
+                return self.fail(failure::garbled(&self.model, format!("{cause} in `{seen}`"), &self.key));
+            }
+        };
+        if let Some(error) = chunk.error.as_ref().filter(|error| !error.is_null()) {
+            return self.fail(failure::reported(&self.model, error, &self.key));
+        }
+        if chunk.choices.is_empty() && chunk.usage.is_none() {
+            return self.odd(data);
+        }
+        self.understood = true;
+        if let Some(Tokens { prompt_tokens: Some(prompt_tokens), completion_tokens }) = chunk.usage {
+            self.usage =
+                Some(Usage { prompt_tokens, completion_tokens: completion_tokens.unwrap_or(0), calls: 1 });
+        }
+        for choice in chunk.choices {
+            self.choice(choice);
+        }
+    }
+
+    /// An event without choices and usage: harmless, unless it is an error in the shape of vLLM.
+    fn odd(&mut self, data: &[u8]) {
+        let event: Json = serde_json::from_slice(data).unwrap_or_default();
+        if event.get("object").and_then(Json::as_str) == Some("error") {
+            self.fail(failure::reported(&self.model, &event, &self.key));
+        } else if event.get("choices").is_some() {
+            self.understood = true;
+        }
+    }
+
+    fn choice(&mut self, choice: Choice) {
+        let delta = choice.delta.unwrap_or_default();
+        if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
+            self.said.push_str(&text);
+            self.ready.push_back(Ok(ChatDelta::Thinking(text)));
+        }
+        if let Some(text) = delta.content.or(delta.refusal).filter(|text| !text.is_empty()) {
+            self.said.push_str(&text);
+            self.tags.push(text, &mut self.parts);
+            self.say();
+        }
+        for piece in delta.tool_calls.into_iter().flatten() {
+            self.call(piece);
+        }
+        if let Some(reason) = choice.finish_reason {
+            self.reason = Some(stop_reason(&reason));
+        }
+    }
+
+    fn say(&mut self) {
+        for part in self.parts.drain(..) {
+            self.ready.push_back(Ok(match part {
+                Part::Text(text) => ChatDelta::Text(text),
+                Part::Thinking(text) => ChatDelta::Thinking(text),
+            }));
+        }
+    }
+
+    fn call(&mut self, piece: CallPiece) {
+        let function = piece.function.unwrap_or_default();
+        // Servers that send no index send a call whole or name it again when it is a new one.
+        let new = piece.id.is_some() || function.name.is_some();
+        let index =
+            piece.index.unwrap_or(if new { self.calls.len() } else { self.calls.len().saturating_sub(1) });
+        if index >= CALLS_MAX {
+            return self.fail(failure::garbled(&self.model, format!("tool call number {index}"), &self.key));
+        }
+        if self.calls.len() <= index {
+            self.calls.resize(index + 1, false);
+        }
+        let first = !std::mem::replace(&mut self.calls[index], true);
+        let arguments = function.arguments.as_ref().map(weft_core::value::to_text).unwrap_or_default();
+        if !first && arguments.is_empty() {
+            return;
+        }
+        self.said.push_str(&arguments);
+        let id = piece.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{}", index + 1));
+        self.ready.push_back(Ok(ChatDelta::ToolCall {
+            index,
+            id: first.then_some(id),
+            name: function.name.filter(|_| first),
+            arguments,
+        }));
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.over = true;
+        self.ready.push_back(Err(error));
+    }
+
+    fn finish(&mut self) {
+        self.over = true;
+        self.tags.finish(&mut self.parts);
+        self.say();
+        let reason = match self.reason {
+            // Some servers say `stop` after a tool call.
+            Some(StopReason::Stop) if !self.calls.is_empty() => StopReason::ToolCalls,
+            Some(reason) => reason,
+            None => StopReason::Other,
+        };
+        let usage = self.usage.unwrap_or_else(|| estimate::usage(&self.request.messages, &self.said));
+        self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
+    }
+
+    /// The bytes are over. Servers that forget `[DONE]` are forgiven when they gave a reason to stop.
+    fn ended(&mut self) {
+        match () {
+            () if self.over => {}
+            () if self.reason.is_some() => self.finish(),
+            () if self.understood => self.fail(failure::cut_off(&self.model)),
+            () => {
+                let error =
+                    failure::garbled(&self.model, "it holds no event of a chat completion", &self.key);
+                self.fail(error);
+            }
+        }
+    }
+}
+
+fn stop_reason(reason: &str) -> StopReason {
+    match reason {
+        "stop" | "eos" | "end_turn" => StopReason::Stop,
+        "length" | "max_tokens" => StopReason::Length,
+        "tool_calls" | "function_call" => StopReason::ToolCalls,
+        "content_filter" => StopReason::Filtered,
+        _ => StopReason::Other,
+    }
+}
+
+/// The stream of an answer.
+pub(super) struct Answer {
+    body: BoxStream<'static, reqwest::Result<bytes::Bytes>>,
+    events: Events,
+    assembly: Assembly,
+}
+
+impl Answer {
+    fn feed(&mut self, bytes: &[u8]) {
+        if !self.events.feed(bytes) {
+            let cause = format!("one event has more than {EVENT_BYTES_MAX} bytes");
+            return self.assembly.fail(failure::garbled(&self.assembly.model, cause, &self.assembly.key));
+        }
+        while let Some(data) = self.events.next() {
+            self.assembly.take(data);
+        }
+    }
+}
+
+impl Stream for Answer {
+    type Item = Result<ChatDelta>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        loop {
+            if let Some(delta) = this.assembly.ready.pop_front() {
+                return Poll::Ready(Some(delta));
+            }
+            if this.assembly.over {
+                return Poll::Ready(None);
+            }
+            match std::task::ready!(this.body.poll_next_unpin(cx)) {
+                Some(Ok(bytes)) => this.feed(&bytes),
+                Some(Err(cause)) => {
+                    // A connection that breaks is the usual way for an answer to be cut off.
+                    let why = failure::no_answer(&this.assembly.model, cause, &this.assembly.key);
+                    this.assembly.fail(failure::cut_off(&this.assembly.model).because(why));
+                }
+                None => {
+                    if let Some(data) = this.events.last() {
+                        this.assembly.take(data);
+                    }
+                    this.assembly.ended();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Asks again when a model could not be asked, as long as nobody has seen a piece of the answer.
+
+use std::hash::{BuildHasher as _, RandomState};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, stream};
+use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
+use weft_core::{Error, ErrorKind, Result};
+
+/// How often and after how long to ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Tries after the first one, unless the request says otherwise.
+    pub retries_max: u32,
+    /// The wait before the second try; it doubles each time.
+    pub delay: Duration,
+    /// The longest wait of our own choosing.
+    pub delay_max: Duration,
+    /// The longest wait that a provider may ask for; with a longer one the failure stands.
+    pub asked_delay_max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            retries_max: 3,
+            delay: Duration::from_millis(500),
+            delay_max: Duration::from_secs(20),
+            asked_delay_max: Duration::from_secs(60),
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// How long to wait after try number `tries` (1 for the first) failed with `error`; `None` when
+    /// it is not worth another one. `random` spreads callers that failed together over half the wait.
+    fn pause(&self, error: &Error, tries: u32, random: u64) -> Option<Duration> {
+        let again =
+            matches!(error.kind, ErrorKind::RateLimited | ErrorKind::Unavailable | ErrorKind::Timeout);
+        if !again {
+            return None;
+        }
+        let doubled =
+            self.delay.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(self.delay_max);
+        let thousandths = u32::try_from(random % 501).unwrap_or(0) + 500;
+        let own = doubled.saturating_mul(thousandths) / 1000;
+        match error.retry_after {
+            Some(asked) if asked > self.asked_delay_max => None,
+            Some(asked) => Some(asked.max(own)),
+            None => Some(own),
+        }
+    }
+}
+
+/// A model that is asked again by one policy.
+#[derive(Debug)]
+pub struct Retrying<M> {
+    model: M,
+    policy: RetryPolicy,
+}
+
+impl<M: ChatModel> Retrying<M> {
+    /// Asks `model` again by `policy`.
+    pub fn new(model: M, policy: RetryPolicy) -> Self {
+        Self { model, policy }
+    }
+
+    /// An answer whose first piece is there, with the warnings before it.
+    async fn begin(&self, request: ChatRequest) -> Result<ChatStream> {
+        let mut answer = self.model.chat(request).await?;
+        let mut first = Vec::new();
+        while let Some(delta) = answer.next().await {
+            let delta = delta?;
+            let warned = matches!(delta, ChatDelta::Warning(_));
+            first.push(Ok(delta));
+            if !warned {
+                break;
+            }
+        }
+        Ok(stream::iter(first).chain(answer).boxed())
+    }
+}
+
+#[async_trait]
+impl<M: ChatModel> ChatModel for Retrying<M> {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let retries_max = request.retries_max.unwrap_or(self.policy.retries_max);
+        let mut tries = 1;
+        loop {
+            let mut error = match self.begin(request.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let pause = self.policy.pause(&error, tries, random()).filter(|_| tries <= retries_max);
+            let Some(pause) = pause else {
+                if tries > 1 {
+                    error.message.push_str(&format!(" (asked {tries} times)"));
+                }
+                return Err(error);
+            };
+            tokio::time::sleep(pause).await;
+            tries += 1;
+        }
+    }
+}
+
+/// Different in each process and each call, which is all that spreading needs.
+fn random() -> u64 {
+    RandomState::new().hash_one(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::{Failure, Fault, Reply, Script, Step};
+    use crate::scripted::ScriptedModel;
+
+    async fn ask(script: Script, retries_max: Option<u32>) -> (usize, Result<Vec<Result<ChatDelta>>>) {
+        let model = ScriptedModel::new(script);
+        let retrying = Retrying::new(model.clone(), RetryPolicy::default());
+        let answer = retrying.chat(ChatRequest { retries_max, ..ChatRequest::default() }).await;
+        let deltas = match answer {
+            Ok(answer) => Ok(answer.collect().await),
+            Err(error) => Err(error),
+        };
+        (model.requests().len(), deltas)
+    }
+
+    fn failing(kind: ErrorKind, times: u32) -> Script {
+        Script::new().reply(Reply::error(kind, "no").times(times)).reply(Reply::text("yes"))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_that_may_pass_are_tried_again() {
+        for kind in [ErrorKind::RateLimited, ErrorKind::Unavailable, ErrorKind::Timeout] {
+            let (asked, answer) = ask(failing(kind, 2), None).await;
+            assert_eq!((asked, answer.unwrap().len()), (3, 2), "{kind:?}");
+        }
+        for kind in [ErrorKind::Unauthenticated, ErrorKind::Invalid, ErrorKind::Filtered, ErrorKind::Garbled]
+        {
+            let (asked, answer) = ask(failing(kind, 1), None).await;
+            assert_eq!((asked, answer.unwrap_err().kind), (1, kind));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_policy_and_the_request_bound_the_tries() {
+        let (asked, answer) = ask(failing(ErrorKind::Unavailable, 9), None).await;
+        assert_eq!((asked, answer.unwrap_err().message.as_str()), (4, "no (asked 4 times)"));
+        let (asked, answer) = ask(failing(ErrorKind::Unavailable, 9), Some(0)).await;
+        assert_eq!((asked, answer.unwrap_err().message.as_str()), (1, "no"));
+        let (asked, _) = ask(failing(ErrorKind::Unavailable, 9), Some(1)).await;
+        assert_eq!(asked, 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_repeated_once_a_piece_was_seen() {
+        let cut = Reply::text("a").then(Step::Fault(Fault::Cut));
+        let (asked, answer) = ask(Script::new().reply(cut).reply(Reply::text("b")), None).await;
+        let deltas = answer.unwrap();
+        assert_eq!(asked, 1);
+        assert!(
+            matches!(&deltas[..], [Ok(ChatDelta::Text(a)), Err(e)] if a == "a" && e.kind == ErrorKind::Unavailable)
+        );
+    }
+
+    #[test]
+    fn waits_double_up_to_their_cap_and_honour_the_provider() {
+        let policy = RetryPolicy::default();
+        let error = |asked: Option<u64>| {
+            Failure { kind: ErrorKind::RateLimited, message: String::new(), retry_after_ms: asked }.to_error()
+        };
+        let pause = |asked: Option<u64>, tries: u32, random: u64| {
+            policy.pause(&error(asked), tries, random).map(|pause| pause.as_millis())
+        };
+        assert_eq!(pause(None, 1, 500), Some(500));
+        assert_eq!(pause(None, 1, 0), Some(250));
+        assert_eq!(pause(None, 3, 500), Some(2000));
+        assert_eq!(pause(None, 30, 500), Some(20_000));
+        assert_eq!(pause(Some(7000), 1, 500), Some(7000));
+        assert_eq!(pause(Some(100), 1, 500), Some(500));
+        assert_eq!(pause(Some(61_000), 1, 500), None);
+    }
+}

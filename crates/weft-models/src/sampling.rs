@@ -1,0 +1,273 @@
+//! What a model takes of the sampling parameters, and under which name. One table; whatever is left
+//! out is reported.
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::seam::chat_model::Sampling;
+
+/// Where a model is asked, for choosing rules.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub provider: &'a str,
+    pub base_url: &'a str,
+    pub model: &'a str,
+}
+
+/// What to send.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Settled {
+    /// Parameters by the provider's names.
+    pub params: Map<String, Json>,
+    /// What was left out or changed.
+    pub warnings: Vec<String>,
+    /// How the answer's schema is asked for.
+    pub schema: SchemaMode,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SchemaMode {
+    /// The schema itself.
+    #[default]
+    Schema,
+    /// Only that it is JSON.
+    JsonOnly,
+}
+
+struct Rule {
+    fits: Fits,
+    actions: &'static [Action],
+}
+
+/// Every part that is given must fit; model patterns are parts of the lower-case name.
+struct Fits {
+    provider: &'static str,
+    hosts: &'static [&'static str],
+    models: &'static [&'static str],
+}
+
+#[derive(Clone, Copy)]
+enum Action {
+    Drop(&'static [&'static str]),
+    Rename(&'static str, &'static str),
+    Clamp(&'static str, f64, f64),
+    Set(&'static str, f64),
+    /// Says whether to reason, as `{name: {"type": "enabled"}}`; the second is what is said unasked.
+    ThinkingType(&'static str, Option<bool>),
+    /// The same as `{name: true}`.
+    ThinkingFlag(&'static str, Option<bool>),
+    JsonOnly,
+}
+
+use Action::{Clamp, Drop, JsonOnly, Rename, Set, ThinkingFlag, ThinkingType};
+
+const ANY: &[&str] = &[];
+const PENALTIES: &[&str] = &["presence_penalty", "frequency_penalty"];
+
+const RULES: &[Rule] = &[
+    Rule {
+        fits: Fits {
+            provider: "openai",
+            hosts: &["api.openai.com", "azure.com"],
+            models: &["gpt-5", "o1", "o3", "o4"],
+        },
+        actions: &[
+            Drop(&["temperature", "top_p", "presence_penalty", "frequency_penalty"]),
+            Rename("max_tokens", "max_completion_tokens"),
+        ],
+    },
+    Rule {
+        fits: Fits { provider: "", hosts: ANY, models: &["opus-4-7", "opus-4.7", "opus-4-8", "opus-4.8"] },
+        actions: &[Drop(&["temperature", "top_p", "top_k"])],
+    },
+    Rule {
+        fits: Fits { provider: "anthropic", hosts: ANY, models: ANY },
+        actions: &[Drop(PENALTIES), Clamp("temperature", 0.0, 1.0)],
+    },
+    Rule { fits: Fits { provider: "gemini", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
+    Rule { fits: Fits { provider: "ollama", hosts: ANY, models: ANY }, actions: &[Drop(PENALTIES)] },
+    Rule {
+        fits: Fits { provider: "openai", hosts: &["aliyuncs.com"], models: &["qwen3"] },
+        actions: &[ThinkingFlag("enable_thinking", Some(false))],
+    },
+    Rule {
+        fits: Fits { provider: "openai", hosts: &["deepseek.com"], models: &["reasoner"] },
+        actions: &[ThinkingType("thinking", None), JsonOnly],
+    },
+    Rule {
+        fits: Fits { provider: "openai", hosts: &["deepseek.com"], models: &["chat", "v3", "v4"] },
+        actions: &[ThinkingType("thinking", Some(false)), JsonOnly],
+    },
+    Rule {
+        fits: Fits { provider: "openai", hosts: ANY, models: &["kimi-k2.5", "kimi-k2.6"] },
+        actions: &[
+            Drop(&["temperature", "presence_penalty", "frequency_penalty"]),
+            Set("top_p", 0.95),
+            ThinkingType("thinking", None),
+        ],
+    },
+    Rule {
+        fits: Fits { provider: "openai", hosts: &["bigmodel.cn", "z.ai"], models: ANY },
+        actions: &[ThinkingType("thinking", None), JsonOnly],
+    },
+    Rule { fits: Fits { provider: "openai", hosts: &["hunyuan"], models: ANY }, actions: &[Drop(PENALTIES)] },
+];
+
+impl Fits {
+    fn asked(&self, asked: Asked<'_>) -> bool {
+        let name = asked.model.rsplit('/').next().unwrap_or(asked.model).to_lowercase();
+        // A short pattern such as `o1` must begin the name, or it would be found anywhere.
+        let model = |part: &&str| if part.len() < 3 { name.starts_with(part) } else { name.contains(part) };
+        (self.provider.is_empty() || self.provider == asked.provider)
+            && (self.hosts.is_empty() || self.hosts.iter().any(|host| asked.base_url.contains(host)))
+            && (self.models.is_empty() || self.models.iter().any(model))
+    }
+}
+
+/// Applies the table to what a request asks for.
+pub(crate) fn settle(asked: Asked<'_>, sampling: &Sampling) -> Settled {
+    let mut settled = Settled { params: wanted(sampling), ..Settled::default() };
+    let mut thinking = sampling.thinking;
+    // Ollama, Anthropic and Gemini are told by their own wires.
+    let native = asked.provider != "openai";
+    for rule in RULES.iter().filter(|rule| rule.fits.asked(asked)) {
+        for action in rule.actions {
+            settled.apply(asked.model, *action, &mut thinking);
+        }
+    }
+    if let Some(wanted) = thinking.filter(|_| !native) {
+        let what = if wanted { "enabled" } else { "disabled" };
+        settled
+            .warnings
+            .push(format!("`{}` has no known switch for reasoning; `{what}` was not sent", asked.model));
+    }
+    settled
+}
+
+fn wanted(sampling: &Sampling) -> Map<String, Json> {
+    let numbers = [
+        ("temperature", sampling.temperature),
+        ("top_p", sampling.top_p),
+        ("presence_penalty", sampling.presence_penalty),
+        ("frequency_penalty", sampling.frequency_penalty),
+    ];
+    let mut params: Map<String, Json> =
+        numbers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))).collect();
+    params
+        .extend(sampling.max_tokens.filter(|max| *max > 0).map(|max| ("max_tokens".to_owned(), json!(max))));
+    params
+}
+
+impl Settled {
+    fn apply(&mut self, model: &str, action: Action, thinking: &mut Option<bool>) {
+        match action {
+            Drop(names) => {
+                let dropped: Vec<_> =
+                    names.iter().filter(|name| self.params.shift_remove(**name).is_some()).copied().collect();
+                if !dropped.is_empty() {
+                    self.warnings.push(format!("`{model}` does not take {}; not sent", dropped.join(", ")));
+                }
+            }
+            Rename(from, to) => {
+                if let Some(value) = self.params.shift_remove(from) {
+                    self.params.insert(to.to_owned(), value);
+                }
+            }
+            Clamp(name, low, high) => {
+                let Some(value) = self.params.get(name).and_then(Json::as_f64) else { return };
+                if !(low..=high).contains(&value) {
+                    self.params.insert(name.to_owned(), json!(value.clamp(low, high)));
+                    self.warnings.push(format!(
+                        "`{model}` takes {name} from {low} to {high}; {value} was moved there"
+                    ));
+                }
+            }
+            Set(name, value) => {
+                self.params.insert(name.to_owned(), json!(value));
+            }
+            ThinkingType(name, unasked) => {
+                if let Some(on) = thinking.take().or(unasked) {
+                    self.params
+                        .insert(name.to_owned(), json!({"type": if on { "enabled" } else { "disabled" }}));
+                }
+            }
+            ThinkingFlag(name, unasked) => {
+                if let Some(on) = thinking.take().or(unasked) {
+                    self.params.insert(name.to_owned(), json!(on || model.contains("-preview")));
+                }
+            }
+            JsonOnly => self.schema = SchemaMode::JsonOnly,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Sampling {
+        Sampling {
+            temperature: Some(1.5),
+            top_p: Some(0.3),
+            presence_penalty: Some(0.4),
+            frequency_penalty: Some(0.7),
+            max_tokens: Some(99),
+            thinking: None,
+        }
+    }
+
+    fn check(provider: &str, base_url: &str, model: &str, thinking: Option<bool>, expected: Json) -> Settled {
+        let settled = settle(Asked { provider, base_url, model }, &Sampling { thinking, ..all() });
+        assert_eq!(Json::Object(settled.params.clone()), expected, "{provider} {base_url} {model}");
+        settled
+    }
+
+    #[test]
+    fn parameters_fit_the_model_and_the_token_limit_always_goes_along() {
+        let plain = json!({"temperature": 1.5, "top_p": 0.3, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": 99});
+        assert!(check("openai", "http://127.0.0.1:8000/v1", "qwen2", None, plain).warnings.is_empty());
+        let settled = check(
+            "openai",
+            "https://api.openai.com/v1",
+            "gpt-5-mini",
+            None,
+            json!({"max_completion_tokens": 99}),
+        );
+        assert_eq!(
+            settled.warnings,
+            ["`gpt-5-mini` does not take temperature, top_p, presence_penalty, frequency_penalty; not sent"]
+        );
+        check("openai", "https://api.openai.com/v1", "o3", None, json!({"max_completion_tokens": 99}));
+        let settled = check(
+            "anthropic",
+            "",
+            "claude-sonnet-4-6",
+            None,
+            json!({"temperature": 1.0, "top_p": 0.3, "max_tokens": 99}),
+        );
+        assert_eq!(settled.warnings.len(), 2);
+        check("anthropic", "", "claude-opus-4-8", None, json!({"max_tokens": 99}));
+        let kept = json!({"temperature": 1.5, "top_p": 0.3, "max_tokens": 99});
+        check("openai", "https://api.hunyuan.cloud.tencent.com/v1", "hunyuan-pro", None, kept);
+    }
+
+    #[test]
+    fn reasoning_is_switched_the_way_each_family_wants() {
+        let asked = |base_url: &str, model: &str, thinking: Option<bool>| {
+            settle(
+                Asked { provider: "openai", base_url, model },
+                &Sampling { thinking, ..Sampling::default() },
+            )
+        };
+        let deepseek = "https://api.deepseek.com/v1";
+        assert_eq!(asked(deepseek, "deepseek-chat", None).params["thinking"], json!({"type": "disabled"}));
+        assert_eq!(
+            asked(deepseek, "deepseek-chat", Some(true)).params["thinking"],
+            json!({"type": "enabled"})
+        );
+        assert_eq!(asked(deepseek, "deepseek-reasoner", None).params.get("thinking"), None);
+        let qwen = "https://dashscope.aliyuncs.com/compatible-mode/v1";
+        assert_eq!(asked(qwen, "qwen3-max", None).params["enable_thinking"], json!(false));
+        assert_eq!(asked(qwen, "qwen3-max-preview", None).params["enable_thinking"], json!(true));
+        assert_eq!(asked("http://x", "llama", Some(true)).warnings.len(), 1);
+        assert_eq!(asked("http://x", "llama", None).warnings.len(), 0);
+    }
+}

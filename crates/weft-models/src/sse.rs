@@ -1,0 +1,117 @@
+//! Server-sent events out of bytes that are cut anywhere.
+
+/// An event longer than this is refused.
+pub(crate) const EVENT_BYTES_MAX: usize = 8 << 20;
+
+/// Collects bytes and gives the data of whole events.
+#[derive(Debug, Default)]
+pub(crate) struct Events {
+    buffer: Vec<u8>,
+    /// Where the unread part of the buffer begins.
+    start: usize,
+    /// How far of the unread part is known to hold no line end.
+    searched: usize,
+    data: Vec<u8>,
+    /// Whether a `data` line was seen since the last event.
+    open: bool,
+}
+
+impl Events {
+    /// Adds bytes; `false` when an event is too long.
+    #[must_use]
+    pub fn feed(&mut self, bytes: &[u8]) -> bool {
+        if self.start > 0 {
+            self.buffer.drain(..self.start);
+            self.start = 0;
+        }
+        self.buffer.extend_from_slice(bytes);
+        self.buffer.len() + self.data.len() <= EVENT_BYTES_MAX
+    }
+
+    /// The data of the next whole event.
+    pub fn next(&mut self) -> Option<&[u8]> {
+        // The last event's data was lent out until now.
+        if !self.open {
+            self.data.clear();
+        }
+        while let Some(length) = self.buffer[self.start + self.searched..].iter().position(|b| *b == b'\n') {
+            let (from, to) = (self.start, self.start + self.searched + length);
+            self.start = to + 1;
+            self.searched = 0;
+            if self.line(from, to) {
+                self.open = false;
+                return Some(&self.data);
+            }
+        }
+        self.searched = self.buffer.len() - self.start;
+        None
+    }
+
+    /// The data of an event that the end of the stream ends.
+    pub fn last(&mut self) -> Option<&[u8]> {
+        let (from, to) = (self.start, self.buffer.len());
+        self.start = to;
+        self.searched = 0;
+        let whole = self.line(from, to) || self.open;
+        self.open = false;
+        whole.then_some(&self.data[..])
+    }
+
+    /// Reads one line; `true` when it ends an event.
+    fn line(&mut self, from: usize, to: usize) -> bool {
+        let line = &self.buffer[from..to];
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.is_empty() {
+            return self.open;
+        }
+        if let Some(data) = line.strip_prefix(b"data:") {
+            if self.open {
+                self.data.push(b'\n');
+            } else {
+                self.data.clear();
+            }
+            self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+            self.open = true;
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn events(pieces: &[&[u8]]) -> Vec<String> {
+        let mut events = Events::default();
+        let mut found = Vec::new();
+        for piece in pieces {
+            assert!(events.feed(piece));
+            while let Some(data) = events.next() {
+                found.push(String::from_utf8(data.to_vec()).unwrap());
+            }
+        }
+        found.extend(events.last().map(|data| String::from_utf8(data.to_vec()).unwrap()));
+        found
+    }
+
+    #[test]
+    fn the_cuts_make_no_difference() {
+        let text =
+            ": hi\r\nevent: x\r\ndata: {\"a\":1}\r\n\r\ndata:b\ndata: c\n\n\n\ndata: \u{6c49}\n\ndata: end"
+                .as_bytes();
+        let expected = ["{\"a\":1}", "b\nc", "\u{6c49}", "end"];
+        assert_eq!(events(&[text]), expected);
+        for size in 1..8 {
+            let pieces: Vec<&[u8]> = text.chunks(size).collect();
+            assert_eq!(events(&pieces), expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_endless_event_is_refused() {
+        let mut events = Events::default();
+        let piece = vec![b'x'; 1 << 20];
+        let taken = (0..20).take_while(|_| events.feed(&piece)).count();
+        assert_eq!(taken, 8);
+    }
+}
