@@ -200,13 +200,17 @@ impl Template {
     }
 }
 
+/// How many braces around a reference belong to it. More are literal text, which also keeps the time
+/// that parsing takes in proportion to the text.
+const BRACES_MAX: usize = 8;
+
 /// The reference whose braces open at `open`, and where its occurrence ends.
 fn occurrence(text: &str, open: usize, names: Names<'_>) -> Option<(usize, Reference)> {
     let bytes = text.as_bytes();
     let mut depth = 0;
     let mut at = open;
     // Opening braces, possibly with spaces between them; the last one holds the reference.
-    while bytes.get(at) == Some(&b'{') {
+    while depth < BRACES_MAX && bytes.get(at) == Some(&b'{') {
         depth += 1;
         at += 1;
         at += spaces(&bytes[at..]);
@@ -288,6 +292,14 @@ mod tests {
         check("{SYS.query} { x } {}", &["{SYS.query} { x } {}"]);
         check("a {\n sys.query}", &["a {\n sys.query}"]);
         check("", &[]);
+    }
+
+    #[test]
+    fn braces_beyond_the_usual_are_text_and_cost_no_time() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(parts(text), expected);
+        check("{{{{{{{{{sys.query}}}}}}}}}", &["{", "<sys.query>", "}"]);
+        let many = "{".repeat(1_000_000);
+        check(&many, &[&many]);
     }
 
     #[test]
