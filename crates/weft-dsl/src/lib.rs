@@ -1,7 +1,92 @@
 //! canvas JSON → **plan** → run → components → events → API
+//!
+//! [`load`] reads a document of any of the shapes in use, [`compile`] checks it against a catalog of
+//! component types and links it into a [`Plan`]. Both say everything that is wrong at once.
 
+mod build;
+pub mod canvas;
+pub mod compile;
+mod drawing;
+mod findings;
+pub mod globals;
 pub mod graph;
+mod limits;
 pub mod link;
+pub mod parse;
 pub mod plan;
+pub mod problem;
+mod references;
+mod secrets;
+pub mod span;
+mod suggest;
+mod targets;
+mod upgrade;
 
+use std::sync::Arc;
+
+use weft_core::Json;
+
+pub use canvas::{Canvas, CanvasNode};
+pub use compile::{CompileOptions, Compiled, compile};
 pub use plan::Plan;
+use problem::Problems;
+pub use problem::{Problem, Severity};
+
+/// How many bytes a document may have: 32 MiB.
+pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;
+
+/// How deep objects and lists may nest; the parser's own limit.
+pub const NESTING_MAX: usize = 127;
+
+/// Reads a canvas.
+///
+/// # Errors
+/// When the text is too large or no JSON, or when it holds no canvas. What is wrong with a part of
+/// a canvas comes out of [`compile`].
+pub fn load(text: &[u8]) -> Result<Canvas, Vec<Problem>> {
+    let refuse = |problem: Problem| vec![problem];
+    if text.len() > DOCUMENT_BYTES_MAX {
+        let message = format!("the document has {} bytes; at most {DOCUMENT_BYTES_MAX} are read", text.len());
+        return Err(refuse(Problem::error("too-large", "", message)));
+    }
+    let source = std::str::from_utf8(text).map_err(|error| {
+        let at = error.valid_up_to();
+        let message = format!("the document is not UTF-8: byte {at} does not belong to any character");
+        let problem = Problem::error("not-utf8", "", message).help("save the file as UTF-8");
+        refuse(Problem { span: Some(at..at + 1), ..problem })
+    })?;
+    let json = source.strip_prefix('\u{feff}').unwrap_or(source);
+    let document: Json = serde_json::from_str(json).map_err(|error| {
+        let mut problem = not_json(json, &error);
+        let offset = source.len() - json.len();
+        problem.span = problem.span.map(|span| span.start + offset..span.end + offset);
+        refuse(problem)
+    })?;
+    parse::canvas(Arc::from(source), document).map_err(|found| {
+        let mut problems = Problems::default();
+        problems.extend(found);
+        problems.finish(source)
+    })
+}
+
+fn not_json(text: &str, error: &serde_json::Error) -> Problem {
+    let place = format!("line {}, column {}", error.line(), error.column());
+    let problem = if error.is_eof() {
+        Problem::error("truncated", "", format!("the document ends in the middle of a value, at {place}"))
+            .help("the file seems to be cut off: export or download it again")
+    } else if error.to_string().starts_with("recursion limit exceeded") {
+        let message = format!("objects and lists nest deeper than {NESTING_MAX} levels, at {place}");
+        Problem::error("too-deep", "", message)
+    } else {
+        let full = error.to_string();
+        let what = full.split(" at line ").next().unwrap_or_default();
+        Problem::error("not-json", "", format!("the document is not JSON: {what}, at {place}"))
+    };
+    let line: usize = text.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum();
+    let mut start = (line + error.column().saturating_sub(1)).min(text.len());
+    while !text.is_char_boundary(start) {
+        start -= 1;
+    }
+    let end = start + text[start..].chars().next().map_or(0, char::len_utf8);
+    Problem { span: Some(start..end), ..problem }
+}

@@ -1,0 +1,303 @@
+//! Canvas nodes → drafts: finds each node's type, has it read its parameters, and keeps going when
+//! that fails.
+
+use std::collections::{HashMap, HashSet};
+use std::future::{Future, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde_json::Map;
+use weft_core::component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape};
+use weft_core::reference::Names;
+use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
+
+use crate::canvas::{Canvas, CanvasNode};
+use crate::compile::CompileOptions;
+use crate::link::NodeDraft;
+use crate::plan::Exception;
+use crate::problem::{Problem, Problems, join};
+use crate::suggest::Suggester;
+
+/// How deep Iterations and Loops may nest.
+pub const FRAMES_DEEP_MAX: usize = 16;
+
+/// Builds the nodes of one canvas.
+pub struct Builder<'a> {
+    /// The canvas.
+    pub canvas: &'a Canvas,
+    /// The component types there are.
+    pub catalog: &'a Catalog,
+    /// What the caller asks for.
+    pub options: CompileOptions<'a>,
+    /// Every component id.
+    pub ids: Arc<HashSet<ComponentId>>,
+    /// The first round start of each frame.
+    items: HashMap<&'a ComponentId, &'a ComponentId>,
+    /// Components that others name as their parent.
+    parents: HashSet<&'a ComponentId>,
+}
+
+/// A draft and whether its component really is one.
+pub struct Built {
+    /// For the linker.
+    pub draft: NodeDraft,
+    /// Whether its type is known and took its parameters.
+    pub sound: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Looks once over the canvas.
+    pub fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: CompileOptions<'a>) -> Self {
+        let ids = Arc::new(canvas.nodes.keys().cloned().collect());
+        let parents = canvas.nodes.values().filter_map(|node| node.parent.as_ref()).collect();
+        let mut builder = Self { canvas, catalog, options, ids, items: HashMap::new(), parents };
+        for node in canvas.nodes.values() {
+            if let (Some(parent), Some(Role::RoundStart)) = (&node.parent, builder.role(node)) {
+                builder.items.entry(parent).or_insert(&node.id);
+            }
+        }
+        builder
+    }
+
+    /// The type of a node, if there is such a type here.
+    fn spec(&self, node: &CanvasNode) -> Option<&'static ComponentSpec> {
+        self.catalog.get(&node.kind).filter(|spec| self.options.measuring || !spec.measuring_only)
+    }
+
+    fn role(&self, node: &CanvasNode) -> Option<Role> {
+        self.spec(node).map(|spec| spec.role)
+    }
+
+    /// What the texts of a node may refer to.
+    pub fn names(&self, node: &CanvasNode) -> Names<'_> {
+        let above = self.frames_around(node).find(|frame| self.role(frame) == Some(Role::Each));
+        Names { components: &self.ids, item: above.and_then(|frame| self.items.get(&frame.id)).copied() }
+    }
+
+    fn frames_around(&self, node: &CanvasNode) -> impl Iterator<Item = &'a CanvasNode> {
+        let nodes = &self.canvas.nodes;
+        let parent = node.parent.as_ref().and_then(|id| nodes.get(id));
+        std::iter::successors(parent, |frame| frame.parent.as_ref().and_then(|id| nodes.get(id)))
+            .take(FRAMES_DEEP_MAX + 1)
+    }
+
+    /// The frame that a node is in, if it is a sound one.
+    fn parent(&self, node: &CanvasNode, problems: &mut Problems) -> Option<ComponentId> {
+        let id = node.parent.as_ref()?;
+        let wrong = |code, message: String, help: &str| {
+            Problem::error(code, &node.place.parent, message).about(&node.id, &node.name).help(help)
+        };
+        let Some(frame) = self.canvas.nodes.get(id) else {
+            let message = format!("the enclosing component `{id}` does not exist");
+            problems.add(wrong(
+                "unknown-parent",
+                message,
+                "put the component into an Iteration or Loop, or on the top level",
+            ));
+            return None;
+        };
+        if let Some(spec) = self.spec(frame).filter(|spec| !matches!(spec.role, Role::Each | Role::Repeat)) {
+            let message = format!(
+                "the enclosing component `{id}` is a {}, and only an Iteration or Loop has a body",
+                spec.kind
+            );
+            problems.add(wrong("parent-without-body", message, "put the component on the top level"));
+            return None;
+        }
+        if self.frames_around(node).count() > FRAMES_DEEP_MAX {
+            let message =
+                format!("the component is inside itself, or inside more than {FRAMES_DEEP_MAX} frames");
+            problems.add(wrong("endless-nesting", message, "take it out of the inner Iterations and Loops"));
+            return None;
+        }
+        Some(id.clone())
+    }
+
+    /// Builds one node; what is wrong with it goes to `problems`.
+    pub fn build(&self, node: &CanvasNode, suggester: &mut Suggester, problems: &mut Problems) -> Built {
+        let parent = self.parent(node, problems);
+        let exception = exception(node, problems);
+        let downstream: Vec<_> = node.downstream.iter().map(|link| link.to.clone()).collect();
+        let spec = self.spec(node);
+        if spec.is_none() && !node.kind.is_empty() {
+            problems.add(self.unknown(node, suggester));
+        }
+        let component = spec.and_then(|spec| self.component(spec, node, &downstream, problems));
+        let sound = component.is_some();
+        let (component, shape) = match component {
+            Some(component) => {
+                let shape = component.shape();
+                self.report(node, &shape, problems);
+                (component, shape)
+            }
+            None => (Arc::new(Unbuilt) as Arc<dyn Component>, self.guess(node, &downstream)),
+        };
+        let spec = spec.unwrap_or_else(|| self.stand_in(node));
+        let time_limit = spec.time_limit;
+        let (id, name) = (node.id.clone(), Arc::clone(&node.name));
+        Built {
+            draft: NodeDraft { id, name, spec, component, shape, parent, downstream, exception, time_limit },
+            sound,
+        }
+    }
+
+    fn component(
+        &self,
+        spec: &'static ComponentSpec,
+        node: &CanvasNode,
+        downstream: &[ComponentId],
+        problems: &mut Problems,
+    ) -> Option<Arc<dyn Component>> {
+        let parent = node.parent.as_ref().and_then(|id| self.canvas.nodes.get(id));
+        let source = NodeSource {
+            id: &node.id,
+            kind: &node.kind,
+            params: &node.params,
+            parent: parent.map(|frame| (&frame.id, &frame.params)),
+            components: &self.ids,
+            item: self.names(node).item,
+            downstream,
+        };
+        let wrong = match (spec.build)(&source) {
+            Ok(component) => return Some(component),
+            Err(wrong) if wrong.is_empty() => vec![ParamProblem::new("", "the parameters are not usable")],
+            Err(wrong) => wrong,
+        };
+        for problem in wrong {
+            let pointer = format!("{}{}", node.place.params, problem.pointer);
+            let problem =
+                Problem::error("invalid-parameter", pointer, problem.message).maybe_help(problem.help);
+            problems.add(problem.about(&node.id, &node.name));
+        }
+        None
+    }
+
+    fn unknown(&self, node: &CanvasNode, suggester: &mut Suggester) -> Problem {
+        let kinds =
+            self.catalog.all().into_iter().filter(|spec| self.options.measuring || !spec.measuring_only);
+        let kinds: Vec<_> = kinds.map(|spec| spec.kind).collect();
+        Problem::error(
+            "unknown-component",
+            &node.place.kind,
+            format!("there is no component type `{}`", node.kind),
+        )
+        .maybe_help(suggester.did_you_mean(&node.kind, kinds))
+        .about(&node.id, &node.name)
+    }
+
+    /// What the component itself says about its parameters, and the models it needs.
+    fn report(&self, node: &CanvasNode, shape: &Shape, problems: &mut Problems) {
+        let about = |problem: Problem| problem.about(&node.id, &node.name);
+        for warning in &shape.warnings {
+            let pointer = format!("{}{}", node.place.params, warning.pointer);
+            let problem = Problem::warning("parameter-warning", pointer, &warning.message);
+            problems.add(about(problem.maybe_help(warning.help.clone())));
+        }
+        if let Some(reason) = &shape.unsupported {
+            let problem = Problem::warning("unsupported-component", &node.place.kind, reason);
+            problems.add(about(problem.help("the run stops with an error when it gets there")));
+        }
+        let Some(models) = self.options.models else { return };
+        for (pointer, llm_id) in &shape.models {
+            let pointer = format!("{}{pointer}", node.place.params);
+            match models(llm_id) {
+                Ok(None) => {}
+                Ok(Some(notice)) => problems.add(about(Problem::warning("default-model", pointer, notice))),
+                Err(reason) => problems.add(about(Problem::error("MODEL_NOT_CONFIGURED", pointer, reason))),
+            }
+        }
+    }
+
+    /// What to assume about a node that could not be built, so that the rest of the canvas can still
+    /// be checked: it may lead to every component that its parameters name.
+    fn guess(&self, node: &CanvasNode, downstream: &[ComponentId]) -> Shape {
+        let mut targets = downstream.to_vec();
+        collect_ids(&node.params, &self.ids, &mut targets);
+        Shape { branches: Some(vec![(String::new(), targets)]), ..Shape::default() }
+    }
+
+    /// The role that a node of unknown type plays in the meantime.
+    fn stand_in(&self, node: &CanvasNode) -> &'static ComponentSpec {
+        match node.id.as_str() {
+            "begin" => &UNKNOWN_ENTRY,
+            _ if self.parents.contains(&node.id) => &UNKNOWN_FRAME,
+            _ => &UNKNOWN_STEP,
+        }
+    }
+}
+
+fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &mut Vec<ComponentId>) {
+    let mut seen: HashSet<ComponentId> = found.iter().cloned().collect();
+    let mut open: Vec<&Json> = params.values().collect();
+    while let Some(json) = open.pop() {
+        match json {
+            Json::String(text) => {
+                if let Some(id) = ids.get(text.as_str()).filter(|id| seen.insert((*id).clone())) {
+                    found.push(id.clone());
+                }
+            }
+            Json::Array(items) => open.extend(items),
+            Json::Object(map) => open.extend(map.values()),
+            _ => {}
+        }
+    }
+}
+
+/// Reads the exception settings that every component has.
+fn exception(node: &CanvasNode, problems: &mut Problems) -> Exception {
+    let method = match node.params.get("exception_method") {
+        Some(Json::String(method)) => method.as_str(),
+        _ => "",
+    };
+    if method.is_empty() {
+        return Exception::default();
+    }
+    let goto = match node.params.get("exception_goto") {
+        Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
+        Some(Json::Array(ids)) => ids.iter().filter_map(Json::as_str).map(Into::into).collect(),
+        _ => Vec::new(),
+    };
+    let goto = if method == "goto" { goto } else { Vec::new() };
+    if method == "goto" && goto.is_empty() {
+        let message = "after a failure the run should go on elsewhere, and no component is named";
+        let problem = Problem::warning("goto-nowhere", join(&node.place.params, "exception_method"), message);
+        problems.add(problem.help("name it in `exception_goto`").about(&node.id, &node.name));
+    }
+    let default = node.params.get("exception_default_value").filter(|value| !value.is_null()).cloned();
+    Exception { armed: true, goto, default }
+}
+
+const fn unknown(role: Role) -> ComponentSpec {
+    ComponentSpec {
+        kind: "",
+        role,
+        summary: "",
+        params_schema: || Json::Null,
+        time_limit: None,
+        measuring_only: false,
+        build: |_| Err(Vec::new()),
+    }
+}
+
+static UNKNOWN_STEP: ComponentSpec = unknown(Role::Step);
+static UNKNOWN_FRAME: ComponentSpec = unknown(Role::Each);
+static UNKNOWN_ENTRY: ComponentSpec = unknown(Role::Entry);
+
+/// Stands in for a component that could not be built; its canvas never runs.
+struct Unbuilt;
+
+type Running<'f> = Pin<Box<dyn Future<Output = weft_core::Result<Finished>> + Send + 'f>>;
+
+impl Component for Unbuilt {
+    fn shape(&self) -> Shape {
+        Shape::default()
+    }
+
+    fn run<'s, 'c, 'f>(&'s self, _: &'c NodeContext) -> Running<'f>
+    where
+        's: 'f,
+        'c: 'f,
+    {
+        Box::pin(ready(Err(Error::internal("a canvas with errors cannot run"))))
+    }
+}

@@ -1,0 +1,213 @@
+//! Canvas + catalog → plan, or everything that keeps it from running.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use weft_core::component::Role;
+use weft_core::reference::Names;
+use weft_core::{Catalog, ComponentId, Json, Reference};
+
+use crate::build::{Builder, Built};
+use crate::canvas::Canvas;
+use crate::findings::Reporter;
+use crate::globals;
+use crate::limits;
+use crate::link::link;
+use crate::plan::Plan;
+use crate::problem::{Problem, Problems, join};
+use crate::references::{self, World};
+use crate::secrets;
+use crate::span;
+use crate::suggest::Suggester;
+use crate::targets;
+
+/// What a session begins with when the canvas does not say.
+const PROLOGUE: &str = "Hello! How can I help you?";
+
+/// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
+/// for it, `Err(reason)` if not.
+pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
+
+/// What to check besides the canvas itself.
+#[derive(Clone, Copy, Default)]
+pub struct CompileOptions<'a> {
+    /// Asked about every model that a component names; without it models are not checked.
+    pub models: Option<&'a ModelCheck<'a>>,
+    /// Whether components that only serve for measuring may be used.
+    pub measuring: bool,
+}
+
+impl fmt::Debug for CompileOptions<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let models = self.models.map(|_| "checked");
+        f.debug_struct("CompileOptions").field("models", &models).field("measuring", &self.measuring).finish()
+    }
+}
+
+/// A plan and what its author should know.
+#[derive(Debug)]
+pub struct Compiled {
+    /// What runs.
+    pub plan: Plan,
+    /// Findings that do not keep it from running, in the order of the source text.
+    pub warnings: Vec<Problem>,
+}
+
+/// Checks a canvas and links it into a plan.
+///
+/// # Errors
+/// Every problem of the canvas, warnings included, in the order of the source text, when at least
+/// one of them is an error.
+pub fn compile(
+    canvas: &Canvas,
+    catalog: &Catalog,
+    options: &CompileOptions<'_>,
+) -> Result<Compiled, Vec<Problem>> {
+    let mut problems = Problems::default();
+    if let Some(problem) = ingestion_pipeline(canvas, catalog) {
+        problems.add(problem);
+        return Err(problems.finish(canvas.source()));
+    }
+    problems.extend(canvas.problems.iter().cloned());
+    let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
+    let failed = problems.has_errors();
+    let found = problems.finish(canvas.source());
+    match plan {
+        Some(plan) if !failed => Ok(Compiled { plan, warnings: found }),
+        _ => Err(found),
+    }
+}
+
+/// Files that describe how documents are cut up and indexed have the same form and run elsewhere.
+fn ingestion_pipeline(canvas: &Canvas, catalog: &Catalog) -> Option<Problem> {
+    let base = canvas.container().pointer();
+    let starts = |kind: &str| catalog.get(kind).map_or(kind == "Begin", |spec| spec.role == Role::Entry);
+    let file = canvas.nodes.values().find(|node| node.kind == "File");
+    let pointer = match (canvas.category.as_deref(), file) {
+        (Some("dataflow_canvas"), _) => "/canvas_category".to_owned(),
+        (_, Some(file)) if !canvas.nodes.values().any(|node| starts(&node.kind)) => file.place.kind.clone(),
+        _ if canvas.canvas_type.as_deref() == Some("Ingestion Pipeline") => "/canvas_type".to_owned(),
+        _ if canvas.nodes.is_empty() && base.is_empty() => return None,
+        _ => return None,
+    };
+    let message = "this is an ingestion pipeline: it runs on the documents of a dataset, not as an agent";
+    Some(
+        Problem::error("ingestion-pipeline", pointer, message).help("choose it in the settings of a dataset"),
+    )
+}
+
+struct Compiler<'a> {
+    canvas: &'a Canvas,
+    builder: Builder<'a>,
+    globals: serde_json::Map<String, Json>,
+    suggester: Suggester,
+}
+
+impl<'a> Compiler<'a> {
+    fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: &CompileOptions<'a>) -> Self {
+        let globals = globals::initial(&canvas.globals, &canvas.variables);
+        let builder = Builder::new(canvas, catalog, *options);
+        Self { canvas, builder, globals, suggester: Suggester::default() }
+    }
+
+    fn run(mut self, problems: &mut Problems) -> Option<Plan> {
+        for duplicate in span::duplicate_keys(self.canvas.source()) {
+            let message = "this key was there before in the same object: only the last one counts";
+            let problem = Problem::warning("duplicate-key", duplicate.pointer, message);
+            problems.add(Problem { span: Some(duplicate.span), ..problem });
+        }
+        let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
+        self.secrets(problems);
+        let components = format!("{}/components", self.canvas.container().pointer());
+        limits::check(&built, &components, problems)?;
+        let (entry, extra_entries) = self.entry(&built, problems)?;
+        let unsound = (0..built.len()).filter(|&ix| !built[ix].sound).collect();
+        let prologue = self.prologue(&entry);
+        let linked = link(built.into_iter().map(|built| built.draft).collect(), &entry);
+        let builder = &self.builder;
+        Reporter { builder, linked: &linked, unsound: &unsound, extra_entries: &extra_entries }
+            .report(problems);
+        Some(Plan {
+            version: self.canvas.version(),
+            nodes: linked.nodes,
+            scopes: linked.scopes,
+            by_id: linked.by_id,
+            components: Arc::clone(&self.builder.ids),
+            globals: self.globals,
+            prologue,
+        })
+    }
+
+    fn node(&mut self, node: &crate::CanvasNode, problems: &mut Problems) -> Built {
+        let built = self.builder.build(node, &mut self.suggester, problems);
+        targets::check(node, &built, &self.builder.ids, &mut self.suggester, problems);
+        let shape = &built.draft.shape;
+        let collected = shape.collects.iter().map(|(_, reference)| reference);
+        let references: Vec<&Reference> = shape.reads.all().chain(collected).collect();
+        let world = World { canvas: self.canvas, globals: &self.globals };
+        let names = self.builder.names(node);
+        references::check(world, (node, names), &references, &mut self.suggester, problems);
+        built
+    }
+
+    fn secrets(&self, problems: &mut Problems) {
+        for node in self.canvas.nodes.values() {
+            for found in secrets::find(&node.params, self.builder.names(node)) {
+                let pointer = format!("{}{}", node.place.params, found.pointer);
+                let problem = Problem::warning("secret-in-clear", pointer, found.message).help(secrets::HELP);
+                problems.add(problem.about(&node.id, &node.name));
+            }
+        }
+        let names = Names { components: &self.builder.ids, item: None };
+        for (name, variable) in &self.canvas.variables {
+            if let Some(message) = secrets::in_variable(name, &variable.value, names) {
+                let variables = format!("{}/variables", self.canvas.container().pointer());
+                let pointer = join(&join(&variables, name), "value");
+                let help =
+                    "an exported canvas shows it to everyone who gets the file: set it where Weft runs";
+                problems.add(Problem::warning("secret-in-clear", pointer, message).help(help));
+            }
+        }
+    }
+
+    /// Where a run starts: `begin`, or else the only component of that role.
+    fn entry(&self, built: &[Built], problems: &mut Problems) -> Option<(ComponentId, HashSet<ComponentId>)> {
+        let is_entry = |built: &&Built| built.draft.spec.role == Role::Entry && built.draft.parent.is_none();
+        let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
+        let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {
+            let pointer = format!("{}/components", self.canvas.container().pointer());
+            let help = "add a component `begin` of type Begin";
+            problems.add(
+                Problem::error("no-entry", pointer, "there is no component where a run starts").help(help),
+            );
+            return None;
+        };
+        let extra: HashSet<ComponentId> =
+            entries.iter().filter(|id| *id != entry).map(|id| (*id).clone()).collect();
+        for id in &extra {
+            let Some(node) = self.canvas.nodes.get(id) else { continue };
+            let message = format!("a run starts at `{entry}`, so this component never runs");
+            let problem = match entry.as_str() {
+                "begin" => Problem::warning("several-entries", &node.place.node, message),
+                _ => Problem::error(
+                    "several-entries",
+                    &node.place.node,
+                    "there are several components where a run could start",
+                ),
+            };
+            problems.add(problem.help("keep one Begin, with the id `begin`").about(&node.id, &node.name));
+        }
+        Some(((*entry).clone(), extra))
+    }
+
+    fn prologue(&self, entry: &ComponentId) -> String {
+        let params = self.canvas.nodes.get(entry).map(|node| &node.params);
+        let param = |name: &str| params.and_then(|params| params.get(name));
+        match (param("enablePrologue"), param("prologue")) {
+            (Some(Json::Bool(false)), _) => String::new(),
+            (_, Some(Json::String(prologue))) => prologue.clone(),
+            _ => PROLOGUE.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! The editor's drawing → components, for files that hold only the drawing.
+//!
+//! The same rules by which the editor makes `components` out of `graph`.
+
+use std::collections::{HashMap, HashSet};
+
+use indexmap::IndexMap;
+use serde_json::{Map, json};
+use weft_core::{ComponentId, Json};
+
+use crate::canvas::{CanvasNode, Link, NodePlace};
+
+/// Nodes that only decorate the drawing.
+const DECORATION: [&str; 3] = ["Note", "Tool", "Placeholder"];
+
+/// How deep sub-agents nest.
+const SUB_AGENT_DEPTH_MAX: usize = 8;
+
+/// How many agents may share one sub-agent: each gets a copy of its parameters.
+const SUB_AGENT_COPIES_MAX: usize = 8;
+
+/// The components that a drawing stands for. `pointer` is where the drawing is in the document.
+pub fn components(dsl: &Json, pointer: &str) -> IndexMap<ComponentId, CanvasNode> {
+    let Some(graph) = dsl.get("graph") else { return IndexMap::new() };
+    let drawing = Drawing::of(graph, pointer);
+    let mut copies = HashMap::new();
+    drawing
+        .nodes
+        .values()
+        .filter(|node| drawing.is_component(node.id))
+        .map(|node| drawing.component(node, pointer, &mut copies))
+        .map(|node| (node.id.clone(), node))
+        .collect()
+}
+
+/// How often each sub-agent was copied.
+type Copies<'a> = HashMap<&'a str, usize>;
+
+struct Drawing<'a> {
+    nodes: IndexMap<&'a str, Node<'a>>,
+    edges: HashMap<&'a str, Vec<Edge<'a>>>,
+    sub_agents: HashSet<&'a str>,
+}
+
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    index: usize,
+    id: &'a str,
+    label: &'a str,
+    name: &'a str,
+    form: Option<&'a Map<String, Json>>,
+    parent: Option<&'a str>,
+}
+
+struct Edge<'a> {
+    pointer: String,
+    target: &'a str,
+    from: &'a str,
+    into: &'a str,
+}
+
+impl<'a> Drawing<'a> {
+    fn of(graph: &'a Json, pointer: &str) -> Self {
+        let list = |key: &str| graph.get(key).and_then(Json::as_array).into_iter().flatten().enumerate();
+        let text = |json: &'a Json, at: &str| json.pointer(at).and_then(Json::as_str);
+        let node = |(index, node): (usize, &'a Json)| {
+            let id = text(node, "/id")?;
+            let label = text(node, "/data/label").unwrap_or_default();
+            let name = text(node, "/data/name").filter(|name| !name.is_empty()).unwrap_or(id);
+            let form = node.pointer("/data/form").and_then(Json::as_object);
+            let parent = text(node, "/parentId").filter(|parent| !parent.is_empty());
+            Some((id, Node { index, id, label, name, form, parent }))
+        };
+        let mut edges: HashMap<&str, Vec<Edge<'_>>> = HashMap::new();
+        let mut sub_agents = HashSet::new();
+        for (index, edge) in list("edges") {
+            let (Some(source), Some(target)) = (text(edge, "/source"), text(edge, "/target")) else {
+                continue;
+            };
+            let from = text(edge, "/sourceHandle").unwrap_or("start");
+            let into = text(edge, "/targetHandle").unwrap_or("end");
+            if into == "agentTop" {
+                sub_agents.insert(target);
+            }
+            let pointer = format!("{pointer}/edges/{index}/target");
+            edges.entry(source).or_default().push(Edge { pointer, target, from, into });
+        }
+        Self { nodes: list("nodes").filter_map(node).collect(), edges, sub_agents }
+    }
+
+    fn is_component(&self, id: &str) -> bool {
+        let decorates = |node: &Node<'_>| DECORATION.contains(&node.label);
+        !self.nodes.get(id).is_some_and(decorates) && !self.sub_agents.contains(id)
+    }
+
+    fn edges(&self, id: &str) -> &[Edge<'a>] {
+        self.edges.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    fn component(&self, node: &Node<'a>, pointer: &str, copies: &mut Copies<'a>) -> CanvasNode {
+        let at = format!("{pointer}/nodes/{}", node.index);
+        let onward = |edge: &&Edge<'_>| {
+            let besides =
+                node.label == "Agent" && matches!(edge.from, "agentException" | "tool" | "agentBottom");
+            !besides && edge.into != "agentTop" && self.is_component(edge.target)
+        };
+        let links = self.edges(node.id).iter().filter(onward);
+        CanvasNode {
+            id: node.id.into(),
+            kind: node.label.to_owned(),
+            name: node.name.into(),
+            params: self.params(node, 0, copies),
+            downstream: links
+                .map(|edge| Link { to: edge.target.into(), pointer: edge.pointer.clone() })
+                .collect(),
+            parent: node.parent.map(Into::into),
+            place: NodePlace {
+                kind: format!("{at}/data/label"),
+                params: format!("{at}/data/form"),
+                parent: format!("{at}/parentId"),
+                node: at,
+            },
+        }
+    }
+
+    fn params(&self, node: &Node<'a>, depth: usize, copies: &mut Copies<'a>) -> Map<String, Json> {
+        let mut params = node.form.cloned().unwrap_or_default();
+        match node.label {
+            "Agent" => self.agent(node, &mut params, depth, copies),
+            "Categorize" => self.categorize(node, &mut params),
+            "Switch" => self.switch(node, &mut params),
+            "DataOperations" => data_operations(&mut params),
+            "Begin" => webhook(&mut params),
+            _ => {}
+        }
+        params
+    }
+
+    fn targets(&self, id: &str, handle: &str) -> Vec<Json> {
+        self.edges(id).iter().filter(|edge| edge.from == handle).map(|edge| edge.target.into()).collect()
+    }
+
+    /// Sub-agents become tools; the error branch becomes `exception_goto`.
+    fn agent(&self, node: &Node<'a>, params: &mut Map<String, Json>, depth: usize, copies: &mut Copies<'a>) {
+        let goto = self.targets(node.id, "agentException");
+        if !goto.is_empty() {
+            params.insert("exception_goto".to_owned(), Json::Array(goto));
+        }
+        let mut tools = match params.remove("tools") {
+            Some(Json::Array(tools)) => tools,
+            _ => Vec::new(),
+        };
+        for edge in self.edges(node.id).iter().filter(|edge| edge.into == "agentTop") {
+            let Some(agent) = self.nodes.get(edge.target) else { continue };
+            let made = copies.entry(agent.id).or_default();
+            if depth >= SUB_AGENT_DEPTH_MAX || *made >= SUB_AGENT_COPIES_MAX {
+                continue;
+            }
+            *made += 1;
+            let params = self.params(agent, depth + 1, copies);
+            tools.push(
+                json!({"component_name": agent.label, "id": agent.id, "name": agent.name, "params": params}),
+            );
+        }
+        params.insert("tools".to_owned(), Json::Array(tools));
+    }
+
+    /// `items` with uuids that edges start from → `category_description`.
+    fn categorize(&self, node: &Node<'a>, params: &mut Map<String, Json>) {
+        let Some(Json::Array(items)) = params.remove("items") else { return };
+        let mut categories = Map::new();
+        for item in &items {
+            let Some(name) = item.get("name").and_then(Json::as_str) else { continue };
+            let uuid = item.get("uuid").and_then(Json::as_str).unwrap_or_default();
+            let mut category = Map::new();
+            for key in ["description", "index", "uuid"] {
+                if let Some(value) = item.get(key) {
+                    category.insert(key.to_owned(), value.clone());
+                }
+            }
+            let examples = item.get("examples").map(|examples| members(examples, "value"));
+            category.insert("examples".to_owned(), examples.unwrap_or_else(|| json!([])));
+            let drawn = self.targets(node.id, uuid);
+            let to = if drawn.is_empty() {
+                item.get("to").cloned().unwrap_or(json!([]))
+            } else {
+                Json::Array(drawn)
+            };
+            category.insert("to".to_owned(), to);
+            categories.insert(name.to_owned(), Json::Object(category));
+        }
+        params.insert("category_description".to_owned(), Json::Object(categories));
+    }
+
+    /// The targets of `Case N` and of the rest, where the form does not hold them.
+    fn switch(&self, node: &Node<'a>, params: &mut Map<String, Json>) {
+        let conditions = params.get_mut("conditions").and_then(Json::as_array_mut);
+        for (index, condition) in conditions.into_iter().flatten().enumerate() {
+            let drawn = self.targets(node.id, &format!("Case {}", index + 1));
+            if let (Some(condition), false) = (condition.as_object_mut(), drawn.is_empty()) {
+                condition.insert("to".to_owned(), Json::Array(drawn));
+            }
+        }
+        let drawn = self.targets(node.id, "end_cpn_ids");
+        if !drawn.is_empty() {
+            params.insert("end_cpn_ids".to_owned(), Json::Array(drawn));
+        }
+    }
+}
+
+/// `[{key: x}, …]` → `[x, …]`; what is no such object stays.
+fn members(list: &Json, key: &str) -> Json {
+    match list {
+        Json::Array(items) => items.iter().map(|item| item.get(key).unwrap_or(item).clone()).collect(),
+        other => other.clone(),
+    }
+}
+
+fn data_operations(params: &mut Map<String, Json>) {
+    for (list, key) in [("query", "input"), ("select_keys", "name"), ("remove_keys", "name")] {
+        if let Some(value) = params.get_mut(list) {
+            *value = members(value, key);
+        }
+    }
+}
+
+fn webhook(params: &mut Map<String, Json>) {
+    if params.get("mode").and_then(Json::as_str) != Some("Webhook") {
+        return;
+    }
+    for part in
+        params.get_mut("schema").and_then(Json::as_object_mut).into_iter().flat_map(|s| s.values_mut())
+    {
+        if let Json::Array(fields) = part {
+            *part = object_schema(fields);
+        }
+    }
+    let Some(security) = params.get_mut("security").and_then(Json::as_object_mut) else { return };
+    if let Some(list) = security.get_mut("ip_whitelist") {
+        *list = members(list, "value");
+    }
+    if let Some(list) = security.get_mut("jwt").and_then(|jwt| jwt.get_mut("required_claims")) {
+        *list = members(list, "value");
+    }
+}
+
+/// `[{key, type, required}, …]` → a JSON schema.
+fn object_schema(fields: &[Json]) -> Json {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in fields {
+        let Some(key) = field.get("key").and_then(Json::as_str).filter(|key| !key.is_empty()) else {
+            continue;
+        };
+        properties
+            .insert(key.to_owned(), json!({"type": field.get("type").cloned().unwrap_or(json!("string"))}));
+        if field.get("required") == Some(&Json::Bool(true)) {
+            required.push(Json::from(key));
+        }
+    }
+    json!({"type": "object", "properties": properties, "required": required})
+}
+
+#[cfg(test)]
+#[expect(clippy::needless_pass_by_value, reason = "literals read better by value")]
+mod tests {
+    use super::*;
+
+    fn node(id: &str, label: &str, form: Json) -> Json {
+        json!({"id": id, "data": {"label": label, "name": format!("{label}!"), "form": form}})
+    }
+
+    fn edge(source: &str, from: &str, target: &str, into: &str) -> Json {
+        json!({"source": source, "sourceHandle": from, "target": target, "targetHandle": into})
+    }
+
+    fn check(nodes: &[Json], edges: &[Json], id: &str, params: Json, downstream: &[&str]) {
+        let dsl = json!({"graph": {"nodes": nodes, "edges": edges}});
+        let components = components(&dsl, "/graph");
+        let found = &components[id];
+        assert_eq!(Json::Object(found.params.clone()), params);
+        assert_eq!(found.downstream.iter().map(|link| link.to.as_str()).collect::<Vec<_>>(), downstream);
+    }
+
+    #[test]
+    fn sub_agents_become_tools_and_error_branches_a_goto() {
+        let nodes = [
+            node("A", "Agent", json!({"tools": [{"component_name": "TavilySearch"}]})),
+            node("B", "Agent", json!({"tools": []})),
+            node("C", "Agent", json!({})),
+            node("T", "Tool", json!({})),
+            node("M", "Message", json!({})),
+            node("E", "Message", json!({})),
+        ];
+        let edges = [
+            edge("A", "agentBottom", "B", "agentTop"),
+            edge("B", "agentBottom", "C", "agentTop"),
+            edge("A", "tool", "T", "end"),
+            edge("A", "start", "M", "end"),
+            edge("A", "agentException", "E", "end"),
+        ];
+        let c = json!({"component_name": "Agent", "id": "C", "name": "Agent!", "params": {"tools": []}});
+        let b = json!({"component_name": "Agent", "id": "B", "name": "Agent!", "params": {"tools": [c]}});
+        let params = json!({"exception_goto": ["E"], "tools": [{"component_name": "TavilySearch"}, b]});
+        check(&nodes, &edges, "A", params, &["M"]);
+        let all = components(&json!({"graph": {"nodes": nodes, "edges": edges}}), "/graph");
+        assert_eq!(all.keys().map(ComponentId::as_str).collect::<Vec<_>>(), ["A", "M", "E"]);
+    }
+
+    #[test]
+    fn agents_that_hold_each_other_end_somewhere() {
+        let nodes: Vec<_> = ["R", "A", "B"].iter().map(|id| node(id, "Agent", json!({}))).collect();
+        let edges = [("R", "A"), ("A", "B"), ("A", "A"), ("B", "A"), ("B", "B")]
+            .map(|(a, b)| edge(a, "x", b, "agentTop"));
+        let all = components(&json!({"graph": {"nodes": nodes, "edges": edges}}), "/graph");
+        assert_eq!(all.len(), 1);
+    }
+
+    #[test]
+    fn branches_come_from_the_edges() {
+        let items = json!([{"name": "x", "description": "d", "uuid": "u1", "examples": [{"value": "1"}]}, {"name": "y", "uuid": "u2"}]);
+        let nodes = [node("K", "Categorize", json!({"items": items})), node("M", "Message", json!({}))];
+        let edges = [edge("K", "u1", "M", "end")];
+        let params = json!({"category_description": {
+            "x": {"description": "d", "uuid": "u1", "examples": ["1"], "to": ["M"]},
+            "y": {"uuid": "u2", "examples": [], "to": []}
+        }});
+        check(&nodes, &edges, "K", params, &["M"]);
+
+        let form = json!({"conditions": [{"items": []}, {"items": [], "to": ["old"]}]});
+        let nodes =
+            [node("S", "Switch", form), node("M", "Message", json!({})), node("N", "Message", json!({}))];
+        let edges = [edge("S", "Case 2", "M", "end"), edge("S", "end_cpn_ids", "N", "end")];
+        let params = json!({"conditions": [{"items": []}, {"items": [], "to": ["M"]}], "end_cpn_ids": ["N"]});
+        check(&nodes, &edges, "S", params, &["M", "N"]);
+    }
+
+    #[test]
+    fn forms_become_parameters() {
+        let form = json!({"query": [{"input": "a@b"}], "select_keys": [{"name": "k"}], "remove_keys": []});
+        let params = json!({"query": ["a@b"], "select_keys": ["k"], "remove_keys": []});
+        check(&[node("D", "DataOperations", form)], &[], "D", params, &[]);
+
+        let form = json!({"mode": "Webhook", "schema": {"query": [{"key": "q", "type": "number", "required": true}]},
+            "security": {"ip_whitelist": [{"value": "::1"}], "jwt": {"required_claims": [{"value": "c"}]}}});
+        let query = json!({"type": "object", "properties": {"q": {"type": "number"}}, "required": ["q"]});
+        let params = json!({"mode": "Webhook", "schema": {"query": query},
+            "security": {"ip_whitelist": ["::1"], "jwt": {"required_claims": ["c"]}}});
+        check(&[node("begin", "Begin", form)], &[], "begin", params, &[]);
+    }
+}

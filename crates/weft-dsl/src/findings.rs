@@ -1,0 +1,194 @@
+//! What the linker found out about the graph → problems with a place and words.
+
+use std::collections::{HashMap, HashSet};
+
+use weft_core::component::Role;
+use weft_core::reference::Names;
+use weft_core::{ComponentId, Reference};
+
+use crate::build::Builder;
+use crate::canvas::CanvasNode;
+use crate::link::{Finding, Linked};
+use crate::plan::NodeIx;
+use crate::problem::{Problem, Problems};
+use crate::references;
+
+/// How many nodes of a cycle are named.
+const CYCLE_NAMES_MAX: usize = 8;
+
+/// Reports the findings of a linked graph.
+pub struct Reporter<'a> {
+    /// Knows the canvas.
+    pub builder: &'a Builder<'a>,
+    /// The graph.
+    pub linked: &'a Linked,
+    /// Nodes whose component could not be built: nothing is said about what they do.
+    pub unsound: &'a HashSet<NodeIx>,
+    /// Further entries, which are reported as such.
+    pub extra_entries: &'a HashSet<ComponentId>,
+}
+
+impl Reporter<'_> {
+    /// Reports everything.
+    pub fn report(&self, problems: &mut Problems) {
+        let findings = &self.linked.findings;
+        let unreachable: HashSet<NodeIx> = findings
+            .iter()
+            .filter_map(|finding| if let Finding::Unreachable(node) = finding { Some(*node) } else { None })
+            .collect();
+        let mut places = Places { reporter: self, known: HashMap::new() };
+        for finding in findings {
+            let problem = match finding {
+                Finding::Unreachable(node) => self.unreachable(*node),
+                Finding::EndlessCycle(nodes) => self.endless_cycle(nodes),
+                Finding::NoStart(node) => self.no_start(*node),
+                Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
+                Finding::LeavesNothing(node) => Some(self.leaves_nothing(*node)),
+                Finding::CrossesFrame(from, to) => Some(self.crosses_frame(*from, *to)),
+                Finding::ReadsLater(node, reference) => {
+                    let message = format!(
+                        "`{reference}` only has a value after this component has run: it reads as empty"
+                    );
+                    Some(self.read(&mut places, *node, reference, message))
+                }
+            };
+            problems.extend(problem);
+        }
+        self.reads_of_what_never_runs(&unreachable, &mut places, problems);
+    }
+
+    fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
+        self.builder.canvas.nodes.get(&self.linked.nodes[ix].id)
+    }
+
+    fn place(&self, ix: NodeIx, place: impl Fn(&CanvasNode) -> String) -> String {
+        self.node(ix).map(place).unwrap_or_default()
+    }
+
+    fn about(&self, problem: Problem, ix: NodeIx) -> Problem {
+        let node = &self.linked.nodes[ix];
+        problem.about(&node.id, &node.name)
+    }
+
+    fn unreachable(&self, ix: NodeIx) -> Option<Problem> {
+        if self.extra_entries.contains(&self.linked.nodes[ix].id) {
+            return None;
+        }
+        let pointer = self.place(ix, |node| node.place.node.clone());
+        let problem =
+            Problem::warning("unreachable", pointer, "no way leads to this component: it never runs");
+        Some(self.about(problem.help("connect it or take it out"), ix))
+    }
+
+    fn endless_cycle(&self, cycle: &[NodeIx]) -> Option<Problem> {
+        if cycle.iter().any(|&ix| self.ends_a_cycle(ix)) {
+            return None;
+        }
+        let first = *cycle.iter().min()?;
+        let names = cycle.iter().take(CYCLE_NAMES_MAX).map(|&ix| format!("`{}`", self.linked.nodes[ix].id));
+        let names = names.collect::<Vec<_>>().join(", ");
+        let more = if cycle.len() > CYCLE_NAMES_MAX { ", …" } else { "" };
+        let message = format!("this cycle goes round for ever: no branch leads out of {names}{more}");
+        let pointer = self.place(first, |node| match node.downstream.first() {
+            Some(link) => link.pointer.clone(),
+            None => node.place.node.clone(),
+        });
+        let help = "put a Switch or Categorize into the cycle that leads out of it, or use a Loop";
+        Some(self.about(Problem::error("endless-cycle", pointer, message).help(help), first))
+    }
+
+    /// Whether a run may end at this node although no edge leads out of its cycle.
+    fn ends_a_cycle(&self, ix: NodeIx) -> bool {
+        let node = &self.linked.nodes[ix];
+        let branches = node.shape.branches.as_deref();
+        let branch_to_nothing = branches.is_some_and(|all| all.iter().any(|(_, ids)| ids.is_empty()));
+        let only_failure_goes_on =
+            !node.exception.goto.is_empty() && self.node(ix).is_some_and(|node| node.downstream.is_empty());
+        // A person who is asked can stay away, and the run stops at what this build cannot run.
+        let stops =
+            node.role == Role::Pause || node.shape.unsupported.is_some() || self.unsound.contains(&ix);
+        stops || branch_to_nothing || only_failure_goes_on
+    }
+
+    fn no_start(&self, ix: NodeIx) -> Option<Problem> {
+        if self.unsound.contains(&ix) && self.linked.nodes[ix].kind.is_empty() {
+            return None;
+        }
+        let kind = &self.linked.nodes[ix].kind;
+        let message = format!("the {kind} has no body: no {kind}Item names it as its parent");
+        let pointer = self.place(ix, |node| node.place.node.clone());
+        let help = format!("add a {kind}Item with `\"parent_id\": \"{}\"`", self.linked.nodes[ix].id);
+        Some(self.about(Problem::error("frame-without-start", pointer, message).help(help), ix))
+    }
+
+    fn several_starts(&self, ix: NodeIx) -> Problem {
+        let kind = &self.linked.nodes[ix].kind;
+        let message = format!("the {kind} has more than one {kind}Item: the first one counts");
+        let pointer = self.place(ix, |node| node.place.node.clone());
+        self.about(Problem::warning("several-starts", pointer, message), ix)
+    }
+
+    fn leaves_nothing(&self, ix: NodeIx) -> Problem {
+        let pointer = self.place(ix, |node| node.place.node.clone());
+        let problem = Problem::error(
+            "leaves-nothing",
+            pointer,
+            "there is no Loop around this component that it could leave",
+        );
+        self.about(problem.help("put it into the body of a Loop"), ix)
+    }
+
+    fn crosses_frame(&self, from: NodeIx, to: NodeIx) -> Problem {
+        let target = &self.linked.nodes[to].id;
+        let pointer = self.place(from, |node| {
+            let link = node.downstream.iter().find(|link| link.to == *target);
+            link.map_or_else(|| node.place.node.clone(), |link| link.pointer.clone())
+        });
+        let message =
+            format!("the way to `{target}` leads into or out of the body of a frame: it is never taken");
+        let help = "a body ends by itself; what comes after it follows the Iteration or Loop";
+        self.about(Problem::warning("crosses-frame", pointer, message).help(help), from)
+    }
+
+    fn read(&self, places: &mut Places<'_>, ix: NodeIx, reference: &Reference, message: String) -> Problem {
+        self.about(Problem::warning("reads-nothing", places.find(ix, reference), message), ix)
+    }
+
+    fn reads_of_what_never_runs(
+        &self,
+        never: &HashSet<NodeIx>,
+        places: &mut Places<'_>,
+        problems: &mut Problems,
+    ) {
+        if never.is_empty() {
+            return;
+        }
+        for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(ix, _)| !never.contains(ix)) {
+            for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
+                if read.node.is_some_and(|source| never.contains(&source)) {
+                    let message = format!(
+                        "`{}` never has a value, since no way leads to its component: it reads as empty",
+                        read.key
+                    );
+                    problems.add(self.read(places, ix, &read.reference, message));
+                }
+            }
+        }
+    }
+}
+
+/// Finds where references are written; each node is searched once.
+struct Places<'a> {
+    reporter: &'a Reporter<'a>,
+    known: HashMap<NodeIx, HashMap<String, String>>,
+}
+
+impl Places<'_> {
+    fn find(&mut self, ix: NodeIx, reference: &Reference) -> String {
+        let Some(node) = self.reporter.node(ix) else { return String::new() };
+        let builder = self.reporter.builder;
+        let names: Names<'_> = builder.names(node);
+        let places = self.known.entry(ix).or_insert_with(|| references::places(builder.canvas, node, names));
+        places.get(&reference.to_string()).unwrap_or(&node.place.params).clone()
+    }
+}

@@ -1,0 +1,107 @@
+//! What `sys.*` and `env.*` are when a session begins.
+
+use indexmap::IndexMap;
+use serde_json::{Map, json};
+use weft_core::Json;
+
+/// A declared `env.*` value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Variable {
+    /// `string`, `number`, `boolean`, `object` or `array<…>`; may be empty.
+    pub kind: String,
+    /// The declared value; null for none.
+    pub value: Json,
+    /// What it is for.
+    pub description: String,
+}
+
+impl Variable {
+    /// The declared value, or the empty value of its type.
+    pub fn initial(&self) -> Json {
+        match (&self.value, self.kind.to_lowercase().as_str()) {
+            (Json::Null, "number" | "integer" | "float") => json!(0),
+            (Json::Null, "boolean") => json!(false),
+            (Json::Null, "object") => json!({}),
+            (Json::Null, kind) if kind.starts_with("array") || kind == "list" => json!([]),
+            (Json::Null, _) => json!(""),
+            (value, _) => value.clone(),
+        }
+    }
+}
+
+/// The globals that every session has: name and first value. `sys.date` is set at every run.
+pub fn system() -> [(&'static str, Json); 7] {
+    [
+        ("sys.query", json!("")),
+        ("sys.user_id", json!("")),
+        ("sys.conversation_turns", json!(0)),
+        ("sys.files", json!([])),
+        ("sys.history", json!([])),
+        ("sys.date", json!("")),
+        ("sys.chat_template_kwargs", json!({})),
+    ]
+}
+
+/// The globals of a new session. What a file holds of its last run does not count: `sys.*` is
+/// emptied, a declared variable has its declared value; an undeclared `env.*` keeps what the file says.
+pub fn initial(written: &Map<String, Json>, variables: &IndexMap<String, Variable>) -> Map<String, Json> {
+    let mut globals: Map<String, Json> =
+        system().map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
+    for (name, value) in written {
+        if name.starts_with("sys.") {
+            globals.entry(name).or_insert_with(|| emptied(value));
+        } else {
+            globals.insert(name.clone(), value.clone());
+        }
+    }
+    for (name, variable) in variables {
+        globals.insert(format!("env.{name}"), variable.initial());
+    }
+    globals
+}
+
+/// Whether `name`, or the value it leads into (`env.settings.city`), exists.
+pub fn knows(globals: &Map<String, Json>, name: &str) -> bool {
+    globals.contains_key(name) || name.match_indices('.').any(|(dot, _)| globals.contains_key(&name[..dot]))
+}
+
+fn emptied(value: &Json) -> Json {
+    match value {
+        Json::Null => Json::Null,
+        Json::Bool(_) => json!(false),
+        Json::Number(_) => json!(0),
+        Json::String(_) => json!(""),
+        Json::Array(_) => json!([]),
+        Json::Object(_) => json!({}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_begins_with_declared_and_empty_values() {
+        let written = json!({"sys.query": "old", "sys.extra": ["x"], "env.free": 7, "env.city": "old"});
+        let declare = |kind: &str, value: Json| Variable { kind: kind.into(), value, ..Variable::default() };
+        let variables = IndexMap::from_iter([
+            ("city".to_owned(), declare("string", json!("Ulm"))),
+            ("off".to_owned(), declare("boolean", json!(false))),
+            ("n".to_owned(), declare("number", Json::Null)),
+            ("list".to_owned(), declare("array<string>", Json::Null)),
+            ("o".to_owned(), declare("object", Json::Null)),
+            ("s".to_owned(), declare("", Json::Null)),
+        ]);
+        let globals = initial(written.as_object().unwrap(), &variables);
+        let expected = json!({
+            "sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "sys.history": [],
+            "sys.date": "", "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
+            "env.off": false, "env.n": 0, "env.list": [], "env.o": {}, "env.s": ""
+        });
+        assert_eq!(Json::Object(globals.clone()), expected);
+        for (name, known) in [("env.o.a.b", true), ("sys.files.0", true), ("env", false), ("env.cit", false)]
+        {
+            assert_eq!(knows(&globals, name), known, "{name}");
+        }
+    }
+}

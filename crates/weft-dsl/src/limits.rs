@@ -1,0 +1,59 @@
+//! How large the graph of a canvas may be. Linking takes time with products of its numbers; what an
+//! author may send is bounded here, so that checking a canvas stays a matter of moments.
+
+use std::collections::HashMap;
+
+use weft_core::component::Role;
+
+use crate::build::Built;
+use crate::graph;
+use crate::problem::{Problem, Problems};
+
+/// How many edges a canvas may have.
+pub const EDGES_MAX: usize = 50_000;
+
+/// Cycles times the size of the graph: each cycle is walked once.
+const CYCLE_STEPS_MAX: usize = 10_000_000;
+
+/// References times the size of the graph: a reference may be followed through all of it.
+const REFERENCE_STEPS_MAX: usize = 1_000_000_000;
+
+/// Reports a graph that is too large to link; `None` then. `pointer` is the place of the components.
+pub fn check(built: &[Built], pointer: &str, problems: &mut Problems) -> Option<()> {
+    let by_id: HashMap<_, _> = built.iter().enumerate().map(|(ix, built)| (&built.draft.id, ix)).collect();
+    let mut targets: Vec<Vec<usize>> = built
+        .iter()
+        .map(|built| {
+            let branches = built.draft.shape.branches.as_deref();
+            let chosen = branches.into_iter().flatten().flat_map(|(_, ids)| ids);
+            let plain = built.draft.downstream.iter().filter(|_| branches.is_none());
+            let ids = chosen.chain(plain).chain(&built.draft.exception.goto);
+            ids.filter_map(|id| by_id.get(id).copied()).collect()
+        })
+        .collect();
+    let edges: usize = targets.iter().map(Vec::len).sum();
+    let references: usize = built.iter().map(|built| built.draft.shape.reads.all().count()).sum();
+    // The way back to the start of a round is no cycle: it is what a frame does.
+    let is_start = |ix: usize| built[ix].draft.spec.role == Role::RoundStart;
+    targets.iter_mut().for_each(|targets| targets.retain(|&to| !is_start(to)));
+    targets.push((0..built.len()).collect());
+    let too_much = |what: &str, count: usize, code: &'static str| {
+        let message =
+            format!("the canvas has {count} {what}, which is more than can be checked for its size");
+        Problem::error(code, pointer, message).help("split it into several canvases")
+    };
+    let size = built.len() + edges;
+    let problem = if edges > EDGES_MAX {
+        too_much("edges", edges, "too-many-edges")
+    } else if references.saturating_mul(size + references) > REFERENCE_STEPS_MAX {
+        too_much("references", references, "too-many-references")
+    } else {
+        let cycles = graph::back_edges(&targets, built.len()).0.len();
+        if cycles.saturating_mul(size) <= CYCLE_STEPS_MAX {
+            return Some(());
+        }
+        too_much("cycles", cycles, "too-many-cycles")
+    };
+    problems.add(problem);
+    None
+}

@@ -1,0 +1,282 @@
+//! JSON document → [`Canvas`], whatever shape of the many in use it has.
+//!
+//! Only a document in which nothing can be seen is refused. What is odd about a part is noted and
+//! comes out when the canvas is compiled.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde_json::Map;
+use weft_core::context::HistoryMessage;
+use weft_core::value::to_text;
+use weft_core::{ComponentId, Json};
+
+use crate::canvas::{Canvas, CanvasNode, Container, Link, NodePlace};
+use crate::drawing;
+use crate::globals::Variable;
+use crate::problem::{Problem, join};
+use crate::upgrade::{Renamed, upgrade};
+
+/// How many components a canvas may have.
+pub const COMPONENTS_MAX: usize = 10_000;
+
+/// Reads a document that `source` is the text of.
+///
+/// # Errors
+/// When it is no canvas at all or too large.
+pub fn canvas(source: Arc<str>, written: Json) -> Result<Canvas, Vec<Problem>> {
+    let Some(document) = written.as_object() else {
+        let message = format!("a canvas is a JSON object, and this is {}", kind_of(&written));
+        return Err(vec![Problem::error("not-an-object", "", message)]);
+    };
+    let (container, taken_out) = unwrap(document)?;
+    let dsl = match (&taken_out, container) {
+        (Some(dsl), _) => dsl,
+        (None, Container::Bare) => &written,
+        (None, _) => &written["dsl"],
+    };
+    let upgraded = upgrade(dsl);
+    let renamed = upgraded.is_some();
+    let (own_dsl, old_ids) = match upgraded {
+        Some((dsl, old_ids)) => (Some(dsl), old_ids),
+        None => (taken_out, Renamed::new()),
+    };
+    let text = |key: &str| document.get(key).and_then(Json::as_str).map(str::to_owned);
+    let mut canvas = Canvas {
+        source,
+        category: text("canvas_category"),
+        canvas_type: text("canvas_type"),
+        container,
+        dsl: own_dsl,
+        renamed,
+        problems: Vec::new(),
+        nodes: IndexMap::new(),
+        variables: IndexMap::new(),
+        globals: Map::new(),
+        history: Vec::new(),
+        written,
+    };
+    let mut reader = Reader { base: container.pointer(), old_ids, problems: Vec::new() };
+    let dsl = canvas.dsl();
+    let nodes = reader.nodes(dsl)?;
+    let variables = reader.variables(dsl);
+    let globals = dsl.get("globals").and_then(Json::as_object).cloned().unwrap_or_default();
+    let history = dsl.get("history").map(history).unwrap_or_default();
+    (canvas.nodes, canvas.variables, canvas.globals, canvas.history) = (nodes, variables, globals, history);
+    canvas.problems = reader.problems;
+    Ok(canvas)
+}
+
+/// Finds the DSL: in the document, under `dsl`, or in the text under `dsl`.
+fn unwrap(document: &Map<String, Json>) -> Result<(Container, Option<Json>), Vec<Problem>> {
+    match document.get("dsl") {
+        Some(dsl @ Json::Object(_)) if has_nodes(dsl) => Ok((Container::Wrapped, None)),
+        Some(Json::String(text)) if !document.contains_key("components") => {
+            let dsl: Json = serde_json::from_str(text).map_err(|error| {
+                vec![Problem::error("not-json", "/dsl", format!("the text under `dsl` is not JSON: {error}"))]
+            })?;
+            if has_nodes(&dsl) { Ok((Container::WrappedText, Some(dsl))) } else { Err(nothing_there("/dsl")) }
+        }
+        _ if document.contains_key("components") || document.contains_key("graph") => {
+            // `has_nodes` wants objects; here the reader says precisely what is wrong.
+            let usable =
+                ["components", "graph"].iter().any(|half| document.get(*half).is_some_and(Json::is_object));
+            if usable { Ok((Container::Bare, None)) } else { Err(nothing_there("")) }
+        }
+        Some(_) => Err(nothing_there("/dsl")),
+        None => Err(nothing_there("")),
+    }
+}
+
+fn has_nodes(dsl: &Json) -> bool {
+    ["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(Json::is_object))
+}
+
+fn nothing_there(pointer: &str) -> Vec<Problem> {
+    let message = "there is neither an object `components` nor an object `graph`";
+    let help =
+        "a canvas is the exported JSON of an agent: the DSL itself, or an object with the DSL under `dsl`";
+    vec![Problem::error("no-components", pointer, message).help(help)]
+}
+
+struct Reader {
+    base: &'static str,
+    old_ids: Renamed,
+    problems: Vec<Problem>,
+}
+
+impl Reader {
+    fn nodes(&mut self, dsl: &Json) -> Result<IndexMap<ComponentId, CanvasNode>, Vec<Problem>> {
+        let written =
+            dsl.get("components").and_then(Json::as_object).filter(|components| !components.is_empty());
+        let Some(written) = written else {
+            let nodes = drawing::components(dsl, &format!("{}/graph", self.base));
+            check_count(nodes.len(), &format!("{}/graph/nodes", self.base))?;
+            return Ok(nodes);
+        };
+        let all = format!("{}/components", self.base);
+        check_count(written.len(), &all)?;
+        let names = display_names(dsl);
+        let mut nodes = IndexMap::with_capacity(written.len());
+        for (id, component) in written {
+            let place = join(&all, self.old_ids.get(id).unwrap_or(id));
+            let name = names.get(id.as_str()).copied().filter(|name| !name.is_empty()).unwrap_or(id);
+            let node = self.node(id, name, component, place);
+            nodes.insert(node.id.clone(), node);
+        }
+        Ok(nodes)
+    }
+
+    fn node(&mut self, id: &str, name: &str, component: &Json, node: String) -> CanvasNode {
+        let (object, at) = match component.get("obj") {
+            Some(object @ Json::Object(_)) => (object, join(&node, "obj")),
+            _ => (component, node.clone()),
+        };
+        let key = if object.get("component_name").is_some() { "component_name" } else { "name" };
+        let place = NodePlace {
+            kind: join(&at, key),
+            params: join(&at, "params"),
+            parent: join(&node, "parent_id"),
+            node,
+        };
+        let kind = object.get(key).and_then(Json::as_str).unwrap_or_default();
+        let mut found = CanvasNode {
+            id: id.into(),
+            kind: kind.to_owned(),
+            name: name.into(),
+            params: Map::new(),
+            downstream: Vec::new(),
+            parent: None,
+            place,
+        };
+        if kind.is_empty() {
+            let message = match component {
+                Json::Object(_) => "the component does not say of which type it is".to_owned(),
+                other => format!("a component is an object, and this is {}", kind_of(other)),
+            };
+            let help = r#"write {"obj": {"component_name": "Message", "params": {…}}, "downstream": […]}"#;
+            self.note(&found, Problem::error("malformed-component", &found.place.node, message).help(help));
+        }
+        match object.get("params") {
+            Some(Json::Object(params)) => found.params = params.clone(),
+            None | Some(Json::Null) => {}
+            Some(other) => {
+                self.expected(&found, &found.place.params, "the parameters must be an object", other);
+            }
+        }
+        found.downstream = self.links(&found, component.get("downstream"));
+        match component.get("parent_id") {
+            Some(Json::String(parent)) if !parent.is_empty() => found.parent = Some(parent.as_str().into()),
+            None | Some(Json::Null | Json::String(_)) => {}
+            Some(other) => self.expected(&found, &found.place.parent, "`parent_id` must be an id", other),
+        }
+        found
+    }
+
+    fn links(&mut self, node: &CanvasNode, written: Option<&Json>) -> Vec<Link> {
+        let pointer = join(&node.place.node, "downstream");
+        match written {
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::String(to)) => vec![Link { to: to.as_str().into(), pointer }],
+            Some(Json::Array(items)) => {
+                let mut links = Vec::with_capacity(items.len());
+                for (index, item) in items.iter().enumerate() {
+                    let pointer = join(&pointer, index);
+                    match item {
+                        Json::String(to) => links.push(Link { to: to.as_str().into(), pointer }),
+                        other => self.expected(node, &pointer, "a successor must be an id", other),
+                    }
+                }
+                links
+            }
+            Some(other) => {
+                self.expected(node, &pointer, "`downstream` must be a list of ids", other);
+                Vec::new()
+            }
+        }
+    }
+
+    fn variables(&mut self, dsl: &Json) -> IndexMap<String, Variable> {
+        match dsl.get("variables") {
+            Some(Json::Object(map)) => {
+                map.iter().map(|(name, value)| (name.clone(), variable(value))).collect()
+            }
+            Some(Json::Array(items)) => items
+                .iter()
+                .filter_map(|item| Some((item.get("name")?.as_str()?.to_owned(), variable(item))))
+                .collect(),
+            None | Some(Json::Null) => IndexMap::new(),
+            Some(other) => {
+                let message = format!("`variables` is an object, and this is {}", kind_of(other));
+                let pointer = format!("{}/variables", self.base);
+                self.problems.push(Problem::error("malformed-variables", pointer, message));
+                IndexMap::new()
+            }
+        }
+    }
+
+    fn expected(&mut self, node: &CanvasNode, pointer: &str, expectation: &str, found: &Json) {
+        let message = format!("{expectation}, and this is {}", kind_of(found));
+        self.note(node, Problem::error("malformed-component", pointer, message));
+    }
+
+    fn note(&mut self, node: &CanvasNode, problem: Problem) {
+        self.problems.push(problem.about(&node.id, &node.name));
+    }
+}
+
+fn check_count(count: usize, pointer: &str) -> Result<(), Vec<Problem>> {
+    if count <= COMPONENTS_MAX {
+        return Ok(());
+    }
+    let message = format!("the canvas has {count} components; at most {COMPONENTS_MAX} are allowed");
+    Err(vec![Problem::error("too-many-components", pointer, message).help("split it into several canvases")])
+}
+
+fn display_names(dsl: &Json) -> HashMap<&str, &str> {
+    let nodes = dsl.pointer("/graph/nodes").and_then(Json::as_array).into_iter().flatten();
+    nodes
+        .filter_map(|node| Some((node.get("id")?.as_str()?, node.pointer("/data/name")?.as_str()?)))
+        .collect()
+}
+
+fn variable(written: &Json) -> Variable {
+    let Some(declared) = written.as_object() else {
+        return Variable { value: written.clone(), ..Variable::default() };
+    };
+    let text = |key: &str| declared.get(key).and_then(Json::as_str).unwrap_or_default().to_owned();
+    Variable {
+        kind: text("type"),
+        value: declared.get("value").cloned().unwrap_or_default(),
+        description: text("description"),
+    }
+}
+
+/// Pairs `[role, payload]` or objects `{role, content}`; the payload may be a text or the outputs of
+/// the component that answered.
+fn history(written: &Json) -> Vec<HistoryMessage> {
+    let read = |entry: &Json| {
+        let (role, payload) = match entry {
+            Json::Array(pair) => (pair.first()?, pair.get(1)?),
+            Json::Object(object) => (object.get("role")?, object.get("content")?),
+            _ => return None,
+        };
+        let payload =
+            payload.as_object().map_or(payload, |outputs| outputs.get("content").unwrap_or(&Json::Null));
+        Some(HistoryMessage { role: role.as_str()?.to_owned(), content: to_text(payload) })
+    };
+    written.as_array().into_iter().flatten().filter_map(read).collect()
+}
+
+/// What a JSON value is, for messages.
+pub(crate) fn kind_of(json: &Json) -> &'static str {
+    match json {
+        Json::Null => "null",
+        Json::Bool(_) => "a boolean",
+        Json::Number(_) => "a number",
+        Json::String(_) => "a text",
+        Json::Array(_) => "a list",
+        Json::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,204 @@
+//! What is wrong with a canvas: one record per finding, all of them at once.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::Serialize;
+use weft_core::ComponentId;
+
+use crate::span;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// The canvas cannot run.
+    Error,
+    /// The canvas runs, and probably not as its author meant.
+    Warning,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+        })
+    }
+}
+
+/// One finding about a canvas.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Problem {
+    /// A stable word for programs, such as `unknown-component`.
+    pub code: &'static str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Where: a JSON pointer (RFC 6901) into the document as written.
+    pub pointer: String,
+    /// The bytes of the source text to underline; see [`crate::span`].
+    pub span: Option<Range<usize>>,
+    /// The component it is about.
+    pub component: Option<ComponentId>,
+    /// That component's display name.
+    pub name: Option<Arc<str>>,
+    /// What is wrong, without the place.
+    pub message: String,
+    /// What to do about it.
+    pub help: Option<String>,
+}
+
+impl Problem {
+    /// A problem that keeps the canvas from running.
+    pub fn error(code: &'static str, pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            severity: Severity::Error,
+            pointer: pointer.into(),
+            span: None,
+            component: None,
+            name: None,
+            message: message.into(),
+            help: None,
+        }
+    }
+
+    /// A problem that does not.
+    pub fn warning(code: &'static str, pointer: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::error(code, pointer, message) }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Says what to do about it, when there is something to say.
+    #[must_use]
+    pub fn maybe_help(mut self, help: Option<String>) -> Self {
+        self.help = help.or(self.help);
+        self
+    }
+
+    /// Names the component it is about.
+    #[must_use]
+    pub fn about(mut self, component: &ComponentId, name: &Arc<str>) -> Self {
+        self.component = Some(component.clone());
+        self.name = Some(Arc::clone(name));
+        self
+    }
+
+    /// Whether it keeps the canvas from running.
+    pub fn is_error(&self) -> bool {
+        self.severity == Severity::Error
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]: {}", self.severity, self.code, self.message)?;
+        match (&self.name, &self.component) {
+            (Some(name), Some(id)) if **name != *id.as_str() => write!(f, ", in “{name}” (`{id}`)")?,
+            (_, Some(id)) => write!(f, ", in `{id}`")?,
+            (_, None) => {}
+        }
+        if !self.pointer.is_empty() {
+            write!(f, ", at {}", self.pointer)?;
+        }
+        match &self.help {
+            Some(help) => write!(f, " ({help})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// How many problems of one canvas are kept; the rest is only counted.
+pub const PROBLEMS_MAX: usize = 1_000;
+
+/// Gathers problems up to [`PROBLEMS_MAX`].
+#[derive(Debug, Default)]
+pub struct Problems {
+    kept: Vec<Problem>,
+    errors: usize,
+    dropped: usize,
+}
+
+impl Problems {
+    /// Adds one.
+    pub fn add(&mut self, problem: Problem) {
+        self.errors += usize::from(problem.is_error());
+        if self.kept.len() < PROBLEMS_MAX {
+            self.kept.push(problem);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Whether one of them keeps the canvas from running.
+    pub fn has_errors(&self) -> bool {
+        self.errors > 0
+    }
+
+    /// All of them in the order of the source text, each with its span.
+    pub fn finish(mut self, source: &str) -> Vec<Problem> {
+        let without: Vec<_> = (0..self.kept.len()).filter(|&ix| self.kept[ix].span.is_none()).collect();
+        let spans = span::locate(source, without.iter().map(|&ix| self.kept[ix].pointer.as_str()));
+        for (ix, span) in without.into_iter().zip(spans) {
+            self.kept[ix].span = span;
+        }
+        self.kept.sort_by_key(|p| p.span.as_ref().map_or(0, |span| span.start));
+        if self.dropped > 0 {
+            let severity = if self.has_errors() { Severity::Error } else { Severity::Warning };
+            let message = format!("there are {} more problems like these", self.dropped);
+            self.kept.push(Problem { severity, ..Problem::error("more-problems", "", message) });
+        }
+        self.kept
+    }
+}
+
+impl Extend<Problem> for Problems {
+    fn extend<I: IntoIterator<Item = Problem>>(&mut self, problems: I) {
+        problems.into_iter().for_each(|problem| self.add(problem));
+    }
+}
+
+/// `pointer` with one more step, escaped.
+pub fn join(pointer: &str, step: impl fmt::Display) -> String {
+    format!("{pointer}/{}", escape(&step.to_string()))
+}
+
+fn escape(step: &str) -> String {
+    step.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_reads_as_one_line() {
+        let problem =
+            Problem::error("unknown-component", join("/components/A:x/obj", "a/b~c"), "there is no `Foo`")
+                .about(&"A:x".into(), &"Asker".into())
+                .help("did you mean `Fox`?");
+        assert_eq!(
+            problem.to_string(),
+            "error[unknown-component]: there is no `Foo`, in “Asker” (`A:x`), at /components/A:x/obj/a~1b~0c \
+             (did you mean `Fox`?)"
+        );
+    }
+
+    #[test]
+    fn what_is_too_much_is_counted() {
+        let mut problems = Problems::default();
+        problems.extend((0..PROBLEMS_MAX + 2).map(|_| Problem::warning("w", "/a", "m")));
+        assert!(!problems.has_errors());
+        let all = problems.finish("{\"a\": 1}");
+        assert_eq!(all.len(), PROBLEMS_MAX + 1);
+        assert_eq!(all[0].span, Some(6..7));
+        assert_eq!(all[PROBLEMS_MAX].message, "there are 2 more problems like these");
+    }
+}

@@ -1,0 +1,117 @@
+//! Checks what the texts of a node refer to, and finds the place of a reference in its parameters.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Map;
+use weft_core::reference::Names;
+use weft_core::{ComponentId, Json, Reference, Template};
+
+use crate::canvas::{Canvas, CanvasNode};
+use crate::globals;
+use crate::problem::{Problem, Problems, join};
+use crate::suggest::Suggester;
+
+/// A longer text is no reference in all its length.
+const REFERENCE_LENGTH_MAX: usize = 512;
+
+/// What references are checked against.
+#[derive(Clone, Copy)]
+pub struct World<'a> {
+    /// The canvas.
+    pub canvas: &'a Canvas,
+    /// The globals of a new session.
+    pub globals: &'a Map<String, Json>,
+}
+
+/// Reports the references of `node` that lead nowhere.
+pub fn check(
+    world: World<'_>,
+    (node, names): (&CanvasNode, Names<'_>),
+    references: &[&Reference],
+    suggester: &mut Suggester,
+    problems: &mut Problems,
+) {
+    let lost: Vec<_> =
+        references.iter().copied().filter(|reference| leads_nowhere(world, reference)).collect();
+    if lost.is_empty() {
+        return;
+    }
+    let places = places(world.canvas, node, names);
+    let mut reported = HashSet::new();
+    for reference in lost {
+        if !reported.insert(reference) {
+            continue;
+        }
+        let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
+        problems.add(describe(world, reference, pointer, suggester).about(&node.id, &node.name));
+    }
+}
+
+fn leads_nowhere(world: World<'_>, reference: &Reference) -> bool {
+    match reference {
+        Reference::Output { component, .. } => !world.canvas.nodes.contains_key(component),
+        Reference::Global(name) => !globals::knows(world.globals, name),
+    }
+}
+
+fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &mut Suggester) -> Problem {
+    match reference {
+        Reference::Output { component, .. } => {
+            let ids = world.canvas.nodes.keys().map(ComponentId::as_str);
+            let message =
+                format!("`{reference}` refers to the component `{component}`, which does not exist");
+            Problem::error("unknown-reference", pointer, message)
+                .maybe_help(suggester.did_you_mean(component.as_str(), ids))
+        }
+        Reference::Global(name) => {
+            let known = world.globals.keys().map(String::as_str);
+            let help = match name.strip_prefix("env.") {
+                Some(variable) => format!("declare `{variable}` under `variables`"),
+                None => "the names are sys.query, sys.user_id, sys.files, sys.history, sys.date and \
+                         sys.conversation_turns"
+                    .to_owned(),
+            };
+            Problem::error("unknown-global", pointer, format!("`{name}` does not exist"))
+                .help(help)
+                .maybe_help(suggester.did_you_mean(name, known))
+        }
+    }
+}
+
+/// Where each reference of a node is first written: reference as text → JSON pointer in the
+/// document. The texts of an enclosing frame count too: its conditions are read by its body.
+pub fn places(canvas: &Canvas, node: &CanvasNode, names: Names<'_>) -> HashMap<String, String> {
+    let mut places = HashMap::new();
+    let parent = node.parent.as_ref().and_then(|parent| canvas.nodes.get(parent));
+    for owner in std::iter::once(node).chain(parent) {
+        for (key, value) in &owner.params {
+            note(value, &join(&owner.place.params, key), names, &mut places);
+        }
+    }
+    places
+}
+
+fn note(json: &Json, pointer: &str, names: Names<'_>, places: &mut HashMap<String, String>) {
+    match json {
+        Json::String(text) => {
+            let template = Template::parse_value(text, names);
+            // A builder may know that a text must be a reference also where it names nothing.
+            let bare = text.trim_matches(|c: char| c == '{' || c == '}' || c.is_whitespace());
+            let bare = (bare.len() <= REFERENCE_LENGTH_MAX && bare.contains('@')).then(|| bare.to_owned());
+            for written in template.references().map(ToString::to_string).chain(bare) {
+                places.entry(written).or_insert_with(|| pointer.to_owned());
+            }
+        }
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                note(item, &join(pointer, index), names, places);
+            }
+        }
+        Json::Object(map) => {
+            for (key, value) in map {
+                note(value, &join(pointer, key), names, places);
+            }
+        }
+        _ => {}
+    }
+}

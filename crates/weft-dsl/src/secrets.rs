@@ -1,0 +1,174 @@
+//! Finds secrets that are written into a canvas. What it says never holds the secret.
+
+use serde_json::Map;
+use weft_core::reference::Names;
+use weft_core::{Json, Template};
+
+use crate::problem::join;
+
+/// What an author can do about it.
+pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: set it where Weft runs, \
+                        or keep it in a variable and write `{env.NAME}` here";
+
+/// How keys of well-known services begin.
+const PREFIXES: [&str; 12] = [
+    "sk-",
+    "tvly-",
+    "Bearer ",
+    "ghp_",
+    "github_pat_",
+    "gho_",
+    "glpat-",
+    "AKIA",
+    "AIza",
+    "xoxb-",
+    "xoxp-",
+    "hf_",
+];
+
+/// How many characters of a key must follow its prefix.
+const KEY_LENGTH_MIN: usize = 16;
+
+/// A secret in clear.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// JSON pointer inside the parameters.
+    pub pointer: String,
+    /// What is wrong, without the secret.
+    pub message: String,
+}
+
+/// Every secret in the parameters of a component.
+pub fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<Found> {
+    let mut found = Vec::new();
+    object(params, "", names, &mut found);
+    found
+}
+
+/// Whether a declared variable holds one.
+pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String> {
+    value.as_str().and_then(|text| judge(name, text, names))
+}
+
+fn object(map: &Map<String, Json>, pointer: &str, names: Names<'_>, found: &mut Vec<Found>) {
+    for (key, value) in map {
+        look(key, value, &join(pointer, key), names, found);
+    }
+}
+
+fn look(key: &str, value: &Json, pointer: &str, names: Names<'_>, found: &mut Vec<Found>) {
+    match value {
+        Json::String(text) => {
+            let message = judge(key, text, names);
+            found.extend(message.map(|message| Found { pointer: pointer.to_owned(), message }));
+        }
+        Json::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                look(key, item, &join(pointer, index), names, found);
+            }
+        }
+        Json::Object(map) => object(map, pointer, names, found),
+        _ => {}
+    }
+}
+
+fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
+    if names_a_secret(key) && is_literal(text, names) {
+        return Some(format!(
+            "`{key}` holds a secret in clear ({} characters, not shown)",
+            text.chars().count()
+        ));
+    }
+    let prefix = key_in(text)?;
+    Some(format!(
+        "`{key}` holds what looks like a key in clear (`{}…`, the rest is not shown)",
+        prefix.trim_end()
+    ))
+}
+
+fn names_a_secret(key: &str) -> bool {
+    const ENDINGS: [&str; 11] = [
+        "apikey",
+        "password",
+        "passwd",
+        "secret",
+        "accesskey",
+        "secretkey",
+        "privatekey",
+        "accesstoken",
+        "authtoken",
+        "apitoken",
+        "tokenvalue",
+    ];
+    let plain: String = key.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
+    matches!(plain.as_str(), "token" | "authorization" | "credentials")
+        || ENDINGS.iter().any(|end| plain.ends_with(end))
+}
+
+/// A value of its own: not empty, no reference, no placeholder.
+fn is_literal(text: &str, names: Names<'_>) -> bool {
+    let trimmed = text.trim();
+    let filler = trimmed.chars().all(|c| matches!(c, '*' | 'x' | 'X' | '.' | '•' | '-'));
+    let placeholder = (trimmed.starts_with('<') && trimmed.ends_with('>')) || trimmed.starts_with("${");
+    !filler && !placeholder && Template::parse_value(trimmed, names).references().next().is_none()
+}
+
+/// The prefix of the first key in a text.
+fn key_in(text: &str) -> Option<&'static str> {
+    PREFIXES
+        .into_iter()
+        .find(|prefix| text.match_indices(prefix).any(|(at, _)| is_key(text, at, prefix.len())))
+}
+
+fn is_key(text: &str, at: usize, prefix: usize) -> bool {
+    if text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_') {
+        return false;
+    }
+    let of_a_key = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let body: Vec<char> = text[at + prefix..].chars().take(KEY_LENGTH_MIN * 4).take_while(of_a_key).collect();
+    // A key is long and mixes; `sk-learn-compatible-estimators` is prose.
+    body.len() >= KEY_LENGTH_MIN && body.iter().any(char::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn pointers(params: &Json) -> Vec<String> {
+        let components = ["begin".into()].into();
+        let names = Names { components: &components, item: None };
+        find(params.as_object().unwrap(), names).into_iter().map(|found| found.pointer).collect()
+    }
+
+    #[test]
+    fn secrets_by_name_and_by_look() {
+        let params = json!({
+            "api_key": "whatever",
+            "max_tokens": "4096",
+            "token_header": "X-Token",
+            "password": "",
+            "tools": [{"params": {"apiKey": "k-1", "secret": "{env.secret}", "token": "begin@token"}}],
+            "smtp_password": "***",
+            "headers": "{\"Authorization\": \"Bearer abcdefghijklmnop1234\"}",
+            "prompt": "use sk-learn-compatible-estimators, not task-abcdefghijklmnop1234",
+            "notes": ["key: sk-abcdefghijklmnop1234"],
+            "jwt": {"secret": "s3"},
+        });
+        let expected = ["/api_key", "/tools/0/params/apiKey", "/headers", "/notes/0", "/jwt/secret"];
+        assert_eq!(pointers(&params), expected);
+    }
+
+    #[test]
+    fn the_secret_is_never_said() {
+        let components = std::collections::HashSet::new();
+        let names = Names { components: &components, item: None };
+        let secret = "tvly-dev-0123456789abcdefghij";
+        for key in ["api_key", "comment"] {
+            let params = json!({key: secret});
+            let found = find(params.as_object().unwrap(), names);
+            assert_eq!(found.len(), 1);
+            assert!(!found[0].message.contains("dev"), "{}", found[0].message);
+        }
+    }
+}

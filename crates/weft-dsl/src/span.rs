@@ -1,0 +1,346 @@
+//! JSON pointer → the bytes of the source text to underline. Used only when there is something to
+//! report.
+//!
+//! A text, number, boolean or null is underlined itself. For an object or list it is the key that
+//! leads to it; without a key (an element of a list, the root) it is the opening bracket. Where the
+//! pointer leads further than the document does, the deepest value on the way stands in.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// How deep the scanner follows a pointer. The parser allows less.
+const DEPTH_MAX: usize = 256;
+
+/// Duplicate keys that are reported at most.
+pub const DUPLICATES_MAX: usize = 100;
+
+/// The spans of `pointers` in `source`, which must be JSON that `serde_json` accepts; of anything
+/// else, whatever can be found. One for each pointer, in their order.
+pub fn locate<'p>(source: &str, pointers: impl IntoIterator<Item = &'p str>) -> Vec<Option<Range<usize>>> {
+    let mut root = Wanted::default();
+    let asked: Vec<_> = pointers.into_iter().map(|pointer| root.want(pointer)).collect();
+    let mut scan = Scan { bytes: source.as_bytes(), at: 0 };
+    scan.skip_bom();
+    let mut found = HashMap::new();
+    if !asked.is_empty() {
+        scan.value(&mut Walk { wanted: &root, found: &mut found }, 0, None, 0);
+    }
+    asked.iter().map(|path| nearest(path, &found)).collect()
+}
+
+/// What was found for the deepest node on the way that the document has.
+fn nearest(path: &[usize], found: &HashMap<usize, Place>) -> Option<Range<usize>> {
+    let (last, before) = path.split_last()?;
+    if let Some(place) = found.get(last) {
+        return Some(place.exact.clone());
+    }
+    before.iter().rev().find_map(|node| found.get(node)).map(|place| place.leading.clone())
+}
+
+/// The pointers as a tree of steps; node 0 is the root.
+struct Wanted {
+    nodes: Vec<HashMap<String, usize>>,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { nodes: vec![HashMap::new()] }
+    }
+}
+
+impl Wanted {
+    /// Adds a pointer; the nodes on its way, the root first.
+    fn want(&mut self, pointer: &str) -> Vec<usize> {
+        let mut path = vec![0];
+        for step in pointer.split('/').skip(1).take(DEPTH_MAX) {
+            let step = step.replace("~1", "/").replace("~0", "~");
+            let last = path[path.len() - 1];
+            let next = self.nodes.len();
+            let node = *self.nodes[last].entry(step).or_insert(next);
+            if node == next {
+                self.nodes.push(HashMap::new());
+            }
+            path.push(node);
+        }
+        path
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    exact: Range<usize>,
+    leading: Range<usize>,
+}
+
+struct Walk<'w> {
+    wanted: &'w Wanted,
+    found: &'w mut HashMap<usize, Place>,
+}
+
+impl Walk<'_> {
+    /// A key that comes twice: what counts is its last value.
+    fn forget(&mut self, node: usize) {
+        self.found.remove(&node);
+        let wanted = self.wanted;
+        wanted.nodes[node].values().for_each(|&below| self.forget(below));
+    }
+}
+
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn skip_bom(&mut self) {
+        if self.bytes.starts_with(b"\xEF\xBB\xBF") {
+            self.at = 3;
+        }
+    }
+
+    fn peek(&mut self) -> Option<u8> {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.bytes.get(self.at) {
+            self.at += 1;
+        }
+        self.bytes.get(self.at).copied()
+    }
+
+    fn eat(&mut self, byte: u8) -> bool {
+        let here = self.peek() == Some(byte);
+        self.at += usize::from(here);
+        here
+    }
+
+    /// Passes over a string, quotes included.
+    fn string(&mut self) -> Range<usize> {
+        let start = self.at;
+        self.at += 1;
+        while let Some(&byte) = self.bytes.get(self.at) {
+            self.at += 1;
+            match byte {
+                b'\\' => self.at += 1,
+                b'"' => break,
+                _ => {}
+            }
+        }
+        self.at = self.at.min(self.bytes.len());
+        start..self.at
+    }
+
+    /// Passes over a number or a word.
+    fn word(&mut self) -> Range<usize> {
+        let start = self.at;
+        let ends = |b: &u8| matches!(b, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r');
+        let length = self.bytes[start..].iter().position(ends).unwrap_or(self.bytes.len() - start);
+        self.at = start + length;
+        start..self.at
+    }
+
+    /// Passes over any value without looking into it.
+    fn skip(&mut self) -> Option<Range<usize>> {
+        let mut depth = 0_usize;
+        self.peek()?;
+        let start = self.at;
+        loop {
+            match self.peek()? {
+                b'{' | b'[' => (depth, self.at) = (depth + 1, self.at + 1),
+                b'}' | b']' => (depth, self.at) = (depth.saturating_sub(1), self.at + 1),
+                b',' | b':' => self.at += 1,
+                b'"' => {
+                    self.string();
+                }
+                _ => {
+                    self.word();
+                }
+            }
+            if depth == 0 {
+                return Some(start..self.at);
+            }
+        }
+    }
+
+    fn value(
+        &mut self,
+        walk: &mut Walk<'_>,
+        node: usize,
+        key: Option<Range<usize>>,
+        depth: usize,
+    ) -> Option<()> {
+        let first = self.peek()?;
+        let start = self.at;
+        let container = matches!(first, b'{' | b'[');
+        let leading = key.unwrap_or(start..start + 1);
+        let looks_inside = container && depth < DEPTH_MAX && !walk.wanted.nodes[node].is_empty();
+        if !looks_inside {
+            let span = self.skip()?;
+            let exact = if container { leading.clone() } else { span };
+            walk.found.insert(node, Place { exact, leading });
+            return Some(());
+        }
+        walk.found.insert(node, Place { exact: leading.clone(), leading });
+        self.at += 1;
+        if first == b'{' { self.members(walk, node, depth) } else { self.elements(walk, node, depth) }
+    }
+
+    fn members(&mut self, walk: &mut Walk<'_>, node: usize, depth: usize) -> Option<()> {
+        while self.peek()? == b'"' {
+            let key = self.string();
+            if !self.eat(b':') {
+                return None;
+            }
+            match walk.wanted.nodes[node].get(&*text(&self.bytes[key.clone()])).copied() {
+                Some(below) => {
+                    walk.forget(below);
+                    self.value(walk, below, Some(key), depth + 1)?;
+                }
+                None => {
+                    self.skip()?;
+                }
+            }
+            self.eat(b',');
+        }
+        self.eat(b'}').then_some(())
+    }
+
+    fn elements(&mut self, walk: &mut Walk<'_>, node: usize, depth: usize) -> Option<()> {
+        let mut index = 0_usize;
+        while self.peek()? != b']' {
+            match walk.wanted.nodes[node].get(&index.to_string()).copied() {
+                Some(below) => self.value(walk, below, None, depth + 1)?,
+                None => {
+                    self.skip()?;
+                }
+            }
+            self.eat(b',');
+            index += 1;
+        }
+        self.eat(b']').then_some(())
+    }
+}
+
+/// The text of a string token.
+fn text(token: &[u8]) -> Cow<'_, str> {
+    let inner = token.get(1..token.len().saturating_sub(1)).unwrap_or_default();
+    if inner.contains(&b'\\') {
+        return Cow::Owned(serde_json::from_slice(token).unwrap_or_default());
+    }
+    String::from_utf8_lossy(inner)
+}
+
+/// A key that an object has more than once; the last value counts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Duplicate {
+    /// The pointer of the member.
+    pub pointer: String,
+    /// The later key.
+    pub span: Range<usize>,
+}
+
+/// Keys that objects have more than once, at most [`DUPLICATES_MAX`] of them.
+pub fn duplicate_keys(source: &str) -> Vec<Duplicate> {
+    let mut scan = Scan { bytes: source.as_bytes(), at: 0 };
+    scan.skip_bom();
+    let mut open: Vec<Level<'_>> = Vec::new();
+    let mut found = Vec::new();
+    while let Some(byte) = scan.peek() {
+        match byte {
+            b'{' => open.push(Level::Object { keys: HashSet::new(), current: Cow::Borrowed("") }),
+            b'[' => open.push(Level::List { index: 0 }),
+            b'}' | b']' => drop(open.pop()),
+            b'"' => {
+                let span = scan.string();
+                let is_key = scan.peek() == Some(b':');
+                if let (true, Some(Level::Object { keys, current })) = (is_key, open.last_mut()) {
+                    *current = text(&source.as_bytes()[span.clone()]);
+                    if !keys.insert(current.clone()) {
+                        found.push(Duplicate { pointer: pointer(&open), span });
+                    }
+                }
+                if found.len() == DUPLICATES_MAX {
+                    return found;
+                }
+                continue;
+            }
+            b',' => {
+                if let Some(Level::List { index }) = open.last_mut() {
+                    *index += 1;
+                }
+            }
+            b':' => {}
+            _ => {
+                scan.word();
+                continue;
+            }
+        }
+        scan.at += 1;
+    }
+    found
+}
+
+enum Level<'a> {
+    Object { keys: HashSet<Cow<'a, str>>, current: Cow<'a, str> },
+    List { index: usize },
+}
+
+fn pointer(open: &[Level<'_>]) -> String {
+    open.iter().fold(String::new(), |pointer, level| match level {
+        Level::Object { current, .. } => crate::problem::join(&pointer, current),
+        Level::List { index } => crate::problem::join(&pointer, index),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = r#"{"a": {"b/c": [1, {"d": "x\"y"}, [true]], "é\n": null}, "a2": -1.5e3 }"#;
+
+    fn check(pointer: &str, expected: &str) {
+        let span = locate(SOURCE, [pointer]).remove(0).unwrap();
+        assert_eq!(&SOURCE[span], expected, "{pointer}");
+    }
+
+    #[test]
+    fn what_is_underlined() {
+        check("/a/b~1c/0", "1");
+        check("/a/b~1c/1/d", r#""x\"y""#);
+        check("/a/b~1c/1", "{");
+        check("/a/b~1c/2/0", "true");
+        check("/a/b~1c", r#""b/c""#);
+        check("/a/é\n", "null");
+        check("/a", r#""a""#);
+        check("/a2", "-1.5e3");
+        check("", "{");
+    }
+
+    #[test]
+    fn what_is_not_there_is_where_it_would_be() {
+        check("/a/nope/deeper", r#""a""#);
+        check("/a/b~1c/7", r#""b/c""#);
+        check("/a2/x", r#""a2""#);
+        check("/zzz", "{");
+    }
+
+    #[test]
+    fn many_at_once_and_none_in_nothing() {
+        assert_eq!(locate("\u{feff}[7, 8]", ["/1", "/0", "/1"]), [Some(7..8), Some(4..5), Some(7..8)]);
+        assert_eq!(locate("", ["/a"]), [None]);
+        assert_eq!(locate("", []), []);
+    }
+
+    #[test]
+    fn of_a_key_that_comes_twice_the_last_counts() {
+        let source = r#"{"a": {"x": 1}, "a": {"y": 2}}"#;
+        assert_eq!(locate(source, ["/a/x", "/a/y"]), [Some(16..19), Some(27..28)]);
+    }
+
+    #[test]
+    fn duplicate_keys_are_found_at_every_depth() {
+        let source = r#"{"a": [{"x": "x", "y": "x"}, {"x": 1, "\u0078": 2}], "b": {"x": 1}, "a": 3}"#;
+        let found: Vec<_> =
+            duplicate_keys(source).into_iter().map(|d| (d.pointer, source[d.span].to_owned())).collect();
+        let expected = [("/a/1/x", r#""\u0078""#), ("/a", r#""a""#)];
+        assert_eq!(found, expected.map(|(p, s)| (p.to_owned(), s.to_owned())));
+    }
+}

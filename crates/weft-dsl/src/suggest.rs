@@ -1,0 +1,102 @@
+//! “Did you mean …?”: the nearest of some names by edit distance.
+
+/// Longer names are not compared.
+const NAME_LENGTH_MAX: usize = 64;
+
+/// How many names one canvas may be compared for; comparing is quadratic in what an author may send.
+const QUESTIONS_MAX: usize = 32;
+
+/// Answers a limited number of questions.
+#[derive(Debug)]
+pub struct Suggester {
+    questions_left: usize,
+}
+
+impl Default for Suggester {
+    fn default() -> Self {
+        Self { questions_left: QUESTIONS_MAX }
+    }
+}
+
+impl Suggester {
+    /// The nearest of `known`, as a question to the author.
+    pub fn did_you_mean<'a>(
+        &mut self,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Option<String> {
+        self.questions_left = self.questions_left.checked_sub(1)?;
+        nearest(name, known).map(|found| format!("did you mean `{found}`?"))
+    }
+}
+
+/// The nearest of `known`, unless all are too far away. Of equally near ones the first.
+pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    if name.len() > NAME_LENGTH_MAX {
+        return None;
+    }
+    let chars: Vec<char> = name.to_lowercase().chars().collect();
+    let mut best: Option<(usize, &str)> = None;
+    for candidate in known {
+        let near = chars.len().abs_diff(candidate.chars().count()) <= tolerance(chars.len());
+        if !near || candidate.len() > NAME_LENGTH_MAX {
+            continue;
+        }
+        let distance = distance(&chars, &candidate.to_lowercase().chars().collect::<Vec<_>>());
+        if distance <= tolerance(chars.len()) && best.is_none_or(|(least, _)| distance < least) {
+            best = Some((distance, candidate));
+        }
+    }
+    best.map(|(_, candidate)| candidate)
+}
+
+/// A third of the name may be wrong.
+fn tolerance(length: usize) -> usize {
+    (length / 3).clamp(1, 6)
+}
+
+/// Edits that make one of the other; two swapped neighbours are one edit.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut before = vec![0; b.len() + 1];
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let differs = usize::from(a[i - 1] != b[j - 1]);
+            row[j] = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + differs);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before[j - 2] + 1);
+            }
+        }
+        before = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_name() {
+        let known = ["Agent", "Message", "StringTransform", "Switch"];
+        let check = |name: &str, expected: Option<&str>| assert_eq!(nearest(name, known), expected, "{name}");
+        check("Agnet", Some("Agent"));
+        check("mesage", Some("Message"));
+        check("Stringtransformer", Some("StringTransform"));
+        check("Swich", Some("Switch"));
+        check("Browser", None);
+        check("", None);
+        check(&"x".repeat(1_000), None);
+    }
+
+    #[test]
+    fn questions_run_out() {
+        let mut suggester = Suggester::default();
+        assert_eq!(suggester.did_you_mean("agnt", ["Agent"]).as_deref(), Some("did you mean `Agent`?"));
+        for _ in 1..QUESTIONS_MAX {
+            suggester.did_you_mean("agnt", ["Agent"]);
+        }
+        assert_eq!(suggester.did_you_mean("agnt", ["Agent"]), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! Checks where a node leads: its successors, its branches, and where it goes after a failure.
+
+use std::collections::HashSet;
+
+use weft_core::{ComponentId, Json};
+
+use crate::build::Built;
+use crate::canvas::CanvasNode;
+use crate::problem::{Problem, Problems, join};
+use crate::suggest::Suggester;
+
+/// Reports every target of `node` that does not exist.
+pub fn check(
+    node: &CanvasNode,
+    built: &Built,
+    ids: &HashSet<ComponentId>,
+    suggester: &mut Suggester,
+    problems: &mut Problems,
+) {
+    let mut missing = |id: &ComponentId, pointer: String, what: &str, decorative: Decorative| {
+        if ids.contains(id) {
+            return;
+        }
+        let message = format!("{what} leads to `{id}`, which does not exist");
+        let problem = match decorative {
+            Decorative::No => Problem::error("unknown-target", pointer, message),
+            Decorative::Yes => Problem::warning("unknown-target", pointer, message),
+        };
+        let help = suggester.did_you_mean(id.as_str(), ids.iter().map(ComponentId::as_str));
+        problems.add(problem.maybe_help(help).about(&node.id, &node.name));
+    };
+    let draft = &built.draft;
+    let branches = draft.shape.branches.as_deref().filter(|_| built.sound);
+    // A branching node goes where its branches say; its own list is only a drawing.
+    let decorative = if branches.is_some() { Decorative::Yes } else { Decorative::No };
+    for link in &node.downstream {
+        missing(&link.to, link.pointer.clone(), "the edge", decorative);
+    }
+    for (pointer, ids) in branches.unwrap_or_default() {
+        for (index, id) in ids.iter().enumerate() {
+            missing(id, target_place(node, pointer, index, id), "the branch", Decorative::No);
+        }
+    }
+    for (index, id) in draft.exception.goto.iter().enumerate() {
+        missing(
+            id,
+            target_place(node, "/exception_goto", index, id),
+            "the way after a failure",
+            Decorative::No,
+        );
+    }
+}
+
+/// Whether the engine follows a list of targets.
+#[derive(Clone, Copy)]
+enum Decorative {
+    No,
+    Yes,
+}
+
+/// Where a target is written: in a list at `pointer`, or there alone.
+fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
+    let list = format!("{}{pointer}", node.place.params);
+    let (first, rest) = pointer
+        .strip_prefix('/')
+        .map_or((pointer, ""), |path| path.split_at(path.find('/').unwrap_or(path.len())));
+    let first = first.replace("~1", "/").replace("~0", "~");
+    let listed = node.params.get(&first).and_then(|value| value.pointer(rest));
+    match listed {
+        Some(Json::Array(items)) => {
+            let at = items.iter().position(|item| item.as_str() == Some(id.as_str())).unwrap_or(index);
+            join(&list, at)
+        }
+        _ => list,
+    }
+}

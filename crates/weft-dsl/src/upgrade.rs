@@ -1,0 +1,254 @@
+//! Names of older canvases → their names today. Structure and parameters stay as they are.
+//!
+//! Applied to a working copy each time a canvas is loaded; applying it again changes nothing.
+
+use std::collections::{BTreeMap, HashSet};
+
+use weft_core::Json;
+
+/// Component types that were renamed.
+const KINDS: [(&str, &str); 3] =
+    [("Splitter", "TokenChunker"), ("HierarchicalMerger", "TitleChunker"), ("PDFGenerator", "DocGenerator")];
+
+/// Editor node types that were renamed.
+const NODE_TYPES: [(&str, &str); 1] = [("splitterNode", "chunkerNode")];
+
+/// Component ids that were renamed: new → old.
+pub type Renamed = BTreeMap<String, String>;
+
+/// The DSL with today's names and the ids that changed; `None` when nothing has to change.
+pub fn upgrade(dsl: &Json) -> Option<(Json, Renamed)> {
+    let ids = renamed_ids(dsl);
+    if ids.is_empty()
+        && !["components", "graph"].iter().any(|half| dsl.get(half).is_some_and(mentions_old_kind))
+    {
+        return None;
+    }
+    let mut upgraded = dsl.clone();
+    let map = Ids(ids);
+    map.components(&mut upgraded);
+    map.graph(&mut upgraded);
+    for key in ["path", "history", "messages", "reference"] {
+        if let Some(value) = upgraded.get_mut(key) {
+            map.texts(value);
+        }
+    }
+    (upgraded != *dsl).then(|| (upgraded, map.0.into_iter().map(|(old, new)| (new, old)).collect()))
+}
+
+fn new_name(table: &[(&str, &'static str)], old: &str) -> Option<&'static str> {
+    table.iter().find(|(name, _)| *name == old).map(|(_, new)| *new)
+}
+
+/// Old → new. An id whose new name is taken keeps its old one.
+fn renamed_ids(dsl: &Json) -> BTreeMap<String, String> {
+    let components = dsl.get("components").and_then(Json::as_object).into_iter().flat_map(|c| c.keys());
+    let nodes = dsl.pointer("/graph/nodes").and_then(Json::as_array).into_iter().flatten();
+    let nodes = nodes.filter_map(|node| node.get("id")?.as_str());
+    let all: HashSet<&str> = components.map(String::as_str).chain(nodes).collect();
+    let renamed = |id: &str| {
+        let (kind, suffix) = id.split_once(':')?;
+        let new = format!("{}:{suffix}", new_name(&KINDS, kind)?);
+        (!all.contains(new.as_str())).then_some(new)
+    };
+    all.iter().filter_map(|id| Some(((*id).to_owned(), renamed(id)?))).collect()
+}
+
+fn mentions_old_kind(json: &Json) -> bool {
+    match json {
+        Json::Array(items) => items.iter().any(mentions_old_kind),
+        Json::Object(map) => map.iter().any(|(key, value)| match (key.as_str(), value) {
+            ("component_name" | "label", Json::String(text)) => new_name(&KINDS, text).is_some(),
+            ("type", Json::String(text)) => new_name(&NODE_TYPES, text).is_some(),
+            (_, value) => mentions_old_kind(value),
+        }),
+        _ => false,
+    }
+}
+
+/// Old id → new id.
+struct Ids(BTreeMap<String, String>);
+
+impl Ids {
+    fn components(&self, dsl: &mut Json) {
+        let Some(components) = dsl.get_mut("components").and_then(Json::as_object_mut) else { return };
+        *components = std::mem::take(components)
+            .into_iter()
+            .map(|(id, mut component)| {
+                self.texts(&mut component);
+                rename_kinds(&mut component);
+                (self.0.get(&id).cloned().unwrap_or(id), component)
+            })
+            .collect();
+    }
+
+    fn graph(&self, dsl: &mut Json) {
+        let Some(graph) = dsl.get_mut("graph").and_then(Json::as_object_mut) else { return };
+        for node in graph.get_mut("nodes").and_then(Json::as_array_mut).into_iter().flatten() {
+            self.node(node);
+        }
+        for edge in graph.get_mut("edges").and_then(Json::as_array_mut).into_iter().flatten() {
+            for end in ["source", "target"] {
+                edge.get_mut(end).into_iter().for_each(|id| self.texts(id));
+            }
+            if let Some(Json::String(id)) = edge.get_mut("id") {
+                // The longest first: one id may be the start of another.
+                let mut ids: Vec<_> = self.0.iter().filter(|(old, _)| id.contains(old.as_str())).collect();
+                ids.sort_by_key(|(old, _)| std::cmp::Reverse(old.len()));
+                ids.into_iter().for_each(|(old, new)| *id = id.replace(old, new));
+            }
+        }
+    }
+
+    fn node(&self, node: &mut Json) {
+        for key in ["id", "parentId"] {
+            node.get_mut(key).into_iter().for_each(|id| self.texts(id));
+        }
+        node.get_mut("type").into_iter().for_each(|name| rename(name, &NODE_TYPES));
+        let Some(data) = node.get_mut("data") else { return };
+        for key in ["label", "name"] {
+            data.get_mut(key).into_iter().for_each(|name| rename(name, &KINDS));
+        }
+        if let Some(form) = data.get_mut("form") {
+            self.texts(form);
+            rename_kinds(form);
+        }
+    }
+
+    /// Renames ids in every text inside `json`; keys stay.
+    fn texts(&self, json: &mut Json) {
+        match json {
+            Json::String(text) => {
+                if let Some(new) = self.text(text) {
+                    *text = new;
+                }
+            }
+            Json::Array(items) => items.iter_mut().for_each(|item| self.texts(item)),
+            Json::Object(map) => map.values_mut().for_each(|value| self.texts(value)),
+            _ => {}
+        }
+    }
+
+    /// A text that is an id, is a reference, or holds references in braces.
+    fn text(&self, text: &str) -> Option<String> {
+        if self.0.is_empty() || !text.contains(':') {
+            return None;
+        }
+        if let Some(new) = self.0.get(text) {
+            return Some(new.clone());
+        }
+        if let Some((id, path)) = text.split_once('@')
+            && let Some(new) = self.0.get(id)
+        {
+            return Some(format!("{new}@{path}"));
+        }
+        let mut renamed = String::new();
+        let mut kept = 0;
+        for (open, _) in text.match_indices('{') {
+            let from = open + 1 + text[open + 1..].len() - text[open + 1..].trim_start_matches(' ').len();
+            let is_id = |c: char| c.is_alphanumeric() || matches!(c, ':' | '_' | '-');
+            let Some(length) = text[from..].find(|c| !is_id(c)) else { continue };
+            let to = from + length;
+            let closed = text[to..].starts_with('@')
+                && text[to..].find(['{', '}', '\n']).is_some_and(|end| text[to + end..].starts_with('}'));
+            if let (true, Some(new)) = (closed, self.0.get(&text[from..to])) {
+                renamed.push_str(&text[kept..from]);
+                renamed.push_str(new);
+                kept = to;
+            }
+        }
+        renamed.push_str(&text[kept..]);
+        (kept > 0).then_some(renamed)
+    }
+}
+
+fn rename(json: &mut Json, table: &[(&str, &'static str)]) {
+    if let Json::String(text) = json
+        && let Some(new) = new_name(table, text)
+    {
+        new.clone_into(text);
+    }
+}
+
+/// The type of a component and of the tools inside it.
+fn rename_kinds(json: &mut Json) {
+    match json {
+        Json::Array(items) => items.iter_mut().for_each(rename_kinds),
+        Json::Object(map) => {
+            for (key, value) in map {
+                if key == "component_name" { rename(value, &KINDS) } else { rename_kinds(value) }
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn old() -> Json {
+        json!({
+            "components": {
+                "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["PDFGenerator:One"]},
+                "PDFGenerator:One": {
+                    "obj": {"component_name": "PDFGenerator", "params": {"title": "PDFGenerator", "Splitter": 1}},
+                    "downstream": ["Message:M"], "upstream": ["begin"], "parent_id": null
+                },
+                "Message:M": {"obj": {"component_name": "Message", "params": {
+                    "content": ["{PDFGenerator:One@download} { PDFGenerator:One@a } {PDFGenerator:One} {PDFGenerator:Two@x}"],
+                    "ref": "PDFGenerator:One@download"
+                }}, "upstream": ["PDFGenerator:One"]},
+            },
+            "graph": {
+                "nodes": [
+                    {"id": "PDFGenerator:One", "type": "ragNode",
+                     "data": {"label": "PDFGenerator", "name": "PDFGenerator", "form": {"x": "{PDFGenerator:One@y}"}}},
+                    {"id": "Splitter:S", "type": "splitterNode", "parentId": "PDFGenerator:One",
+                     "data": {"label": "Splitter", "name": "My Splitter"}},
+                ],
+                "edges": [{"id": "xy-edge__PDFGenerator:Onestart-Splitter:Send", "source": "PDFGenerator:One", "target": "Splitter:S"}]
+            },
+            "path": ["PDFGenerator:One"],
+            "history": [["user", "{PDFGenerator:One@z}"]],
+            "globals": {"env.x": "PDFGenerator:One"},
+        })
+    }
+
+    #[test]
+    fn names_are_mapped_everywhere_and_nothing_else_is() {
+        let (new, renamed) = upgrade(&old()).unwrap();
+        assert_eq!(renamed["DocGenerator:One"], "PDFGenerator:One");
+        let expected = old()
+            .to_string()
+            .replace("PDFGenerator:One", "DocGenerator:One")
+            .replace("{DocGenerator:One}", "{PDFGenerator:One}")
+            .replace(r#""env.x":"DocGenerator:One""#, r#""env.x":"PDFGenerator:One""#)
+            .replace(r#""component_name":"PDFGenerator""#, r#""component_name":"DocGenerator""#)
+            .replace(
+                r#""label":"PDFGenerator","name":"PDFGenerator""#,
+                r#""label":"DocGenerator","name":"DocGenerator""#,
+            )
+            .replace("Splitter:S", "TokenChunker:S")
+            .replace("splitterNode", "chunkerNode")
+            .replace(r#""label":"Splitter""#, r#""label":"TokenChunker""#);
+        assert_eq!(new.to_string(), expected);
+        assert_eq!(upgrade(&new), None, "applying it again changes nothing");
+    }
+
+    #[test]
+    fn a_new_name_that_is_taken_is_left_alone() {
+        let dsl = json!({"components": {"PDFGenerator:A": {"downstream": []}, "DocGenerator:A": {}}});
+        assert_eq!(upgrade(&dsl), None);
+    }
+
+    #[test]
+    fn tools_of_agents_are_renamed() {
+        let tool = |name: &str| {
+            json!({"components": {"Agent:A": {"obj": {"component_name": "Agent",
+            "params": {"tools": [{"component_name": name, "params": {}}]}}}}})
+        };
+        assert_eq!(upgrade(&tool("PDFGenerator")).unwrap().0, tool("DocGenerator"));
+    }
+}

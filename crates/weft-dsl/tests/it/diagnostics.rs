@@ -1,0 +1,401 @@
+//! Each finding: its severity, its place, what is underlined and what it says.
+
+use serde_json::{Value as Json, json};
+use weft_dsl::{CompileOptions, Problem, Severity};
+
+use crate::problems;
+
+fn begin(downstream: &[&str]) -> Json {
+    json!({"obj": {"component_name": "Begin", "params": {}}, "downstream": downstream})
+}
+
+fn node(kind: &str, params: Json, downstream: &[&str]) -> Json {
+    json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream})
+}
+
+fn message(text: &str) -> Json {
+    node("Message", json!({"content": [text]}), &[])
+}
+
+fn inside(parent: &str, mut node: Json) -> Json {
+    node["parent_id"] = parent.into();
+    node
+}
+
+fn canvas(components: &Json) -> String {
+    serde_json::to_string_pretty(&json!({"components": components})).unwrap()
+}
+
+/// A problem in one line: severity, code, pointer below `/components`, what is underlined.
+fn line(source: &str, problem: &Problem) -> String {
+    let pointer = problem.pointer.strip_prefix("/components").unwrap_or(&problem.pointer);
+    let span = problem.span.clone().expect("every problem has a span");
+    format!("{} {} {pointer} {}", problem.severity, problem.code, &source[span])
+}
+
+/// Exactly these are found. Returns them for a closer look.
+fn check(components: &Json, expected: &[&str]) -> Vec<Problem> {
+    check_with(components, &CompileOptions::default(), expected)
+}
+
+fn check_with(components: &Json, options: &CompileOptions<'_>, expected: &[&str]) -> Vec<Problem> {
+    check_text(&canvas(components), options, expected)
+}
+
+fn check_text(source: &str, options: &CompileOptions<'_>, expected: &[&str]) -> Vec<Problem> {
+    let problems = problems(source, options);
+    let lines: Vec<_> = problems.iter().map(|problem| line(source, problem)).collect();
+    assert_eq!(lines, expected, "{problems:#?}");
+    problems
+}
+
+#[test]
+fn an_unknown_component() {
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("Mesage", json!({}), &["b"]), "b": message("x")}),
+        &[r#"error unknown-component /a/obj/component_name "Mesage""#],
+    );
+    assert_eq!(found[0].message, "there is no component type `Mesage`");
+    assert_eq!(found[0].help.as_deref(), Some("did you mean `Message`?"));
+    assert_eq!(found[0].component.as_ref().unwrap().as_str(), "a");
+    check(
+        &json!({"begin": node("Bgin", json!({}), &[])}),
+        &[r#"error unknown-component /begin/obj/component_name "Bgin""#],
+    );
+}
+
+#[test]
+fn a_component_for_measuring_only() {
+    let components = json!({"begin": begin(&["a"]), "a": node("Delay", json!({}), &[])});
+    check(&components, &[r#"error unknown-component /a/obj/component_name "Delay""#]);
+    check_with(&components, &CompileOptions { measuring: true, ..CompileOptions::default() }, &[]);
+}
+
+#[test]
+fn targets_that_do_not_exist() {
+    let condition = json!({"items": [], "to": ["m", "Mesage:1"]});
+    let found = check(
+        &json!({
+            "begin": begin(&["s", "gone"]),
+            "s": node("Switch", json!({"conditions": [condition], "end_cpn_ids": ["m", "x/y"]}), &["decoration"]),
+            "m": node("Message", json!({"content": ["x"], "exception_method": "goto", "exception_goto": ["n"]}), &[]),
+            "Message:1": message("x"),
+        }),
+        &[
+            r#"error unknown-target /begin/downstream/1 "gone""#,
+            r#"error unknown-target /s/obj/params/conditions/0/to/1 "Mesage:1""#,
+            r#"error unknown-target /s/obj/params/end_cpn_ids/1 "x/y""#,
+            r#"warning unknown-target /s/downstream/0 "decoration""#,
+            r#"error unknown-target /m/obj/params/exception_goto/0 "n""#,
+            r#"warning unreachable /Message:1 "Message:1""#,
+        ],
+    );
+    assert_eq!(found[1].help.as_deref(), Some("did you mean `Message:1`?"));
+    assert_eq!(found[1].message, "the branch leads to `Mesage:1`, which does not exist");
+}
+
+#[test]
+fn a_failure_that_should_lead_elsewhere_and_does_not() {
+    check(
+        &json!({"begin": begin(&["a"]), "a": node("Agent", json!({"exception_method": "goto", "exception_goto": []}), &[])}),
+        &[r#"warning goto-nowhere /a/obj/params/exception_method "goto""#],
+    );
+}
+
+#[test]
+fn what_is_never_reached_and_who_reads_it() {
+    check(
+        &json!({"begin": begin(&["m"]), "m": message("{lost@content}"), "lost": message("x")}),
+        &[
+            r#"warning reads-nothing /m/obj/params/content/0 "{lost@content}""#,
+            r#"warning unreachable /lost "lost""#,
+        ],
+    );
+}
+
+#[test]
+fn references_that_lead_nowhere() {
+    let source = serde_json::to_string_pretty(&json!({
+        "components": {
+            "begin": begin(&["Agent:A"]),
+            "Agent:A": node("Agent", json!({"sys_prompt": "{sys.qery} {env.town.name} {env.n}", "prompts": [{"content": "{begin@nope.x}"}]}), &["m"]),
+            "m": node("Message", json!({"content": ["hi", "{Agent:B@content}", "mail me@example.org, {iteration:0@generate:1}"]}), &[]),
+        },
+        "variables": {"n": {"type": "number"}},
+    }))
+    .unwrap();
+    let prompt = r#""{sys.qery} {env.town.name} {env.n}""#;
+    let unknown = format!("error unknown-global /Agent:A/obj/params/sys_prompt {prompt}");
+    let reference = r#"error unknown-reference /m/obj/params/content/1 "{Agent:B@content}""#;
+    let found = check_text(&source, &CompileOptions::default(), &[&unknown, &unknown, reference]);
+    assert_eq!(found[0].message, "`sys.qery` does not exist");
+    assert_eq!(found[0].help.as_deref(), Some("did you mean `sys.query`?"));
+    assert_eq!(found[1].help.as_deref(), Some("declare `town.name` under `variables`"));
+    assert_eq!(found[2].help.as_deref(), Some("did you mean `Agent:A`?"));
+}
+
+#[test]
+fn a_reference_to_what_only_runs_later() {
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("Agent", json!({"sys_prompt": "{b@content}"}), &["b"]), "b": message("x")}),
+        &[r#"warning reads-nothing /a/obj/params/sys_prompt "{b@content}""#],
+    );
+    assert!(found[0].message.contains("after this component"), "{}", found[0].message);
+    // Beside each other is fine: the reader waits.
+    check(
+        &json!({"begin": begin(&["a", "b"]), "a": node("Agent", json!({"sys_prompt": "{b@content}"}), &[]), "b": message("x")}),
+        &[],
+    );
+}
+
+#[test]
+fn parameters_that_are_wrong_or_have_no_effect() {
+    let found = check(
+        &json!({
+            "begin": begin(&["a", "b", "c"]),
+            "a": node("Message", json!({}), &[]),
+            "b": node("Retrieval", json!({"top_n": "many"}), &[]),
+            "c": node("Retrieval", json!({"enable_toc": true}), &[]),
+        }),
+        &[
+            r#"error invalid-parameter /a/obj/params/content "params""#,
+            r#"error invalid-parameter /b/obj/params/top_n "many""#,
+            r#"warning parameter-warning /c/obj/params/enable_toc true"#,
+        ],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("give it one"));
+}
+
+#[test]
+fn what_this_build_cannot_run() {
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("Answer", json!({}), &["b"]), "b": node("ExeSQL", json!({}), &["a"])}),
+        &[r#"warning unsupported-component /a/obj/component_name "Answer""#],
+    );
+    assert_eq!(found[0].message, "`Answer` was removed from the canvas language");
+}
+
+#[test]
+fn models() {
+    let check_models = |id: &str, expected: &[&str]| {
+        let models = |llm_id: &str| match llm_id {
+            "" => Ok(Some("no model is named: `small` answers".to_owned())),
+            "small" => Ok(None),
+            other => Err(format!("there is no model `{other}`; there is `small`")),
+        };
+        let options = CompileOptions { models: Some(&models), ..CompileOptions::default() };
+        check_with(
+            &json!({"begin": begin(&["a"]), "a": node("LLM", json!({"llm_id": id}), &[])}),
+            &options,
+            expected,
+        )
+    };
+    check_models("small", &[]);
+    check_models("", &[r#"warning default-model /a/obj/params/llm_id """#]);
+    let found = check_models("big", &[r#"error MODEL_NOT_CONFIGURED /a/obj/params/llm_id "big""#]);
+    assert_eq!(found[0].message, "there is no model `big`; there is `small`");
+}
+
+#[test]
+fn a_cycle_without_exit() {
+    let found = check(
+        &json!({"begin": begin(&["a"]), "a": node("Agent", json!({}), &["b"]), "b": node("Agent", json!({}), &["a"])}),
+        &[r#"error endless-cycle /a/downstream/0 "b""#],
+    );
+    assert!(found[0].message.contains("`a`") && found[0].message.contains("`b`"), "{}", found[0].message);
+    // A branch, success, or a person who is asked ends it.
+    let again = node("Agent", json!({"exception_method": "goto", "exception_goto": ["a"]}), &[]);
+    check(&json!({"begin": begin(&["a"]), "a": again}), &[]);
+    let either = node("Switch", json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": []}), &[]);
+    check(&json!({"begin": begin(&["a"]), "a": either}), &[]);
+    let switch = node("Switch", json!({"conditions": [{"to": ["a"]}], "end_cpn_ids": ["m"]}), &[]);
+    check(
+        &json!({"begin": begin(&["a"]), "a": node("Agent", json!({}), &["s"]), "s": switch, "m": message("x")}),
+        &[],
+    );
+    check(
+        &json!({"begin": begin(&["u"]), "u": node("UserFillUp", json!({}), &["a"]), "a": node("Agent", json!({}), &["u"])}),
+        &[],
+    );
+}
+
+#[test]
+fn frames_without_and_with_several_starts() {
+    let body = |kind: &str, downstream: &[&str]| inside("f", node(kind, json!({}), downstream));
+    let frame = |kind: &str| node(kind, json!({}), &[]);
+    check(
+        &json!({"begin": begin(&["f"]), "f": frame("Iteration"), "m": body("Agent", &[])}),
+        &[r#"error frame-without-start /f "f""#],
+    );
+    check(
+        &json!({"begin": begin(&["f"]), "f": frame("Loop"), "i": body("LoopItem", &["j"]), "j": body("LoopItem", &[])}),
+        &[r#"warning several-starts /f "f""#],
+    );
+    check(
+        &json!({"begin": begin(&["f"]), "f": frame("Loop"), "i": body("LoopItem", &["x"]), "x": body("ExitLoop", &[])}),
+        &[],
+    );
+}
+
+#[test]
+fn parents_that_are_none() {
+    check(
+        &json!({
+            "begin": begin(&["a", "b"]),
+            "a": inside("gone", message("x")),
+            "b": inside("a", message("x")),
+        }),
+        &[r#"error unknown-parent /a/parent_id "gone""#, r#"error parent-without-body /b/parent_id "a""#],
+    );
+}
+
+#[test]
+fn leaving_a_loop_that_is_not_there() {
+    check(
+        &json!({"begin": begin(&["x"]), "x": node("ExitLoop", json!({}), &[])}),
+        &[r#"error leaves-nothing /x "x""#],
+    );
+}
+
+#[test]
+fn a_way_into_a_body() {
+    check(
+        &json!({
+            "begin": begin(&["f", "b"]),
+            "f": node("Iteration", json!({}), &[]),
+            "i": inside("f", node("IterationItem", json!({}), &["b"])),
+            "b": inside("f", message("x")),
+        }),
+        &[r#"warning crosses-frame /begin/downstream/1 "b""#],
+    );
+}
+
+#[test]
+fn none_or_several_entries() {
+    check(&json!({"m": message("x")}), &[r#"error no-entry  "components""#]);
+    check(
+        &json!({"begin": begin(&[]), "second": begin(&[])}),
+        &[r#"warning several-entries /second "second""#],
+    );
+    check(&json!({"one": begin(&[]), "two": begin(&[])}), &[r#"error several-entries /two "two""#]);
+    check(&json!({"one": begin(&[])}), &[]);
+}
+
+#[test]
+fn an_ingestion_pipeline() {
+    let components = json!({"File": node("File", json!({}), &["p"]), "p": node("Parser", json!({}), &[])});
+    let found = check(&components, &[r#"error ingestion-pipeline /File/obj/component_name "File""#]);
+    assert!(found[0].message.contains("dataset"), "{}", found[0].message);
+    let wrapped = json!({"canvas_category": "dataflow_canvas", "dsl": {"components": components}});
+    check_text(
+        &wrapped.to_string(),
+        &CompileOptions::default(),
+        &[r#"error ingestion-pipeline /canvas_category "dataflow_canvas""#],
+    );
+    let wrapped = json!({"canvas_type": "Ingestion Pipeline", "dsl": {"components": {}, "graph": {}}});
+    check_text(
+        &wrapped.to_string(),
+        &CompileOptions::default(),
+        &[r#"error ingestion-pipeline /canvas_type "Ingestion Pipeline""#],
+    );
+}
+
+#[test]
+fn secrets_in_clear_are_found_and_not_shown() {
+    let secret = "tvly-dev-abcdefghij0123456789";
+    let tools = json!([{"component_name": "TavilySearch", "params": {"api_key": secret}}]);
+    let source = serde_json::to_string_pretty(&json!({
+        "components": {
+            "begin": begin(&["a"]),
+            "a": node("Agent", json!({"tools": tools, "password": "{env.api_token}"}), &[]),
+        },
+        "variables": {"api_token": {"type": "string", "value": "abc"}, "city": {"value": "Ulm"}},
+    }))
+    .unwrap();
+    let in_tool = format!("warning secret-in-clear /a/obj/params/tools/0/params/api_key \"{secret}\"");
+    let expected = [in_tool.as_str(), r#"warning secret-in-clear /variables/api_token/value "abc""#];
+    for problem in check_text(&source, &CompileOptions::default(), &expected) {
+        assert!(
+            !problem.to_string().contains("dev-abc") && !problem.to_string().contains("abc"),
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn a_key_that_comes_twice() {
+    let source = r#"{"components": {"begin": {"name": "Begin"}, "m": {"name": "Message"}, "begin": {"name": "Begin", "params": {}}}}"#;
+    let expected = [
+        r#"error invalid-parameter /m/params/content "m""#,
+        r#"warning unreachable /m "m""#,
+        r#"warning duplicate-key /begin "begin""#,
+    ];
+    let found = check_text(source, &CompileOptions::default(), &expected);
+    assert_eq!(found[2].span, Some(70..77));
+}
+
+#[test]
+fn components_of_the_wrong_shape() {
+    check(
+        &json!({
+            "begin": {"obj": {"component_name": "Begin", "params": [1]}, "downstream": [5, "a"], "parent_id": 3},
+            "a": "text",
+            "b": {"obj": {"params": {}}, "downstream": {"x": 1}},
+        }),
+        &[
+            "error malformed-component /begin/obj/params \"params\"",
+            "error malformed-component /begin/downstream/0 5",
+            "error malformed-component /begin/parent_id 3",
+            "error malformed-component /a \"text\"",
+            "error malformed-component /b \"b\"",
+            "warning unreachable /b \"b\"",
+            "error malformed-component /b/downstream \"downstream\"",
+        ],
+    );
+    let source = json!({"components": {"begin": begin(&[])}, "variables": 7}).to_string();
+    check_text(&source, &CompileOptions::default(), &["error malformed-variables /variables 7"]);
+}
+
+#[test]
+fn graphs_that_take_too_long_to_check() {
+    let to: Vec<_> = (0..50_001).map(|_| "begin").collect();
+    let found = check(&json!({"begin": begin(&to)}), &[r#"error too-many-edges  "components""#]);
+    assert!(found[0].message.contains("50001 edges"), "{}", found[0].message);
+
+    let all: Vec<_> = (0..200).map(|i| format!("n{i}")).collect();
+    let switch = node("Switch", json!({"end_cpn_ids": all}), &[]);
+    let mut components = json!({"begin": begin(&["n0"])});
+    components.as_object_mut().unwrap().extend(all.iter().map(|id| (id.clone(), switch.clone())));
+    check(&components, &[r#"error too-many-cycles  "components""#]);
+
+    let texts: String = (0..40_000).map(|i| format!("{{begin@x{i}}}")).collect();
+    check(
+        &json!({"begin": begin(&["m"]), "m": message(&texts)}),
+        &[r#"error too-many-references  "components""#],
+    );
+}
+
+#[test]
+fn all_problems_come_at_once_with_exact_spans() {
+    let source = r#"{"dsl": {"components": {
+  "begin": {"obj": {"component_name": "Begin"}, "downstream": ["nope"]},
+  "x": {"obj": {"component_name": "Nope"}}
+}}}"#;
+    let found = problems(source, &CompileOptions::default());
+    let found: Vec<_> = found.iter().map(|p| (p.severity, &*p.pointer, p.span.clone().unwrap())).collect();
+    let expected = [
+        (Severity::Error, "/dsl/components/begin/downstream/0", 88..94),
+        (Severity::Warning, "/dsl/components/x", 100..103),
+        (Severity::Error, "/dsl/components/x/obj/component_name", 132..138),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn in_a_dsl_kept_as_text_the_text_is_underlined() {
+    let source = json!({"dsl": json!({"components": {"x": {"name": "Nope"}}}).to_string()}).to_string();
+    let found = problems(&source, &CompileOptions::default());
+    assert_eq!(found.len(), 2);
+    assert!(found.iter().all(|problem| problem.span == Some(1..6)), "{found:?}");
+    assert!(found.iter().any(|problem| problem.pointer == "/dsl/components/x/name"));
+}

@@ -1,0 +1,258 @@
+//! No input makes it panic or hang.
+
+use proptest::prelude::*;
+use serde_json::{Map, Value as Json, json};
+use weft_dsl::{CompileOptions, compile, load};
+
+use crate::catalog::catalog;
+use crate::samples;
+
+fn swallow(text: &[u8]) {
+    if let Ok(canvas) = load(text) {
+        let _ = compile(&canvas, &catalog(), &CompileOptions::default());
+        let _ = canvas.to_json();
+    }
+}
+
+/// Keys and texts that mean something in a canvas, so that random documents reach the deep parts.
+const WORDS: [&str; 46] = [
+    "components",
+    "graph",
+    "dsl",
+    "nodes",
+    "edges",
+    "id",
+    "data",
+    "label",
+    "form",
+    "name",
+    "source",
+    "target",
+    "sourceHandle",
+    "targetHandle",
+    "obj",
+    "component_name",
+    "params",
+    "downstream",
+    "parent_id",
+    "parentId",
+    "variables",
+    "globals",
+    "history",
+    "path",
+    "begin",
+    "Begin",
+    "Message",
+    "content",
+    "Switch",
+    "conditions",
+    "to",
+    "end_cpn_ids",
+    "Iteration",
+    "IterationItem",
+    "ExitLoop",
+    "Loop",
+    "agentTop",
+    "Agent",
+    "PDFGenerator:x",
+    "PDFGenerator",
+    "{begin@x}",
+    "{sys.query}",
+    "{env.x}",
+    "api_key",
+    "exception_goto",
+    "File",
+];
+
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![8 => prop::sample::select(&WORDS[..]).prop_map(str::to_owned), 1 => ".{0,6}"]
+}
+
+fn any_json() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just(Json::Null),
+        any::<bool>().prop_map(Json::from),
+        any::<i64>().prop_map(Json::from),
+        word().prop_map(Json::from)
+    ];
+    leaf.prop_recursive(6, 64, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Json::from),
+            prop::collection::vec((word(), inner), 0..6)
+                .prop_map(|members| members.into_iter().collect::<Map<_, _>>().into()),
+        ]
+    })
+}
+
+/// Components of real types, wired at random.
+fn any_canvas() -> impl Strategy<Value = Json> {
+    let kinds = [
+        "Begin",
+        "Message",
+        "Switch",
+        "Iteration",
+        "IterationItem",
+        "Loop",
+        "LoopItem",
+        "ExitLoop",
+        "Agent",
+        "Nope",
+    ];
+    let ids = || prop::sample::select(vec!["begin", "a", "b", "c", "d", "e", "gone"]);
+    let component = (
+        prop::sample::select(kinds.to_vec()),
+        prop::collection::vec(ids(), 0..3),
+        prop::option::of(ids()),
+        prop::collection::vec(ids(), 0..2),
+        ids(),
+    );
+    let component = component.prop_map(|(kind, downstream, parent, to, read)| {
+        let params = json!({"content": [format!("{{{read}@x}}")], "end_cpn_ids": to, "exception_method": "goto", "exception_goto": to});
+        json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream, "parent_id": parent})
+    });
+    prop::collection::vec(component, 1..7).prop_map(|components| {
+        let ids = ["begin", "a", "b", "c", "d", "e"];
+        let components: Map<_, _> = ids.into_iter().map(str::to_owned).zip(components).collect();
+        json!({"components": components})
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        swallow(&bytes);
+    }
+
+    #[test]
+    fn arbitrary_json(json in any_json()) {
+        swallow(json.to_string().as_bytes());
+        swallow(json!({"components": json}).to_string().as_bytes());
+        swallow(json!({"graph": json}).to_string().as_bytes());
+        swallow(json!({"components": {"begin": {"obj": {"component_name": "Begin", "params": json}}, "m": json}}).to_string().as_bytes());
+    }
+
+    #[test]
+    fn arbitrary_wiring(canvas in any_canvas()) {
+        swallow(canvas.to_string().as_bytes());
+    }
+
+    #[test]
+    fn what_is_loaded_comes_back(json in any_json()) {
+        let document = json!({"components": {"begin": {}}, "dsl": 1, "x": json});
+        let text = document.to_string();
+        prop_assert_eq!(load(text.as_bytes()).unwrap().to_json().to_string(), text);
+    }
+
+    #[test]
+    fn spans_lie_inside_the_text(canvas in any_canvas()) {
+        let text = serde_json::to_string_pretty(&canvas).unwrap();
+        for problem in crate::problems(&text, &CompileOptions::default()) {
+            prop_assert!(problem.span.clone().is_some_and(|span| text.get(span).is_some()), "{}", problem);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn mutated_real_canvases(file in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0..6_u8, any_json()), 1..6), cut in any::<prop::sample::Index>()) {
+        let files = samples::files();
+        if files.is_empty() {
+            return Ok(());
+        }
+        let (_, text) = file.get(&files);
+        let mut document: Json = serde_json::from_str(text).unwrap();
+        for (place, _, json) in &edits {
+            mutate(&mut document, place, json);
+        }
+        let mutated = document.to_string();
+        swallow(mutated.as_bytes());
+        swallow(&mutated.as_bytes()[..cut.index(mutated.len())]);
+        let mut bytes = text.clone().into_bytes();
+        for (place, byte, _) in &edits {
+            let at = place.index(bytes.len());
+            bytes[at] = b"{}[]\",:"[usize::from(*byte)];
+        }
+        swallow(&bytes);
+    }
+}
+
+/// Puts `json` somewhere into the document.
+fn mutate(document: &mut Json, place: &prop::sample::Index, json: &Json) {
+    let mut pointers = Vec::new();
+    walk(document, "", &mut pointers);
+    if let Some(target) = document.pointer_mut(place.get(&pointers).as_str()) {
+        *target = json.clone();
+    }
+}
+
+fn walk(json: &Json, pointer: &str, pointers: &mut Vec<String>) {
+    pointers.push(pointer.to_owned());
+    match json {
+        Json::Array(items) => {
+            items.iter().enumerate().for_each(|(i, item)| walk(item, &format!("{pointer}/{i}"), pointers));
+        }
+        Json::Object(map) => {
+            for (key, value) in map {
+                walk(value, &format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1")), pointers);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn chain(count: usize, text: &str) -> Json {
+    let mut components = Map::new();
+    let link = |i: usize| if i < count { json!([format!("Message:{i}")]) } else { json!([]) };
+    components.insert(
+        "begin".to_owned(),
+        json!({"obj": {"component_name": "Begin", "params": {}}, "downstream": link(0)}),
+    );
+    for i in 0..count {
+        let content = if i == 0 { text.to_owned() } else { format!("{{Message:{}@content}}", i - 1) };
+        let params = json!({"content": [content]});
+        components.insert(
+            format!("Message:{i}"),
+            json!({"obj": {"component_name": "Message", "params": params}, "downstream": link(i + 1)}),
+        );
+    }
+    json!({"components": components})
+}
+
+#[test]
+fn five_thousand_components() {
+    assert_eq!(crate::compiled(&chain(5_000, "hi")).plan.nodes.len(), 5_001);
+}
+
+#[test]
+fn a_text_of_ten_megabytes() {
+    let text = format!("{} {{sys.query}}", "{x} ".repeat(2_500_000));
+    let compiled = crate::compiled(&chain(1, &text));
+    assert_eq!(compiled.plan.nodes[1].reads.len(), 1);
+}
+
+#[test]
+fn thousands_of_problems_are_cut_off() {
+    let mut document = chain(2_000, "hi");
+    for (id, component) in document["components"].as_object_mut().unwrap() {
+        component["downstream"] = json!((0..10).map(|i| format!("{id}{i}x")).collect::<Vec<_>>());
+    }
+    let problems = crate::problems(&document.to_string(), &CompileOptions::default());
+    assert_eq!(problems.len(), weft_dsl::problem::PROBLEMS_MAX + 1);
+    assert_eq!(problems.last().unwrap().code, "more-problems");
+}
+
+#[test]
+fn components_inside_each_other() {
+    let frame =
+        |parent: &str| json!({"obj": {"component_name": "Iteration", "params": {}}, "parent_id": parent});
+    let mut components: Map<_, _> =
+        (0..2_000).map(|i| (format!("f{i}"), frame(&format!("f{}", (i + 1) % 2_000)))).collect();
+    components.insert("begin".to_owned(), json!({"obj": {"component_name": "Begin", "params": {}}}));
+    let problems =
+        crate::problems(&json!({"components": components}).to_string(), &CompileOptions::default());
+    assert!(problems.iter().any(|problem| problem.code == "endless-nesting"));
+}

@@ -1,0 +1,127 @@
+//! Real canvases, where the folder with them is there.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value as Json;
+use weft_dsl::{CompileOptions, compile, load};
+
+use crate::catalog::catalog;
+
+/// The files of the optional folder of real canvases: name and text.
+pub fn files() -> Vec<(String, String)> {
+    let shared = option_env!("WEFT_SHARED")
+        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let Ok(folder) = std::fs::read_dir(shared.join("canvases/ragflow")) else {
+        println!("skipped: there is no folder of real canvases (WEFT_SHARED)");
+        return Vec::new();
+    };
+    let mut files: Vec<_> = folder
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .map(|path| {
+            (
+                path.file_stem().unwrap().to_string_lossy().into_owned(),
+                std::fs::read_to_string(&path).unwrap(),
+            )
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn every_agent_compiles_and_every_pipeline_is_refused() {
+    for (name, text) in files() {
+        let canvas = load(text.as_bytes()).unwrap();
+        let result = compile(&canvas, &catalog(), &CompileOptions::default());
+        match name.as_str() {
+            "advanced_ingestion_pipeline" | "chunk_summary" | "title_chunker" => {
+                let problems = result.unwrap_err();
+                assert_eq!(problems.len(), 1, "{name}");
+                assert_eq!(
+                    (problems[0].code, &*problems[0].pointer),
+                    ("ingestion-pipeline", "/canvas_category")
+                );
+            }
+            _ => {
+                let compiled = result.unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));
+                let expected: &[&str] = match name.as_str() {
+                    "exesql" => &["unsupported-component"],
+                    "headhunter_zh" => &["unsupported-component"; 6],
+                    _ => &[],
+                };
+                let codes: Vec<_> = compiled.warnings.iter().map(|warning| warning.code).collect();
+                assert_eq!(codes, expected, "{name}: {:#?}", compiled.warnings);
+                assert_eq!(compiled.plan.nodes.len(), canvas.nodes.len(), "{name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_file_comes_back_as_it_was() {
+    for (name, text) in files() {
+        let written: Json = serde_json::from_str(&text).unwrap();
+        let canvas = load(text.as_bytes()).unwrap();
+        assert_eq!(canvas.as_written().to_string(), written.to_string(), "{name}");
+        let renamed =
+            matches!(name.as_str(), "advanced_ingestion_pipeline" | "chunk_summary" | "title_chunker");
+        assert_eq!(canvas.to_json() != written, renamed, "{name}");
+        let text = canvas.to_json().to_string();
+        assert_eq!(
+            load(text.as_bytes()).unwrap().to_json().to_string(),
+            text,
+            "{name}: twice is as good as once"
+        );
+        if !renamed {
+            assert_eq!(text, written.to_string(), "{name}");
+        }
+    }
+}
+
+/// The editor derives `components` from the drawing; so do we, and get the same.
+#[test]
+fn a_drawing_yields_the_components_that_the_editor_made_of_it() {
+    let mut compared = 0;
+    for (name, text) in files() {
+        let mut document: Json = serde_json::from_str(&text).unwrap();
+        if document.pointer("/dsl/graph").is_none() || name == "title_chunker" {
+            continue;
+        }
+        let whole = load(text.as_bytes()).unwrap();
+        document["dsl"].as_object_mut().unwrap().remove("components");
+        let drawn = load(document.to_string().as_bytes()).unwrap();
+        let mut expected: Vec<_> = whole.nodes.keys().collect();
+        let mut found: Vec<_> = drawn.nodes.keys().collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected, "{name}");
+        for (id, node) in &whole.nodes {
+            let links = |node: &weft_dsl::CanvasNode| {
+                node.downstream.iter().map(|l| l.to.clone()).collect::<Vec<_>>()
+            };
+            assert_eq!(links(&drawn.nodes[id]), links(node), "{name}: {id}");
+            assert_eq!(
+                (&drawn.nodes[id].kind, &drawn.nodes[id].name),
+                (&node.kind, &node.name),
+                "{name}: {id}"
+            );
+            let tools = |node: &weft_dsl::CanvasNode| -> Vec<_> {
+                let tools = node.params.get("tools").and_then(Json::as_array).into_iter().flatten();
+                tools.map(|tool| tool["component_name"].clone()).collect()
+            };
+            assert_eq!(tools(&drawn.nodes[id]), tools(node), "{name}: {id}");
+            if node.kind == "Categorize" {
+                // The editor sorts the categories; the drawing has them as they were drawn.
+                let to = |node: &weft_dsl::CanvasNode| -> BTreeMap<_, _> {
+                    let categories = node.params["category_description"].as_object().unwrap();
+                    categories.iter().map(|(name, category)| (name.clone(), category["to"].clone())).collect()
+                };
+                assert_eq!(to(&drawn.nodes[id]), to(node), "{name}: {id}");
+            }
+        }
+        compared += 1;
+    }
+    assert!(compared > 5 || files().is_empty());
+}
