@@ -1,1 +1,18 @@
-//! tmp
+//! canvas JSON → plan → run → components → events → **API**
+//!
+//! Puts the seams together ([`assemble`]), offers what people do with canvases as one set of calls
+//! ([`app`]), and serves them over HTTP. [`dialect`] turns journal entries into the frames that
+//! clients know.
+
+pub mod answer;
+pub mod app;
+pub mod assemble;
+pub mod config;
+pub mod dialect;
+mod plans;
+pub mod tokens;
+
+pub use app::{App, DEFAULT_TENANT, Parts};
+pub use assemble::{assemble, assemble_in_memory, discover_models};
+pub use config::{Auth, Config};
+pub use weft_models::{Discovered, FoundKeys, ModelsConfig, OneServer, Secret};

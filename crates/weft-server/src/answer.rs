@@ -1,0 +1,205 @@
+//! A run folded into one answer, for callers that want no stream.
+
+use std::sync::Arc;
+
+use weft_core::citation::{Cited, reference};
+use weft_core::journal::{Ending, WaitingForm};
+use weft_core::seam::chat_model::Usage;
+use weft_core::{ComponentId, Entry, Json, Record, Result};
+use weft_engine::EntryReader;
+
+use crate::dialect::ragflow::RunView;
+
+/// What a run has said and how it ended, as far as its entries have been shown to it.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    said: Vec<Said>,
+    thinking: Vec<u32>,
+    /// The sources cited, by their numbers.
+    pub cited: Vec<Cited>,
+    /// The open forms, when the run waits for a person.
+    pub forms: Vec<WaitingForm>,
+    /// The `structured` outputs, by component.
+    pub structured: serde_json::Map<String, Json>,
+    /// The end, once it has come.
+    pub end: Option<End>,
+    waiting: Option<Arc<Entry>>,
+    message_end: Option<Arc<Entry>>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// How.
+    pub ending: Ending,
+    /// Why, unless it succeeded or waits.
+    pub error: Option<Arc<str>>,
+    /// Tokens and calls.
+    pub usage: Usage,
+    /// The entry that says so.
+    pub entry: Arc<Entry>,
+}
+
+#[derive(Clone, Debug)]
+struct Said {
+    activation: u32,
+    node: ComponentId,
+    text: String,
+}
+
+impl Answer {
+    /// Takes in the next entry.
+    pub fn learn(&mut self, entry: &Arc<Entry>) {
+        match &entry.record {
+            Record::Said { activation, node, text } if !self.thinking.contains(activation) => {
+                self.say(*activation, node, text);
+            }
+            Record::ThinkingStarted { activation, .. } => self.thinking.push(*activation),
+            Record::ThinkingEnded { activation, .. } => self.thinking.retain(|other| other != activation),
+            Record::MessageReset { node } => self.reset(node),
+            Record::MessageEnded { end, .. } => {
+                self.cite(&end.cited);
+                self.message_end = Some(Arc::clone(entry));
+            }
+            Record::NodeFinished { who, outputs, .. } => {
+                if let Some(value) =
+                    outputs.get("structured").filter(|value| value.as_json() != Some(&Json::Null))
+                {
+                    self.structured.insert(who.node.to_string(), (*value.snapshot()).clone());
+                }
+            }
+            Record::Waiting { forms } => {
+                self.forms.clone_from(forms);
+                self.waiting = Some(Arc::clone(entry));
+            }
+            Record::RunFinished { ending, error, usage, .. } => {
+                let (ending, error, usage) = (*ending, error.clone(), *usage);
+                self.end = Some(End { ending, error, usage, entry: Arc::clone(entry) });
+            }
+            Record::Said { .. }
+            | Record::RunStarted { .. }
+            | Record::NodeStarted { .. }
+            | Record::NodeSkipped { .. }
+            | Record::FrameOpened { .. }
+            | Record::EffectFinished { .. }
+            | Record::Warned { .. } => {}
+        }
+    }
+
+    fn say(&mut self, activation: u32, node: &ComponentId, text: &str) {
+        match self.said.iter_mut().rfind(|said| said.activation == activation) {
+            Some(said) => said.text.push_str(text),
+            None => self.said.push(Said { activation, node: node.clone(), text: text.to_owned() }),
+        }
+    }
+
+    /// The last text of a node does not count: it starts again.
+    fn reset(&mut self, node: &ComponentId) {
+        if let Some(at) = self.said.iter().rposition(|said| said.node == *node) {
+            let said = self.said.remove(at);
+            self.thinking.retain(|activation| *activation != said.activation);
+        }
+    }
+
+    fn cite(&mut self, cited: &[Cited]) {
+        for new in cited {
+            if let Err(at) = self.cited.binary_search_by_key(&new.number, |known| known.number) {
+                self.cited.insert(at, new.clone());
+            }
+        }
+    }
+
+    /// Whether an activation's pieces are reasoning now.
+    pub fn is_thinking(&self, activation: u32) -> bool {
+        self.thinking.contains(&activation)
+    }
+
+    /// Everything that was said, without reasoning.
+    pub fn text(&self) -> String {
+        self.said.iter().map(|said| said.text.as_str()).collect()
+    }
+
+    /// The sources as `{chunks, doc_aggs}`; an empty object when nothing is cited.
+    pub fn reference(&self) -> Json {
+        if self.cited.is_empty() { Json::Object(serde_json::Map::new()) } else { reference(&self.cited) }
+    }
+
+    /// Why it failed; `None` for every other ending.
+    pub fn failure(&self) -> Option<&str> {
+        let end = self.end.as_ref().filter(|end| end.ending == Ending::Failed)?;
+        Some(end.error.as_deref().unwrap_or("the run failed"))
+    }
+
+    /// The entry that an answer in one piece shows: the form of a waiting run, else the end of its
+    /// last message, else its end.
+    pub fn shown(&self) -> Option<&Arc<Entry>> {
+        let end = self.end.as_ref().map(|end| &end.entry);
+        self.waiting.as_ref().or(self.message_end.as_ref()).or(end)
+    }
+}
+
+/// Reads a run to its end.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn collect(entries: &mut EntryReader, view: &mut RunView) -> Result<Answer> {
+    let mut answer = Answer::default();
+    while let Some(entry) = entries.next().await? {
+        view.learn(&entry);
+        answer.learn(&entry);
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::component::MessageEnd;
+
+    fn learn(answer: &mut Answer, record: Record) {
+        answer.learn(&Arc::new(Entry { seq: 1, event: Some(1), at_ms: 0, record }));
+    }
+
+    fn said(activation: u32, node: &str, text: &str) -> Record {
+        Record::Said { activation, node: node.into(), text: text.into() }
+    }
+
+    #[test]
+    fn the_text_is_what_was_said_last_without_reasoning() {
+        let mut answer = Answer::default();
+        let (activation, node): (u32, ComponentId) = (2, "B".into());
+        learn(&mut answer, said(1, "A", "one "));
+        learn(&mut answer, Record::ThinkingStarted { activation, node: node.clone() });
+        learn(&mut answer, said(2, "B", "hm"));
+        assert!(answer.is_thinking(2) && !answer.is_thinking(1));
+        learn(&mut answer, said(1, "A", "two "));
+        learn(&mut answer, Record::ThinkingEnded { activation, node: node.clone() });
+        learn(&mut answer, said(2, "B", "wrong"));
+        learn(&mut answer, Record::MessageReset { node });
+        learn(&mut answer, said(2, "B", "right"));
+        assert_eq!(answer.text(), "one two right");
+        assert_eq!(answer.reference(), serde_json::json!({}));
+    }
+
+    #[test]
+    fn the_end_of_the_last_message_is_shown_before_the_end_of_the_run() {
+        let mut answer = Answer::default();
+        let end = |ending, error: Option<&str>| Record::RunFinished {
+            ending,
+            outputs: Arc::default(),
+            error: error.map(Into::into),
+            usage: Usage::default(),
+            elapsed: 0.0,
+        };
+        learn(&mut answer, end(Ending::Failed, Some("it broke")));
+        assert!(matches!(answer.shown().unwrap().record, Record::RunFinished { .. }));
+        assert_eq!(answer.failure(), Some("it broke"));
+        let ended = Record::MessageEnded { activation: 1, node: "M".into(), end: MessageEnd::default() };
+        learn(&mut answer, ended);
+        assert!(matches!(answer.shown().unwrap().record, Record::MessageEnded { .. }));
+        learn(&mut answer, Record::Waiting { forms: Vec::new() });
+        assert!(matches!(answer.shown().unwrap().record, Record::Waiting { .. }));
+        learn(&mut answer, end(Ending::Waiting, None));
+        assert_eq!(answer.failure(), None);
+    }
+}

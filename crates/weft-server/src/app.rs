@@ -1,0 +1,310 @@
+//! What people do with canvases, as calls that the HTTP routes and the command line share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
+use weft_core::seam::session_store::{Session, SessionMessage};
+use weft_core::seam::{CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, TokenStore};
+use weft_core::{
+    CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
+    TurnInput,
+};
+use weft_dsl::{CompileOptions, Plan, Problem};
+use weft_engine::{Engine, RunHandle, SessionState, StartRun};
+
+use crate::config::LimitsConfig;
+use crate::plans::Plans;
+use crate::tokens::{self, NewToken};
+
+/// Whose everything is as long as nobody asks for more tenants.
+pub const DEFAULT_TENANT: &str = "default";
+
+/// How long a session's name is at most, in characters.
+const SESSION_NAME_MAX: usize = 250;
+
+/// Says whether a model can be used: `Ok(None)` if so, `Ok(Some(notice))` if another one stands in
+/// for it, `Err(reason)` if not.
+pub type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> + Send + Sync;
+
+/// Writes what waits to be written and lets go of the backends.
+pub type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
+
+/// What an [`App`] is made of.
+pub struct Parts {
+    /// Runs canvases.
+    pub engine: Engine,
+    /// Where canvases are.
+    pub canvases: Arc<dyn CanvasStore>,
+    /// Where sessions are.
+    pub sessions: Arc<dyn SessionStore>,
+    /// Where runs are.
+    pub runs: Arc<dyn RunStore>,
+    /// Where tokens are.
+    pub tokens: Arc<dyn TokenStore>,
+    /// Documents to search.
+    pub search: Arc<dyn SearchIndex>,
+    /// Language models.
+    pub models: Arc<dyn ModelDirectory>,
+    /// Whether a model that a canvas names can be used.
+    pub model_check: Arc<ModelCheck>,
+    /// What canvases may be made of.
+    pub catalog: Arc<Catalog>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Lets go of the backends.
+    pub close: Arc<Close>,
+}
+
+/// Everything Weft can do, put together. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct App {
+    /// Runs canvases.
+    pub engine: Engine,
+    /// Where canvases are.
+    pub canvases: Arc<dyn CanvasStore>,
+    /// Where sessions are.
+    pub sessions: Arc<dyn SessionStore>,
+    /// Where runs are.
+    pub runs: Arc<dyn RunStore>,
+    /// Where tokens are.
+    pub tokens: Arc<dyn TokenStore>,
+    /// Documents to search.
+    pub search: Arc<dyn SearchIndex>,
+    /// Language models.
+    pub models: Arc<dyn ModelDirectory>,
+    /// What canvases may be made of.
+    pub catalog: Arc<Catalog>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// What runs and requests may use.
+    pub limits: LimitsConfig,
+    model_check: Arc<ModelCheck>,
+    plans: Arc<Plans>,
+    close: Arc<Close>,
+}
+
+impl std::fmt::Debug for App {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("App").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl App {
+    /// An app of these parts.
+    pub fn new(parts: Parts, limits: LimitsConfig) -> Self {
+        Self {
+            engine: parts.engine,
+            canvases: parts.canvases,
+            sessions: parts.sessions,
+            runs: parts.runs,
+            tokens: parts.tokens,
+            search: parts.search,
+            models: parts.models,
+            catalog: parts.catalog,
+            clock: parts.clock,
+            model_check: parts.model_check,
+            plans: Arc::new(Plans::new(limits.plans_kept)),
+            close: parts.close,
+            limits,
+        }
+    }
+
+    /// Stores a canvas, new or changed, and says what was found in it. A canvas with errors is stored
+    /// all the same; it cannot run.
+    ///
+    /// # Errors
+    /// `Invalid` when the text is no JSON object, `Conflict` when another canvas has the title.
+    pub async fn put_canvas(
+        &self,
+        tenant: &TenantId,
+        id: Option<CanvasId>,
+        head: CanvasHead,
+        dsl: &str,
+    ) -> Result<(StoredCanvas, Vec<Problem>)> {
+        let compact: Arc<str> = compact(dsl)?.into();
+        let key = CanvasKey::new(tenant, id.unwrap_or_else(CanvasId::generate));
+        let stored = self.canvases.put(&key, &head, &compact).await?;
+        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl)).await? {
+            Ok((plan, warnings)) => {
+                self.keep(&key, &stored.version, plan);
+                warnings
+            }
+            Err(problems) => problems,
+        };
+        Ok((stored, problems))
+    }
+
+    /// A version of a canvas, checked and ready to run.
+    ///
+    /// # Errors
+    /// `NotFound`; `Invalid` that lists everything that keeps it from running.
+    pub async fn plan(&self, key: &CanvasKey, version: &str) -> Result<Arc<Plan>> {
+        let version: Arc<str> = version.into();
+        if let Some(plan) = self.plans.get(key, &version) {
+            return Ok(plan);
+        }
+        let dsl = self.canvases.version(key, &version).await?;
+        let (plan, _) = self.compiled(&key.tenant, dsl).await?.map_err(|problems| refusal(&problems))?;
+        Ok(self.keep(key, &version, plan))
+    }
+
+    /// Begins a conversation with the newest version of a canvas; its opening words are its first
+    /// message.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown canvas, `Invalid` for one with errors, `Conflict` when the id is
+    /// taken.
+    pub async fn open_session(
+        &self,
+        canvas: &CanvasKey,
+        user_id: &str,
+        id: Option<SessionId>,
+    ) -> Result<Session> {
+        self.open_named_session(canvas, user_id, id, "").await
+    }
+
+    /// The same, with a name for lists; it is cut to a readable length.
+    ///
+    /// # Errors
+    /// As [`App::open_session`].
+    pub async fn open_named_session(
+        &self,
+        canvas: &CanvasKey,
+        user_id: &str,
+        id: Option<SessionId>,
+        name: &str,
+    ) -> Result<Session> {
+        let stored = self.canvases.get(canvas).await?;
+        let plan = self.plan(canvas, &stored.version).await?;
+        let now_ms = self.clock.now_ms();
+        let session = Session {
+            key: SessionKey::new(&canvas.tenant, id.unwrap_or_else(SessionId::generate)),
+            canvas: canvas.id.clone(),
+            canvas_version: Arc::clone(&plan.version),
+            user_id: user_id.to_owned(),
+            name: name.chars().take(SESSION_NAME_MAX).collect(),
+            state: SessionState::new(&plan).to_json()?,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.sessions.create(&session, &opening(&plan, now_ms)).await?;
+        Ok(session)
+    }
+
+    /// Starts a turn of a session: a new one, or what a waiting one goes on with.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `Invalid` for a
+    /// canvas with errors, `RateLimited` when too many runs are under way.
+    pub async fn start_turn(&self, session: &SessionKey, input: TurnInput) -> Result<RunHandle> {
+        let loaded = self.sessions.load(session).await?;
+        let canvas = CanvasKey::new(&session.tenant, loaded.canvas.clone());
+        let plan = self.plan(&canvas, &loaded.canvas_version).await?;
+        let request = StartRun { plan, canvas: loaded.canvas, session: session.clone(), input, seed: None };
+        self.engine.start(request).await
+    }
+
+    /// Asks a run to stop, named by its own id or by its session's. Whether one was under way.
+    pub fn cancel(&self, tenant: &TenantId, id: &str) -> bool {
+        self.engine.cancel(&RunKey::new(tenant, id))
+            || self.engine.cancel_session(&SessionKey::new(tenant, id))
+    }
+
+    /// Removes a canvas with its sessions and runs; those under way are asked to stop.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn remove_canvas(&self, key: &CanvasKey) -> Result<()> {
+        self.canvases.delete(key).await?;
+        self.plans.forget(key);
+        Ok(())
+    }
+
+    /// Makes the first token of a new store; nothing when there is one already.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn first_token(&self) -> Result<Option<NewToken>> {
+        if self.tokens.count().await? > 0 {
+            return Ok(None);
+        }
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        tokens::create(&*self.tokens, &tenant, "first start", self.clock.now_ms()).await.map(Some)
+    }
+
+    /// Lets runs finish for `grace`, stops the rest, and closes the store.
+    ///
+    /// # Errors
+    /// When the store cannot be closed.
+    pub async fn shut_down(&self, grace: Duration) -> Result<()> {
+        self.engine.shut_down(grace).await;
+        (self.close)().await
+    }
+
+    fn keep(&self, key: &CanvasKey, version: &Arc<str>, mut plan: Plan) -> Arc<Plan> {
+        // Sessions name a version as the store does.
+        plan.version = Arc::clone(version);
+        let plan = Arc::new(plan);
+        self.plans.keep(key, version, &plan);
+        plan
+    }
+
+    /// Compiling a large canvas takes long enough to hold up others on the same thread.
+    async fn compiled(
+        &self,
+        tenant: &TenantId,
+        dsl: Arc<str>,
+    ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
+        let (catalog, check, tenant) =
+            (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
+        let compiled = tokio::task::spawn_blocking(move || {
+            let canvas = weft_dsl::load(dsl.as_bytes())?;
+            let models = |llm_id: &str| check(&tenant, llm_id);
+            let options = CompileOptions { models: Some(&models), ..CompileOptions::default() };
+            weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
+        });
+        compiled.await.map_err(|cause| Error::internal("the check of the canvas broke off").because(cause))
+    }
+}
+
+/// The document without insignificant space. Two texts that mean the same are one version, and the
+/// store's name for it is the plan's.
+fn compact(dsl: &str) -> Result<String> {
+    let refuse = |what: &str| Error::invalid(format!("the canvas {what}"));
+    if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {
+        return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
+    }
+    let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
+        .map_err(|cause| refuse("is no JSON").because(cause))?;
+    if !json.is_object() {
+        return Err(refuse("is no JSON object"));
+    }
+    Ok(json.to_string())
+}
+
+fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {
+    if plan.prologue.is_empty() {
+        return Vec::new();
+    }
+    vec![SessionMessage {
+        role: "assistant".to_owned(),
+        content: plan.prologue.clone(),
+        run: None,
+        reference: Json::Null,
+        created_ms: now_ms,
+    }]
+}
+
+/// All problems that keep a canvas from running, as one error.
+pub fn refusal(problems: &[Problem]) -> Error {
+    let errors: Vec<String> =
+        problems.iter().filter(|problem| problem.is_error()).map(ToString::to_string).collect();
+    let count = match errors.len() {
+        1 => "1 problem".to_owned(),
+        count => format!("{count} problems"),
+    };
+    Error::new(ErrorKind::Invalid, format!("the canvas cannot run, it has {count}: {}", errors.join("; ")))
+}

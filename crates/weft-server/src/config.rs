@@ -1,0 +1,239 @@
+//! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
+//! the two equal. Files, environment and flags are read by weft-cli.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use weft_core::{Error, Result};
+use weft_engine::EngineLimits;
+use weft_models::ModelsConfig;
+
+/// All settings.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The folder for everything that Weft keeps.
+    pub data: PathBuf,
+    /// Where `weft serve` listens.
+    pub listen: SocketAddr,
+    /// Canvases, sessions, runs and tokens.
+    pub store: StoreConfig,
+    /// What runs and requests may use.
+    pub limits: LimitsConfig,
+    /// Language models.
+    pub models: ModelsConfig,
+    /// What canvases may reach.
+    pub net: NetConfig,
+    /// The HTTP server.
+    pub server: ServerConfig,
+}
+
+/// Where canvases, sessions, runs and tokens are kept.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct StoreConfig {
+    /// `sqlite:PATH`, `postgres://…` or `mysql://…`; empty for a SQLite file in the data folder.
+    pub url: String,
+}
+
+/// What runs and requests may use.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LimitsConfig {
+    /// Runs at the same time; a further one is refused.
+    pub runs_at_once: usize,
+    /// Nodes at the same time within a run.
+    pub nodes_at_once: usize,
+    /// Activations of a run, beyond one for each node and for each item of an Iteration.
+    pub activations: u64,
+    /// How long a run may take, in seconds.
+    pub run_seconds: u64,
+    /// How long an activation may take whose component names no limit, in seconds.
+    pub node_seconds: u64,
+    /// Bytes of what one activation produces.
+    pub output_bytes: usize,
+    /// Bytes of a request body.
+    pub body_bytes: usize,
+    /// Checked canvas versions kept in memory.
+    pub plans_kept: usize,
+    /// Entries of a list on one page.
+    pub page_size: u64,
+    /// How long runs may go on after the server was told to stop, in seconds.
+    pub shutdown_seconds: u64,
+}
+
+/// What canvases may reach.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NetConfig {
+    /// Hosts, addresses and networks that are not public and may be reached all the same.
+    pub allow: Vec<String>,
+}
+
+/// The HTTP server.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Whether callers must show a token.
+    pub auth: Auth,
+}
+
+/// Whether callers must show a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auth {
+    /// They must.
+    #[default]
+    On,
+    /// Everyone who reaches the server may do everything; on loopback addresses only.
+    Off,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data: PathBuf::from("weft-data"),
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9380)),
+            store: StoreConfig::default(),
+            limits: LimitsConfig::default(),
+            models: ModelsConfig::default(),
+            net: NetConfig::default(),
+            server: ServerConfig::default(),
+        }
+    }
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        let engine = EngineLimits::default();
+        Self {
+            runs_at_once: engine.runs_at_once,
+            nodes_at_once: engine.nodes_at_once,
+            activations: engine.activations,
+            run_seconds: engine.run_time.as_secs(),
+            node_seconds: engine.node_time.as_secs(),
+            output_bytes: engine.output_bytes,
+            body_bytes: 16 << 20,
+            plans_kept: 256,
+            page_size: 1_000,
+            shutdown_seconds: 10,
+        }
+    }
+}
+
+impl LimitsConfig {
+    /// The part that is the engine's.
+    pub fn engine(&self) -> EngineLimits {
+        EngineLimits {
+            runs_at_once: self.runs_at_once,
+            nodes_at_once: self.nodes_at_once,
+            activations: self.activations,
+            run_time: Duration::from_secs(self.run_seconds),
+            node_time: Duration::from_secs(self.node_seconds),
+            output_bytes: self.output_bytes,
+        }
+    }
+
+    fn zeros(&self) -> impl Iterator<Item = &'static str> {
+        let one_at_least = [
+            ("runs_at_once", self.runs_at_once == 0),
+            ("nodes_at_once", self.nodes_at_once == 0),
+            ("activations", self.activations == 0),
+            ("run_seconds", self.run_seconds == 0),
+            ("node_seconds", self.node_seconds == 0),
+            ("output_bytes", self.output_bytes == 0),
+            ("body_bytes", self.body_bytes == 0),
+            ("plans_kept", self.plans_kept == 0),
+            ("page_size", self.page_size == 0),
+        ];
+        one_at_least.into_iter().filter_map(|(name, zero)| zero.then_some(name))
+    }
+}
+
+impl Config {
+    /// The store's URL, also when none is set.
+    pub fn store_url(&self) -> String {
+        match self.store.url.as_str() {
+            "" => format!("sqlite:{}", self.data.join("weft.db").display()),
+            url => url.to_owned(),
+        }
+    }
+
+    /// Looks at what the types cannot say.
+    ///
+    /// # Errors
+    /// `Invalid` that names every setting that makes no sense.
+    pub fn check(&self) -> Result<()> {
+        let mut wrong: Vec<String> =
+            self.limits.zeros().map(|name| format!("limits.{name} must be at least 1")).collect();
+        if let Err(error) = check_auth(self.server.auth, self.listen) {
+            wrong.push(error.full());
+        }
+        if let Err(error) = weft_net::AllowList::parse(&self.net.allow) {
+            wrong.push(format!("net.allow: {}", error.full()));
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Error::invalid(wrong.join("; "))) }
+    }
+}
+
+/// Without tokens only programs on the same machine may reach the server.
+///
+/// # Errors
+/// `Invalid` for an address that others can reach while tokens are off.
+pub fn check_auth(auth: Auth, listen: SocketAddr) -> Result<()> {
+    match auth {
+        Auth::Off if !listen.ip().is_loopback() => {
+            let message = format!("without authentication the server may not listen on {listen}");
+            Err(Error::invalid(message).help("listen on 127.0.0.1 or [::1], or leave authentication on"))
+        }
+        Auth::On | Auth::Off => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        toml::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_committed_file_holds_the_defaults() {
+        let file = parse(include_str!("../config.default.toml")).unwrap();
+        assert_eq!(format!("{file:?}"), format!("{:?}", Config::default()));
+        let commented: Vec<_> = include_str!("../config.default.toml").lines().collect();
+        for name in ["data", "listen", "url", "runs_at_once", "body_bytes", "allow", "auth", "page_size"] {
+            assert!(commented.iter().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_setting_is_named() {
+        let error = parse("[limits]\nrun_at_once = 3").unwrap_err();
+        assert!(error.contains("run_at_once") && error.contains("runs_at_once"), "{error}");
+        assert!(parse("listen = \"nowhere\"").unwrap_err().contains("nowhere"));
+    }
+
+    #[test]
+    fn every_bad_setting_is_named_at_once() {
+        let text = "listen = \"0.0.0.0:1\"\n[limits]\nplans_kept = 0\npage_size = 0\n[server]\nauth = \"off\"\n\
+                    [net]\nallow = [\"http://x\"]";
+        let error = parse(text).unwrap().check().unwrap_err().message;
+        for part in ["limits.plans_kept", "limits.page_size", "0.0.0.0:1", "net.allow"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+        Config::default().check().unwrap();
+        check_auth(Auth::Off, "[::1]:80".parse().unwrap()).unwrap();
+    }
+
+    #[test]
+    fn the_store_is_in_the_data_folder_unless_it_is_elsewhere() {
+        let mut config = Config::default();
+        assert_eq!(config.store_url(), "sqlite:weft-data/weft.db");
+        config.store.url = "postgres://db/weft".to_owned();
+        assert_eq!(config.store_url(), "postgres://db/weft");
+    }
+}

@@ -1,0 +1,238 @@
+//! Answers in the shapes of OpenAI's chat completions. The id is the session's, the same in every
+//! frame, so that a client can go on with the conversation.
+
+use serde::Serialize;
+use weft_core::{CanvasId, Entry, Json, Record, SessionId};
+
+use super::ragflow::TokenCounts;
+use super::write_json;
+use crate::answer::Answer;
+
+/// What all frames of one completion have in common.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    /// The conversation.
+    pub session: SessionId,
+    /// The canvas, which clients know as the model.
+    pub canvas: CanvasId,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: i64,
+}
+
+#[derive(Serialize)]
+struct Frame<'a> {
+    id: &'a str,
+    object: &'static str,
+    created: i64,
+    model: &'a str,
+    system_fingerprint: &'static str,
+    usage: Option<TokenCounts>,
+    choices: [Choice<'a>; 1],
+}
+
+#[derive(Serialize)]
+struct Choice<'a> {
+    index: u8,
+    finish_reason: Option<&'static str>,
+    logprobs: (),
+    delta: Delta<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Delta<'a> {
+    Said {
+        role: &'static str,
+        content: &'a str,
+        function_call: (),
+        tool_calls: (),
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reasoning_content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reference: Option<Json>,
+    },
+    Nothing {},
+}
+
+fn said<'a>(content: &'a str, reasoning_content: Option<&'a str>, reference: Option<Json>) -> Delta<'a> {
+    Delta::Said {
+        role: "assistant",
+        content,
+        function_call: (),
+        tool_calls: (),
+        reasoning_content,
+        reference,
+    }
+}
+
+impl Completion {
+    fn created(&self) -> i64 {
+        self.started_ms.div_euclid(1000)
+    }
+
+    fn write(&self, choice: Choice<'_>, usage: Option<TokenCounts>, out: &mut Vec<u8>) {
+        let frame = Frame {
+            id: self.session.as_str(),
+            object: "chat.completion.chunk",
+            created: self.created(),
+            model: self.canvas.as_str(),
+            system_fingerprint: "",
+            usage,
+            choices: [choice],
+        };
+        write_json(&frame, out);
+    }
+
+    /// Appends the frame of an entry, given what the run has said before it. Whether there is one.
+    pub fn write_frame(&self, entry: &Entry, so_far: &Answer, out: &mut Vec<u8>) -> bool {
+        let delta = match &entry.record {
+            Record::Said { activation, text, .. } if so_far.is_thinking(*activation) => {
+                said("", Some(text), None)
+            }
+            Record::Said { text, .. } => said(text, None, None),
+            Record::MessageEnded { end, .. } => {
+                let cited = (!end.cited.is_empty()).then(|| weft_core::citation::reference(&end.cited));
+                said("", None, cited)
+            }
+            _ => return false,
+        };
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, out);
+        true
+    }
+
+    /// Appends the frames that end a stream: the reason of a failure, if it failed, as content, and
+    /// one with the usage.
+    pub fn write_end(&self, answer: &Answer) -> Vec<Vec<u8>> {
+        let mut frames = Vec::new();
+        if let Some(reason) = answer.failure() {
+            let mut out = Vec::new();
+            let content = format!("**ERROR**: {reason}");
+            let delta = said(&content, None, None);
+            self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, &mut out);
+            frames.push(out);
+        }
+        let mut out = Vec::new();
+        let last = Choice { index: 0, finish_reason: Some("stop"), logprobs: (), delta: Delta::Nothing {} };
+        self.write(last, Some(usage(answer)), &mut out);
+        frames.push(out);
+        frames
+    }
+
+    /// The answer in one piece.
+    pub fn whole(&self, answer: &Answer) -> Json {
+        let usage = usage(answer);
+        let content = match answer.failure() {
+            Some(reason) => format!("**ERROR**: {reason}"),
+            None => answer.text(),
+        };
+        let mut message = serde_json::json!({"role": "assistant", "content": content});
+        if !answer.cited.is_empty() {
+            message["reference"] = answer.reference();
+        }
+        serde_json::json!({
+            "id": self.session,
+            "object": "chat.completion",
+            "created": self.created(),
+            "model": self.canvas,
+            "param": null,
+            "usage": {
+                "prompt_tokens": usage.prompt_tokens,
+                "completion_tokens": usage.completion_tokens,
+                "total_tokens": usage.total_tokens,
+                "completion_tokens_details": {
+                    "reasoning_tokens": 0,
+                    "accepted_prediction_tokens": 0,
+                    "rejected_prediction_tokens": 0,
+                },
+            },
+            "choices": [{"index": 0, "logprobs": null, "finish_reason": "stop", "message": message}],
+        })
+    }
+}
+
+fn usage(answer: &Answer) -> TokenCounts {
+    answer.end.as_ref().map(|end| end.usage).unwrap_or_default().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_core::Ending;
+    use weft_core::component::MessageEnd;
+    use weft_core::seam::chat_model::Usage;
+
+    use super::*;
+
+    fn completion() -> Completion {
+        Completion { session: "s1".into(), canvas: "c1".into(), started_ms: 1_767_000_000_999 }
+    }
+
+    fn entry(record: Record) -> Arc<Entry> {
+        Arc::new(Entry { seq: 1, event: Some(1), at_ms: 0, record })
+    }
+
+    fn frame(delta: &str, finish_reason: &str, usage: &str) -> String {
+        format!(
+            r#"{{"id":"s1","object":"chat.completion.chunk","created":1767000000,"model":"c1","system_fingerprint":"","usage":{usage},"choices":[{{"index":0,"finish_reason":{finish_reason},"logprobs":null,"delta":{delta}}}]}}"#
+        )
+    }
+
+    fn end(ending: Ending) -> Record {
+        let usage = Usage { prompt_tokens: 3, completion_tokens: 5, calls: 1 };
+        let error = (ending == Ending::Failed).then(|| "it broke".into());
+        Record::RunFinished { ending, outputs: Arc::default(), error, usage, elapsed: 0.0 }
+    }
+
+    fn texts(frames: Vec<Vec<u8>>) -> Vec<String> {
+        frames.into_iter().map(|frame| String::from_utf8(frame).unwrap()).collect()
+    }
+
+    const USAGE: &str = r#"{"prompt_tokens":3,"completion_tokens":5,"total_tokens":8,"calls":1}"#;
+
+    #[test]
+    fn pieces_reasoning_and_the_end() {
+        let mut answer = Answer::default();
+        let mut check = |record: Record, delta: Option<&str>| {
+            let entry = entry(record);
+            let mut out = Vec::new();
+            let written = completion().write_frame(&entry, &answer, &mut out);
+            assert_eq!(written, delta.is_some());
+            let expected = delta.map(|delta| frame(delta, "null", "null")).unwrap_or_default();
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            answer.learn(&entry);
+        };
+        let said = |text: &str| Record::Said { activation: 1, node: "M".into(), text: text.into() };
+        check(
+            said("Hel"),
+            Some(r#"{"role":"assistant","content":"Hel","function_call":null,"tool_calls":null}"#),
+        );
+        check(Record::ThinkingStarted { activation: 1, node: "M".into() }, None);
+        check(
+            said("hm"),
+            Some(
+                r#"{"role":"assistant","content":"","function_call":null,"tool_calls":null,"reasoning_content":"hm"}"#,
+            ),
+        );
+        check(
+            Record::MessageEnded { activation: 1, node: "M".into(), end: MessageEnd::default() },
+            Some(r#"{"role":"assistant","content":"","function_call":null,"tool_calls":null}"#),
+        );
+        check(end(Ending::Succeeded), None);
+        assert_eq!(texts(completion().write_end(&answer)), [frame("{}", "\"stop\"", USAGE)]);
+    }
+
+    #[test]
+    fn a_failure_is_told_as_content() {
+        let mut answer = Answer::default();
+        answer.learn(&entry(end(Ending::Failed)));
+        let told =
+            r#"{"role":"assistant","content":"**ERROR**: it broke","function_call":null,"tool_calls":null}"#;
+        let expected = [frame(told, "null", "null"), frame("{}", "\"stop\"", USAGE)];
+        assert_eq!(texts(completion().write_end(&answer)), expected);
+        let whole = completion().whole(&answer);
+        assert_eq!(whole["choices"][0]["message"]["content"], "**ERROR**: it broke");
+        assert_eq!(whole["usage"]["total_tokens"], 8);
+        assert!(whole["choices"][0]["message"].get("reference").is_none());
+    }
+}

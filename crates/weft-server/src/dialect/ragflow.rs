@@ -1,0 +1,374 @@
+//! The run events that RAGFlow's clients know: one JSON object for each entry that clients see.
+
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+use weft_core::component::MessageEnd;
+use weft_core::journal::{FramePath, WaitingForm, Who};
+use weft_core::seam::chat_model::Usage;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
+
+use super::write_json;
+
+/// What all frames of one run have in common.
+#[derive(Clone, Debug)]
+pub struct RunView {
+    /// The run.
+    pub run: RunId,
+    /// The conversation.
+    pub session: SessionId,
+    /// When it began, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// The form values that its caller gave.
+    pub inputs: serde_json::Map<String, Json>,
+}
+
+impl RunView {
+    /// Of a run whose entries are yet to come; see [`RunView::learn`].
+    pub fn new(run: &RunId, session: &SessionId) -> Self {
+        let inputs = serde_json::Map::new();
+        Self { run: run.clone(), session: session.clone(), started_ms: 0, inputs }
+    }
+
+    /// Takes what it needs from a run's first entry. Others may be shown to it as well.
+    pub fn learn(&mut self, entry: &Entry) {
+        if let Record::RunStarted { session, input, .. } = &entry.record {
+            self.session = session.clone();
+            self.started_ms = entry.at_ms;
+            self.inputs.clone_from(&input.inputs);
+        }
+    }
+}
+
+impl From<&StoredRun> for RunView {
+    fn from(run: &StoredRun) -> Self {
+        let mut view = Self::new(&run.key.id, &run.session);
+        view.started_ms = run.started_ms;
+        view
+    }
+}
+
+/// Additions to the frames that some routes promise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Additions<'a> {
+    /// An empty `content` in `node_finished`: clients before 0.24 look for one in every frame.
+    pub blank_content: bool,
+    /// The nodes that have finished so far, for callers that asked for a trace.
+    pub trace: Option<&'a [Json]>,
+}
+
+/// The word for a record in `event`; `None` when clients do not see it.
+pub fn event_name(record: &Record) -> Option<&'static str> {
+    match record {
+        Record::RunStarted { .. } => Some("workflow_started"),
+        Record::NodeStarted { .. } => Some("node_started"),
+        Record::Said { .. } | Record::ThinkingStarted { .. } | Record::ThinkingEnded { .. } => {
+            Some("message")
+        }
+        Record::MessageEnded { .. } => Some("message_end"),
+        Record::MessageReset { .. } => Some("message_reset"),
+        Record::NodeFinished { .. } => Some("node_finished"),
+        Record::Waiting { .. } => Some("user_inputs"),
+        Record::RunFinished { .. } => Some("workflow_finished"),
+        Record::NodeSkipped { .. }
+        | Record::FrameOpened { .. }
+        | Record::EffectFinished { .. }
+        | Record::Warned { .. } => None,
+    }
+}
+
+/// The frame of an entry as one line of JSON; `None` when clients do not see it.
+pub fn frame(entry: &Entry, view: &RunView) -> Option<String> {
+    let mut out = Vec::new();
+    write_frame(entry, view, Additions::default(), &mut out)
+        .then(|| String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Appends the frame of an entry. Whether there is one.
+pub fn write_frame(entry: &Entry, view: &RunView, additions: Additions<'_>, out: &mut Vec<u8>) -> bool {
+    let Some(event) = event_name(&entry.record) else { return false };
+    let Some(data) = data(entry, view, additions) else { return false };
+    write_json(&Envelope::new(event, view, data), out);
+    true
+}
+
+/// Appends a `message` frame with a text that no entry holds, such as the reason of a failure.
+pub fn write_message(view: &RunView, content: &str, out: &mut Vec<u8>) {
+    write_json(&Envelope::new("message", view, Message::text(content)), out);
+}
+
+#[derive(Serialize)]
+struct Envelope<'a, D> {
+    event: &'a str,
+    message_id: &'a RunId,
+    created_at: i64,
+    task_id: &'a RunId,
+    session_id: &'a SessionId,
+    data: D,
+}
+
+impl<'a, D> Envelope<'a, D> {
+    fn new(event: &'a str, view: &'a RunView, data: D) -> Self {
+        let created_at = view.started_ms.div_euclid(1000);
+        Self { event, message_id: &view.run, created_at, task_id: &view.run, session_id: &view.session, data }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Data<'a> {
+    WorkflowStarted {
+        inputs: &'a serde_json::Map<String, Json>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        resumes: Option<&'a RunId>,
+    },
+    NodeStarted {
+        inputs: (),
+        created_at: f64,
+        component_id: &'a ComponentId,
+        component_name: &'a str,
+        component_type: &'a str,
+        thoughts: &'static str,
+    },
+    NodeFinished(NodeFinished<'a>),
+    Message(Message<'a>),
+    MessageEnd(End<'a>),
+    MessageReset {
+        component_id: &'a ComponentId,
+    },
+    UserInputs {
+        inputs: Fields<'a>,
+        tips: &'a str,
+        forms: Vec<FormFrame<'a>>,
+    },
+    WorkflowFinished(WorkflowFinished<'a>),
+}
+
+#[derive(Serialize)]
+struct Message<'a> {
+    content: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    start_to_think: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    end_to_think: bool,
+}
+
+impl<'a> Message<'a> {
+    fn text(content: &'a str) -> Self {
+        Self { content, start_to_think: false, end_to_think: false }
+    }
+}
+
+#[derive(Serialize)]
+struct NodeFinished<'a> {
+    inputs: &'a Outputs,
+    outputs: TimedOutputs<'a>,
+    component_id: &'a ComponentId,
+    component_name: &'a str,
+    component_type: &'a str,
+    error: Option<&'a str>,
+    elapsed_time: f64,
+    created_at: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<&'a [Json]>,
+}
+
+#[derive(Serialize)]
+struct WorkflowFinished<'a> {
+    inputs: &'a serde_json::Map<String, Json>,
+    outputs: &'a Outputs,
+    status: &'static str,
+    error: Option<&'a str>,
+    elapsed_time: f64,
+    created_at: f64,
+    usage: TokenCounts,
+}
+
+/// Token counts in the shape of the OpenAI API, with the number of calls.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TokenCounts {
+    /// Tokens of the questions.
+    pub prompt_tokens: u64,
+    /// Tokens of the answers.
+    pub completion_tokens: u64,
+    /// Both.
+    pub total_tokens: u64,
+    /// Model calls.
+    pub calls: u64,
+}
+
+impl From<Usage> for TokenCounts {
+    fn from(Usage { prompt_tokens, completion_tokens, calls }: Usage) -> Self {
+        Self { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, calls }
+    }
+}
+
+/// The outputs of a node with the two times that clients look for among them.
+struct TimedOutputs<'a> {
+    outputs: &'a Outputs,
+    created: f64,
+    elapsed: f64,
+}
+
+impl Serialize for TimedOutputs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.outputs.0.len() + 2))?;
+        for (name, value) in &self.outputs.0 {
+            map.serialize_entry(&**name, value)?;
+        }
+        map.serialize_entry("_created_time", &self.created)?;
+        map.serialize_entry("_elapsed_time", &self.elapsed)?;
+        map.end()
+    }
+}
+
+/// What came with the end of a message.
+struct End<'a>(&'a MessageEnd);
+
+impl Serialize for End<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(status) = self.0.status {
+            map.serialize_entry("status", &status)?;
+        }
+        if !self.0.cited.is_empty() {
+            map.serialize_entry("reference", &weft_core::citation::reference(&self.0.cited))?;
+        }
+        map.end()
+    }
+}
+
+/// The fields of all forms together; of two with the same key the first counts.
+struct Fields<'a>(&'a [WaitingForm]);
+
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (at, waiting) in self.0.iter().enumerate() {
+            let earlier = &self.0[..at];
+            for (key, field) in &waiting.form.fields {
+                if !earlier.iter().any(|other| other.form.fields.contains_key(key)) {
+                    map.serialize_entry(key, field)?;
+                }
+            }
+        }
+        map.end()
+    }
+}
+
+#[derive(Serialize)]
+struct FormFrame<'a> {
+    component_id: &'a ComponentId,
+    #[serde(skip_serializing_if = "is_top")]
+    frame: &'a FramePath,
+    inputs: &'a serde_json::Map<String, Json>,
+    tips: &'a str,
+}
+
+fn is_top(frame: &&FramePath) -> bool {
+    frame.is_empty()
+}
+
+impl<'a> From<&'a WaitingForm> for FormFrame<'a> {
+    fn from(WaitingForm { node, frame, form }: &'a WaitingForm) -> Self {
+        let tips = form.tips.as_deref().unwrap_or("");
+        Self { component_id: node, frame, inputs: &form.fields, tips }
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    // Exact for every time within 280,000 years.
+    #[expect(clippy::cast_precision_loss, reason = "see above")]
+    let ms = ms as f64;
+    ms / 1000.0
+}
+
+fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Option<Data<'a>> {
+    let created_at = seconds(entry.at_ms);
+    let message = |content, start_to_think, end_to_think| {
+        Data::Message(Message { content, start_to_think, end_to_think })
+    };
+    Some(match &entry.record {
+        Record::RunStarted { input, resumes, .. } => {
+            Data::WorkflowStarted { inputs: &input.inputs, resumes: resumes.as_ref() }
+        }
+        Record::NodeStarted { who: Who { node, name, kind, .. } } => Data::NodeStarted {
+            inputs: (),
+            created_at,
+            component_id: node,
+            component_name: name,
+            component_type: kind,
+            thoughts: "",
+        },
+        Record::Said { text, .. } => message(text, false, false),
+        Record::ThinkingStarted { .. } => message("", true, false),
+        Record::ThinkingEnded { .. } => message("", false, true),
+        Record::MessageEnded { end, .. } => Data::MessageEnd(End(end)),
+        Record::MessageReset { node } => Data::MessageReset { component_id: node },
+        Record::NodeFinished { .. } => Data::NodeFinished(node_finished(entry, additions)?),
+        Record::Waiting { forms } => Data::UserInputs {
+            inputs: Fields(forms),
+            tips: forms.iter().rev().find_map(|waiting| waiting.form.tips.as_deref()).unwrap_or(""),
+            forms: forms.iter().map(FormFrame::from).collect(),
+        },
+        Record::RunFinished { ending, outputs, error, usage, elapsed } => {
+            Data::WorkflowFinished(WorkflowFinished {
+                inputs: &view.inputs,
+                outputs,
+                status: ending.as_str(),
+                error: error.as_deref(),
+                elapsed_time: *elapsed,
+                created_at,
+                usage: (*usage).into(),
+            })
+        }
+        Record::NodeSkipped { .. }
+        | Record::FrameOpened { .. }
+        | Record::EffectFinished { .. }
+        | Record::Warned { .. } => return None,
+    })
+}
+
+fn node_finished<'a>(entry: &'a Entry, additions: Additions<'a>) -> Option<NodeFinished<'a>> {
+    let Record::NodeFinished { who, inputs, outputs, error, elapsed, .. } = &entry.record else {
+        return None;
+    };
+    let created_at = seconds(entry.at_ms);
+    Some(NodeFinished {
+        inputs,
+        outputs: TimedOutputs { outputs, created: round_ms(created_at - elapsed), elapsed: *elapsed },
+        component_id: &who.node,
+        component_name: &who.name,
+        component_type: &who.kind,
+        error: error.as_deref(),
+        elapsed_time: *elapsed,
+        created_at,
+        content: additions.blank_content.then_some(""),
+        trace: additions.trace,
+    })
+}
+
+/// To milliseconds, which is what the clock gives.
+fn round_ms(seconds: f64) -> f64 {
+    (seconds * 1000.0).round() / 1000.0
+}
+
+/// The data of a `node_finished` entry as a value, for callers that asked for a trace.
+pub fn traced(entry: &Entry) -> Option<Json> {
+    let finished = node_finished(entry, Additions::default())?;
+    let component = finished.component_id;
+    Some(serde_json::json!({"component_id": component, "trace": [finished]}))
+}
+
+/// The data of the last entry of a run as a value, for answers given in one piece.
+pub fn finished_data(entry: &Entry, view: &RunView) -> Option<serde_json::Map<String, Json>> {
+    match serde_json::to_value(data(entry, view, Additions::default())?) {
+        Ok(Json::Object(map)) => Some(map),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,176 @@
+use std::sync::Arc;
+
+use serde_json::json;
+use weft_core::citation::{Chunk, Cited};
+use weft_core::component::{Form, MessageEnd};
+use weft_core::journal::{Onward, WaitingForm, Who};
+use weft_core::{Ending, Entry, Outputs, Record, RunId, TurnInput};
+
+use super::*;
+
+fn entry(record: Record) -> Entry {
+    Entry { seq: 1, event: Some(1), at_ms: 1_767_000_001_500, record }
+}
+
+fn view() -> RunView {
+    let mut view = RunView::new(&RunId::new("m1"), &"s1".into());
+    view.started_ms = 1_767_000_000_999;
+    view.inputs = json!({"a": 1}).as_object().unwrap().clone();
+    view
+}
+
+fn who() -> Who {
+    Who {
+        activation: 1,
+        node: "Agent:A".into(),
+        name: "Writer".into(),
+        kind: "Agent".into(),
+        frame: [].into(),
+    }
+}
+
+#[track_caller]
+fn check(record: Record, event: &str, data: &str) {
+    let expected = format!(
+        r#"{{"event":"{event}","message_id":"m1","created_at":1767000000,"task_id":"m1","session_id":"s1","data":{data}}}"#
+    );
+    assert_eq!(frame(&entry(record), &view()).unwrap(), expected);
+}
+
+fn said(text: &str) -> Record {
+    Record::Said { activation: 1, node: "Message:M".into(), text: text.into() }
+}
+
+#[test]
+fn starts() {
+    let started = |resumes| Record::RunStarted {
+        version: 1,
+        canvas: "c".into(),
+        canvas_version: "v".into(),
+        session: "s1".into(),
+        input: TurnInput { inputs: view().inputs, ..TurnInput::default() },
+        seed: 1,
+        resumes,
+    };
+    check(started(None), "workflow_started", r#"{"inputs":{"a":1}}"#);
+    check(started(Some("m0".into())), "workflow_started", r#"{"inputs":{"a":1},"resumes":"m0"}"#);
+    check(
+        Record::NodeStarted { who: who() },
+        "node_started",
+        r#"{"inputs":null,"created_at":1767000001.5,"component_id":"Agent:A","component_name":"Writer","component_type":"Agent","thoughts":""}"#,
+    );
+    let mut learned = RunView::new(&"m1".into(), &"?".into());
+    learned.learn(&entry(started(None)));
+    assert_eq!((learned.session.as_str(), learned.started_ms), ("s1", 1_767_000_001_500));
+    assert_eq!(learned.inputs, view().inputs);
+}
+
+#[test]
+fn messages() {
+    check(said("a \"b\"\u{2028}汉"), "message", r#"{"content":"a \"b\"\u2028汉"}"#);
+    let (activation, node) = (1, "Message:M".into());
+    check(Record::ThinkingStarted { activation, node }, "message", r#"{"content":"","start_to_think":true}"#);
+    let node = "Message:M".into();
+    check(Record::ThinkingEnded { activation, node }, "message", r#"{"content":"","end_to_think":true}"#);
+    let ended = |end| Record::MessageEnded { activation, node: "Message:M".into(), end };
+    check(ended(MessageEnd::default()), "message_end", "{}");
+    check(ended(MessageEnd { status: Some(201), cited: Vec::new() }), "message_end", r#"{"status":201}"#);
+    check(
+        Record::MessageReset { node: "Message:M".into() },
+        "message_reset",
+        r#"{"component_id":"Message:M"}"#,
+    );
+}
+
+#[test]
+fn sources() {
+    let chunk = Chunk {
+        id: "c9".into(),
+        content: "…".into(),
+        document_id: "d1".into(),
+        document_name: "geo.pdf".into(),
+        dataset_id: "k1".into(),
+        similarity: Some(f64::NAN),
+        ..Chunk::default()
+    };
+    let cited = vec![Cited { number: 4, chunk: Arc::new(chunk) }];
+    check(
+        Record::MessageEnded { activation: 1, node: "M".into(), end: MessageEnd { status: None, cited } },
+        "message_end",
+        r#"{"reference":{"chunks":{"4":{"id":"c9","content":"…","document_id":"d1","document_name":"geo.pdf","dataset_id":"k1","image_id":null,"positions":[],"url":null,"similarity":null,"vector_similarity":null,"term_similarity":null,"doc_type":null}},"doc_aggs":{"geo.pdf":{"doc_name":"geo.pdf","doc_id":"d1","count":1}}}}"#,
+    );
+}
+
+fn finished() -> Record {
+    Record::NodeFinished {
+        who: who(),
+        inputs: Arc::new(Outputs::of("sys.query", json!("capital?"))),
+        outputs: Arc::new(Outputs::of("content", json!("Paris"))),
+        error: None,
+        elapsed: 0.5,
+        route: Onward::default(),
+        assigned: Vec::new(),
+    }
+}
+
+const FINISHED: &str = r#"{"inputs":{"sys.query":"capital?"},"outputs":{"content":"Paris","_created_time":1767000001.0,"_elapsed_time":0.5},"component_id":"Agent:A","component_name":"Writer","component_type":"Agent","error":null,"elapsed_time":0.5,"created_at":1767000001.5}"#;
+
+#[test]
+fn finishes() {
+    check(finished(), "node_finished", FINISHED);
+    check(
+        Record::RunFinished {
+            ending: Ending::Failed,
+            outputs: Arc::new(Outputs::of("content", json!("Pa"))),
+            error: Some("it broke".into()),
+            usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 },
+            elapsed: 1.25,
+        },
+        "workflow_finished",
+        r#"{"inputs":{"a":1},"outputs":{"content":"Pa"},"status":"failed","error":"it broke","elapsed_time":1.25,"created_at":1767000001.5,"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"calls":1}}"#,
+    );
+}
+
+#[test]
+fn additions() {
+    let trace = [traced(&entry(finished())).unwrap()];
+    let mut out = Vec::new();
+    let additions = Additions { blank_content: true, trace: Some(&trace) };
+    assert!(write_frame(&entry(finished()), &view(), additions, &mut out));
+    let own = FINISHED.strip_suffix('}').unwrap();
+    let expected = format!(
+        r#""data":{own},"content":"","trace":[{{"component_id":"Agent:A","trace":[{FINISHED}]}}]}}}}"#
+    );
+    let frame = String::from_utf8(out).unwrap();
+    assert!(frame.ends_with(&expected), "{frame}");
+}
+
+#[test]
+fn waiting() {
+    let form = |fields: Json, tips: Option<&str>| Form {
+        fields: fields.as_object().unwrap().clone(),
+        tips: tips.map(str::to_owned),
+    };
+    let waiting = |node: &str, form| WaitingForm { node: node.into(), frame: [].into(), form };
+    let forms = vec![
+        waiting("Fill:1", form(json!({"ok": {"type": "boolean"}}), Some("Ready?"))),
+        waiting("Fill:2", form(json!({"ok": {"type": "line"}, "why": {}}), None)),
+    ];
+    check(
+        Record::Waiting { forms },
+        "user_inputs",
+        r#"{"inputs":{"ok":{"type":"boolean"},"why":{}},"tips":"Ready?","forms":[{"component_id":"Fill:1","inputs":{"ok":{"type":"boolean"}},"tips":"Ready?"},{"component_id":"Fill:2","inputs":{"ok":{"type":"line"},"why":{}},"tips":""}]}"#,
+    );
+}
+
+#[test]
+fn what_clients_do_not_see_has_no_frame() {
+    let hidden = [
+        Record::NodeSkipped { node: "a".into(), frame: [].into() },
+        Record::Warned { node: "a".into(), message: "m".into() },
+    ];
+    for record in hidden {
+        assert_eq!(record.is_event(), event_name(&record).is_some());
+        assert_eq!(frame(&entry(record), &view()), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! One-line JSON that survives every client's idea of a line.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
+
+/// Compact JSON in which U+0085, U+2028 and U+2029 are escaped: clients that split a stream at every
+/// Unicode line break would lose the frame otherwise.
+struct OneLine;
+
+impl Formatter for OneLine {
+    fn write_string_fragment<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        let mut rest = fragment;
+        while let Some((at, escape)) = line_break(rest) {
+            writer.write_all(&rest.as_bytes()[..at])?;
+            writer.write_all(escape.as_bytes())?;
+            let width = if escape == NEXT_LINE { 2 } else { 3 };
+            rest = &rest[at + width..];
+        }
+        writer.write_all(rest.as_bytes())
+    }
+}
+
+const NEXT_LINE: &str = "\\u0085";
+
+/// The first of the three, and how it is written. All begin with a byte that no ASCII text holds.
+fn line_break(text: &str) -> Option<(usize, &'static str)> {
+    let bytes = text.as_bytes();
+    let starts = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, 0xC2 | 0xE2));
+    for (at, _) in starts {
+        match bytes[at..] {
+            [0xC2, 0x85, ..] => return Some((at, NEXT_LINE)),
+            [0xE2, 0x80, 0xA8, ..] => return Some((at, "\\u2028")),
+            [0xE2, 0x80, 0xA9, ..] => return Some((at, "\\u2029")),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Appends a value as one line of JSON.
+pub(crate) fn write_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
+    let before = out.len();
+    if value.serialize(&mut Serializer::with_formatter(&mut *out, OneLine)).is_err() {
+        // Only a map with keys that are no texts can fail, and no frame has one; half a frame would
+        // still be worse than none.
+        out.truncate(before);
+        out.extend_from_slice(b"null");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_are_escaped_and_everything_else_is_raw() {
+        let check = |text: &str, expected: &str| {
+            let mut out = Vec::new();
+            write_json(text, &mut out);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("plain \"x\"\n", r#""plain \"x\"\n""#);
+        check("a\u{85}b\u{2028}\u{2029}c", r#""a\u0085b\u2028\u2029c""#);
+        check("汉字 é \u{1F600} \u{2027}\u{202A}", "\"汉字 é \u{1F600} \u{2027}\u{202A}\"");
+        check("\u{b}\u{1c}", r#""\u000b\u001c""#);
+        check("\u{2028}", r#""\u2028""#);
+    }
+}

@@ -1,0 +1,94 @@
+//! Checked canvas versions, kept in memory as far as a limit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use weft_core::CanvasKey;
+use weft_dsl::Plan;
+
+type Key = (CanvasKey, Arc<str>);
+
+/// The most recently used plans. A version never changes, so neither does its plan.
+pub(crate) struct Plans {
+    kept: Mutex<Kept>,
+    kept_max: usize,
+}
+
+#[derive(Default)]
+struct Kept {
+    plans: HashMap<Key, (Arc<Plan>, u64)>,
+    uses: u64,
+}
+
+impl Plans {
+    /// Keeps at most `kept_max` plans.
+    pub(crate) fn new(kept_max: usize) -> Self {
+        Self { kept: Mutex::default(), kept_max: kept_max.max(1) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The plan of a version, if it is kept.
+    pub(crate) fn get(&self, canvas: &CanvasKey, version: &Arc<str>) -> Option<Arc<Plan>> {
+        let mut kept = self.lock();
+        kept.uses += 1;
+        let now = kept.uses;
+        let (plan, used) = kept.plans.get_mut(&(canvas.clone(), Arc::clone(version)))?;
+        *used = now;
+        Some(Arc::clone(plan))
+    }
+
+    /// Keeps a plan; the one that has not been used for longest makes room.
+    pub(crate) fn keep(&self, canvas: &CanvasKey, version: &Arc<str>, plan: &Arc<Plan>) {
+        let mut kept = self.lock();
+        kept.uses += 1;
+        let now = kept.uses;
+        kept.plans.insert((canvas.clone(), Arc::clone(version)), (Arc::clone(plan), now));
+        if kept.plans.len() > self.kept_max {
+            let oldest = kept.plans.iter().min_by_key(|(_, (_, used))| *used).map(|(key, _)| key.clone());
+            oldest.map(|key| kept.plans.remove(&key));
+        }
+    }
+
+    /// Forgets the versions of a canvas that was removed.
+    pub(crate) fn forget(&self, canvas: &CanvasKey) {
+        self.lock().plans.retain(|(key, _), _| key != canvas);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::TenantId;
+
+    fn plan() -> Arc<Plan> {
+        Arc::new(Plan {
+            version: "v".into(),
+            nodes: Vec::new(),
+            scopes: Vec::new(),
+            by_id: HashMap::new(),
+            components: Arc::default(),
+            globals: serde_json::Map::new(),
+            prologue: String::new(),
+        })
+    }
+
+    #[test]
+    fn the_least_recently_used_plan_makes_room() {
+        let key = CanvasKey::new(&TenantId::new("t"), "c");
+        let [a, b, c]: [Arc<str>; 3] = ["a".into(), "b".into(), "c".into()];
+        let plans = Plans::new(2);
+        plans.keep(&key, &a, &plan());
+        plans.keep(&key, &b, &plan());
+        assert!(plans.get(&key, &a).is_some());
+        plans.keep(&key, &c, &plan());
+        assert!(plans.get(&key, &b).is_none());
+        assert!(plans.get(&key, &a).is_some() && plans.get(&key, &c).is_some());
+        let other = CanvasKey::new(&TenantId::new("u"), "c");
+        assert!(plans.get(&other, &a).is_none());
+        plans.forget(&key);
+        assert!(plans.get(&key, &a).is_none());
+    }
+}
