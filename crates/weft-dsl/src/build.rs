@@ -258,12 +258,19 @@ fn exception(node: &CanvasNode, problems: &mut Problems) -> Exception {
         _ => Vec::new(),
     };
     let goto = if method == "goto" { goto } else { Vec::new() };
-    if method == "goto" && goto.is_empty() {
-        let message = "after a failure the run should go on elsewhere, and no component is named";
-        let problem = Problem::warning("goto-nowhere", join(&node.place.params, "exception_method"), message);
-        problems.add(problem.help("name it in `exception_goto`").about(&node.id, &node.name));
+    // The editor writes an empty text where nobody filled in a value.
+    let given = |value: &&Json| !value.is_null() && value.as_str() != Some("");
+    let default = node.params.get("exception_default_value").filter(given).cloned();
+    if goto.is_empty() && default.is_none() {
+        let (what, help) = match method {
+            "goto" => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),
+            _ => ("go on with another value, and none is given", "give one in `exception_default_value`"),
+        };
+        let message = format!("after a failure the run should {what}: it fails");
+        let problem =
+            Problem::warning("failure-not-handled", join(&node.place.params, "exception_method"), message);
+        problems.add(problem.help(help).about(&node.id, &node.name));
     }
-    let default = node.params.get("exception_default_value").filter(|value| !value.is_null()).cloned();
     Exception { armed: true, goto, default }
 }
 

@@ -95,10 +95,37 @@ fn targets_that_do_not_exist() {
 }
 
 #[test]
-fn a_failure_that_should_lead_elsewhere_and_does_not() {
-    check(
-        &json!({"begin": begin(&["a"]), "a": node("Agent", json!({"exception_method": "goto", "exception_goto": []}), &[])}),
-        &[r#"warning goto-nowhere /a/obj/params/exception_method "goto""#],
+fn failures_that_should_be_handled_and_are_not() {
+    let found = check(
+        &json!({
+            "begin": begin(&["a", "b"]),
+            "a": node("Agent", json!({"exception_method": "goto", "exception_goto": []}), &[]),
+            "b": node("Agent", json!({"exception_method": "comment", "exception_default_value": ""}), &[]),
+        }),
+        &[
+            r#"warning failure-not-handled /a/obj/params/exception_method "goto""#,
+            r#"warning failure-not-handled /b/obj/params/exception_method "comment""#,
+        ],
+    );
+    assert!(found[0].message.contains("no component is named"), "{}", found[0].message);
+    assert!(found[1].message.contains("none is given"), "{}", found[1].message);
+}
+
+#[test]
+fn of_a_drawing_alone_the_places_are_in_the_drawing() {
+    let node = |id: &str, label: &str, form: Json| json!({"id": id, "data": {"label": label, "name": "N", "form": form}});
+    let graph = json!({
+        "nodes": [node("begin", "Begin", json!({})), node("m", "Message", json!({"content": ["{gone@x}"]})), node("n", "Nope", json!({}))],
+        "edges": [{"source": "begin", "target": "m"}, {"source": "begin", "target": "n"}, {"source": "m", "target": "away"}],
+    });
+    check_text(
+        &json!({"graph": graph}).to_string(),
+        &CompileOptions::default(),
+        &[
+            r#"error unknown-reference /graph/nodes/1/data/form/content/0 "{gone@x}""#,
+            r#"error unknown-component /graph/nodes/2/data/label "Nope""#,
+            r#"error unknown-target /graph/edges/2/target "away""#,
+        ],
     );
 }
 

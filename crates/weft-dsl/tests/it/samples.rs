@@ -125,3 +125,22 @@ fn a_drawing_yields_the_components_that_the_editor_made_of_it() {
     }
     assert!(compared > 5 || files().is_empty());
 }
+
+#[test]
+fn our_own_canvases_compile_without_a_word() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../canvases");
+    let files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path().join("canvas.json"))
+        .filter(|path| path.is_file())
+        .collect();
+    assert!(!files.is_empty());
+    for path in files {
+        let text = std::fs::read(&path).unwrap();
+        let canvas = load(&text).unwrap();
+        let compiled = compile(&canvas, &catalog(), &CompileOptions::default());
+        let compiled = compiled.unwrap_or_else(|problems| panic!("{}: {problems:#?}", path.display()));
+        assert_eq!(compiled.warnings, [], "{}", path.display());
+        assert_eq!(canvas.to_json(), serde_json::from_slice::<Json>(&text).unwrap());
+    }
+}
