@@ -1,1 +1,19 @@
-//! tmp
+//! canvas JSON → plan → run → **components** → events → API
+//!
+//! What a canvas can do. One component is one file, and [`catalog`] is the one list.
+
+pub mod catalog;
+pub mod control;
+pub mod data;
+pub mod model;
+pub mod output;
+
+mod jinja;
+mod operators;
+mod params;
+mod text;
+
+#[cfg(test)]
+mod testing;
+
+pub use catalog::catalog;

@@ -1,0 +1,76 @@
+//! The one list of components, by name.
+
+use weft_core::{Catalog, ComponentSpec};
+
+use crate::control::{
+    begin, categorize, exit_loop, iteration, iteration_item, loop_item, repeat, switch, unbuilt, user_fill_up,
+};
+use crate::data::{string_transform, variable_aggregator, variable_assigner};
+use crate::model::{agent, llm};
+use crate::output::message;
+
+/// Every component that this build can run.
+pub static ALL: &[&ComponentSpec] = &[
+    &agent::SPEC,
+    &begin::SPEC,
+    &categorize::SPEC,
+    &exit_loop::SPEC,
+    &iteration::SPEC,
+    &iteration_item::SPEC,
+    &llm::SPEC,
+    &repeat::SPEC,
+    &loop_item::SPEC,
+    &message::SPEC,
+    &string_transform::SPEC,
+    &switch::SPEC,
+    &user_fill_up::SPEC,
+    &variable_aggregator::SPEC,
+    &variable_assigner::SPEC,
+];
+
+/// What plans are compiled against: [`ALL`], and the names this build knows and cannot run.
+pub fn catalog() -> Catalog {
+    Catalog::new(ALL.iter().copied().chain(&unbuilt::ALL))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    fn declared(folder: &Path, found: &mut BTreeSet<String>) {
+        // In two parts, so that this file does not seem to declare one.
+        let declaration = concat!("pub static SPEC: ", "ComponentSpec = ComponentSpec {");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                declared(&path, found);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let Some((_, spec)) = text.split_once(declaration) else { continue };
+            let kind = spec.split_once("kind: \"").and_then(|(_, rest)| rest.split_once('"')).unwrap().0;
+            assert!(found.insert(kind.to_owned()), "{kind} is declared twice");
+        }
+    }
+
+    #[test]
+    fn the_list_names_every_component_on_disk_in_order() {
+        let mut on_disk = BTreeSet::new();
+        declared(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut on_disk);
+        let listed: Vec<&str> = ALL.iter().map(|spec| spec.kind).collect();
+        assert_eq!(listed, on_disk.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn every_component_builds_from_nothing_or_says_what_is_missing() {
+        for spec in catalog().all() {
+            let node = crate::testing::Node::new(spec.kind, serde_json::json!({}));
+            if let Err(problems) = node.try_build() {
+                assert!(!problems.is_empty(), "{}", spec.kind);
+            }
+            assert_eq!((spec.params_schema)()["type"], "object", "{}", spec.kind);
+        }
+    }
+}

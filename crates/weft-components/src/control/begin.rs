@@ -1,0 +1,114 @@
+//! Begin: where every run starts.
+
+use async_trait::async_trait;
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
+    Role, Shape,
+};
+
+use crate::control::fields::{self, Fields};
+use crate::params::{self, Params, asks_for_something};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Begin",
+    role: Role::Entry,
+    summary: "Starts the run and hands on what was filled into its form.",
+    params_schema: || {
+        params::schema(&[
+            ("mode", "string", "conversational, task or Webhook"),
+            ("prologue", "string", "the first message of a conversation"),
+            ("inputs", "object", "the form: field key → {name, type, optional, options}"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let mode = params.text("mode").unwrap_or_default();
+        let known = ["", "conversational", "task", "webhook"].contains(&mode.to_lowercase().as_str());
+        if !known {
+            let problem = ParamProblem::new("/mode", format!("`{mode}` is no way to start"))
+                .help("use `conversational`, `task` or `Webhook`");
+            params.problem(problem);
+        }
+        params.finish(Begin { fields: fields::declared(source) })
+    },
+};
+
+struct Begin {
+    fields: Fields,
+}
+
+fn query() -> Reference {
+    Reference::Global("sys.query".into())
+}
+
+impl Begin {
+    /// Without a filled form the question stands in for it: an object is spread over the fields of
+    /// the same names, and the only field there is takes the question as it is.
+    fn stand_in(&self, query: &Json) -> Outputs {
+        let parsed = query.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+        let members = parsed.as_ref().unwrap_or(query).as_object();
+        if let Some(members) = members {
+            let matching = members.iter().filter(|(key, _)| self.fields.contains_key(*key));
+            return matching.map(|(key, value)| (key, value.clone())).collect();
+        }
+        match self.fields.keys().next() {
+            Some(key) if self.fields.len() == 1 && asks_for_something(query) => {
+                Outputs::of(key, query.clone())
+            }
+            _ => Outputs::new(),
+        }
+    }
+}
+
+#[async_trait]
+impl Component for Begin {
+    fn shape(&self) -> Shape {
+        let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
+        Shape { reads, ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        if ctx.filled.is_empty() {
+            return Ok(self.stand_in(&ctx.inputs.json(&query())).into());
+        }
+        Ok(fields::outputs(&self.fields, &ctx.filled).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, outputs};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn filled_values_become_outputs() {
+        let node = Node::new(
+            "Begin",
+            json!({"inputs": {"1": {"type": "line"}, "o": {"type": "object"}, "n": {"type": "integer"}, "b": {"type": "boolean"}}}),
+        );
+        let filled = json!({"1": {"value": "x"}, "o": "{\"a\": 1}", "n": "7", "b": "true", "extra": [1], "raw": {"a": 1}});
+        let setting = Setting { filled, ..Setting::default() };
+        let expected = json!({"1": "x", "o": {"a": 1}, "n": 7, "b": true, "extra": [1], "raw": {"a": 1}});
+        assert_eq!(outputs(&node, setting).await, expected);
+    }
+
+    #[tokio::test]
+    async fn the_question_stands_in_for_an_empty_form() {
+        let one = Node::new("Begin", json!({"inputs": {"topic": {"type": "line"}}}));
+        let asked = |query| Setting { query, ..Setting::default() };
+        assert_eq!(outputs(&one, asked("cats")).await, json!({"topic": "cats"}));
+        assert_eq!(outputs(&one, asked("")).await, json!({}));
+        assert_eq!(outputs(&one, asked("{\"topic\": 1, \"x\": 2}")).await, json!({"topic": 1}));
+        let none = Node::new("Begin", json!({}));
+        assert_eq!(outputs(&none, asked("cats")).await, json!({}));
+    }
+
+    #[test]
+    fn an_unknown_mode_is_a_problem() {
+        assert_eq!(Node::new("Begin", json!({"mode": "other"})).problems(), ["/mode"]);
+        assert!(Node::new("Begin", json!({"mode": "Webhook"})).problems().is_empty());
+    }
+}

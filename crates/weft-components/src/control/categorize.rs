@@ -1,0 +1,315 @@
+//! Categorize: lets a model decide which branch a message belongs to.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape,
+};
+
+use crate::model::ask::ask;
+use crate::model::settings::{self, Settings};
+use crate::model::structured::{cleaned, parse};
+use crate::params::{Params, pointer};
+
+const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
+/// Messages of history that are shown to the model, at most.
+const HISTORY_MAX: usize = 200;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Categorize",
+    role: Role::Step,
+    summary: "Lets a model sort the question into a category and goes on with its branch.",
+    params_schema: || {
+        let mut schema = settings::params_schema();
+        schema["properties"]["category_description"] = json!({"type": "object", "description": "category name → {description, examples: [text], to: [id]}"});
+        schema["properties"]["query"] = json!({"type": "string", "description": "a reference to the text to sort; the question when absent"});
+        schema
+    },
+    time_limit: Some(Duration::from_secs(600)),
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let categories = categories(&mut params);
+        let query = params.reference("query").unwrap_or_else(|| Reference::Global("sys.query".into()));
+        let turns = params.count("message_history_window_size", 1, 0..=HISTORY_MAX / 2);
+        let settings = Settings::read(&mut params);
+        params.finish(Categorize { categories, query, turns, settings })
+    },
+};
+
+struct Category {
+    name: String,
+    description: String,
+    examples: Vec<String>,
+    to: Vec<ComponentId>,
+    pointer: String,
+}
+
+/// The categories in their order, from either of the two shapes they are stored in.
+fn categories(params: &mut Params<'_>) -> Vec<Category> {
+    let mut found = Vec::new();
+    match params.get("category_description") {
+        Some(Json::Object(described)) if !described.is_empty() => {
+            for (name, category) in described {
+                let at = pointer(&["category_description", name]);
+                found.push(self::category(params, name, category, &at));
+            }
+        }
+        _ => {
+            for (place, item) in params.objects("items") {
+                let name = item.get("name").and_then(Json::as_str).unwrap_or_default();
+                let at = pointer(&["items", &place.to_string()]);
+                found.push(self::category(params, name, &Json::Object(item.clone()), &at));
+            }
+        }
+    }
+    if found.is_empty() {
+        let problem = ParamProblem::new("/category_description", "there is no category");
+        params.problem(problem.help("add a category with a description and a branch"));
+    }
+    found
+}
+
+fn category(params: &mut Params<'_>, name: &str, value: &Json, pointer: &str) -> Category {
+    if name.trim().is_empty() {
+        params.problem(ParamProblem::new(pointer, "the category has no name"));
+    }
+    let to = params.targets(&format!("{pointer}/to"), value.get("to"));
+    let examples = match value.get("examples") {
+        Some(Json::String(text)) => text.lines().map(str::to_owned).collect(),
+        Some(Json::Array(items)) => {
+            items.iter().map(|item| to_text(item.get("value").unwrap_or(item))).collect()
+        }
+        _ => Vec::new(),
+    };
+    Category {
+        name: name.to_owned(),
+        description: value.get("description").map(to_text).unwrap_or_default(),
+        examples: examples.into_iter().filter(|example: &String| !example.trim().is_empty()).collect(),
+        to,
+        pointer: format!("{pointer}/to"),
+    }
+}
+
+struct Categorize {
+    categories: Vec<Category>,
+    query: Reference,
+    turns: usize,
+    settings: Settings,
+}
+
+impl Categorize {
+    fn request(&self, ctx: &NodeContext) -> ChatRequest {
+        let names: Vec<&str> = self.categories.iter().map(|category| category.name.trim()).collect();
+        let schema = json!({
+            "type": "object", "properties": {"category": {"enum": names}}, "required": ["category"],
+            "additionalProperties": false,
+        });
+        ChatRequest {
+            messages: vec![
+                ChatMessage::new(Author::System, self.instructions()),
+                ChatMessage::new(Author::User, self.question(ctx)),
+            ],
+            sampling: self.settings.sampling.clone(),
+            schema: Some(schema),
+            retries_max: (self.settings.retries > 0).then_some(self.settings.retries),
+            ..ChatRequest::default()
+        }
+    }
+
+    fn instructions(&self) -> String {
+        let mut text = INSTRUCTIONS.to_owned();
+        for category in &self.categories {
+            text.push_str(&format!("- {}", category.name.trim()));
+            if !category.description.is_empty() {
+                text.push_str(&format!(": {}", category.description));
+            }
+            text.push('\n');
+            for example in &category.examples {
+                text.push_str(&format!("  - example: {}\n", example.trim()));
+            }
+        }
+        text
+    }
+
+    /// The window counts the message to sort as half a turn, so the conversation before it is one
+    /// message shorter.
+    fn question(&self, ctx: &NodeContext) -> String {
+        let before = (self.turns * 2).saturating_sub(1);
+        let history = &ctx.run.history[ctx.run.history.len().saturating_sub(before)..];
+        let message = to_text(&ctx.inputs.json(&self.query));
+        if history.is_empty() {
+            return message;
+        }
+        let lines: Vec<String> =
+            history.iter().map(|said| format!("{}: {}", said.role, said.content)).collect();
+        format!("The conversation so far:\n{}\n\nThe message to sort:\n{message}", lines.join("\n"))
+    }
+
+    /// The category that a reply names: as JSON, as the whole reply, or as a word in it. A name that
+    /// is part of a longer one counts only where the longer one does not stand.
+    fn chosen(&self, reply: &str) -> Option<&Category> {
+        let exact = |name: &str| {
+            let name = name.trim().trim_matches(['"', '\'', '`', '*', '.', '。']).trim();
+            self.categories.iter().find(|category| category.name.trim().to_lowercase() == name.to_lowercase())
+        };
+        let named = parse(reply).ok().and_then(|json| Some(json.get("category")?.as_str()?.to_owned()));
+        named
+            .as_deref()
+            .and_then(exact)
+            .or_else(|| exact(cleaned(reply)))
+            .or_else(|| self.mentioned(cleaned(reply)))
+    }
+
+    fn mentioned(&self, reply: &str) -> Option<&Category> {
+        let mut reply = reply.to_lowercase();
+        let mut longest_first: Vec<&Category> = self.categories.iter().collect();
+        longest_first.sort_by_key(|category| std::cmp::Reverse(category.name.len()));
+        let mut first: Option<(usize, &Category)> = None;
+        for category in longest_first {
+            let name = category.name.trim().to_lowercase();
+            if name.is_empty() {
+                continue;
+            }
+            while let Some(place) = word(&reply, &name) {
+                if first.is_none_or(|(earlier, _)| place < earlier) {
+                    first = Some((place, category));
+                }
+                reply.replace_range(place..place + name.len(), &"\u{1}".repeat(name.len()));
+            }
+        }
+        first.map(|(_, category)| category)
+    }
+}
+
+/// Where a name stands on its own: no letter or digit of its script touches it.
+fn word(text: &str, name: &str) -> Option<usize> {
+    let touches = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
+    text.match_indices(name).map(|(place, _)| place).find(|place| {
+        let (before, after) = (text[..*place].chars().next_back(), text[place + name.len()..].chars().next());
+        let joined_before = touches(before) && touches(name.chars().next());
+        let joined_after = touches(after) && touches(name.chars().next_back());
+        !joined_before && !joined_after
+    })
+}
+
+#[async_trait]
+impl Component for Categorize {
+    fn shape(&self) -> Shape {
+        let branches =
+            self.categories.iter().map(|category| (category.pointer.clone(), category.to.clone())).collect();
+        Shape {
+            reads: Reads::always([self.query.clone()]),
+            branches: Some(branches),
+            models: vec![("/llm_id".to_owned(), self.settings.llm_id.clone())],
+            main_output: "category_name",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.settings.llm_id)?;
+        let reply = ask(ctx, &*model, self.request(ctx), None).await?;
+        // A reply that names nothing goes to the last category, which is the default branch.
+        let Some(category) = self.chosen(&reply).or(self.categories.last()) else {
+            return Err(weft_core::Error::internal("a Categorize was built without categories"));
+        };
+        let mut outputs = Outputs::of("category_name", Json::from(category.name.as_str()));
+        outputs.set("_next", category.to.iter().map(ComponentId::as_str).collect::<Json>());
+        Ok(Finished { outputs, route: Route::To(category.to.clone()), ..Finished::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, Stage};
+    use serde_json::{Value as Json, json};
+    use weft_core::Route;
+
+    fn node() -> Node {
+        Node::new(
+            "Categorize",
+            json!({"llm_id": "m", "category_description": {
+                "refund": {"description": "wants money back", "examples": ["give it back", "2. pay"], "to": ["Agent:A"]},
+                "refund status": {"examples": "where is it?\nhow long?", "to": "Agent:B"},
+                "Other ": {"to": ["Agent:C"]},
+            }}),
+        )
+    }
+
+    async fn category(reply: &str) -> String {
+        let node = node();
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text(reply);
+        let finished = component.run(&stage.ctx).await.unwrap();
+        let outputs = json!(finished.outputs);
+        let Route::To(ids) = finished.route else { panic!("a branch is chosen") };
+        assert_eq!(outputs["_next"], json!(ids));
+        outputs["category_name"].as_str().unwrap().to_owned()
+    }
+
+    #[tokio::test]
+    async fn replies_name_a_category() {
+        let check =
+            async |reply: &str, expected: &str| assert_eq!(category(reply).await, expected, "{reply}");
+        check("{\"category\": \"refund\"}", "refund").await;
+        check("```json\n{\"category\": \"Refund Status\"}\n```", "refund status").await;
+        check("<think>refund status, refund status</think>\"Refund\".", "refund").await;
+        check("The category is refund status.", "refund status").await;
+        check("It is about a refund, not refund status", "refund").await;
+        check("other", "Other ").await;
+        check("refunds", "Other ").await;
+        check("I can't tell", "Other ").await;
+    }
+
+    #[tokio::test]
+    async fn the_model_is_told_names_descriptions_and_examples() {
+        let node = node();
+        let component = node.build();
+        let history = vec![("user", "1"), ("assistant", "2")];
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", history, ..Setting::default() });
+        stage.answer_text("other");
+        component.run(&stage.ctx).await.unwrap();
+        let request = stage.asked().remove(0);
+        assert_eq!(
+            request.schema.unwrap()["properties"]["category"]["enum"],
+            json!(["refund", "refund status", "Other"])
+        );
+        let system = &request.messages[0].text;
+        assert!(
+            system.contains("- refund: wants money back\n  - example: give it back\n  - example: 2. pay\n")
+        );
+        assert!(system.contains("  - example: how long?"));
+        assert_eq!(
+            request.messages[1].text,
+            "The conversation so far:\nassistant: 2\n\nThe message to sort:\nQ"
+        );
+    }
+
+    #[test]
+    fn the_editors_list_form_and_the_branches() {
+        let items = json!([{"name": "a", "examples": [{"value": "x"}], "to": ["Agent:A"]}, {"name": "b", "to": ["Agent:B"]}]);
+        let shape = Node::new("Categorize", json!({"items": items})).build().shape();
+        let branches = shape.branches.unwrap();
+        assert_eq!(branches[1], ("/items/1/to".to_owned(), vec!["Agent:B".into()]));
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let check = |params: Json, expected: &[&str]| {
+            assert_eq!(Node::new("Categorize", params).problems(), expected);
+        };
+        check(json!({}), &["/category_description"]);
+        check(
+            json!({"category_description": {"": {"to": []}}, "query": "?"}),
+            &["/category_description/", "/category_description//to", "/query"],
+        );
+    }
+}

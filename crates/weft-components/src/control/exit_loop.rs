@@ -1,0 +1,32 @@
+//! ExitLoop: leaves the Loop around it at once.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+
+use crate::params;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "ExitLoop",
+    role: Role::Leave,
+    summary: "Leaves the Loop around it at once.",
+    params_schema: || params::schema(&[]),
+    time_limit: None,
+    measuring_only: false,
+    build: |_| Ok(Arc::new(ExitLoop)),
+};
+
+struct ExitLoop;
+
+#[async_trait]
+impl Component for ExitLoop {
+    fn shape(&self) -> Shape {
+        Shape::default()
+    }
+
+    async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {
+        Ok(Finished::default())
+    }
+}

@@ -1,0 +1,131 @@
+//! Iteration: runs its body once for each item of a list.
+
+use async_trait::async_trait;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, ParamProblem, Reads, Reference, Result,
+    Role, Shape,
+};
+
+use crate::params::{self, Params, described, pointer};
+
+/// Rounds at once, at most.
+pub const PARALLELISM_MAX: usize = 64;
+/// Items of one Iteration, at most.
+pub const ITEMS_MAX: usize = 100_000;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Iteration",
+    role: Role::Each,
+    summary: "Runs its body once for each item of a list and collects the results in order.",
+    params_schema: || {
+        params::schema(&[
+            ("items_ref", "string", "a reference to the list"),
+            ("outputs", "object", "output name → {ref}: what each round adds to a list"),
+            ("parallelism", "integer", "how many rounds run at once; 1 when absent"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let items = params.required_reference("items_ref");
+        let parallelism = params.count("parallelism", 1, 1..=PARALLELISM_MAX);
+        let collects = collects(&mut params);
+        params.finish(Iteration { items, parallelism, collects })
+    },
+};
+
+fn collects(params: &mut Params<'_>) -> Vec<(String, Reference)> {
+    let outputs = match params.get("outputs") {
+        None => return Vec::new(),
+        Some(Json::Object(outputs)) => outputs,
+        Some(_) => {
+            params.problem(ParamProblem::new("/outputs", "must be an object"));
+            return Vec::new();
+        }
+    };
+    let mut collects = Vec::new();
+    for (name, output) in outputs {
+        // Without a reference it is a leftover of an earlier run.
+        let Some(text) = output.get("ref").and_then(Json::as_str).filter(|text| !text.is_empty()) else {
+            continue;
+        };
+        if let Some(reference) = params.reference_at(pointer(&["outputs", name, "ref"]), text) {
+            collects.push((name.clone(), reference));
+        }
+    }
+    collects
+}
+
+struct Iteration {
+    items: Option<Reference>,
+    parallelism: usize,
+    collects: Vec<(String, Reference)>,
+}
+
+#[async_trait]
+impl Component for Iteration {
+    fn shape(&self) -> Shape {
+        Shape {
+            reads: Reads::always(self.items.clone()),
+            collects: self.collects.clone(),
+            parallelism: self.parallelism,
+            main_output: "result",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let Some(reference) = &self.items else {
+            return Err(Error::internal("an Iteration was built without its list"));
+        };
+        let value = ctx.inputs.json(reference);
+        let Json::Array(items) = &*value else {
+            return Err(Error::invalid(format!("`{reference}` is {}, not a list", described(&value)))
+                .help("let `items_ref` name an output that is a list"));
+        };
+        if items.len() > ITEMS_MAX {
+            return Err(Error::invalid(format!(
+                "`{reference}` has {} items; at most {ITEMS_MAX} can be run",
+                items.len()
+            )));
+        }
+        Ok(Finished { items: Some(items.clone()), ..Finished::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, failure, run};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_items_are_those_of_the_list() {
+        let node = Node::new(
+            "Iteration",
+            json!({"items_ref": "{Agent:A@list}", "parallelism": "4",
+                   "outputs": {"all": {"ref": "Agent:B@content", "type": "Array<string>"}, "old": {"value": 1}}}),
+        );
+        let shape = node.build().shape();
+        assert_eq!(shape.parallelism, 4);
+        assert_eq!(shape.collects, [("all".to_owned(), node.reference("Agent:B@content"))]);
+        let finished = run(&node, Setting::values([("Agent:A@list", json!([1, "b"]))])).await.unwrap();
+        assert_eq!(finished.items, Some(vec![json!(1), json!("b")]));
+    }
+
+    #[tokio::test]
+    async fn anything_but_a_list_is_named() {
+        let node = Node::new("Iteration", json!({"items_ref": "Agent:A@list"}));
+        let error = failure(&node, Setting::values([("Agent:A@list", json!("a, b"))])).await;
+        assert_eq!(error.message, "`Agent:A@list` is the text `a, b`, not a list");
+        assert!(failure(&node, Setting::default()).await.message.contains("nothing (null)"));
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let node =
+            Node::new("Iteration", json!({"parallelism": 0, "outputs": {"a/b": {"ref": "Nobody:X@y"}}}));
+        assert_eq!(node.problems(), ["/items_ref", "/parallelism", "/outputs/a~1b/ref"]);
+    }
+}

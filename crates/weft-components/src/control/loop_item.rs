@@ -1,0 +1,190 @@
+//! LoopItem: the first node of every round of a Loop. Decides whether there is a further round.
+
+use async_trait::async_trait;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Route, Shape,
+};
+
+use crate::control::repeat::{ROUNDS_DEFAULT, ROUNDS_MAX};
+use crate::operators::{Operator, holds_typed};
+use crate::params::{self, Params, pointer};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "LoopItem",
+    role: Role::RoundStart,
+    summary: "Begins a round of a Loop, unless its conditions say that it is over.",
+    params_schema: || params::schema(&[]),
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        // The conditions are written at the Loop, so what is wrong with them points there.
+        let mut own = Params::of(source);
+        let Some((parent, params)) = source.parent else {
+            own.problem(
+                ParamProblem::new("", "a LoopItem stands outside a Loop").help("put it inside a Loop"),
+            );
+            return own.finish(LoopItem { conditions: Vec::new(), any: false, rounds_max: 1 });
+        };
+        let mut outer = Params::of(&weft_core::NodeSource { id: parent, params, ..*source });
+        let rounds_max = outer.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
+        let logic = outer.text("logical_operator").unwrap_or_default();
+        if !["", "and", "or"].contains(&logic.as_str()) {
+            let message = format!("`{logic}` doesn't join conditions");
+            outer.problem(ParamProblem::new("/logical_operator", message).help("use `and` or `or`"));
+        }
+        let conditions = outer
+            .objects("loop_termination_condition")
+            .into_iter()
+            .filter_map(|(place, object)| condition(&mut outer, place, object))
+            .collect();
+        outer.finish(LoopItem { conditions, any: logic == "or", rounds_max })
+    },
+};
+
+struct Condition {
+    left: Reference,
+    operator: Operator,
+    right: Right,
+}
+
+enum Right {
+    Constant(Json),
+    Variable(Reference),
+}
+
+fn condition(
+    params: &mut Params<'_>,
+    place: usize,
+    object: &serde_json::Map<String, Json>,
+) -> Option<Condition> {
+    let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
+    let at = |key: &str| pointer(&["loop_termination_condition", &place.to_string(), key]);
+    let left = params.reference_at(at("variable"), text("variable"));
+    let operator = Operator::parse(text("operator"));
+    if operator.is_none() {
+        let problem = ParamProblem::new(at("operator"), format!("`{}` is no operator", text("operator")))
+            .help(format!("use one of {}", Operator::listed()));
+        params.problem(problem);
+    }
+    let right = match (text("input_mode"), object.get("value")) {
+        ("variable", Some(Json::String(value))) => Right::Variable(params.reference_at(at("value"), value)?),
+        (_, value) => Right::Constant(value.cloned().unwrap_or_default()),
+    };
+    Some(Condition { left: left?, operator: operator?, right })
+}
+
+struct LoopItem {
+    conditions: Vec<Condition>,
+    any: bool,
+    rounds_max: usize,
+}
+
+impl LoopItem {
+    /// Whether the conditions end the loop. Without conditions only the maximum does.
+    fn is_over(&self, ctx: &NodeContext) -> Result<bool> {
+        for condition in &self.conditions {
+            let right = match &condition.right {
+                Right::Constant(value) => std::sync::Arc::new(value.clone()),
+                Right::Variable(reference) => ctx.inputs.json(reference),
+            };
+            let holds = holds_typed(&ctx.inputs.json(&condition.left), condition.operator, &right).map_err(
+                |cause| {
+                    Error::invalid(format!("cannot tell whether `{}` ends the loop", condition.left))
+                        .because(cause)
+                },
+            )?;
+            if holds == self.any {
+                return Ok(self.any);
+            }
+        }
+        Ok(!self.any && !self.conditions.is_empty())
+    }
+}
+
+#[async_trait]
+impl Component for LoopItem {
+    fn shape(&self) -> Shape {
+        let reads = self.conditions.iter().flat_map(|condition| {
+            let right = match &condition.right {
+                Right::Constant(_) => None,
+                Right::Variable(reference) => Some(reference.clone()),
+            };
+            std::iter::once(condition.left.clone()).chain(right)
+        });
+        Shape { reads: Reads::always(reads), main_output: "index", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let Some(round) = &ctx.round else {
+            return Err(Error::invalid("a LoopItem ran outside a Loop").help("put the node inside a Loop"));
+        };
+        let over = round.index >= self.rounds_max || self.is_over(ctx)?;
+        Ok(Finished {
+            outputs: Outputs::of("index", Json::from(round.index)),
+            route: if over { Route::EndFrame } else { Route::Onward },
+            ..Finished::default()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, failure, run};
+    use serde_json::{Value as Json, json};
+    use weft_core::Route;
+    use weft_core::context::Round;
+
+    fn item(parent: Json) -> Node {
+        Node::new("LoopItem", json!({})).inside("Loop:L", parent)
+    }
+
+    fn setting(index: usize, n: Json) -> Setting {
+        let round = Some(Round { index, item: None });
+        Setting { round, ..Setting::values([("Loop:L@n", n), ("Loop:L@done", json!(false))]) }
+    }
+
+    #[tokio::test]
+    async fn a_round_begins_until_a_condition_or_the_maximum_ends_it() {
+        let check = async |parent: Json, index: usize, n: Json, ends: bool| {
+            let expected = if ends { Route::EndFrame } else { Route::Onward };
+            let finished = run(&item(parent.clone()), setting(index, n)).await.unwrap();
+            assert_eq!(finished.route, expected, "{parent} {index}");
+        };
+        let three = json!({"variable": "Loop:L@n", "operator": "≥", "value": "3"});
+        let done = json!({"variable": "Loop:L@done", "operator": "is", "value": "true"});
+        let loops = |logic: &str, conditions: &[&Json]| json!({"maximum_loop_count": 5, "logical_operator": logic, "loop_termination_condition": conditions});
+        check(loops("and", &[]), 0, json!(0), false).await;
+        check(loops("or", &[]), 4, json!(0), false).await;
+        check(loops("or", &[]), 5, json!(0), true).await;
+        check(loops("and", &[&three]), 0, json!(2), false).await;
+        check(loops("and", &[&three]), 0, json!(3), true).await;
+        check(loops("and", &[&three, &done]), 0, json!(3), false).await;
+        check(loops("or", &[&three, &done]), 0, json!(3), true).await;
+        check(loops("or", &[&done]), 0, json!(3), false).await;
+        check(json!({}), 9, json!(0), false).await;
+        check(json!({}), 10, json!(0), true).await;
+    }
+
+    #[tokio::test]
+    async fn a_condition_that_makes_no_sense_is_this_nodes_error() {
+        let parent = json!({"loop_termination_condition": [{"variable": "Loop:L@n", "operator": "contains", "value": "x"}]});
+        let error = failure(&item(parent), setting(0, json!(1))).await;
+        assert!(error.full().contains("`contains` cannot be applied to the number `1`"), "{}", error.full());
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let parent = json!({"maximum_loop_count": 0, "logical_operator": "xor",
+            "loop_termination_condition": [{"variable": "", "operator": "eval"}]});
+        let places = [
+            "/maximum_loop_count",
+            "/logical_operator",
+            "/loop_termination_condition/0/variable",
+            "/loop_termination_condition/0/operator",
+        ];
+        assert_eq!(item(parent).problems(), places);
+        assert_eq!(Node::new("LoopItem", json!({})).problems(), [""]);
+    }
+}

@@ -1,0 +1,157 @@
+//! Loop: repeats its body until a condition holds.
+
+use async_trait::async_trait;
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
+    Role, Shape, Value,
+};
+
+use crate::params::{self, Params, number, pointer, truth};
+
+/// Rounds when a canvas does not say: what the editor fills in.
+pub const ROUNDS_DEFAULT: usize = 10;
+/// Rounds of one Loop, at most.
+pub const ROUNDS_MAX: usize = 10_000;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Loop",
+    role: Role::Repeat,
+    summary: "Repeats its body until a condition holds; its variables live as long as it does.",
+    params_schema: || {
+        params::schema(&[
+            ("loop_variables", "array", "[{variable, type, input_mode: constant | variable, value}]"),
+            ("logical_operator", "string", "and (every condition ends it together) or or (any does)"),
+            ("loop_termination_condition", "array", "[{variable, operator, value, input_mode}]"),
+            ("maximum_loop_count", "integer", "rounds, at most"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        params.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
+        let variables = params
+            .objects("loop_variables")
+            .into_iter()
+            .filter_map(|(place, object)| variable(&mut params, place, object))
+            .collect();
+        params.finish(Loop { variables })
+    },
+};
+
+/// A loop variable and where its first value comes from.
+struct Variable {
+    name: String,
+    start: Start,
+}
+
+enum Start {
+    Constant(Json),
+    From(Reference),
+}
+
+fn variable(
+    params: &mut Params<'_>,
+    place: usize,
+    object: &serde_json::Map<String, Json>,
+) -> Option<Variable> {
+    let text = |key: &str| object.get(key).and_then(Json::as_str).unwrap_or_default();
+    let at = |key: &str| pointer(&["loop_variables", &place.to_string(), key]);
+    let name = text("variable").to_owned();
+    if name.is_empty() {
+        params.problem(ParamProblem::new(at("variable"), "the loop variable has no name"));
+    }
+    let value = object.get("value").unwrap_or(&Json::Null);
+    let start = match text("input_mode") {
+        "variable" => Start::From(params.reference_at(at("value"), value.as_str().unwrap_or_default())?),
+        "constant" => Start::Constant(typed(text("type"), value)),
+        // Another mode means the empty value of the type.
+        _ if value.is_null() => Start::Constant(empty(text("type"))),
+        _ => Start::Constant(typed(text("type"), value)),
+    };
+    (!name.is_empty()).then_some(Variable { name, start })
+}
+
+/// A constant as a value of its declared type, if it can be one.
+fn typed(kind: &str, value: &Json) -> Json {
+    let kind = kind.to_ascii_lowercase();
+    let Json::String(text) = value else { return value.clone() };
+    let typed = match kind.as_str() {
+        "number" | "integer" if number(value).is_some() => serde_json::from_str(text.trim()).ok(),
+        "boolean" => truth(value).map(Json::Bool),
+        "object" => serde_json::from_str(text).ok(),
+        kind if kind.starts_with("array") => serde_json::from_str(text).ok(),
+        _ => None,
+    };
+    typed.unwrap_or_else(|| value.clone())
+}
+
+fn empty(kind: &str) -> Json {
+    match kind.to_ascii_lowercase().as_str() {
+        "number" | "integer" => 0.into(),
+        "boolean" => false.into(),
+        "object" => Json::Object(serde_json::Map::new()),
+        kind if kind.starts_with("array") => Json::Array(Vec::new()),
+        _ => "".into(),
+    }
+}
+
+struct Loop {
+    variables: Vec<Variable>,
+}
+
+#[async_trait]
+impl Component for Loop {
+    fn shape(&self) -> Shape {
+        let reads = self.variables.iter().filter_map(|variable| match &variable.start {
+            Start::Constant(_) => None,
+            Start::From(reference) => Some(reference.clone()),
+        });
+        Shape { reads: Reads::always(reads), ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let value = |variable: &Variable| match &variable.start {
+            Start::Constant(value) => Value::from(value.clone()),
+            Start::From(reference) => ctx.value(reference),
+        };
+        let outputs: Outputs =
+            self.variables.iter().map(|variable| (&variable.name, value(variable))).collect();
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, outputs};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn variables_become_outputs() {
+        let node = Node::new(
+            "Loop",
+            json!({"maximum_loop_count": 3, "loop_variables": [
+                {"variable": "n", "type": "number", "input_mode": "constant", "value": "0"},
+                {"variable": "t", "type": "string", "input_mode": "variable", "value": "Agent:A@content"},
+                {"variable": "l", "type": "array<string>", "input_mode": ""},
+                {"variable": "b", "type": "boolean", "input_mode": "constant", "value": false},
+            ]}),
+        );
+        let setting = Setting::values([("Agent:A@content", json!("x"))]);
+        assert_eq!(outputs(&node, setting).await, json!({"n": 0, "t": "x", "l": [], "b": false}));
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let node = Node::new(
+            "Loop",
+            json!({"maximum_loop_count": 0, "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
+        );
+        assert_eq!(
+            node.problems(),
+            ["/maximum_loop_count", "/loop_variables/0/variable", "/loop_variables/1/value"]
+        );
+        assert!(Node::new("Loop", json!({})).problems().is_empty());
+    }
+}

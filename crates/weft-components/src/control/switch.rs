@@ -1,0 +1,219 @@
+//! Switch: goes on with the first case whose conditions hold.
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape, Template,
+};
+
+use crate::operators::{Operator, holds};
+use crate::params::{self, Params, pointer};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Switch",
+    role: Role::Step,
+    summary: "Compares values and goes on with the first case that matches.",
+    params_schema: || {
+        params::schema(&[
+            ("conditions", "array", "[{logical_operator, items: [{cpn_id, operator, value}], to: [id]}]"),
+            ("end_cpn_ids", "array", "where to go when no case matches"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let cases = params.objects("conditions");
+        if cases.is_empty() {
+            params.problem(ParamProblem::new("/conditions", "there is no case").help("add a case"));
+        }
+        let cases = cases.into_iter().map(|(place, object)| case(&mut params, place, object)).collect();
+        let end = params.get("end_cpn_ids");
+        let otherwise = params.targets("/end_cpn_ids", end);
+        params.finish(Switch { cases, otherwise })
+    },
+};
+
+struct Switch {
+    cases: Vec<Case>,
+    otherwise: Vec<ComponentId>,
+}
+
+struct Case {
+    any: bool,
+    items: Vec<Item>,
+    to: Vec<ComponentId>,
+}
+
+struct Item {
+    left: Reference,
+    operator: Operator,
+    right: Right,
+}
+
+enum Right {
+    Constant(Json),
+    Template(Template),
+}
+
+fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Case {
+    let place = place.to_string();
+    let any = !object
+        .get("logical_operator")
+        .and_then(Json::as_str)
+        .is_none_or(|text| text.eq_ignore_ascii_case("and"));
+    let items = object.get("items").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    let items = items
+        .iter()
+        .enumerate()
+        .filter_map(|(number, value)| {
+            item(params, &["conditions", &place, "items", &number.to_string()], value)
+        })
+        .collect();
+    let to = params.targets(&pointer(&["conditions", &place, "to"]), object.get("to"));
+    Case { any, items, to }
+}
+
+fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item> {
+    let at = |key: &str| pointer(&[place[0], place[1], place[2], place[3], key]);
+    let text = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
+    // A condition without a left side is an empty line of the form.
+    if text("cpn_id").trim().is_empty() {
+        return None;
+    }
+    let left = params.reference_at(at("cpn_id"), text("cpn_id"));
+    let operator = Operator::parse(text("operator"));
+    if operator.is_none() {
+        let problem = ParamProblem::new(at("operator"), format!("`{}` is no operator", text("operator")))
+            .help(format!("use one of {}", Operator::listed()));
+        params.problem(problem);
+    }
+    let right = match value.get("value") {
+        Some(Json::String(text)) => Right::Template(Template::parse(text, params.source.names())),
+        other => Right::Constant(other.cloned().unwrap_or_default()),
+    };
+    Some(Item { left: left?, operator: operator?, right })
+}
+
+impl Case {
+    /// A case without usable conditions does not match.
+    fn matches(&self, ctx: &NodeContext) -> bool {
+        let holds = |item: &Item| {
+            let left = ctx.inputs.json(&item.left);
+            match &item.right {
+                Right::Constant(value) => holds(&left, item.operator, value),
+                Right::Template(template) => holds(&left, item.operator, &template.value(&ctx.inputs)),
+            }
+        };
+        match self.any {
+            true => self.items.iter().any(holds),
+            false => !self.items.is_empty() && self.items.iter().all(holds),
+        }
+    }
+}
+
+#[async_trait]
+impl Component for Switch {
+    fn shape(&self) -> Shape {
+        let mut always = Vec::new();
+        for item in self.cases.iter().flat_map(|case| &case.items) {
+            always.push(item.left.clone());
+            if let Right::Template(template) = &item.right {
+                always.extend(template.references().cloned());
+            }
+        }
+        let cases = self.cases.iter().enumerate();
+        let mut branches: Vec<_> =
+            cases.map(|(place, case)| (format!("/conditions/{place}/to"), case.to.clone())).collect();
+        branches.push(("/end_cpn_ids".to_owned(), self.otherwise.clone()));
+        Shape {
+            reads: Reads::always(always),
+            branches: Some(branches),
+            main_output: "_next",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let case = self.cases.iter().find(|case| case.matches(ctx));
+        let to = case.map_or(&self.otherwise, |case| &case.to);
+        let ids: Vec<&str> = to.iter().map(ComponentId::as_str).collect();
+        let mut outputs = Outputs::of("_next", Json::from(ids.clone()));
+        outputs.set("next", Json::from(ids));
+        Ok(Finished { outputs, route: Route::To(to.clone()), ..Finished::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, run};
+    use serde_json::{Value as Json, json};
+    use weft_core::Route;
+
+    fn switch(conditions: &Json) -> Node {
+        Node::new("Switch", json!({"conditions": conditions, "end_cpn_ids": ["Agent:C"]}))
+    }
+
+    #[tokio::test]
+    async fn the_first_matching_case_wins() {
+        let check = async |conditions: Json, expected: &str| {
+            let values = [
+                ("Agent:A@n", json!(15)),
+                ("Agent:A@t", json!("Refund please")),
+                ("Agent:B@w", json!("REFUND")),
+            ];
+            let finished = run(&switch(&conditions), Setting::values(values)).await.unwrap();
+            assert_eq!(finished.route, Route::To(vec![expected.into()]), "{conditions}");
+            assert_eq!(json!(finished.outputs)["_next"], json!([expected]));
+        };
+        let item = |left: &str, operator: &str, right: Json| json!({"cpn_id": left, "operator": operator, "value": right});
+        let case = |logic: &str, items: &[Json]| json!([{"logical_operator": logic, "items": items, "to": ["Agent:A"]}]);
+        let yes = item("Agent:A@n", ">", json!("9"));
+        let no = item("Agent:A@n", "empty", json!(""));
+        check(case("and", std::slice::from_ref(&yes)), "Agent:A").await;
+        check(case("and", &[yes.clone(), no.clone()]), "Agent:C").await;
+        check(case("or", &[no, yes.clone()]), "Agent:A").await;
+        check(case("and", &[]), "Agent:C").await;
+        check(case("or", &[]), "Agent:C").await;
+        check(case("and", &[item("", "=", json!("x"))]), "Agent:C").await;
+        check(case("and", &[item("Agent:A@n", "contains", json!("5"))]), "Agent:A").await;
+        check(case("and", &[item("Agent:A@t", "contains", json!("{Agent:B@w}"))]), "Agent:A").await;
+        check(case("and", &[item("Agent:A@n", "in", json!("[1, 15]"))]), "Agent:A").await;
+        check(case("and", &[item("Agent:A@t", "not in", json!(["x"]))]), "Agent:A").await;
+        check(
+            json!([{"items": [item("Agent:A@n", "<", json!(1))], "to": ["Agent:B"]},
+            {"items": [yes], "to": "Agent:A"}]),
+            "Agent:A",
+        )
+        .await;
+    }
+
+    #[test]
+    fn problems_are_all_reported_and_code_is_no_operator() {
+        let node = Node::new(
+            "Switch",
+            json!({"conditions": [{"items": [{"cpn_id": "Agent:A@n", "operator": "__import__('os')", "value": 1},
+                {"cpn_id": "1 + 1", "operator": "="}], "to": []}]}),
+        );
+        let places = [
+            "/conditions/0/items/0/operator",
+            "/conditions/0/items/1/cpn_id",
+            "/conditions/0/to",
+            "/end_cpn_ids",
+        ];
+        assert_eq!(node.problems(), places);
+        let problems = node.try_build().err().unwrap();
+        assert!(problems[0].help.as_deref().unwrap().contains("`contains`"));
+        assert_eq!(Node::new("Switch", json!({})).problems(), ["/conditions", "/end_cpn_ids"]);
+    }
+
+    #[test]
+    fn every_branch_is_known_beforehand() {
+        let shape = switch(&json!([{"items": [], "to": ["Agent:A", "Agent:B"]}])).build().shape();
+        let branches = shape.branches.unwrap();
+        assert_eq!(branches[0], ("/conditions/0/to".to_owned(), vec!["Agent:A".into(), "Agent:B".into()]));
+        assert_eq!(branches[1], ("/end_cpn_ids".to_owned(), vec!["Agent:C".into()]));
+    }
+}

@@ -1,0 +1,102 @@
+//! Components that canvases name and that this build cannot run. A canvas that holds one loads; the
+//! node says what is missing when it is checked and when it runs.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::{Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, Result, Role, Shape};
+
+use crate::params;
+
+const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
+    ComponentSpec {
+        kind,
+        role: Role::Step,
+        summary,
+        params_schema: || params::schema(&[]),
+        time_limit: None,
+        measuring_only: false,
+        build: |source| Ok(Arc::new(Unbuilt { kind: source.kind.to_owned() })),
+    }
+}
+
+/// What this build knows by name only.
+pub static ALL: [ComponentSpec; 36] = [
+    unbuilt("AkShare", "Chinese financial data."),
+    unbuilt("Answer", "An older way to show an answer and wait for the next question."),
+    unbuilt("ArXiv", "Searches arXiv."),
+    unbuilt("BGPT", "Searches scientific papers."),
+    unbuilt("Bing", "Searches the web with Bing."),
+    unbuilt("Browser", "Lets a model drive a web browser."),
+    unbuilt("CodeExec", "Runs code of the canvas in a sandbox."),
+    unbuilt("Crawler", "Fetches a web page."),
+    unbuilt("DeepL", "Translates with DeepL."),
+    unbuilt("DocGenerator", "Makes a document from Markdown."),
+    unbuilt("DuckDuckGo", "Searches the web with DuckDuckGo."),
+    unbuilt("Email", "Sends an e-mail."),
+    unbuilt("ExcelProcessor", "Reads and writes spreadsheets."),
+    unbuilt("ExeSQL", "Asks a database."),
+    unbuilt("Generate", "An older name for a model call."),
+    unbuilt("GitHub", "Searches repositories on GitHub."),
+    unbuilt("Google", "Searches the web with Google."),
+    unbuilt("GoogleScholar", "Searches Google Scholar."),
+    unbuilt("Jin10", "Chinese financial news."),
+    unbuilt("KeenableSearch", "Searches the web with Keenable."),
+    unbuilt("PDFGenerator", "Makes a PDF document."),
+    unbuilt("PubMed", "Searches PubMed."),
+    unbuilt("QWeather", "Weather reports."),
+    unbuilt("QueritContents", "Fetches the contents of web pages with Querit."),
+    unbuilt("QueritSearch", "Searches the web with Querit."),
+    unbuilt("RewriteQuestion", "An older node that rewrote the question."),
+    unbuilt("SearXNG", "Searches the web with SearXNG."),
+    unbuilt("TavilyExtract", "Extracts the text of web pages with Tavily."),
+    unbuilt("TavilySearch", "Searches the web with Tavily."),
+    unbuilt("TuShare", "Chinese stock data."),
+    unbuilt("WaitingDialogue", "An older node that waited for the next question."),
+    unbuilt("WenCai", "Chinese financial questions."),
+    unbuilt("Wikipedia", "Searches Wikipedia."),
+    unbuilt("YahooFinance", "Stock data from Yahoo."),
+    unbuilt("ExtractKeywords", "An older node that took keywords from the question."),
+    unbuilt("KeywordExtract", "An older node that took keywords from the question."),
+];
+
+struct Unbuilt {
+    kind: String,
+}
+
+impl Unbuilt {
+    fn sentence(&self) -> String {
+        format!("the component {} isn't part of this build", self.kind)
+    }
+}
+
+#[async_trait]
+impl Component for Unbuilt {
+    fn shape(&self) -> Shape {
+        Shape { unsupported: Some(self.sentence()), main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {
+        Err(Error::new(ErrorKind::Unsupported, self.sentence())
+            .help("take the node out, or give it a default value for exceptions"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use crate::testing::{Node, Setting, failure};
+    use serde_json::json;
+    use weft_core::ErrorKind;
+
+    #[tokio::test]
+    async fn an_unbuilt_component_loads_and_says_so_when_it_runs() {
+        for spec in &ALL {
+            let node = Node::new(spec.kind, json!({"api_key": ""}));
+            let said = node.build().shape().unsupported.unwrap();
+            let error = failure(&node, Setting::default()).await;
+            assert!(said.contains(spec.kind) && error.message.contains(spec.kind));
+            assert_eq!(error.kind, ErrorKind::Unsupported);
+        }
+    }
+}

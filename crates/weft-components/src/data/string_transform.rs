@@ -1,0 +1,174 @@
+//! StringTransform: cuts a text into a list, or puts a text together.
+
+use async_trait::async_trait;
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape,
+};
+
+use crate::params::{self, Params, described};
+use crate::text::Text;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "StringTransform",
+    role: Role::Step,
+    summary: "Cuts a text into a list at delimiters, or merges values into a text.",
+    params_schema: || {
+        params::schema(&[
+            ("method", "string", "split or merge"),
+            ("split_ref", "string", "a reference to the text to cut"),
+            ("script", "string", "the text to put together, with references or as a Jinja template"),
+            ("delimiters", "array", "where to cut; lists are joined by the first"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let delimiters = match params.get("delimiters") {
+            None => vec![",".to_owned()],
+            Some(_) => {
+                params.texts("delimiters").into_iter().filter(|delimiter| !delimiter.is_empty()).collect()
+            }
+        };
+        if delimiters.is_empty() {
+            params.problem(
+                ParamProblem::new("/delimiters", "there is no delimiter").help("add one, such as `,`"),
+            );
+        }
+        let work = match params.text("method").unwrap_or_default().as_str() {
+            "" | "split" => params.required_reference("split_ref").map(Work::Split),
+            "merge" => {
+                let script = params.text("script").unwrap_or_default();
+                Text::parse(&script, source, "/script")
+                    .map_err(|problem| params.problem(problem))
+                    .ok()
+                    .map(Work::Merge)
+            }
+            other => {
+                let problem = ParamProblem::new("/method", format!("`{other}` is no method"));
+                params.problem(problem.help("use `split` or `merge`"));
+                None
+            }
+        };
+        params.finish(StringTransform { work, delimiters })
+    },
+};
+
+enum Work {
+    Split(Reference),
+    Merge(Text),
+}
+
+struct StringTransform {
+    work: Option<Work>,
+    delimiters: Vec<String>,
+}
+
+impl StringTransform {
+    fn split(&self, reference: &Reference, ctx: &NodeContext) -> Result<Json> {
+        let value = ctx.inputs.json(reference);
+        let text = match &*value {
+            Json::Array(_) | Json::Object(_) => {
+                return Err(Error::invalid(format!("`{reference}` is {}, not a text", described(&value)))
+                    .help("let `split_ref` name an output that is a text"));
+            }
+            value => to_text(value),
+        };
+        Ok(pieces(&text, &self.delimiters).into())
+    }
+}
+
+/// The text between the delimiters; of two that begin at the same place the longer one counts.
+fn pieces<'a>(mut text: &'a str, delimiters: &[String]) -> Vec<&'a str> {
+    let mut pieces = Vec::new();
+    loop {
+        let next = delimiters
+            .iter()
+            .filter_map(|delimiter| Some((text.find(delimiter.as_str())?, delimiter.len())))
+            .min_by_key(|(place, length)| (*place, usize::MAX - length));
+        let Some((place, length)) = next else {
+            pieces.push(text);
+            return pieces;
+        };
+        pieces.push(&text[..place]);
+        text = &text[place + length..];
+    }
+}
+
+#[async_trait]
+impl Component for StringTransform {
+    fn shape(&self) -> Shape {
+        let reads = match &self.work {
+            Some(Work::Split(reference)) => vec![reference.clone()],
+            Some(Work::Merge(script)) => script.references(),
+            None => Vec::new(),
+        };
+        Shape { reads: Reads::always(reads), main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let result = match &self.work {
+            Some(Work::Split(reference)) => self.split(reference, ctx)?,
+            Some(Work::Merge(script)) => {
+                let delimiter = self.delimiters.first().map_or("", String::as_str);
+                Json::String(script.render(&ctx.inputs, delimiter)?)
+            }
+            None => Json::Null,
+        };
+        Ok(Outputs::of("result", result).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, failure, outputs};
+    use serde_json::{Value as Json, json};
+
+    #[tokio::test]
+    async fn split_keeps_empty_pieces() {
+        let check = async |value: Json, delimiters: Json, expected: Json| {
+            let node =
+                Node::new("StringTransform", json!({"split_ref": "{Agent:A@t}", "delimiters": delimiters}));
+            let found = outputs(&node, Setting::values([("Agent:A@t", value)])).await;
+            assert_eq!(found, json!({"result": expected}));
+        };
+        check(json!("a,b,,c"), json!(null), json!(["a", "b", "", "c"])).await;
+        check(json!("a;b,c"), json!([",", ";"]), json!(["a", "b", "c"])).await;
+        check(json!("a--b-c"), json!(["-", "--"]), json!(["a", "b", "c"])).await;
+        check(json!(null), json!([","]), json!([""])).await;
+        check(json!(12), json!(["2"]), json!(["1", ""])).await;
+        let node = Node::new("StringTransform", json!({"split_ref": "Agent:A@t"}));
+        let error = failure(&node, Setting::values([("Agent:A@t", json!([1]))])).await;
+        assert!(error.message.contains("a list of 1"));
+    }
+
+    #[tokio::test]
+    async fn merge_puts_a_text_together() {
+        let check = async |script: &str, expected: &str| {
+            let params = json!({"method": "merge", "script": script, "delimiters": ["; "]});
+            let values = [
+                ("Agent:A@l", json!(["a", 1])),
+                ("Agent:A@n", json!(0)),
+                ("Agent:A@o", json!({"汉": [true]})),
+            ];
+            let found = outputs(&Node::new("StringTransform", params), Setting::values(values)).await;
+            assert_eq!(found, json!({"result": expected}));
+        };
+        check("x {Agent:A@l} y", "x a; 1 y").await;
+        check("{Agent:A@n}{Agent:A@none} {Agent:A@o}", "0 {\"汉\":[true]}").await;
+        check("{% for x in {Agent:A@l} %}<{{ x }}>{% endfor %}", "<a><1>").await;
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let check = |params: Json, expected: &[&str]| {
+            assert_eq!(Node::new("StringTransform", params).problems(), expected);
+        };
+        check(json!({"delimiters": []}), &["/delimiters", "/split_ref"]);
+        check(json!({"method": "merge", "script": "{% if %}"}), &["/script"]);
+        check(json!({"method": "fold"}), &["/method"]);
+    }
+}

@@ -1,0 +1,125 @@
+//! VariableAggregator: of several values the first that is there.
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
+    Role, Shape,
+};
+
+use crate::params::{self, Params, pointer};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "VariableAggregator",
+    role: Role::Step,
+    summary: "Hands on the first value of each group that is there, such as that of the branch that ran.",
+    params_schema: || {
+        params::schema(&[("groups", "array", "[{group_name, type, variables: [{value: reference}]}]")])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let groups = params.objects("groups");
+        if groups.is_empty() {
+            params
+                .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
+        }
+        let groups = groups.into_iter().map(|(place, object)| group(&mut params, place, object)).collect();
+        params.finish(VariableAggregator { groups })
+    },
+};
+
+struct Group {
+    name: String,
+    references: Vec<Reference>,
+}
+
+fn group(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Group {
+    let place = place.to_string();
+    let name = object.get("group_name").and_then(Json::as_str).unwrap_or_default().to_owned();
+    if name.is_empty() {
+        let problem = ParamProblem::new(pointer(&["groups", &place, "group_name"]), "the group has no name");
+        params.problem(problem.help("its name is the name of the output"));
+    }
+    let variables = object.get("variables").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    if variables.is_empty() {
+        params.problem(ParamProblem::new(
+            pointer(&["groups", &place, "variables"]),
+            "the group has no variables",
+        ));
+    }
+    let mut references = Vec::new();
+    for (number, variable) in variables.iter().enumerate() {
+        let text = variable.get("value").unwrap_or(variable).as_str().unwrap_or_default();
+        let at = pointer(&["groups", &place, "variables", &number.to_string(), "value"]);
+        references.extend(params.reference_at(at, text));
+    }
+    Group { name, references }
+}
+
+struct VariableAggregator {
+    groups: Vec<Group>,
+}
+
+#[async_trait]
+impl Component for VariableAggregator {
+    fn shape(&self) -> Shape {
+        let reads = self.groups.iter().flat_map(|group| group.references.iter().cloned());
+        Shape { reads: Reads::always(reads), ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let mut outputs = Outputs::new();
+        for group in &self.groups {
+            // Zero, false and empty texts and lists are values; only what never came is passed over.
+            let found = group
+                .references
+                .iter()
+                .map(|reference| ctx.inputs.json(reference))
+                .find(|value| !value.is_null());
+            if let Some(value) = found {
+                outputs.set(&group.name, value);
+            }
+        }
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, outputs};
+    use serde_json::{Value as Json, json};
+
+    #[tokio::test]
+    async fn the_first_value_that_is_there_wins() {
+        let check = async |a: Json, b: Json, expected: Json| {
+            let node = Node::new(
+                "VariableAggregator",
+                json!({"groups": [{"group_name": "g", "type": "string",
+                "variables": [{"value": "Agent:A@x"}, {"value": "{Agent:B@x}"}]}]}),
+            );
+            assert_eq!(outputs(&node, Setting::values([("Agent:A@x", a), ("Agent:B@x", b)])).await, expected);
+        };
+        check(json!(null), json!("b"), json!({"g": "b"})).await;
+        check(json!("a"), json!("b"), json!({"g": "a"})).await;
+        for value in [json!(0), json!(false), json!(""), json!([])] {
+            check(value.clone(), json!("b"), json!({"g": value})).await;
+        }
+        check(json!(null), json!(null), json!({})).await;
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let check = |params: Json, expected: &[&str]| {
+            assert_eq!(Node::new("VariableAggregator", params).problems(), expected);
+        };
+        check(json!({}), &["/groups"]);
+        check(json!({"groups": [{}]}), &["/groups/0/group_name", "/groups/0/variables"]);
+        check(
+            json!({"groups": [{"group_name": "g", "variables": [{"value": "x"}]}]}),
+            &["/groups/0/variables/0/value"],
+        );
+    }
+}

@@ -1,0 +1,362 @@
+//! Jinja templates that cannot harm: no loader, no host objects, no macros, a limit on steps, on the
+//! size of what is written and on the size of what is built on the way.
+//!
+//! The template language itself bounds steps (its fuel) but not how large a value one step may make.
+//! So the source is rewritten before it is compiled (see [`rewrite`]): whatever can make a value grow
+//! is wrapped in a call that charges the size to a budget, and constructs that could get around it
+//! are refused.
+
+mod rewrite;
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value, ValueKind};
+use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind as JinjaKind, UndefinedBehavior};
+use weft_core::reference::{Inputs, Names};
+use weft_core::{Error, ErrorKind, Reference, Result};
+
+/// Bytes of template source, at most.
+pub const SOURCE_MAX: usize = 64 * 1024;
+/// Steps of one rendering, at most.
+pub const STEPS_MAX: u64 = 100_000;
+/// Bytes of the finished text, at most.
+pub const OUTPUT_MAX: usize = 4 * 1024 * 1024;
+/// What a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
+pub const WORK_MAX: usize = 16 * 1024 * 1024;
+/// What a value costs besides its text.
+pub const NODE_COST: usize = 32;
+/// How deep values may nest.
+const DEPTH_MAX: usize = 64;
+
+/// A template, checked once.
+#[derive(Debug)]
+pub struct Jinja {
+    source: String,
+    variables: Vec<(String, Reference)>,
+}
+
+impl Jinja {
+    /// Whether a text is a template: it holds `{% … %}`, or `{{ … }}` around something that is not
+    /// just a reference.
+    pub fn recognises(text: &str, names: Names<'_>) -> bool {
+        rewrite::is_template(text, names)
+    }
+
+    /// Reads a template.
+    ///
+    /// # Errors
+    /// `Invalid` for a mistake in it, a construct that is not allowed, or a source over
+    /// [`SOURCE_MAX`].
+    pub fn parse(text: &str, names: Names<'_>) -> Result<Self> {
+        if text.len() > SOURCE_MAX {
+            return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
+        }
+        let rewrite::Rewritten { source, variables } = rewrite::rewrite(text, names)?;
+        let jinja = Self { source, variables };
+        environment(&Budget::default()).template_from_str(&jinja.source).map_err(|e| failure(&e))?;
+        Ok(jinja)
+    }
+
+    /// What it reads.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.variables.iter().map(|(_, reference)| reference)
+    }
+
+    /// The finished text. References have their own types: a list can be looped over.
+    ///
+    /// # Errors
+    /// `Invalid` when the template fails or goes over a limit.
+    pub fn render(&self, inputs: &Inputs) -> Result<String> {
+        let environment = environment(&Budget::default());
+        let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
+        let variables = self.variables.iter();
+        let context = Value::from_pairs(
+            variables.map(|(name, reference)| (name.as_str(), Value::from(Serde(&*inputs.json(reference))))),
+        );
+        let mut output = Limited { bytes: Vec::new(), max: OUTPUT_MAX };
+        match template.render_captured_to(context, &mut output) {
+            Ok(_) => Ok(String::from_utf8_lossy(&output.bytes).into_owned()),
+            Err(_) if output.max == 0 => {
+                Err(Error::invalid(format!("the Jinja template writes more than {OUTPUT_MAX} bytes")))
+            }
+            Err(error) => Err(failure(&error)),
+        }
+    }
+}
+
+fn failure(error: &JinjaError) -> Error {
+    let what = match error.kind() {
+        JinjaKind::OutOfFuel => format!("the Jinja template takes more than {STEPS_MAX} steps"),
+        kind => match error.detail() {
+            Some(detail) => format!("the Jinja template has a mistake: {detail}"),
+            None => format!("the Jinja template has a mistake: {kind}"),
+        },
+    };
+    let place = error.line().map(|line| format!(" (line {line})")).unwrap_or_default();
+    Error::new(ErrorKind::Invalid, what + &place)
+}
+
+/// A text that refuses to grow beyond a limit. `max` drops to 0 when it was reached.
+struct Limited {
+    bytes: Vec<u8>,
+    max: usize,
+}
+
+impl Write for Limited {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + part.len() > self.max {
+            self.max = 0;
+            return Err(io::Error::other("too much is written"));
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What one rendering has built so far.
+#[derive(Clone, Debug, Default)]
+struct Budget(Arc<AtomicUsize>);
+
+impl Budget {
+    fn charge(&self, cost: usize) -> Result<(), JinjaError> {
+        let spent = self.0.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
+        if spent > WORK_MAX { Err(refused("it builds values that are too large")) } else { Ok(()) }
+    }
+
+    /// Charges a value with everything in it; shared parts count every time they appear.
+    fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
+        if depth > DEPTH_MAX {
+            return Err(refused("it builds values that nest too deep"));
+        }
+        self.charge(NODE_COST + value.as_str().map_or(0, str::len))?;
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => {
+                for item in value.try_iter()? {
+                    self.charge_value(&item, depth + 1)?;
+                }
+            }
+            ValueKind::Map => {
+                for key in value.try_iter()? {
+                    self.charge_value(&value.get_item(&key)?, depth + 1)?;
+                    self.charge_value(&key, depth + 1)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn room(&self) -> usize {
+        WORK_MAX.saturating_sub(self.0.load(Ordering::Relaxed))
+    }
+}
+
+fn refused(what: &'static str) -> JinjaError {
+    JinjaError::new(JinjaKind::InvalidOperation, what)
+}
+
+fn environment(budget: &Budget) -> Environment<'static> {
+    let mut environment = Environment::new();
+    let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
+    if let Ok(syntax) = syntax {
+        environment.set_syntax(syntax);
+    }
+    environment.set_fuel(Some(STEPS_MAX));
+    environment.set_undefined_behavior(UndefinedBehavior::Chainable);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_formatter(|out, _state, value| match written(value, OUTPUT_MAX) {
+        Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
+        None => Err(refused("it writes too much")),
+    });
+    for name in ["namespace", "debug", "dict"] {
+        environment.remove_global(name);
+    }
+    for name in ["batch", "chain", "format", "groupby", "pprint", "slice", "zip"] {
+        environment.remove_filter(name);
+    }
+    charged(&mut environment, budget);
+    environment
+}
+
+/// What can make a value grow, with a charge on it.
+fn charged(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_function("weft_cost", move |value: Value| b.charge_value(&value, 0).map(|()| value));
+    environment.add_function("weft_number", |value: Value| match value.kind() {
+        ValueKind::Number | ValueKind::Bool => Ok(value),
+        _ => Err(refused("only numbers can be multiplied")),
+    });
+    let b = budget.clone();
+    environment.add_filter("replace", move |text: &str, from: &str, to: &str| {
+        let found = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
+        b.charge(text.len() + found.saturating_mul(to.len()))?;
+        Ok::<_, JinjaError>(text.replace(from, to))
+    });
+    let b = budget.clone();
+    environment.add_filter("join", move |items: Value, joiner: Option<String>| {
+        let joiner = joiner.unwrap_or_default();
+        let mut text = String::new();
+        for (place, item) in items.try_iter()?.enumerate() {
+            let item =
+                written(&item, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+            b.charge(item.len() + joiner.len())?;
+            if place > 0 {
+                text.push_str(&joiner);
+            }
+            text.push_str(&item);
+        }
+        Ok::<_, JinjaError>(text)
+    });
+    let b = budget.clone();
+    environment.add_filter("tojson", move |value: Value| {
+        let text =
+            json_text(&value, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+        b.charge(text.len())?;
+        Ok::<_, JinjaError>(text)
+    });
+    let b = budget.clone();
+    environment.add_filter("indent", move |text: &str, width: Option<usize>| {
+        let width = width.unwrap_or(4);
+        b.charge(text.len() + text.matches('\n').count().saturating_mul(width))?;
+        Ok::<_, JinjaError>(text.replace('\n', &format!("\n{}", " ".repeat(width))))
+    });
+    environment.add_filter("sum", |items: Value| {
+        let mut sum = 0.0;
+        for item in items.try_iter()? {
+            sum += f64::try_from(item).map_err(|_| refused("only numbers can be summed up"))?;
+        }
+        Ok::<_, JinjaError>(crate::params::whole(sum).map_or_else(|| Value::from(sum), Value::from))
+    });
+}
+
+/// The text form of a value, as everywhere on a canvas: nothing is empty, a text is itself, the
+/// rest is JSON. `None` when it is longer than `max`.
+fn written(value: &Value, max: usize) -> Option<String> {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => Some(String::new()),
+        ValueKind::String => value.as_str().filter(|text| text.len() <= max).map(str::to_owned),
+        _ => json_text(value, max),
+    }
+}
+
+fn json_text(value: &Value, max: usize) -> Option<String> {
+    let mut text = Limited { bytes: Vec::new(), max };
+    serde_json::to_writer(&mut text, value).ok()?;
+    String::from_utf8(text.bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value as Json, json};
+    use std::collections::HashSet;
+
+    fn rendered(text: &str) -> Result<String> {
+        let components = HashSet::from(["Agent:A".into()]);
+        let item = "Item:i".into();
+        let names = Names { components: &components, item: Some(&item) };
+        let values: Json = json!({
+            "Agent:A@list": ["a", "b"], "Agent:A@n": 3, "Agent:A@content": "hi", "sys.query": "q{sys.user_id}",
+            "Agent:A@rows": [{"name": "x", "v": 1}, {"name": "y", "v": 2}], "Agent:A@big": "x".repeat(1_000_000),
+            "Item:i@item": "it", "Agent:A@none": null, "Agent:A@zh": ["汉"],
+        });
+        let jinja = Jinja::parse(text, names)?;
+        let inputs = jinja
+            .references()
+            .map(|r| (r.clone(), values.get(r.to_string()).cloned().unwrap_or(Json::Null).into()))
+            .collect();
+        jinja.render(&Inputs(inputs))
+    }
+
+    #[test]
+    fn what_is_a_template() {
+        let components = HashSet::from(["Agent:A".into()]);
+        let names = Names { components: &components, item: None };
+        let check = |text: &str, expected| assert_eq!(Jinja::recognises(text, names), expected, "{text}");
+        check("{{ sys.query }} {{Agent:A@content}}", false);
+        check("{\"a\": {\"b\": {sys.query}}}", false);
+        check("{% if sys.query %}x{% endif %}", true);
+        check("{{ sys.query | upper }}", true);
+        check("100 %} off {", false);
+    }
+
+    #[test]
+    fn values_keep_their_types() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{% for x in {Agent:A@list} %}<{{ x }}>{% endfor %}", "<a><b>");
+        check("{% for x in Agent:A@list %}{{ loop.index }}{{ x }}{% endfor %}\n", "1a2b\n");
+        check("{{ Agent:A@content | upper }}!", "HI!");
+        check("{{ Agent:A@n * 2 + 1 }} {{ 2 * Agent:A@list|length }} {{ 7 - 2 * 3 }}", "7 4 1");
+        check(
+            "{{ Agent:A@list }} {{ Agent:A@zh }} {{ Agent:A@none }}{{ nobody.at.home }}.",
+            "[\"a\",\"b\"] [\"汉\"] .",
+        );
+        check("{{ Agent:A@list | join(', ') }}", "a, b");
+        check("{% set t = {Agent:A@n} ~ '!' %}{{ t }}", "3!");
+        check("{{ item }}{% for item in [1, 2] %}{{ item }}{% endfor %}", "it12");
+        check("{% raw %}{{ x }}{% endraw %}{% if true %}y{% endif %}", "{{ x }}y");
+        check("{{ {'a': {'b': 1}}.a.b }}", "1");
+        check("{% for r in Agent:A@rows %}{{ r.name }}={{ r['v'] }};{% endfor %}", "x=1;y=2;");
+    }
+
+    #[test]
+    fn references_in_string_literals_and_in_values_are_left_alone() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{{ '{sys.query}' }} sys_query {% if true %}{sys.query}{% endif %}",
+            "{sys.query} sys_query q{sys.user_id}",
+        );
+        check("{{ \"sys.query\" ~ sys.query }}", "sys.queryq{sys.user_id}");
+    }
+
+    #[test]
+    fn nothing_leads_out_of_the_sandbox() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{{ ''.__class__.__mro__ | default('no') }}", "no");
+        check("{{ Agent:A@list.__class__ | default('no') }}{% if 1 %}{% endif %}", "no");
+        check("{{ self.__init__.__globals__ }}{{ cycler.__init__ }}", "");
+        let refused = |text: &str, what: &str| {
+            let error = rendered(text).expect_err(text).full();
+            assert!(error.contains(what), "{text}: {error}");
+        };
+        refused("{% include '/etc/passwd' %}", "include");
+        refused("{% import 'x' as y %}", "import");
+        refused("{{ ''.__class__() }}", "mistake");
+        refused("{{ namespace(a=1) }}", "mistake");
+        refused("{% macro f() %}{% endmacro %}", "macro");
+        refused("{% set x %}{% endset %}", "set");
+        refused("{% for x in [1] recursive %}{% endfor %}", "recursive");
+        refused("{{ weft_cost }}", "weft_");
+        refused("{% if %}", "mistake");
+        refused("{{ sys.query | }}", "mistake");
+    }
+
+    #[test]
+    fn steps_and_sizes_have_limits() {
+        let refused = |text: &str, what: &str| {
+            let error = rendered(text).expect_err(text).full();
+            assert!(error.contains(what), "{text}: {error}");
+        };
+        refused("{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}", "steps");
+        refused("{% for a in range(9) %}{{ Agent:A@big }}{% endfor %}", "writes more");
+        refused("{{ 'x' * 100000000 }}", "multiplied");
+        refused("{{ 100000000 * 'x' }}", "multiplied");
+        refused("{{ ([1] * 100000000) | length }}", "multiplied");
+        refused(&format!("{{% set a = Agent:A@big %}}{}", "{% set a = a ~ a %}".repeat(40)), "too large");
+        refused(&format!("{{% set a = [1] %}}{}", "{% set a = [a, a] %}".repeat(40)), "too large");
+        refused(&format!("{{% set a = [1] %}}{}", "{% set a = (a, a) %}".repeat(40)), "too large");
+        refused(&format!("{{% set a = [1] %}}{}", "{% set a = a, a %}".repeat(40)), "brackets");
+        refused("{{ Agent:A@big | replace('x', Agent:A@big) }}", "too large");
+        refused(&format!("{{{{ Agent:A@big {} }}}}", "| tojson".repeat(40)), "too large");
+        refused("{% if 1 %}{{ 'a\nb' | indent(100000000) }}{% endif %}", "too large");
+        refused(&format!("{{% if 1 %}}{}", " ".repeat(SOURCE_MAX)), "longer than");
+        refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "deep");
+    }
+}

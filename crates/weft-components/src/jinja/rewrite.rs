@@ -1,0 +1,427 @@
+//! Turns a canvas template into one the template engine may run: references become variables with
+//! native values, and whatever can make a value grow is wrapped in a call that charges for it.
+//!
+//! | in the canvas | becomes |
+//! |---|---|
+//! | `{ref}` in text | `{{ weft_0 }}` |
+//! | `{ref}` or a bare `ref` inside a block | `weft_0` |
+//! | either of them inside a string literal | stays |
+//! | `a ~ b`, `a + b` | `a ~ weft_cost(b)`, `a + weft_cost(b)` |
+//! | `a * b` | `a * -1 * -1 * weft_number(b)`, which fails unless both are numbers |
+//! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` … |
+
+use weft_core::reference::{Names, Segment};
+use weft_core::{Error, Reference, Result, Template};
+
+/// How deep brackets may nest.
+const NESTING_MAX: usize = 40;
+
+/// Statements that build text out of sight or reach for other templates.
+const REFUSED: [&str; 10] =
+    ["autoescape", "block", "call", "extends", "filter", "from", "import", "include", "macro", "do"];
+
+/// What [`rewrite`] makes of a template.
+#[derive(Debug)]
+pub(super) struct Rewritten {
+    /// For the template engine.
+    pub source: String,
+    /// Variable name → what it stands for.
+    pub variables: Vec<(String, Reference)>,
+}
+
+/// A reference in braces: from, to (exclusive), what.
+type Occurrence = (usize, usize, Reference);
+
+/// Whether a text holds a block or an expression besides references.
+pub(super) fn is_template(text: &str, names: Names<'_>) -> bool {
+    let mut rest = String::with_capacity(text.len());
+    for segment in Template::parse(text, names).segments() {
+        match segment {
+            Segment::Literal(literal) => rest.push_str(literal),
+            Segment::Reference(_) => rest.push('x'),
+        }
+    }
+    let pair = |open: &str, close: &str| rest.find(open).is_some_and(|at| rest[at..].contains(close));
+    pair("{%", "%}") || pair("{{", "}}")
+}
+
+/// Rewrites a template.
+///
+/// # Errors
+/// `Invalid` for a construct that is not allowed.
+pub(super) fn rewrite(text: &str, names: Names<'_>) -> Result<Rewritten> {
+    let occurrences = occurrences(text, names);
+    let mut writer = Writer { text, names, occurrences, at: 0, source: String::new(), variables: Vec::new() };
+    writer.text_mode()?;
+    Ok(Rewritten { source: writer.source, variables: writer.variables })
+}
+
+fn occurrences(text: &str, names: Names<'_>) -> Vec<Occurrence> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    for segment in Template::parse(text, names).segments() {
+        match segment {
+            Segment::Literal(literal) => at += literal.len(),
+            Segment::Reference(reference) => {
+                let end = occurrence_end(text, at);
+                found.push((at, end, reference.clone()));
+                at = end;
+            }
+        }
+    }
+    found
+}
+
+/// Where the occurrence that opens at `at` ends: as many closing braces as opening ones.
+fn occurrence_end(text: &str, at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (place, c) in text[at..].char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => return at + place + 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// A token inside `{{ … }}` or `{% … %}`.
+#[derive(Clone, Debug, PartialEq)]
+enum Token<'a> {
+    /// A name, a number, a string literal.
+    Atom(&'a str),
+    /// A reference, as the variable that stands for it.
+    Variable(String),
+    Operator(&'a str),
+    Open(&'a str),
+    Close(&'a str),
+}
+
+impl Token<'_> {
+    fn text(&self) -> &str {
+        match self {
+            Self::Atom(text) | Self::Operator(text) | Self::Open(text) | Self::Close(text) => text,
+            Self::Variable(name) => name,
+        }
+    }
+
+    /// Whether a bracket after it makes a call or an index.
+    fn ends_operand(&self) -> bool {
+        match self {
+            Self::Atom(text) => !matches!(
+                *text,
+                "in" | "and" | "or" | "not" | "if" | "elif" | "else" | "is" | "set" | "for" | "with"
+            ),
+            Self::Variable(_) | Self::Close(_) => true,
+            Self::Operator(_) | Self::Open(_) => false,
+        }
+    }
+}
+
+struct Writer<'a> {
+    text: &'a str,
+    names: Names<'a>,
+    occurrences: Vec<Occurrence>,
+    at: usize,
+    source: String,
+    variables: Vec<(String, Reference)>,
+}
+
+impl<'a> Writer<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn text_mode(&mut self) -> Result<()> {
+        while let Some(c) = self.rest().chars().next() {
+            if let Some((end, variable)) = self.occurrence_here() {
+                self.source.push_str(&format!("{{{{ {variable} }}}}"));
+                self.at = end;
+            } else if self.rest().starts_with("{#") {
+                let end = self.rest().find("#}").map_or(self.text.len(), |end| self.at + end + 2);
+                self.copy_to(end);
+            } else if self.rest().starts_with("{{") || self.rest().starts_with("{%") {
+                self.code()?;
+            } else {
+                self.copy_to(self.at + c.len_utf8());
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_to(&mut self, end: usize) {
+        self.source.push_str(&self.text[self.at..end]);
+        self.at = end;
+    }
+
+    fn occurrence_here(&mut self) -> Option<(usize, String)> {
+        let place = self.occurrences.binary_search_by_key(&self.at, |occurrence| occurrence.0).ok()?;
+        let (_, end, reference) = self.occurrences[place].clone();
+        Some((end, self.variable(&reference)))
+    }
+
+    /// The variable that stands for a reference. `item` and its kin keep their names, so that a loop
+    /// of the template can have a variable called the same.
+    fn variable(&mut self, reference: &Reference) -> String {
+        if let Some((name, _)) = self.variables.iter().find(|(_, known)| known == reference) {
+            return name.clone();
+        }
+        let name = match reference {
+            Reference::Output { component, path }
+                if Some(component) == self.names.item && matches!(&**path, "item" | "index" | "result") =>
+            {
+                path.to_string()
+            }
+            _ => format!("weft_{}", self.variables.len()),
+        };
+        self.variables.push((name.clone(), reference.clone()));
+        name
+    }
+
+    /// One `{{ … }}` or `{% … %}`.
+    fn code(&mut self) -> Result<()> {
+        let statement = self.rest().starts_with("{%");
+        let mark = self.rest()[2..].starts_with(['-', '+']);
+        self.copy_to(self.at + 2 + usize::from(mark));
+        let close = if statement { "%}" } else { "}}" };
+        let mut tokens = Vec::new();
+        let mut depth = 0_usize;
+        loop {
+            self.at += self.rest().len() - self.rest().trim_start().len();
+            let rest = self.rest();
+            if rest.is_empty() {
+                return Err(Error::invalid(format!(
+                    "the Jinja template has a mistake: `{close}` is missing"
+                )));
+            }
+            if depth == 0
+                && (rest.starts_with(close) || (rest.starts_with(['-', '+']) && rest[1..].starts_with(close)))
+            {
+                break;
+            }
+            let token = self.token(tokens.last())?;
+            match token {
+                Token::Open(_) => depth += 1,
+                Token::Close(_) => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth > NESTING_MAX {
+                return Err(Error::invalid(format!(
+                    "the Jinja template nests more than {NESTING_MAX} brackets deep"
+                )));
+            }
+            tokens.push(token);
+        }
+        if statement {
+            check_statement(&tokens)?;
+        }
+        self.source.push(' ');
+        write(&tokens, &mut self.source);
+        let mark = self.rest().starts_with(['-', '+']);
+        self.copy_to(self.at + usize::from(mark) + 2);
+        if statement && tokens.first() == Some(&Token::Atom("raw")) {
+            let end = self.rest().find("endraw").and_then(|end| self.rest()[..end].rfind("{%"));
+            self.copy_to(end.map_or(self.text.len(), |end| self.at + end));
+        }
+        Ok(())
+    }
+
+    fn token(&mut self, before: Option<&Token<'a>>) -> Result<Token<'a>> {
+        if let Some((end, variable)) = self.occurrence_here() {
+            self.at = end;
+            return Ok(Token::Variable(variable));
+        }
+        let rest = self.rest();
+        let after_dot = before == Some(&Token::Operator("."));
+        let first = rest.chars().next().unwrap_or(' ');
+        let length = match first {
+            '\'' | '"' => string_length(rest, first),
+            c if c.is_ascii_digit() => number_length(rest),
+            c if c.is_alphabetic() || c == '_' => {
+                if !after_dot && let Some((length, reference)) = self.bare_reference() {
+                    self.at += length;
+                    return Ok(Token::Variable(self.variable(&reference)));
+                }
+                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())
+            }
+            _ => return Ok(self.symbol(first)),
+        };
+        let atom = &rest[..length];
+        self.at += length;
+        if atom.starts_with("weft_") {
+            return Err(Error::invalid(format!(
+                "the Jinja template uses the name `{atom}`: names that begin with `weft_` are taken"
+            )));
+        }
+        if !after_dot && let (Some(item), "item" | "index" | "result") = (self.names.item, atom) {
+            let reference = Reference::Output { component: item.clone(), path: atom.into() };
+            return Ok(Token::Variable(self.variable(&reference)));
+        }
+        Ok(Token::Atom(atom))
+    }
+
+    fn symbol(&mut self, first: char) -> Token<'a> {
+        let rest = self.rest();
+        let double = ["**", "//", "==", "!=", "<=", ">="].iter().any(|operator| rest.starts_with(operator));
+        let length = if double { 2 } else { first.len_utf8() };
+        self.at += length;
+        match first {
+            '(' | '[' | '{' => Token::Open(&rest[..length]),
+            ')' | ']' | '}' => Token::Close(&rest[..length]),
+            _ => Token::Operator(&rest[..length]),
+        }
+    }
+
+    /// A reference without braces. Its path ends before a `-`, which is a minus here.
+    fn bare_reference(&self) -> Option<(usize, Reference)> {
+        let rest = self.rest();
+        let run = |text: &str, more: &[char]| {
+            text.find(|c: char| !c.is_alphanumeric() && c != '_' && !more.contains(&c)).unwrap_or(text.len())
+        };
+        let id = run(rest, &[':', '-']);
+        let length = if rest.starts_with("sys.") || rest.starts_with("env.") {
+            run(rest, &['.'])
+        } else if rest[id..].starts_with('@') && self.names.components.contains(&rest[..id]) {
+            id + 1 + run(&rest[id + 1..], &['.'])
+        } else {
+            return None;
+        };
+        let length = rest[..length].trim_end_matches('.').len();
+        Some((length, Reference::parse(&rest[..length], self.names)?))
+    }
+}
+
+fn string_length(rest: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (place, c) in rest.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return place + 1,
+            _ => {}
+        }
+    }
+    rest.len()
+}
+
+fn number_length(rest: &str) -> usize {
+    let digits =
+        |text: &str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
+    let whole = digits(rest);
+    match rest[whole..].strip_prefix('.') {
+        Some(fraction) if fraction.starts_with(|c: char| c.is_ascii_digit()) => whole + 1 + digits(fraction),
+        _ => whole,
+    }
+}
+
+fn check_statement(tokens: &[Token<'_>]) -> Result<()> {
+    let Some(Token::Atom(statement)) = tokens.first() else { return Ok(()) };
+    let has = |text: &str| tokens.iter().any(|token| token.text() == text);
+    let refused =
+        |what: &str| Err(Error::invalid(format!("the Jinja template uses {what}, which isn't allowed here")));
+    if REFUSED.contains(statement) {
+        return refused(&format!("`{statement}`"));
+    }
+    if *statement == "set" && !has("=") {
+        return refused("`set` with a body");
+    }
+    if *statement == "for" && has("recursive") {
+        return refused("a `recursive` loop");
+    }
+    if matches!(*statement, "set" | "for") && bare_tuple(tokens) {
+        return Err(Error::invalid("the Jinja template makes a list without brackets: put them around it"));
+    }
+    Ok(())
+}
+
+/// Whether the value side of a `set` or `for` has a comma outside brackets.
+fn bare_tuple(tokens: &[Token<'_>]) -> bool {
+    let value =
+        tokens.iter().position(|token| matches!(token.text(), "=" | "in")).map_or(tokens.len(), |at| at + 1);
+    let mut depth = 0_usize;
+    tokens[value..].iter().any(|token| {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && token.text() == ","
+    })
+}
+
+/// Writes tokens with the charges put in. Recursion is bounded by [`NESTING_MAX`] and by the chain
+/// of operators that apply to one operand.
+fn write(tokens: &[Token<'_>], out: &mut String) {
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        let operand_before = at > 0 && tokens[at - 1].ends_operand();
+        let wrap = match token.text() {
+            "~" | "+" => Some((token.text(), "weft_cost(")),
+            "*" if operand_before => Some(("* -1 * -1 *", "weft_number(")),
+            _ => None,
+        };
+        at += 1;
+        if let Some((operator, function)) = wrap {
+            let end = operand_end(tokens, at);
+            out.push_str(operator);
+            out.push(' ');
+            out.push_str(function);
+            write(&tokens[at..end], out);
+            out.push_str(") ");
+            at = end;
+        } else if let (Token::Open(open), false) = (token, operand_before) {
+            let end = group_end(tokens, at - 1);
+            out.push_str("weft_cost(");
+            out.push_str(open);
+            write(&tokens[at..end.saturating_sub(1).max(at)], out);
+            if let Some(Token::Close(close)) = tokens.get(end.saturating_sub(1)) {
+                out.push_str(close);
+            }
+            out.push_str(") ");
+            at = end;
+        } else {
+            out.push_str(token.text());
+            out.push(' ');
+        }
+    }
+}
+
+/// Where the group that opens at `at` ends.
+fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) if depth <= 1 => return place + 1,
+            Token::Close(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Where the operand that begins at `at` ends: signs, a value, then members, calls, filters and
+/// powers, which all bind tighter than the operators that are wrapped.
+fn operand_end(tokens: &[Token<'_>], mut at: usize) -> usize {
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text() == text);
+    loop {
+        while is(at, "-") || is(at, "not") {
+            at += 1;
+        }
+        at = if matches!(tokens.get(at), Some(Token::Open(_))) { group_end(tokens, at) } else { at + 1 };
+        loop {
+            if is(at, ".") || is(at, "|") {
+                at += 2;
+            } else if is(at, "(") || is(at, "[") {
+                at = group_end(tokens, at);
+            } else {
+                break;
+            }
+        }
+        if !is(at, "**") {
+            return at.min(tokens.len());
+        }
+        at += 1;
+    }
+}

@@ -1,0 +1,273 @@
+//! LLM: asks a language model once.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
+
+use crate::model::caller::Caller;
+use crate::model::settings::{self, Settings};
+use crate::params::Params;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "LLM",
+    role: Role::Step,
+    summary: "Asks a language model.",
+    params_schema: settings::params_schema,
+    time_limit: Some(Duration::from_secs(600)),
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let settings = Settings::read(&mut params);
+        params.finish(Llm(Caller { settings }))
+    },
+};
+
+struct Llm(Caller);
+
+#[async_trait]
+impl Component for Llm {
+    fn shape(&self) -> Shape {
+        self.0.shape()
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        self.0.run(ctx).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, Stage, ended};
+    use serde_json::{Value as Json, json};
+    use weft_core::citation::Chunk;
+    use weft_core::context::Signal;
+    use weft_core::seam::chat_model::{Author, ChatDelta, ChatRequest, StopReason};
+    use weft_core::{Error, ErrorKind, Piece, Result};
+
+    /// What the model is asked.
+    async fn asked(params: Json, setting: Setting) -> ChatRequest {
+        let node = Node::new("LLM", params);
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, setting);
+        stage.answer_text("ok");
+        component.run(&stage.ctx).await.unwrap();
+        stage.asked().remove(0)
+    }
+
+    fn lines(request: &ChatRequest) -> Vec<String> {
+        request.messages.iter().map(|m| format!("{:?}: {}", m.author, m.text)).collect()
+    }
+
+    #[tokio::test]
+    async fn the_prompt_is_put_together() {
+        let check = async |params: Json, history: &[(&'static str, &'static str)], expected: &[&str]| {
+            let setting = Setting { query: "Q", history: history.to_vec(), ..Setting::default() };
+            assert_eq!(lines(&asked(params.clone(), setting).await), expected, "{params}");
+        };
+        check(json!({}), &[], &["User: Q"]).await;
+        check(
+            json!({"sys_prompt": "S {{sys.query}}", "prompts": "P {sys.query}"}),
+            &[],
+            &["System: S Q", "User: P Q"],
+        )
+        .await;
+        let turns = [("user", "1"), ("assistant", "2"), ("user", "3"), ("assistant", "4")];
+        check(json!({"message_history_window_size": 1}), &turns, &["User: 3", "Assistant: 4", "User: Q"])
+            .await;
+        check(json!({"message_history_window_size": "0"}), &turns, &["User: Q"]).await;
+        // A turn that was never answered, and prompts of one role, are merged and not dropped.
+        check(json!({}), &[("user", "lost")], &["User: lost\n\nQ"]).await;
+        let prompts = json!([{"role": "user", "content": "a"}, {"role": "user", "content": "{sys.query}"},
+            {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]);
+        check(json!({"prompts": prompts}), &[], &["User: a\n\nQ", "Assistant: b", "User: c"]).await;
+        check(
+            json!({"sys_prompt": "S<PLAN_GENERATION>x</plan_generation>T"}),
+            &[],
+            &["System: ST", "User: Q"],
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn sampling_is_sent_when_its_switch_is_on() {
+        let sampling =
+            async |params: Json| asked(params, Setting { query: "Q", ..Setting::default() }).await.sampling;
+        let none = sampling(json!({"temperature": 0.2, "top_p": 0.3, "max_tokens": 9})).await;
+        assert_eq!(none, Default::default());
+        let some =
+            sampling(json!({"temperature": "0", "temperatureEnabled": true, "top_p": 0, "topPEnabled": true,
+            "max_tokens": "256", "maxTokensEnabled": "true", "thinking": "disabled",
+            "frequency_penalty": 0.5, "frequencyPenaltyEnabled": true}))
+            .await;
+        assert_eq!((some.temperature, some.top_p, some.max_tokens), (Some(0.0), None, Some(256)));
+        assert_eq!((some.frequency_penalty, some.thinking), (Some(0.5), Some(false)));
+        let retries =
+            asked(json!({"max_retries": 3}), Setting { query: "Q", ..Setting::default() }).await.retries_max;
+        assert_eq!(retries, Some(3));
+    }
+
+    #[tokio::test]
+    async fn citation_rules_are_added_when_there_are_sources() {
+        let system = async |params: Json, cited: Vec<Chunk>| {
+            let request = asked(params, Setting { query: "Q", cited, ..Setting::default() }).await;
+            lines(&request)[0].clone()
+        };
+        let chunk = || vec![Chunk::default()];
+        assert!(system(json!({"sys_prompt": "S"}), chunk()).await.contains("[ID:3]"));
+        assert_eq!(system(json!({"sys_prompt": "S"}), Vec::new()).await, "System: S");
+        assert_eq!(system(json!({"sys_prompt": "S", "cite": false}), chunk()).await, "System: S");
+        let own = json!({"sys_prompt": "S<CITATION_GUIDELINES>mine</CITATION_GUIDELINES>"});
+        assert_eq!(system(own, chunk()).await, "System: S\n\nmine");
+    }
+
+    #[tokio::test]
+    async fn images_go_along_and_attached_texts_are_read() {
+        let files = vec![json!("data:image/png;base64,AA"), json!("name: a.txt\nhello")];
+        let setting = || Setting { query: "Q", files: files.clone(), ..Setting::default() };
+        let request = asked(json!({"visual_files_var": ""}), setting()).await;
+        assert_eq!(lines(&request), ["User: Q\n\nname: a.txt\nhello"]);
+        assert_eq!(request.messages[0].images, ["data:image/png;base64,AA"]);
+        let mut with_files = setting();
+        with_files.values.insert("sys.files", json!(files).into());
+        let request = asked(json!({"prompts": "{sys.files} {sys.query}"}), with_files).await;
+        assert_eq!(lines(&request), ["User: [\"name: a.txt\\nhello\"] Q"]);
+        assert_eq!(request.messages[0].images.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn nothing_to_ask_is_an_error() {
+        let node = Node::new("LLM", json!({}));
+        let error = crate::testing::failure(&node, Setting::default()).await;
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        let missing = Node::new("LLM", json!({"llm_id": "missing"}));
+        assert_eq!(crate::testing::failure(&missing, Setting::default()).await.kind, ErrorKind::NotFound);
+    }
+
+    #[tokio::test]
+    async fn history_that_does_not_fit_is_dropped_and_the_question_kept() {
+        let long: &'static str = Box::leak("x".repeat(4_000).into_boxed_str());
+        let setting =
+            Setting { query: "Q", history: vec![("user", long), ("assistant", "a")], ..Setting::default() };
+        assert_eq!(lines(&asked(json!({"llm_id": "small"}), setting).await), ["User: Q"]);
+    }
+
+    /// Runs a node whose model answers these deltas: the pieces that a listener sees, and the result.
+    async fn heard(
+        params: Json,
+        answer: Result<Vec<ChatDelta>>,
+    ) -> (Vec<String>, Result<Json>, Option<ErrorKind>) {
+        let node = Node::new("LLM", params);
+        let component = node.build();
+        let mut stage =
+            Stage::new(&node, &*component, Setting { query: "Q", heard: true, ..Setting::default() });
+        stage.outside.answers.lock().unwrap().push(answer);
+        let result = component.run(&stage.ctx).await.map(|finished| json!(finished.outputs));
+        let mut pieces = Vec::new();
+        let mut end = None;
+        for signal in stage.signals() {
+            let Signal::Publish(name, text) = signal else { continue };
+            assert_eq!(&*name, "content");
+            let mut reader = text.read();
+            loop {
+                match reader.next().await {
+                    Ok(Some(Piece::Text(text))) => pieces.push(text.to_string()),
+                    Ok(Some(Piece::Thinking(text))) => pieces.push(format!("({text})")),
+                    Ok(None) => break,
+                    Err(error) => {
+                        end = Some(error.kind);
+                        break;
+                    }
+                }
+            }
+        }
+        (pieces, result, end)
+    }
+
+    fn text(text: &str) -> ChatDelta {
+        ChatDelta::Text(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn a_listener_gets_the_pieces_as_they_come() {
+        let deltas =
+            vec![ChatDelta::Thinking("hm".to_owned()), text("a"), text("b"), ended(StopReason::Stop)];
+        let (pieces, result, end) = heard(json!({}), Ok(deltas)).await;
+        assert_eq!(pieces, ["(hm)", "a", "b"]);
+        assert_eq!((result.unwrap(), end), (json!({"content": "ab"}), None));
+    }
+
+    #[tokio::test]
+    async fn a_failure_breaks_the_text_unless_a_default_ends_it() {
+        let broken = || Ok(vec![text("a"), ChatDelta::Warning("break".to_owned())]);
+        let (pieces, result, end) = heard(json!({}), broken()).await;
+        assert_eq!((pieces, end), (vec!["a".to_owned()], Some(ErrorKind::Unavailable)));
+        assert_eq!(result.unwrap_err().kind, ErrorKind::Unavailable);
+
+        let params = json!({"exception_method": "comment", "exception_default_value": "sorry"});
+        let (pieces, result, end) = heard(params, broken()).await;
+        assert_eq!((pieces, end), (vec!["a".to_owned(), "sorry".to_owned()], None));
+        assert!(result.is_err());
+
+        // With a branch for exceptions nothing is shown early.
+        let params = json!({"exception_method": "goto", "exception_goto": ["Agent:B"]});
+        let (pieces, result, _) = heard(params, broken()).await;
+        assert!(pieces.is_empty() && result.is_err());
+    }
+
+    #[tokio::test]
+    async fn answers_that_are_none() {
+        let check = async |deltas: Vec<ChatDelta>, expected: ErrorKind| {
+            let (_, result, _) = heard(json!({}), Ok(deltas)).await;
+            assert_eq!(result.unwrap_err().kind, expected);
+        };
+        check(vec![ended(StopReason::Stop)], ErrorKind::Garbled).await;
+        check(vec![ChatDelta::Thinking("hm".to_owned()), ended(StopReason::Length)], ErrorKind::Garbled)
+            .await;
+        check(vec![text("a"), ended(StopReason::Filtered)], ErrorKind::Filtered).await;
+        check(vec![text("a")], ErrorKind::Garbled).await;
+        let (_, result, _) = heard(json!({}), Err(Error::new(ErrorKind::RateLimited, "slow down"))).await;
+        assert_eq!(result.unwrap_err().kind, ErrorKind::RateLimited);
+    }
+
+    #[tokio::test]
+    async fn a_structured_answer_is_checked_and_repaired() {
+        let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let node =
+            Node::new("LLM", json!({"outputs": {"structured": schema}, "sys_prompt": "S", "max_retries": 1}));
+        let component = node.build();
+        assert!(!component.shape().streams);
+        let setting = || Setting { query: "Q", heard: true, ..Setting::default() };
+
+        let mut stage = Stage::new(&node, &*component, setting());
+        stage.answer_text("{\"n\": \"x\"}").answer_text("```json\n{\"n\": 4}\n```");
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!(json!(finished.outputs), json!({"structured": {"n": 4}}));
+        let asked = stage.asked();
+        assert_eq!(asked[0].schema.as_ref(), Some(&schema));
+        assert!(asked[0].messages[0].text.contains("JSON schema"));
+        let complaint = asked[1].messages.last().unwrap();
+        assert!(complaint.author == Author::User && complaint.text.contains("/n"), "{}", complaint.text);
+        let used = stage.signals().iter().filter(|signal| matches!(signal, Signal::Used(_))).count();
+        assert_eq!(used, 2);
+
+        let stage = Stage::new(&node, &*component, setting());
+        stage.answer_text("no").answer_text("no").answer_text("no");
+        assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
+        assert_eq!(stage.asked().len(), 3);
+    }
+
+    #[test]
+    fn problems_are_all_reported_and_a_missing_model_is_none() {
+        let node = Node::new(
+            "LLM",
+            json!({"llm_id": "", "temperature": 9, "temperatureEnabled": true,
+            "prompts": [{"role": "robot", "content": ""}], "visual_files_var": "nothing"}),
+        );
+        assert_eq!(node.problems(), ["/prompts/0/role", "/temperature", "/visual_files_var"]);
+        let shape = Node::new("LLM", json!({"output_structure": ["a"]})).build().shape();
+        assert_eq!(shape.warnings.len(), 1);
+        assert_eq!(shape.models, [("/llm_id".to_owned(), String::new())]);
+    }
+}

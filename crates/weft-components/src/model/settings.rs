@@ -1,0 +1,167 @@
+//! The parameters that LLM and Agent share.
+
+use weft_core::seam::chat_model::{Author, Sampling};
+use weft_core::{Json, ParamProblem, Reference, Template};
+
+use crate::model::structured::Schema;
+use crate::params::{Params, pointer, schema, truth};
+
+/// Turns of history when a canvas does not say.
+const HISTORY_TURNS: usize = 13;
+/// Turns of history, at most.
+const HISTORY_TURNS_MAX: usize = 1_000;
+/// Tries after the first, at most.
+const RETRIES_MAX: usize = 20;
+
+/// One entry of `prompts`.
+#[derive(Debug)]
+pub struct Prompt {
+    /// Who says it.
+    pub author: Author,
+    /// What.
+    pub text: Template,
+}
+
+/// How a node asks its model.
+#[derive(Debug)]
+pub struct Settings {
+    /// Empty means the default model.
+    pub llm_id: String,
+    /// The instructions.
+    pub system: Template,
+    /// What is said after the history.
+    pub prompts: Vec<Prompt>,
+    /// How the answer is generated.
+    pub sampling: Sampling,
+    /// Tries after the first; 0 leaves it to the model's own policy.
+    pub retries: u32,
+    /// Turns of history that come first.
+    pub history_turns: usize,
+    /// Whether sources are to be cited.
+    pub cite: bool,
+    /// Where images come from, besides the attached files.
+    pub images: Option<Reference>,
+    /// What the answer has to look like.
+    pub schema: Option<Schema>,
+    /// What is shown when the model fails.
+    pub default: Option<Json>,
+    /// Whether the answer may be handed on while it is being written.
+    pub streams: bool,
+    /// Parameters without effect.
+    pub warnings: Vec<ParamProblem>,
+}
+
+impl Settings {
+    /// Reads the parameters.
+    pub fn read(params: &mut Params<'_>) -> Self {
+        let schema = Schema::read(params);
+        params.without_effect("output_structure", "`output_structure`");
+        let prompts = prompts(params);
+        Self {
+            llm_id: params.text("llm_id").unwrap_or_default(),
+            system: Template::parse(&params.text("sys_prompt").unwrap_or_default(), params.source.names()),
+            prompts,
+            sampling: sampling(params),
+            retries: u32::try_from(params.count("max_retries", 0, 0..=RETRIES_MAX)).unwrap_or(0),
+            history_turns: params.count("message_history_window_size", HISTORY_TURNS, 0..=HISTORY_TURNS_MAX),
+            cite: params.flag("cite").unwrap_or(true),
+            images: params.reference("visual_files_var"),
+            streams: schema.is_none() && !params.has_exception_branch(),
+            schema,
+            default: params.exception_default(),
+            warnings: params.warnings(),
+        }
+    }
+
+    /// Everything the texts refer to.
+    pub fn references(&self) -> Vec<Reference> {
+        let prompts = self.prompts.iter().flat_map(|prompt| prompt.text.references());
+        self.system.references().chain(prompts).chain(&self.images).cloned().collect()
+    }
+}
+
+/// The schema of these parameters.
+pub fn params_schema() -> Json {
+    schema(&[
+        ("llm_id", "string", "the model, such as `deepseek-chat@DeepSeek`; empty means the default"),
+        ("sys_prompt", "string", "the instructions, with references"),
+        ("prompts", "any", "[{role, content}] or one text: what is said after the history"),
+        ("message_history_window_size", "integer", "how many earlier turns come first"),
+        ("temperature", "number", "0 to 2; sent when `temperatureEnabled` is true"),
+        ("top_p", "number", "0 to 1; sent when `topPEnabled` is true"),
+        ("presence_penalty", "number", "-2 to 2; sent when `presencePenaltyEnabled` is true"),
+        ("frequency_penalty", "number", "-2 to 2; sent when `frequencyPenaltyEnabled` is true"),
+        ("max_tokens", "integer", "tokens of the answer, at most; sent when `maxTokensEnabled` is true"),
+        ("thinking", "string", "enabled, disabled or default"),
+        ("cite", "boolean", "whether to cite sources that the turn has found; true when absent"),
+        ("visual_files_var", "string", "a reference to images"),
+        ("outputs", "object", "`structured` holds a JSON schema for a structured answer"),
+        ("max_retries", "integer", "tries after the first"),
+    ])
+}
+
+fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
+    let source = params.source;
+    let names = source.names();
+    let user = |text: &str| Prompt { author: Author::User, text: Template::parse_value(text, names) };
+    let entries = match params.get("prompts") {
+        Some(Json::Array(entries)) if !entries.is_empty() => entries,
+        Some(Json::String(text)) if !text.is_empty() => return vec![user(text)],
+        None | Some(Json::Array(_) | Json::String(_)) => return vec![user("{sys.query}")],
+        Some(_) => {
+            params.problem(ParamProblem::new("/prompts", "must be a text or a list of {role, content}"));
+            return Vec::new();
+        }
+    };
+    let mut prompts = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let at = |key: &str| pointer(&["prompts", &place.to_string(), key]);
+        if let Json::String(text) = entry {
+            prompts.push(user(text));
+            continue;
+        }
+        let text = entry.get("content").and_then(Json::as_str).unwrap_or_default();
+        let author = match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
+            "user" => Author::User,
+            "assistant" => Author::Assistant,
+            "system" => Author::System,
+            other => {
+                let problem =
+                    ParamProblem::new(at("role"), format!("`{other}` says nothing in a conversation"));
+                params.problem(problem.help("use `user`, `assistant` or `system`"));
+                continue;
+            }
+        };
+        prompts.push(Prompt { author, text: Template::parse(text, names) });
+    }
+    prompts
+}
+
+/// A value is sent only when its switch is on, and, but for the temperature, when it is above 0.
+fn sampling(params: &mut Params<'_>) -> Sampling {
+    let mut when_on = |flag: &str, key: &str, bounds| match params.flag(flag) {
+        Some(true) => params.number_in(key, bounds),
+        Some(false) | None => None,
+    };
+    let temperature = when_on("temperatureEnabled", "temperature", 0.0..=2.0);
+    let above_zero = |value: Option<f64>| value.filter(|value| *value > 0.0);
+    let top_p = above_zero(when_on("topPEnabled", "top_p", 0.0..=1.0));
+    let presence_penalty = above_zero(when_on("presencePenaltyEnabled", "presence_penalty", -2.0..=2.0));
+    let frequency_penalty = above_zero(when_on("frequencyPenaltyEnabled", "frequency_penalty", -2.0..=2.0));
+    let max_tokens = match params.flag("maxTokensEnabled") {
+        Some(true) => {
+            u32::try_from(params.count("max_tokens", 0, 0..=10_000_000)).ok().filter(|max| *max > 0)
+        }
+        Some(false) | None => None,
+    };
+    let thinking = match params.get("thinking") {
+        Some(Json::String(word)) => match word.as_str() {
+            "enabled" => Some(true),
+            "disabled" => Some(false),
+            _ => None,
+        },
+        Some(other) => truth(other),
+        None => None,
+    };
+    Sampling { temperature, top_p, presence_penalty, frequency_penalty, max_tokens, thinking }
+}

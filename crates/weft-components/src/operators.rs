@@ -1,0 +1,280 @@
+//! The comparisons that conditions and filters are made of. Nothing here evaluates code: an operator
+//! is one of a fixed list.
+
+use weft_core::value::to_text;
+use weft_core::{Error, Json, Result};
+
+use crate::params::{asks_for_something, described, number, truth};
+
+/// How two values are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// Text holds text, list holds element.
+    Contains,
+    /// The opposite.
+    NotContains,
+    /// Text begins with text.
+    StartsWith,
+    /// Text ends with text.
+    EndsWith,
+    /// There is nothing.
+    Empty,
+    /// There is something.
+    NotEmpty,
+    /// The same after coercion.
+    Equal,
+    /// Not the same after coercion.
+    NotEqual,
+    /// Left is greater.
+    Greater,
+    /// Left is less.
+    Less,
+    /// Left is greater or equal.
+    GreaterOrEqual,
+    /// Left is less or equal.
+    LessOrEqual,
+    /// Left is an element of the list on the right, or part of its text.
+    In,
+    /// The opposite.
+    NotIn,
+}
+
+/// Every operator and how a canvas may spell it; the first spelling is the one shown.
+const SPELLINGS: [(Operator, &[&str]); 14] = [
+    (Operator::Contains, &["contains"]),
+    (Operator::NotContains, &["not contains"]),
+    (Operator::StartsWith, &["start with", "starts with"]),
+    (Operator::EndsWith, &["end with", "ends with"]),
+    (Operator::Empty, &["empty"]),
+    (Operator::NotEmpty, &["not empty"]),
+    (Operator::Equal, &["=", "==", "is"]),
+    (Operator::NotEqual, &["≠", "!=", "is not"]),
+    (Operator::Greater, &[">"]),
+    (Operator::Less, &["<"]),
+    (Operator::GreaterOrEqual, &["≥", ">="]),
+    (Operator::LessOrEqual, &["≤", "<="]),
+    (Operator::In, &["in"]),
+    (Operator::NotIn, &["not in"]),
+];
+
+impl Operator {
+    /// The operator of this spelling.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        SPELLINGS.iter().find(|(_, names)| names.contains(&text)).map(|(operator, _)| *operator)
+    }
+
+    /// Every operator, for a message.
+    pub fn listed() -> String {
+        let names: Vec<String> = SPELLINGS.iter().map(|(_, names)| format!("`{}`", names[0])).collect();
+        names.join(", ")
+    }
+
+    /// Whether it looks at the left side alone.
+    pub fn is_unary(self) -> bool {
+        matches!(self, Self::Empty | Self::NotEmpty)
+    }
+
+    fn spelled(self) -> &'static str {
+        SPELLINGS.iter().find(|(operator, _)| *operator == self).map_or("", |(_, names)| names[0])
+    }
+}
+
+/// Compares with coercion: both sides as numbers if both look like numbers, as truth values if both
+/// are words for one, else as text. Texts are searched without regard to case; equality keeps it.
+/// Null, false, 0 and whatever has no members are empty.
+pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    let order = || order(left, right);
+    match operator {
+        Operator::Empty => !asks_for_something(left),
+        Operator::NotEmpty => asks_for_something(left),
+        Operator::Contains => contains(left, right),
+        Operator::NotContains => !contains(left, right),
+        Operator::In => contains(right, left),
+        Operator::NotIn => !contains(right, left),
+        Operator::StartsWith => folded(left).starts_with(&folded(right)),
+        Operator::EndsWith => folded(left).ends_with(&folded(right)),
+        Operator::Equal => equal(left, right),
+        Operator::NotEqual => !equal(left, right),
+        Operator::Greater => order() == Some(Greater),
+        Operator::Less => order() == Some(Less),
+        Operator::GreaterOrEqual => matches!(order(), Some(Greater | Equal)),
+        Operator::LessOrEqual => matches!(order(), Some(Less | Equal)),
+    }
+}
+
+/// Compares by the type of the left side, for the conditions of a Loop. A constant is coerced to
+/// that type.
+///
+/// # Errors
+/// When the operator makes no sense for the type, or the right side cannot be coerced.
+pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool> {
+    let senseless = || {
+        let message =
+            format!("the operator `{}` cannot be applied to {}", operator.spelled(), described(left));
+        Err(Error::invalid(message).help("choose an operator that fits the variable's type"))
+    };
+    match (left, operator) {
+        (Json::Null, operator) => Ok(operator == Operator::Empty),
+        // A number is never empty, also when it is 0, and the same goes for a truth value.
+        (Json::Number(_) | Json::Bool(_), Operator::Empty) => Ok(false),
+        (Json::Number(_) | Json::Bool(_), Operator::NotEmpty) => Ok(true),
+        (_, operator) if operator.is_unary() => Ok(holds(left, operator, right)),
+        (Json::Number(_), Operator::Equal | Operator::NotEqual) if number(right).is_some() => {
+            Ok(holds(left, operator, right))
+        }
+        (
+            Json::Number(_),
+            Operator::Greater | Operator::Less | Operator::GreaterOrEqual | Operator::LessOrEqual,
+        ) if number(right).is_some() => Ok(holds(left, operator, right)),
+        (Json::Bool(flag), Operator::Equal | Operator::NotEqual) => match truth(right) {
+            Some(other) => Ok((*flag == other) == (operator == Operator::Equal)),
+            None => senseless(),
+        },
+        (
+            Json::String(_),
+            Operator::Contains | Operator::NotContains | Operator::StartsWith | Operator::EndsWith,
+        ) => Ok(holds_as_text(left, operator, &to_text(right))),
+        (Json::String(text), Operator::Equal) => Ok(*text == to_text(right)),
+        (Json::String(text), Operator::NotEqual) => Ok(*text != to_text(right)),
+        (Json::Array(_), Operator::Contains | Operator::NotContains) => Ok(holds(left, operator, right)),
+        (Json::Array(_), Operator::Equal | Operator::NotEqual) => {
+            let right = parsed_list(right);
+            Ok((*left == right) == (operator == Operator::Equal))
+        }
+        _ => senseless(),
+    }
+}
+
+/// Compares text forms, case-sensitively, for filters of lists and objects. Operators that are not
+/// about text never hold.
+pub fn holds_as_text(left: &Json, operator: Operator, right: &str) -> bool {
+    let left = to_text(left);
+    match operator {
+        Operator::Contains => left.contains(right),
+        Operator::NotContains => !left.contains(right),
+        Operator::StartsWith => left.starts_with(right),
+        Operator::EndsWith => left.ends_with(right),
+        Operator::Equal => left == right,
+        Operator::NotEqual => left != right,
+        Operator::Empty => left.is_empty(),
+        Operator::NotEmpty => !left.is_empty(),
+        Operator::Greater
+        | Operator::Less
+        | Operator::GreaterOrEqual
+        | Operator::LessOrEqual
+        | Operator::In
+        | Operator::NotIn => false,
+    }
+}
+
+fn parsed_list(value: &Json) -> Json {
+    match value {
+        Json::String(text) => serde_json::from_str(text).unwrap_or_else(|_| value.clone()),
+        other => other.clone(),
+    }
+}
+
+fn equal(left: &Json, right: &Json) -> bool {
+    if let (Some(a), Some(b)) = (number(left), number(right)) {
+        #[expect(clippy::float_cmp, reason = "equality is what the canvas asks for")]
+        return a == b;
+    }
+    if let (Some(a), Some(b)) = (truth_word(left), truth_word(right)) {
+        return a == b;
+    }
+    left == right || to_text(left) == to_text(right)
+}
+
+/// Numbers are no words for truth here, so that 1 does not equal `true`.
+fn truth_word(value: &Json) -> Option<bool> {
+    if value.is_number() { None } else { truth(value) }
+}
+
+fn order(left: &Json, right: &Json) -> Option<std::cmp::Ordering> {
+    if left.is_null() || right.is_null() {
+        return None;
+    }
+    match (number(left), number(right)) {
+        (Some(a), Some(b)) => a.partial_cmp(&b),
+        _ => Some(to_text(left).cmp(&to_text(right))),
+    }
+}
+
+fn contains(whole: &Json, part: &Json) -> bool {
+    match whole {
+        Json::Array(items) => items.iter().any(|item| equal(item, part)),
+        Json::Object(members) => members.contains_key(&to_text(part)),
+        Json::String(text) if text.trim_start().starts_with('[') => match parsed_list(whole) {
+            Json::Array(items) => items.iter().any(|item| equal(item, part)),
+            _ => folded(whole).contains(&folded(part)),
+        },
+        text => folded(text).contains(&folded(part)),
+    }
+}
+
+fn folded(value: &Json) -> String {
+    to_text(value).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn comparisons_with_coercion() {
+        let check = |left: Json, operator: &str, right: Json, expected: bool| {
+            let operator = Operator::parse(operator).unwrap();
+            assert_eq!(holds(&left, operator, &right), expected, "{left} {operator:?} {right}");
+        };
+        check(json!(1), "=", json!("1"), true);
+        check(json!("1.0"), "=", json!(1), true);
+        check(json!(true), "=", json!("True"), true);
+        check(json!(1), "=", json!(true), false);
+        check(json!("a"), "=", json!("A"), false);
+        check(json!("a"), "≠", json!("b"), true);
+        check(json!(15), "contains", json!("5"), true);
+        check(json!("Hello World"), "contains", json!("wORLD"), true);
+        check(json!(null), "contains", json!("x"), false);
+        check(json!("Hello"), "start with", json!("hE"), true);
+        check(json!("Hello"), "end with", json!("LO"), true);
+        check(json!(0), "empty", json!(null), true);
+        check(json!([]), "empty", json!(""), true);
+        check(json!(15), "not empty", json!(""), true);
+        check(json!("10"), ">", json!("9"), true);
+        check(json!("b"), ">", json!("a"), true);
+        check(json!(null), ">", json!(1), false);
+        check(json!(3), "≤", json!("3"), true);
+        check(json!("b"), "in", json!(["a", "b"]), true);
+        check(json!(2), "in", json!("[1, 2]"), true);
+        check(json!("ell"), "in", json!("Hello"), true);
+        check(json!("z"), "not in", json!(["a", "b"]), true);
+        check(json!(["a", 2]), "contains", json!("2"), true);
+        check(json!({"a": 1}), "contains", json!("a"), true);
+    }
+
+    #[test]
+    fn loop_conditions_go_by_the_variables_type() {
+        let check = |left: Json, operator: &str, right: Json, expected: Option<bool>| {
+            let operator = Operator::parse(operator).unwrap();
+            assert_eq!(holds_typed(&left, operator, &right).ok(), expected, "{left} {operator:?} {right}");
+        };
+        check(json!(false), "is", json!("false"), Some(true));
+        check(json!(false), "is not", json!(true), Some(true));
+        check(json!(true), "contains", json!("t"), None);
+        check(json!(0), "empty", json!(null), Some(false));
+        check(json!(0), "not empty", json!(null), Some(true));
+        check(json!(3), "≥", json!("3"), Some(true));
+        check(json!(3), "=", json!("x"), None);
+        check(json!("Done"), "contains", json!("done"), Some(false));
+        check(json!("Done"), "is", json!("Done"), Some(true));
+        check(json!([1, 2]), "contains", json!("2"), Some(true));
+        check(json!([1]), "is", json!("[1]"), Some(true));
+        check(json!({}), "empty", json!(null), Some(true));
+        check(json!({"a": 1}), "contains", json!("a"), None);
+        check(json!(null), "not empty", json!(null), Some(false));
+        check(json!(null), "empty", json!(null), Some(true));
+    }
+}

@@ -1,0 +1,230 @@
+//! Message: shows text to the user, piece by piece while models are still writing it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::component::MessageEnd;
+use weft_core::reference::Segment;
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, NodeContext, Outputs, ParamProblem, Piece, Reads, Result,
+    Role, Shape, SharedText, Template, Value,
+};
+
+use crate::params::{self, Params, pointer, whole};
+use crate::text::Text;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Message",
+    role: Role::Step,
+    summary: "Shows a text to the user.",
+    params_schema: || {
+        params::schema(&[
+            ("content", "array", "the texts to choose from, with references or as Jinja templates"),
+            ("stream", "boolean", "whether to show the text while it is being written; true when absent"),
+            ("status", "integer", "the status for a webhook's answer"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        // An older spelling is read when the current one is absent.
+        let key = if params.get("content").is_some() { "content" } else { "messages" };
+        let texts = params.texts(key);
+        if texts.is_empty() {
+            let problem = ParamProblem::new("/content", "there is no text to show");
+            params.problem(problem.help("add a text, such as `{Agent:Writer@content}`"));
+        }
+        let mut parsed = Vec::new();
+        for (place, text) in texts.iter().enumerate() {
+            match Text::parse(text, source, &pointer(&[key, &place.to_string()])) {
+                Ok(text) => parsed.push(text),
+                Err(problem) => params.problem(problem),
+            }
+        }
+        let listens =
+            params.flag("stream").unwrap_or(true) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
+        let status = params.number("status").and_then(whole);
+        for (key, what) in [
+            ("output_format", "converting a message to a file"),
+            ("auto_play", "reading aloud"),
+            ("memory_ids", "long-term memory"),
+        ] {
+            params.without_effect(key, what);
+        }
+        let warnings = params.warnings();
+        params.finish(Message { texts: parsed, listens, status, warnings })
+    },
+};
+
+struct Message {
+    texts: Vec<Text>,
+    listens: bool,
+    status: Option<i64>,
+    warnings: Vec<ParamProblem>,
+}
+
+impl Message {
+    /// Says the text piece by piece; the text without reasoning.
+    async fn stream(template: &Template, ctx: &NodeContext) -> Result<String> {
+        let mut said = String::new();
+        for segment in template.segments() {
+            match segment {
+                Segment::Literal(literal) => say(ctx, &mut said, Arc::clone(literal)).await?,
+                Segment::Reference(reference) => match ctx.value(reference) {
+                    Value::Json(json) => say(ctx, &mut said, to_text(&json).into()).await?,
+                    Value::Stream(text) => pipe(ctx, &mut said, &text).await?,
+                },
+            }
+        }
+        Ok(said)
+    }
+}
+
+async fn say(ctx: &NodeContext, said: &mut String, text: Arc<str>) -> Result<()> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    said.push_str(&text);
+    ctx.say(Piece::Text(text)).await
+}
+
+/// Hands on a text that is still being written. When it breaks, so does the message, after what was
+/// said already.
+async fn pipe(ctx: &NodeContext, said: &mut String, text: &SharedText) -> Result<()> {
+    let mut reader = text.read();
+    while let Some(piece) = reader.next().await? {
+        if let Piece::Text(text) = &piece {
+            said.push_str(text);
+        }
+        ctx.say(piece).await?;
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Component for Message {
+    fn shape(&self) -> Shape {
+        let alternatives = self.texts.iter().map(Text::references).collect();
+        Shape {
+            reads: Reads { always: Vec::new(), alternatives },
+            listens: self.listens,
+            main_output: "content",
+            warnings: self.warnings.clone(),
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let Some(text) = self.texts.get(ctx.alternative) else {
+            return Err(Error::internal(format!("the Message has no text number {}", ctx.alternative)));
+        };
+        let said = match text {
+            Text::Plain(template) if self.listens => Self::stream(template, ctx).await?,
+            text => {
+                let whole = text.render(&ctx.inputs, ", ")?;
+                let mut said = String::new();
+                say(ctx, &mut said, whole.into()).await?;
+                said
+            }
+        };
+        let end = MessageEnd { status: self.status, cited: ctx.run.citations.cited_in(&said) };
+        Ok(Finished { message_end: Some(end), ..Outputs::of("content", Value::text(said)).into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Node, Setting, Stage};
+    use serde_json::{Value as Json, json};
+    use weft_core::citation::Chunk;
+    use weft_core::context::Signal;
+
+    fn said(stage: &mut Stage) -> Vec<String> {
+        let texts = stage.signals().into_iter().filter_map(|signal| match signal {
+            Signal::Say(Piece::Text(text)) => Some(text.to_string()),
+            Signal::Say(Piece::Thinking(text)) => Some(format!("({text})")),
+            Signal::Publish(..) | Signal::Used(_) | Signal::Warn(_) => None,
+        });
+        texts.collect()
+    }
+
+    #[tokio::test]
+    async fn pieces_are_said_in_order_as_they_come() {
+        let node = Node::new(
+            "Message",
+            json!({"content": ["Hi {sys.query} you: {Agent:A@content}!"], "status": "201"}),
+        );
+        let component = node.build();
+        let (writer, text) = SharedText::new();
+        let mut setting = Setting { query: "Q", cited: vec![Chunk::default()], ..Setting::default() };
+        setting.values.insert("Agent:A@content", Value::Stream(text));
+        let mut stage = Stage::new(&node, &*component, setting);
+        writer.push(Piece::Thinking("hm".into()));
+        writer.push(Piece::Text("one ".into()));
+        writer.push(Piece::Text("two [ID:0]".into()));
+        writer.finish();
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage), ["Hi ", "Q", " you: ", "(hm)", "one ", "two [ID:0]", "!"]);
+        assert_eq!(json!(finished.outputs), json!({"content": "Hi Q you: one two [ID:0]!"}));
+        let end = finished.message_end.unwrap();
+        assert_eq!((end.status, end.cited.len()), (Some(201), 1));
+    }
+
+    #[tokio::test]
+    async fn a_broken_stream_ends_the_message_with_its_error() {
+        let node = Node::new("Message", json!({"content": "{Agent:A@content}!"}));
+        let component = node.build();
+        let (writer, text) = SharedText::new();
+        let mut setting = Setting::default();
+        setting.values.insert("Agent:A@content", Value::Stream(text));
+        let mut stage = Stage::new(&node, &*component, setting);
+        writer.push(Piece::Text("half".into()));
+        writer.fail(&Error::new(weft_core::ErrorKind::Unavailable, "gone"));
+        let error = component.run(&stage.ctx).await.unwrap_err();
+        assert_eq!((error.kind, error.message.as_str()), (weft_core::ErrorKind::Unavailable, "gone"));
+        assert_eq!(said(&mut stage), ["half"]);
+    }
+
+    #[tokio::test]
+    async fn one_piece_when_it_does_not_stream() {
+        let check = async |params: Json, expected: &str| {
+            let node = Node::new("Message", params);
+            let component = node.build();
+            assert!(!component.shape().listens);
+            let values = [("Agent:A@list", json!(["a", "b"])), ("Agent:A@content", json!("x"))];
+            let mut stage = Stage::new(&node, &*component, Setting::values(values));
+            component.run(&stage.ctx).await.unwrap();
+            assert_eq!(said(&mut stage), [expected]);
+        };
+        check(json!({"content": ["a {Agent:A@content} b"], "stream": false}), "a x b").await;
+        check(json!({"content": ["{% for x in {Agent:A@list} %}{{ x }}.{% endfor %}"]}), "a.b.").await;
+    }
+
+    #[tokio::test]
+    async fn the_chosen_text_is_said() {
+        let node = Node::new("Message", json!({"messages": ["a {Agent:A@x}", "b {Agent:B@x}"]}));
+        let component = node.build();
+        assert_eq!(
+            component.shape().reads.alternatives,
+            [[node.reference("Agent:A@x")], [node.reference("Agent:B@x")]]
+        );
+        let setting = Setting { alternative: 1, ..Setting::values([("Agent:B@x", json!(0))]) };
+        let mut stage = Stage::new(&node, &*component, setting);
+        component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage), ["b ", "0"]);
+    }
+
+    #[test]
+    fn problems_and_warnings() {
+        assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
+        assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
+        let shape = Node::new("Message", json!({"content": "x", "output_format": "pdf", "auto_play": false}))
+            .build()
+            .shape();
+        assert_eq!(shape.warnings.len(), 1);
+    }
+}

@@ -1,0 +1,3 @@
+//! What leaves the run.
+
+pub mod message;

@@ -1,0 +1,305 @@
+//! A node and what surrounds it, for the unit tests of components.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use serde_json::{Map, Value as Json, json};
+use tokio::sync::mpsc;
+use weft_core::catalog::Catalog;
+use weft_core::citation::{Chunk, Citations};
+use weft_core::context::{HistoryMessage, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
+use weft_core::reference::{Inputs, Names};
+use weft_core::seam::Seams;
+use weft_core::seam::chat_model::{
+    ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, StopReason, Usage,
+};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
+use weft_core::seam::search_index::{SearchIndex, SearchRequest};
+use weft_core::{
+    Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
+    TenantId, Value,
+};
+
+/// A node of a canvas whose other components are `Agent:A`, `Agent:B`, `begin` and the like.
+pub struct Node {
+    id: ComponentId,
+    kind: &'static str,
+    params: Map<String, Json>,
+    parent: Option<(ComponentId, Map<String, Json>)>,
+    item: Option<ComponentId>,
+    components: HashSet<ComponentId>,
+    downstream: Vec<ComponentId>,
+}
+
+impl Node {
+    pub fn new(kind: &'static str, params: Json) -> Self {
+        let ids = ["begin", "Agent:A", "Agent:B", "Agent:C", "Loop:L", "Item:I", "Retrieval:R"];
+        let Json::Object(params) = params else { panic!("parameters are an object") };
+        Self {
+            id: format!("{kind}:T").into(),
+            kind,
+            params,
+            parent: None,
+            item: None,
+            components: ids.into_iter().map(Into::into).collect(),
+            downstream: vec!["Agent:B".into()],
+        }
+    }
+
+    pub fn inside(mut self, parent: &str, params: Json) -> Self {
+        let Json::Object(params) = params else { panic!("parameters are an object") };
+        self.parent = Some((parent.into(), params));
+        self
+    }
+
+    pub fn source(&self) -> NodeSource<'_> {
+        NodeSource {
+            id: &self.id,
+            kind: self.kind,
+            params: &self.params,
+            parent: self.parent.as_ref().map(|(id, params)| (id, params)),
+            components: &self.components,
+            item: self.item.as_ref(),
+            downstream: &self.downstream,
+        }
+    }
+
+    pub fn try_build(&self) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
+        let catalog: Catalog = crate::catalog();
+        let spec = catalog.get(self.kind).expect("the component is in the catalog");
+        (spec.build)(&self.source())
+    }
+
+    pub fn build(&self) -> Arc<dyn Component> {
+        self.try_build().expect("the parameters are right")
+    }
+
+    /// The places of what is wrong with the parameters.
+    pub fn problems(&self) -> Vec<String> {
+        match self.try_build() {
+            Ok(_) => Vec::new(),
+            Err(problems) => problems.into_iter().map(|problem| problem.pointer).collect(),
+        }
+    }
+
+    pub fn reference(&self, text: &str) -> Reference {
+        Reference::whole(text, Names { components: &self.components, item: None }).expect(text)
+    }
+}
+
+/// Everything around one activation.
+pub struct Stage {
+    pub ctx: NodeContext,
+    signals: mpsc::Receiver<(u32, Signal)>,
+    pub outside: Arc<Outside>,
+}
+
+/// What the fakes answer, and what they were asked.
+#[derive(Default)]
+pub struct Outside {
+    pub answers: Mutex<Vec<Result<Vec<ChatDelta>>>>,
+    pub asked: Mutex<Vec<ChatRequest>>,
+    pub pages: Mutex<Vec<Result<HttpResponse>>>,
+    pub sent: Mutex<Vec<HttpRequest>>,
+    pub found: Mutex<Vec<Chunk>>,
+    pub searched: Mutex<Vec<SearchRequest>>,
+}
+
+/// What a test changes about the surroundings before the node runs.
+#[derive(Default)]
+pub struct Setting {
+    pub values: HashMap<&'static str, Value>,
+    pub query: &'static str,
+    pub files: Vec<Json>,
+    pub history: Vec<(&'static str, &'static str)>,
+    pub filled: Json,
+    pub round: Option<weft_core::context::Round>,
+    pub alternative: usize,
+    pub heard: bool,
+    pub cited: Vec<Chunk>,
+}
+
+impl Setting {
+    pub fn values(values: impl IntoIterator<Item = (&'static str, Json)>) -> Self {
+        let values = values.into_iter().map(|(name, value)| (name, value.into())).collect();
+        Self { values, ..Self::default() }
+    }
+}
+
+impl Stage {
+    /// A stage on which `component` finds its inputs.
+    pub fn new(node: &Node, component: &dyn Component, setting: Setting) -> Self {
+        let outside = Arc::new(Outside::default());
+        let (send, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let citations = Citations::default();
+        citations.number(setting.cited);
+        let run = RunContext {
+            tenant: TenantId::new("t"),
+            run: "r".into(),
+            session: "s".into(),
+            input: TurnInput {
+                query: setting.query.to_owned(),
+                files: setting.files,
+                ..TurnInput::default()
+            },
+            history: setting
+                .history
+                .into_iter()
+                .map(|(role, content)| HistoryMessage { role: role.to_owned(), content: content.to_owned() })
+                .collect(),
+            citations,
+            seams: Arc::new(Seams {
+                models: Arc::new(FakeModels(Arc::clone(&outside))),
+                http: Arc::new(FakeHttp(Arc::clone(&outside))),
+                search: Arc::new(FakeSearch(Arc::clone(&outside))),
+                clock: Arc::new(FixedClock(0)),
+            }),
+            components: Arc::new(node.components.clone()),
+            seed: 1,
+        };
+        let mut values = setting.values;
+        values.entry("sys.query").or_insert_with(|| Value::text(setting.query));
+        let inputs = component
+            .shape()
+            .reads
+            .all()
+            .map(|r| (r.clone(), values.get(r.to_string().as_str()).cloned().unwrap_or_else(Value::null)))
+            .collect();
+        let ctx = NodeContext {
+            run: Arc::new(run),
+            node: node.id.clone(),
+            name: "test".into(),
+            activation: 1,
+            inputs: Inputs(inputs),
+            alternative: setting.alternative,
+            round: setting.round,
+            filled: setting.filled.as_object().cloned().unwrap_or_default(),
+            heard: setting.heard,
+            cancel: tokio_util::sync::CancellationToken::new(),
+            signals: send,
+        };
+        Self { ctx, signals, outside }
+    }
+
+    /// What the component has signalled so far.
+    pub fn signals(&mut self) -> Vec<Signal> {
+        std::iter::from_fn(|| self.signals.try_recv().ok().map(|(_, signal)| signal)).collect()
+    }
+
+    /// The model answers this next.
+    pub fn answer(&self, deltas: impl IntoIterator<Item = ChatDelta>) -> &Self {
+        let mut deltas: Vec<_> = deltas.into_iter().collect();
+        deltas.push(ended(StopReason::Stop));
+        self.outside.answers.lock().unwrap().push(Ok(deltas));
+        self
+    }
+
+    pub fn answer_text(&self, text: &str) -> &Self {
+        self.answer([ChatDelta::Text(text.to_owned())])
+    }
+
+    pub fn asked(&self) -> Vec<ChatRequest> {
+        self.outside.asked.lock().unwrap().clone()
+    }
+}
+
+pub fn ended(reason: StopReason) -> ChatDelta {
+    ChatDelta::End { reason, usage: Usage { prompt_tokens: 1, completion_tokens: 2, calls: 1 } }
+}
+
+/// Builds a node and runs it once.
+pub async fn run(node: &Node, setting: Setting) -> Result<Finished> {
+    let component = node.build();
+    let stage = Stage::new(node, &*component, setting);
+    component.run(&stage.ctx).await
+}
+
+/// The outputs of a node that is run once.
+pub async fn outputs(node: &Node, setting: Setting) -> Json {
+    json!(run(node, setting).await.expect("the node runs").outputs)
+}
+
+/// The error of a node that is run once.
+pub async fn failure(node: &Node, setting: Setting) -> Error {
+    run(node, setting).await.expect_err("the node fails")
+}
+
+struct FakeModels(Arc<Outside>);
+
+impl ModelDirectory for FakeModels {
+    fn resolve(&self, _tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        if llm_id == "missing" {
+            return Err(Error::not_found("MODEL_NOT_CONFIGURED: there is no model `missing`"));
+        }
+        let window = if llm_id == "small" { 600 } else { 8_000 };
+        let info = ModelInfo {
+            name: "fake".to_owned(),
+            provider: "scripted".to_owned(),
+            model: "fake".to_owned(),
+            window,
+            tools: false,
+        };
+        Ok(Arc::new(FakeModel(Arc::clone(&self.0), info)))
+    }
+
+    fn list(&self, _tenant: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+struct FakeModel(Arc<Outside>, ModelInfo);
+
+#[async_trait]
+impl ChatModel for FakeModel {
+    fn info(&self) -> &ModelInfo {
+        &self.1
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        self.0.asked.lock().unwrap().push(request);
+        let mut answers = self.0.answers.lock().unwrap();
+        if answers.is_empty() {
+            return Err(Error::internal("the test gave no further answer"));
+        }
+        let deltas = answers.remove(0)?;
+        Ok(futures::stream::iter(deltas.into_iter().map(|delta| match delta {
+            // A warning with this text stands for a connection that breaks here.
+            ChatDelta::Warning(text) if text == "break" => {
+                Err(Error::new(weft_core::ErrorKind::Unavailable, "the connection broke"))
+            }
+            delta => Ok(delta),
+        }))
+        .boxed())
+    }
+}
+
+struct FakeHttp(Arc<Outside>);
+
+#[async_trait]
+impl Http for FakeHttp {
+    async fn send(&self, _tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse> {
+        self.0.sent.lock().unwrap().push(request);
+        self.0.pages.lock().unwrap().remove(0)
+    }
+}
+
+struct FakeSearch(Arc<Outside>);
+
+#[async_trait]
+impl SearchIndex for FakeSearch {
+    async fn search(&self, _tenant: &TenantId, request: SearchRequest) -> Result<Vec<Chunk>> {
+        let missing = request.datasets.iter().find(|dataset| *dataset == "missing").cloned();
+        self.0.searched.lock().unwrap().push(request);
+        match missing {
+            Some(name) => Err(Error::not_found(format!("there is no dataset `{name}`"))),
+            None => Ok(self.0.found.lock().unwrap().clone()),
+        }
+    }
+
+    async fn add(&self, _tenant: &TenantId, _dataset: &str, _chunks: Vec<Chunk>) -> Result<()> {
+        Ok(())
+    }
+}

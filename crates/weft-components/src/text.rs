@@ -1,0 +1,65 @@
+//! A text of a canvas: literal text with references, or a Jinja template.
+
+use weft_core::reference::{Inputs, Segment};
+use weft_core::value::to_text;
+use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
+
+use crate::jinja::Jinja;
+
+/// A text, cut up once.
+#[derive(Debug)]
+pub enum Text {
+    /// Literal text and references.
+    Plain(Template),
+    /// A sandboxed template.
+    Jinja(Jinja),
+}
+
+impl Text {
+    /// Cuts a text up.
+    ///
+    /// # Errors
+    /// When it is a Jinja template with a mistake in it.
+    pub fn parse(text: &str, source: &NodeSource<'_>, pointer: &str) -> Result<Self, ParamProblem> {
+        if Jinja::recognises(text, source.names()) {
+            return Jinja::parse(text, source.names()).map(Self::Jinja).map_err(|error| {
+                ParamProblem::new(pointer, error.full())
+                    .help("correct the template, or write `{{ '{{' }}` where braces are meant literally")
+            });
+        }
+        Ok(Self::Plain(Template::parse(text, source.names())))
+    }
+
+    /// What it reads.
+    pub fn references(&self) -> Vec<Reference> {
+        match self {
+            Self::Plain(template) => template.references().cloned().collect(),
+            Self::Jinja(jinja) => jinja.references().cloned().collect(),
+        }
+    }
+
+    /// The finished text; a list that stands for itself is joined by `delimiter`.
+    ///
+    /// # Errors
+    /// When a Jinja template fails or goes over its limits.
+    pub fn render(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
+        let template = match self {
+            Self::Jinja(jinja) => return jinja.render(inputs),
+            Self::Plain(template) => template,
+        };
+        let mut text = String::with_capacity(template.source().len());
+        for segment in template.segments() {
+            match segment {
+                Segment::Literal(literal) => text.push_str(literal),
+                Segment::Reference(reference) => match &*inputs.json(reference) {
+                    Json::Array(items) => {
+                        let items: Vec<String> = items.iter().map(to_text).collect();
+                        text.push_str(&items.join(delimiter));
+                    }
+                    other => text.push_str(&to_text(other)),
+                },
+            }
+        }
+        Ok(text)
+    }
+}
