@@ -45,7 +45,7 @@ const LAYERS: &[Layer] = &[
         name: "weft-cli",
         may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-components", "weft-server"],
     },
-    Layer { name: "weft-testkit", may_use: &["weft-core"] },
+    Layer { name: "weft-testkit", may_use: &["weft-core", "weft-models"] },
     Layer { name: "xtask", may_use: &[] },
 ];
 
