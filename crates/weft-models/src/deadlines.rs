@@ -116,8 +116,12 @@ impl Stream for Held {
                 self.expected = self.ends;
                 return Poll::Ready(Some(Err(self.missed())));
             }
-            self.begun = true;
             self.expected = (now + self.limits.idle).min(self.ends);
+            if !std::mem::replace(&mut self.begun, true) {
+                // From here on the next piece is never expected earlier than the alarm rings.
+                let expected = self.expected;
+                self.alarm.as_mut().reset(expected);
+            }
             return Poll::Ready(delta);
         }
         while self.alarm.as_mut().poll(cx).is_ready() {

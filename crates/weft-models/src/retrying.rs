@@ -47,7 +47,7 @@ impl RetryPolicy {
         let own = doubled.saturating_mul(thousandths) / 1000;
         match error.retry_after {
             Some(asked) if asked > self.asked_delay_max => None,
-            Some(asked) => Some(asked.max(own)),
+            Some(asked) => Some(asked),
             None => Some(own),
         }
     }
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(pause(None, 3, 500), Some(2000));
         assert_eq!(pause(None, 30, 500), Some(20_000));
         assert_eq!(pause(Some(7000), 1, 500), Some(7000));
-        assert_eq!(pause(Some(100), 1, 500), Some(500));
+        assert_eq!(pause(Some(100), 1, 500), Some(100));
         assert_eq!(pause(Some(61_000), 1, 500), None);
     }
 }

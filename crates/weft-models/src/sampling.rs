@@ -214,39 +214,45 @@ mod tests {
         }
     }
 
-    fn check(provider: &str, base_url: &str, model: &str, thinking: Option<bool>, expected: Json) -> Settled {
+    fn check(
+        provider: &str,
+        base_url: &str,
+        model: &str,
+        thinking: Option<bool>,
+        expected: &Json,
+    ) -> Settled {
         let settled = settle(Asked { provider, base_url, model }, &Sampling { thinking, ..all() });
-        assert_eq!(Json::Object(settled.params.clone()), expected, "{provider} {base_url} {model}");
+        assert_eq!(&Json::Object(settled.params.clone()), expected, "{provider} {base_url} {model}");
         settled
     }
 
     #[test]
     fn parameters_fit_the_model_and_the_token_limit_always_goes_along() {
         let plain = json!({"temperature": 1.5, "top_p": 0.3, "presence_penalty": 0.4, "frequency_penalty": 0.7, "max_tokens": 99});
-        assert!(check("openai", "http://127.0.0.1:8000/v1", "qwen2", None, plain).warnings.is_empty());
+        assert!(check("openai", "http://127.0.0.1:8000/v1", "qwen2", None, &plain).warnings.is_empty());
         let settled = check(
             "openai",
             "https://api.openai.com/v1",
             "gpt-5-mini",
             None,
-            json!({"max_completion_tokens": 99}),
+            &json!({"max_completion_tokens": 99}),
         );
         assert_eq!(
             settled.warnings,
             ["`gpt-5-mini` does not take temperature, top_p, presence_penalty, frequency_penalty; not sent"]
         );
-        check("openai", "https://api.openai.com/v1", "o3", None, json!({"max_completion_tokens": 99}));
+        check("openai", "https://api.openai.com/v1", "o3", None, &json!({"max_completion_tokens": 99}));
         let settled = check(
             "anthropic",
             "",
             "claude-sonnet-4-6",
             None,
-            json!({"temperature": 1.0, "top_p": 0.3, "max_tokens": 99}),
+            &json!({"temperature": 1.0, "top_p": 0.3, "max_tokens": 99}),
         );
         assert_eq!(settled.warnings.len(), 2);
-        check("anthropic", "", "claude-opus-4-8", None, json!({"max_tokens": 99}));
+        check("anthropic", "", "claude-opus-4-8", None, &json!({"max_tokens": 99}));
         let kept = json!({"temperature": 1.5, "top_p": 0.3, "max_tokens": 99});
-        check("openai", "https://api.hunyuan.cloud.tencent.com/v1", "hunyuan-pro", None, kept);
+        check("openai", "https://api.hunyuan.cloud.tencent.com/v1", "hunyuan-pro", None, &kept);
     }
 
     #[test]

@@ -1,3 +1,13 @@
-//! tmp
+//! What tests stand on: models and servers that play a script, an `Http` that never dials, stores in
+//! memory, and the contracts that every implementation of a seam keeps.
+
 pub mod contracts;
+pub mod fake_http;
 pub mod memory_store;
+pub mod mock_wires;
+pub mod scripted_server;
+
+pub use fake_http::FakeHttp;
+pub use mock_wires::Wire;
+pub use scripted_server::{ScriptedServer, SeenRequest};
+pub use weft_models::{Reply, Script, ScriptedModel, Step};

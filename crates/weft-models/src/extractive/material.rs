@@ -110,9 +110,8 @@ fn keep(source: &Source, sentence: &mut String, found: &mut Vec<Sentence>) {
 fn is_abbreviated(sentence: &str) -> bool {
     let word = sentence.trim_end_matches('.').rsplit(char::is_whitespace).next().unwrap_or_default();
     let initial = word.chars().count() == 1 && word.chars().all(char::is_uppercase);
-    initial
-        || word.contains('.')
-        || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "St" | "No" | "vs" | "etc" | "ca")
+    let dotted = word.contains('.') && word.chars().all(|c| c.is_alphabetic() || c == '.');
+    initial || dotted || matches!(word, "Dr" | "Mr" | "Mrs" | "Ms" | "St" | "No" | "vs" | "etc" | "ca")
 }
 
 #[cfg(test)]

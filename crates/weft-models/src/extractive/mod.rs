@@ -188,7 +188,7 @@ mod tests {
     #[tokio::test]
     async fn the_best_sentences_are_quoted_with_their_marks() {
         let check = async |question: &str, expected: &[&str]| {
-            assert_eq!(said(HANDBOOK, question).await, expected, "{question}")
+            assert_eq!(said(HANDBOOK, question).await, expected, "{question}");
         };
         check("How much may a hotel cost?", &["Hotels may cost up to 120 euros a night. [ID:1]"]).await;
         check("When do unused days expire?", &["Unused days expire in March. [ID:0]"]).await;

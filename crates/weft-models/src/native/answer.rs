@@ -135,18 +135,29 @@ impl Assembly {
         }
         let index = self.calls.len();
         self.said.push_str(&arguments);
-        self.calls.push(Begun { id: call.call_id.clone(), sent: arguments.len() });
+        let call_id = self.distinct(call.call_id, &call.fn_name);
         let signature = call.thought_signatures.and_then(|mut all| all.pop());
         let id = match signature.filter(|_| self.provider == Provider::Gemini) {
-            Some(signature) => format!("{}{SIGNATURE_MARK}{signature}", call.call_id),
-            None => call.call_id,
+            Some(signature) => format!("{call_id}{SIGNATURE_MARK}{signature}"),
+            None => call_id.clone(),
         };
+        self.calls.push(Begun { id: call_id, sent: arguments.len() });
         self.ready.push_back(Ok(ChatDelta::ToolCall {
             index,
             id: Some(id),
             name: Some(call.fn_name),
             arguments,
         }));
+    }
+
+    /// genai numbers the calls of Gemini within one piece of the answer, so the next piece starts over;
+    /// its `call#name#number` is kept, since it reads the name from it.
+    fn distinct(&self, id: String, name: &str) -> String {
+        let index = self.calls.len();
+        if !self.calls.iter().any(|begun| begun.id == id) {
+            return id;
+        }
+        if id.starts_with("call#") { format!("call#{name}#{index}") } else { format!("{id}-{index}") }
     }
 
     fn end(&mut self, end: &StreamEnd) {

@@ -1,0 +1,155 @@
+//! Finding models by the ids of canvases.
+
+use weft_core::seam::ModelDirectory as _;
+use weft_core::{ErrorKind, TenantId};
+use weft_models::{Directory, ModelEntry, ModelsConfig, OneServer, Provider, Secret};
+use weft_testkit::{Script, ScriptedServer};
+
+use crate::{asked, read};
+
+fn entry(name: &str, factory: Option<&str>) -> ModelEntry {
+    let mut entry = ModelEntry::new(name, Provider::OpenAi);
+    entry.base_url = Some("http://127.0.0.1:9/v1".into());
+    entry.factory = factory.map(str::to_owned);
+    entry
+}
+
+fn directory(config: &ModelsConfig) -> Directory {
+    Directory::open(config, &weft_net::operator_client().unwrap()).unwrap()
+}
+
+fn several() -> ModelsConfig {
+    let mut aliased = entry("fast", None);
+    aliased.model = Some("deepseek-chat".into());
+    let entries = vec![
+        entry("deepseek-chat", Some("DeepSeek")),
+        entry("deepseek-chat", Some("SILICONFLOW")),
+        entry("qwen3-4b___VLLM", Some("VLLM")),
+        entry("odd@name", None),
+        aliased,
+    ];
+    ModelsConfig { entries, ..ModelsConfig::default() }
+}
+
+#[test]
+fn ids_resolve_by_name_and_factory_then_by_name_then_by_default() {
+    let strict = directory(&several());
+    let check = |llm_id: &str, expected: Result<&str, &str>| {
+        let found = strict.resolve(&TenantId::from("t"), llm_id).map(|model| model.info().model.clone());
+        match (found, expected) {
+            (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{llm_id}"),
+            (Err(error), Err(words)) => {
+                assert_eq!(error.kind, ErrorKind::NotFound);
+                assert!(error.message.starts_with("MODEL_NOT_CONFIGURED"), "{}", error.message);
+                assert!(error.full().contains(words), "{llm_id}: {}", error.full());
+            }
+            (found, expected) => panic!("{llm_id}: {found:?}, expected {expected:?}"),
+        }
+    };
+    check("deepseek-chat@DeepSeek", Ok("deepseek-chat"));
+    check("deepseek-chat@default@deepseek", Ok("deepseek-chat"));
+    check("deepseek-chat", Err("`deepseek-chat@DeepSeek`, `deepseek-chat@SILICONFLOW`"));
+    check("qwen3-4b@VLLM", Ok("qwen3-4b"));
+    check("qwen3-4b___VLLM@VLLM", Ok("qwen3-4b"));
+    check("qwen3-4b@OpenAI", Ok("qwen3-4b"));
+    check("odd@name", Ok("odd@name"));
+    check("odd@name@openai", Err("not configured"));
+    check("fast", Ok("deepseek-chat"));
+    check("gpt-9@OpenAI", Err("use one of `deepseek-chat@DeepSeek`"));
+    check("", Err("a default model"));
+}
+
+#[test]
+fn the_default_stands_in_with_a_notice() {
+    let directory = directory(&ModelsConfig { default: Some("fast".into()), ..several() });
+    let (model, notice) = directory.resolve_with_notice("gpt-9@OpenAI").unwrap();
+    assert_eq!(model.info().name, "fast");
+    assert_eq!(notice.unwrap(), "the model `gpt-9@OpenAI` is not configured; `fast` is used instead");
+    assert_eq!(directory.resolve_with_notice("").unwrap().1, None);
+    assert_eq!(directory.resolve_with_notice("fast").unwrap().1, None);
+    assert_eq!(directory.list(&TenantId::from("t")).len(), 5);
+}
+
+#[test]
+fn one_model_can_replace_all() {
+    let directory = directory(&ModelsConfig { replace_all: Some("fast".into()), ..several() });
+    let (model, notice) = directory.resolve_with_notice("deepseek-chat@DeepSeek").unwrap();
+    assert_eq!((model.info().name.as_str(), notice), ("fast", None));
+}
+
+#[test]
+fn what_cannot_work_is_refused_when_it_is_opened() {
+    let client = weft_net::operator_client().unwrap();
+    let check = |config: ModelsConfig, words: &str| {
+        let error = Directory::open(&config, &client).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().contains(words), "{}", error.full());
+    };
+    check(ModelsConfig { default: Some("nope".into()), ..several() }, "`models.default` is `nope`");
+    let of = |change: fn(&mut ModelEntry)| {
+        let mut entry = entry("x", None);
+        change(&mut entry);
+        ModelsConfig { entries: vec![entry], ..ModelsConfig::default() }
+    };
+    check(of(|e| e.base_url = Some("not a url".into())), "base URL of the model `x`");
+    check(of(|e| (e.base_url, e.factory) = (None, Some("VLLM".into()))), "set its `base_url`");
+    check(of(|e| e.provider = Some(Provider::Scripted)), "set `script`");
+}
+
+#[test]
+fn factories_give_wire_and_address() {
+    let mut deepseek = entry("deepseek-chat", Some("deepseek"));
+    (deepseek.base_url, deepseek.provider) = (None, None);
+    let mut claude = entry("claude", Some("Anthropic"));
+    (claude.base_url, claude.provider) = (None, None);
+    let directory = directory(&ModelsConfig { entries: vec![deepseek, claude], ..ModelsConfig::default() });
+    let providers: Vec<String> =
+        directory.list(&TenantId::from("t")).into_iter().map(|info| info.provider).collect();
+    assert_eq!(providers, ["openai", "anthropic"]);
+}
+
+#[tokio::test]
+async fn one_server_can_stand_for_everything() {
+    let server = ScriptedServer::start(Script::text("ok")).await;
+    let config = |model: Option<&str>| ModelsConfig {
+        one_server: Some(OneServer {
+            base_url: server.base_url.clone(),
+            api_key: Secret::default(),
+            model: model.map(str::to_owned),
+        }),
+        ..several()
+    };
+    let named = directory(&config(None));
+    for llm_id in ["mock-tokens50-rounds5@OpenAI-API-Compatible", "a@b@c", "qwen___VLLM@VLLM", ""] {
+        let model = named.resolve_with_notice(llm_id).unwrap().0;
+        assert!(read(&*model, asked("hi")).await.1.is_none());
+    }
+    let fixed = directory(&config(Some("small"))).resolve_with_notice("x@y").unwrap().0;
+    assert!(read(&*fixed, asked("hi")).await.1.is_none());
+    let models: Vec<String> = server.requests().into_iter().map(|request| request.model).collect();
+    assert_eq!(models, ["mock-tokens50-rounds5", "a", "qwen", "default", "small"]);
+    assert_eq!(server.requests()[0].key, None);
+}
+
+#[tokio::test]
+async fn a_script_is_read_from_a_file() {
+    let path = std::env::temp_dir().join(format!("weft-script-{}.toml", std::process::id()));
+    std::fs::write(&path, "[[replies]]\ntext = \"from the file\"\ntimes = 0\n").unwrap();
+    let mut scripted = ModelEntry::new("s", Provider::Scripted);
+    scripted.script = Some(path.clone());
+    let directory = directory(&ModelsConfig { entries: vec![scripted], ..ModelsConfig::default() });
+    std::fs::remove_file(&path).unwrap();
+    let (seen, error) = read(&*directory.resolve_with_notice("anything").unwrap().0, asked("hi")).await;
+    assert_eq!((seen.text.as_str(), error.is_none()), ("from the file", true));
+}
+
+#[test]
+fn keys_come_from_outside_and_never_show() {
+    let mut keyed = entry("m", None);
+    keyed.api_key_env = Some("SOME_KEY".into());
+    let config = ModelsConfig { entries: vec![keyed], ..ModelsConfig::default() };
+    let filled = config.clone().with_keys(|name| (name == "SOME_KEY").then(|| "the-key".into())).unwrap();
+    assert_eq!(filled.entries[0].api_key.reveal(), "the-key");
+    assert!(!format!("{filled:?}").contains("the-key"));
+    assert!(config.with_keys(|_| None).unwrap_err().message.contains("SOME_KEY (for `m`)"));
+}

@@ -1,0 +1,111 @@
+//! What goes wrong with providers, on every wire.
+
+use std::time::Duration;
+
+use weft_core::ErrorKind;
+use weft_core::seam::chat_model::ChatRequest;
+use weft_models::script::{Failure, Fault};
+use weft_testkit::{Reply, Script, ScriptedServer, Step, Wire};
+
+use crate::{KEY, asked, entry, model, open, read};
+
+fn once(user: &str) -> ChatRequest {
+    ChatRequest { retries_max: Some(0), ..asked(user) }
+}
+
+#[tokio::test]
+async fn each_status_is_its_kind_on_every_wire() {
+    let kinds =
+        [ErrorKind::Unauthenticated, ErrorKind::RateLimited, ErrorKind::Unavailable, ErrorKind::Invalid];
+    for wire in Wire::ALL {
+        for kind in kinds {
+            let words = format!("refused for {KEY} and sk-abcdef0123456789");
+            let failure = Failure { kind, message: words, retry_after_ms: Some(7000) };
+            let script = Script::new().reply(Reply::default().then(Step::Error(failure)));
+            let server = ScriptedServer::speaking(wire, script).await;
+            let (_, error) = read(&*model(wire, &server), once("hi")).await;
+            let error = error.unwrap();
+            assert_eq!(error.kind, kind, "{wire:?}: {}", error.full());
+            let full = format!("{} {error:?}", error.full());
+            assert!(!full.contains(KEY) && !full.contains("abcdef01"), "{wire:?}: {full}");
+            assert!(full.contains("refused for ***"), "{wire:?}: {full}");
+            assert_eq!(error.retry_after, Some(Duration::from_secs(7)), "{wire:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_error_inside_a_stream_is_an_error_and_what_came_before_stays() {
+    for wire in Wire::ALL {
+        let failure =
+            Failure { kind: ErrorKind::RateLimited, message: "enough for now".into(), retry_after_ms: None };
+        let script = Script::new().reply(Reply::text("half").then(Step::Error(failure)));
+        let server = ScriptedServer::speaking(wire, script).await;
+        let (seen, error) = read(&*model(wire, &server), asked("hi")).await;
+        let error = error.unwrap_or_else(|| panic!("{wire:?} ended silently"));
+        assert_eq!(seen.text, "half", "{wire:?}");
+        assert!(error.full().contains("enough for now"), "{wire:?}: {}", error.full());
+        assert_eq!(server.requests().len(), 1, "{wire:?}: nothing is asked again after a piece was seen");
+        if wire != Wire::Ollama {
+            assert_eq!(error.kind, ErrorKind::RateLimited, "{wire:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cut_stream_is_an_error() {
+    for wire in Wire::ALL {
+        let script = Script::new().reply(Reply::text("half").then(Step::Fault(Fault::Cut)));
+        let server = ScriptedServer::speaking(wire, script).await;
+        let (seen, error) = read(&*model(wire, &server), asked("hi")).await;
+        let error = error.unwrap_or_else(|| panic!("{wire:?} ended silently"));
+        assert_eq!(
+            (seen.text.as_str(), error.kind),
+            ("half", ErrorKind::Unavailable),
+            "{wire:?}: {}",
+            error.full()
+        );
+    }
+}
+
+#[tokio::test]
+async fn garbage_is_garbled_at_the_start_and_in_the_middle() {
+    for wire in Wire::ALL {
+        for reply in [Reply::default(), Reply::text("half")] {
+            let script = Script::new().reply(reply.then(Step::Fault(Fault::Garbage)));
+            let server = ScriptedServer::speaking(wire, script).await;
+            let (_, error) = read(&*model(wire, &server), asked("hi")).await;
+            let error = error.unwrap_or_else(|| panic!("{wire:?} ended silently"));
+            assert_eq!(error.kind, ErrorKind::Garbled, "{wire:?}: {}", error.full());
+            assert_eq!(server.requests().len(), 1, "{wire:?}: garbage is not asked for again");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_failure_before_the_first_piece_is_tried_again_on_every_wire() {
+    for wire in Wire::ALL {
+        let busy = Failure { kind: ErrorKind::Unavailable, message: "busy".into(), retry_after_ms: Some(1) };
+        let script =
+            Script::new().reply(Reply::default().then(Step::Error(busy)).times(1)).reply(Reply::text("yes"));
+        let server = ScriptedServer::speaking(wire, script).await;
+        let (seen, error) = read(&*model(wire, &server), asked("hi")).await;
+        assert!(error.is_none(), "{wire:?}: {error:?}");
+        assert_eq!((seen.text.as_str(), server.requests().len()), ("yes", 2), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn nobody_listening_is_unavailable() {
+    for wire in Wire::ALL {
+        let mut gone = entry(wire, &ScriptedServer::speaking(wire, Script::new()).await);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        gone.base_url = Some(format!("http://{}/v1", listener.local_addr().unwrap()));
+        drop(listener);
+        let model = open(vec![gone]).unwrap().resolve_with_notice("m").unwrap().0;
+        let (_, error) = read(&*model, once("hi")).await;
+        let error = error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Unavailable, "{wire:?}: {}", error.full());
+        assert!(error.message.contains("no answer from the model `m`"), "{wire:?}: {}", error.message);
+    }
+}

@@ -1,0 +1,94 @@
+//! Habits of OpenAI-compatible servers that are no standard and all over the place.
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse as _;
+use tokio::task::JoinSet;
+use weft_core::ErrorKind;
+use weft_core::seam::chat_model::{ChatRequest, StopReason};
+use weft_models::{ModelEntry, Provider};
+use weft_testkit::{Script, ScriptedServer, Wire};
+
+use crate::{Transcript, asked, model, open, read};
+
+/// What is made of an answer that is exactly these bytes.
+async fn made_of(content_type: &'static str, body: &'static str) -> (Transcript, Option<ErrorKind>) {
+    let router = Router::new()
+        .fallback(move || async move { ([(CONTENT_TYPE, content_type)], Body::from(body)).into_response() });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mut entry = ModelEntry::new("m", Provider::OpenAi);
+    entry.base_url = Some(format!("http://{}/v1/", listener.local_addr().unwrap()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let model = open(vec![entry]).unwrap().resolve_with_notice("").unwrap().0;
+    let (seen, error) = read(&*model, ChatRequest { retries_max: Some(0), ..asked("hi there") }).await;
+    (seen, error.map(|error| error.kind))
+}
+
+const SSE: &str = "text/event-stream";
+
+#[tokio::test]
+async fn an_answer_in_one_piece_is_an_answer() {
+    let body = r#"{"choices":[{"message":{"role":"assistant","content":"<think>a</think>b","tool_calls":[
+        {"id":"x","type":"function","function":{"name":"t","arguments":"{}"}}]},"finish_reason":"stop"}],
+        "usage":{"prompt_tokens":3,"completion_tokens":4}}"#;
+    let (seen, error) = made_of("application/json", body).await;
+    assert_eq!(error, None);
+    assert_eq!((seen.text.as_str(), seen.thinking.as_str(), seen.calls.len()), ("b", "a", 1));
+    assert_eq!(seen.end.unwrap().0, StopReason::ToolCalls);
+    assert_eq!(
+        made_of("application/json", r#"{"error":{"message":"no"}}"#).await.1,
+        Some(ErrorKind::Unavailable)
+    );
+    assert_eq!(made_of("application/json", r#"{"hello":1}"#).await.1, Some(ErrorKind::Garbled));
+}
+
+#[tokio::test]
+async fn a_missing_done_is_forgiven_and_a_missing_end_is_not() {
+    let whole = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: {\"choices\":[{\"delta\":{},\"finish_reason\":\"length\"}]}";
+    let (seen, error) = made_of(SSE, whole).await;
+    assert_eq!((error, seen.end.map(|(reason, _)| reason)), (None, Some(StopReason::Length)));
+    let half = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n";
+    assert_eq!(made_of(SSE, half).await.1, Some(ErrorKind::Unavailable));
+    assert_eq!(made_of(SSE, "").await.1, Some(ErrorKind::Garbled));
+}
+
+#[tokio::test]
+async fn usage_is_estimated_when_none_is_sent() {
+    let body = "data: {\"choices\":[{\"delta\":{\"content\":\"one two three\"},\"finish_reason\":\"stop\"}],\"usage\":null}\n\ndata: [DONE]\n\n";
+    let (seen, _) = made_of(SSE, body).await;
+    let usage = seen.end.unwrap().1;
+    assert_eq!((usage.prompt_tokens, usage.completion_tokens, usage.calls), (7, 4, 1));
+}
+
+#[tokio::test]
+async fn calls_without_an_index_and_with_object_arguments_are_understood() {
+    let body = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"t\",\"arguments\":{\"x\":1}}}]}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"name\":\"u\",\"arguments\":\"{\"}}]}}]}\n\n\
+        data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"function\":{\"arguments\":\"}\"}}]},\"finish_reason\":\"tool_calls\"}]}\n\n\
+        data: [DONE]\n\n";
+    let (seen, error) = made_of(SSE, body).await;
+    assert_eq!(error, None);
+    let calls: Vec<_> =
+        seen.calls.iter().map(|c| (c.id.as_str(), c.name.as_str(), c.arguments.as_str())).collect();
+    assert_eq!(calls, [("a", "t", "{\"x\":1}"), ("call_2", "u", "{}")]);
+}
+
+#[tokio::test]
+async fn an_error_in_the_shape_of_vllm_is_an_error() {
+    let body = "data: {\"object\":\"error\",\"message\":\"too long\",\"type\":\"invalid_request_error\"}\n\n";
+    assert_eq!(made_of(SSE, body).await.1, Some(ErrorKind::Invalid));
+}
+
+#[tokio::test]
+async fn schemas_and_images_are_sent() {
+    let server = ScriptedServer::speaking(Wire::OpenAi, Script::text("{}")).await;
+    let mut request = asked("look");
+    request.messages[0].images = vec!["data:image/png;base64,AA==".into()];
+    request.schema = Some(serde_json::json!({"type": "object"}));
+    assert!(read(&*model(Wire::OpenAi, &server), request).await.1.is_none());
+    let body = server.requests()[0].body.clone();
+    assert_eq!(body.pointer("/response_format/json_schema/schema/type").unwrap(), "object");
+    assert_eq!(body.pointer("/messages/0/content/1/image_url/url").unwrap(), "data:image/png;base64,AA==");
+}

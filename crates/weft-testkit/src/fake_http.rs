@@ -1,0 +1,142 @@
+//! The `Http` seam without a network: answers that were laid out before, and a record of what was asked.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use weft_core::seam::Http;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+/// An `Http` that never dials. Clones share answers and record.
+#[derive(Clone, Debug, Default)]
+pub struct FakeHttp(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    answers: Vec<Laid>,
+    requests: Vec<(TenantId, HttpRequest)>,
+}
+
+#[derive(Debug)]
+struct Laid {
+    url_part: String,
+    /// 0 for any number.
+    times: u32,
+    given: u32,
+    answer: Result<HttpResponse, (ErrorKind, String)>,
+}
+
+impl FakeHttp {
+    /// Answers nothing yet: every request is `Unavailable`.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers every request whose URL holds `url_part`, as far as nothing laid out earlier does.
+    #[must_use]
+    pub fn on(self, url_part: &str, status: u16, body: &str) -> Self {
+        self.lay(url_part, 0, Ok(response(status, body)))
+    }
+
+    /// Answers one such request, then steps aside for what is laid out later.
+    #[must_use]
+    pub fn once(self, url_part: &str, status: u16, body: &str) -> Self {
+        self.lay(url_part, 1, Ok(response(status, body)))
+    }
+
+    /// Answers with a response of one's own, headers included.
+    #[must_use]
+    pub fn with(self, url_part: &str, response: HttpResponse) -> Self {
+        self.lay(url_part, 0, Ok(response))
+    }
+
+    /// Fails one such request.
+    #[must_use]
+    pub fn fails_once(self, url_part: &str, kind: ErrorKind, message: &str) -> Self {
+        self.lay(url_part, 1, Err((kind, message.to_owned())))
+    }
+
+    /// What was asked so far, in order.
+    pub fn requests(&self) -> Vec<HttpRequest> {
+        self.lock().requests.iter().map(|(_, request)| request.clone()).collect()
+    }
+
+    /// For whom it was asked, in order.
+    pub fn tenants(&self) -> Vec<TenantId> {
+        self.lock().requests.iter().map(|(tenant, _)| tenant.clone()).collect()
+    }
+
+    fn lay(self, url_part: &str, times: u32, answer: Result<HttpResponse, (ErrorKind, String)>) -> Self {
+        self.lock().answers.push(Laid { url_part: url_part.to_owned(), times, given: 0, answer });
+        self
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn response(status: u16, body: &str) -> HttpResponse {
+    let content_type =
+        if body.starts_with(['{', '[']) { "application/json" } else { "text/html; charset=utf-8" };
+    HttpResponse {
+        status,
+        headers: vec![("content-type".into(), content_type.into())],
+        body: body.to_owned(),
+    }
+}
+
+#[async_trait]
+impl Http for FakeHttp {
+    async fn send(&self, tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse> {
+        let mut state = self.lock();
+        let laid = state.answers.iter_mut().find(|laid| {
+            request.url.contains(&laid.url_part) && (laid.times == 0 || laid.given < laid.times)
+        });
+        let answer = match laid {
+            Some(laid) => {
+                laid.given = laid.given.saturating_add(1);
+                laid.answer.clone().map_err(|(kind, message)| Error::new(kind, message))
+            }
+            None => Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("no answer is laid out for `{}`", request.url),
+            )),
+        };
+        state.requests.push((tenant.clone(), request));
+        answer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use weft_core::seam::http::HttpBody;
+
+    #[tokio::test]
+    async fn answers_are_given_in_order_and_requests_are_kept() {
+        let http = FakeHttp::new()
+            .once("/a", 503, "wait")
+            .fails_once("/a", ErrorKind::Timeout, "slow")
+            .on("/a", 200, "{}");
+        let get = |url: &str| HttpRequest {
+            method: "GET".into(),
+            url: url.into(),
+            headers: vec![],
+            body: HttpBody::Empty,
+            time_limit: Duration::from_secs(1),
+            body_max: 10,
+            proxy: None,
+        };
+        let tenant = TenantId::from("t");
+        let mut seen = Vec::new();
+        for url in ["http://x/a", "http://x/a", "http://x/a", "http://x/b"] {
+            seen.push(http.send(&tenant, get(url)).await.map(|r| r.status).map_err(|e| e.kind));
+        }
+        assert_eq!(seen, [Ok(503), Err(ErrorKind::Timeout), Ok(200), Err(ErrorKind::Unavailable)]);
+        assert_eq!(http.requests().len(), 4);
+        assert_eq!(http.tenants()[0], tenant);
+    }
+}
