@@ -146,6 +146,8 @@ fn server_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'stat
 #[cfg(test)]
 mod tests {
     use sea_orm::ConnectionTrait;
+    use sea_orm::sqlx::sqlite::SqliteConnectOptions;
+    use sea_orm::sqlx::{AssertSqlSafe, ConnectOptions};
     use weft_core::Result;
     use weft_core::id::{CanvasKey, RunKey, TenantId};
     use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
@@ -153,81 +155,92 @@ mod tests {
 
     use super::*;
     use crate::Store;
+    use crate::journal::Journal;
+    use crate::lane::Lane;
+    use crate::turn::Turns;
 
-    async fn open(folder: &tempfile::TempDir) -> Store {
-        let store = Store::open(&format!("sqlite:{}", file(folder))).await.unwrap();
-        let run = StoredRun {
-            key: run(),
-            session: "s".into(),
-            canvas: "c".into(),
-            query: String::new(),
-            ending: None,
-            started_ms: 0,
-            finished_ms: None,
-        };
-        RunStore::create(&store, &run).await.unwrap();
-        store
+    /// A store and its file.
+    struct Bench {
+        folder: tempfile::TempDir,
+        store: Store,
     }
 
-    fn file(folder: &tempfile::TempDir) -> String {
-        folder.path().join("weft.db").display().to_string()
+    impl Bench {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let store =
+                Store::open(&format!("sqlite:{}", folder.path().join("weft.db").display())).await.unwrap();
+            let run = StoredRun {
+                key: run(),
+                session: "s".into(),
+                canvas: "c".into(),
+                query: String::new(),
+                ending: None,
+                started_ms: 0,
+                finished_ms: None,
+            };
+            RunStore::create(&store, &run).await.unwrap();
+            Self { folder, store }
+        }
+
+        /// A journal whose connection has this setting.
+        async fn journal(&self, pragma: &'static str) -> Journal {
+            let options = SqliteConnectOptions::new().filename(self.folder.path().join("weft.db"));
+            let mut connection = options.connect().await.unwrap();
+            sqlx::query(AssertSqlSafe(pragma)).execute(&mut connection).await.unwrap();
+            Journal::start(Lane::Own(Box::new(connection), Turns::default()), self.store.inner.place.clone())
+        }
+
+        #[track_caller]
+        fn check(&self, outcome: Result<()>, kind: ErrorKind, word: &str) {
+            let error = outcome.unwrap_err();
+            let file = self.folder.path().join("weft.db").display().to_string();
+            assert_eq!(error.kind, kind, "{}", error.full());
+            assert!(error.message.contains(word) && error.message.contains(&file), "{}", error.full());
+            assert!(error.help.is_some());
+        }
     }
 
     fn run() -> RunKey {
         RunKey::new(&TenantId::from("t"), "r")
     }
 
-    async fn pragma(store: &Store, sql: &str) {
-        store.inner.write.execute_unprepared(sql).await.unwrap();
-    }
-
-    async fn append(store: &Store, seq: u64, bytes: usize) -> Result<()> {
-        let record = "x".repeat(bytes).into();
-        store.append(&run(), vec![StoredEntry { seq, event: None, at_ms: 0, record }]).await
-    }
-
-    #[track_caller]
-    fn check(outcome: Result<()>, folder: &tempfile::TempDir, kind: ErrorKind, word: &str) {
-        let error = outcome.unwrap_err();
-        assert_eq!(error.kind, kind, "{}", error.full());
-        assert!(error.message.contains(word) && error.message.contains(&file(folder)), "{}", error.full());
-        assert!(error.help.is_some());
+    fn entry(seq: u64, bytes: usize) -> Vec<StoredEntry> {
+        vec![StoredEntry { seq, event: None, at_ms: 0, record: "x".repeat(bytes).into() }]
     }
 
     #[tokio::test]
     async fn a_full_disk_loses_nothing_that_was_stored() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = open(&folder).await;
-        append(&store, 1, 10).await.unwrap();
+        let bench = Bench::new().await;
+        let store = &bench.store;
+        store.append(&run(), entry(1, 10)).await.unwrap();
         // SQLite treats this limit like the end of the disk.
-        pragma(&store, "PRAGMA max_page_count = 1").await;
-        check(append(&store, 2, 500_000).await, &folder, ErrorKind::Internal, "is full");
+        let full = "PRAGMA max_page_count = 1";
+        let journal = bench.journal(full).await;
+        bench.check(journal.append(&run(), &entry(2, 500_000)).await, ErrorKind::Internal, "is full");
+        store.inner.write.execute_unprepared(full).await.unwrap();
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
-        check(put.map(drop), &folder, ErrorKind::Internal, "is full");
-        assert!(CanvasStore::get(&store, &key).await.is_err());
-        pragma(&store, "PRAGMA max_page_count = 1000000").await;
-        append(&store, 2, 500_000).await.unwrap();
+        bench.check(put.map(drop), ErrorKind::Internal, "is full");
+        assert!(CanvasStore::get(store, &key).await.is_err());
+        store.append(&run(), entry(2, 500_000)).await.unwrap();
         assert_eq!(store.entries(&run(), 0, 9).await.unwrap().len(), 2);
     }
 
     #[tokio::test]
     async fn a_read_only_file_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = open(&folder).await;
-        pragma(&store, "PRAGMA query_only = 1").await;
-        check(append(&store, 1, 10).await, &folder, ErrorKind::Denied, "is read-only");
+        let bench = Bench::new().await;
+        let journal = bench.journal("PRAGMA query_only = 1").await;
+        bench.check(journal.append(&run(), &entry(1, 10)).await, ErrorKind::Denied, "is read-only");
     }
 
     #[tokio::test]
     async fn a_file_that_another_process_holds_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let (store, other) = (open(&folder).await, Store::open(&format!("sqlite:{}", file(&folder))).await);
-        let other = other.unwrap();
-        let held = other.begin().await.unwrap();
-        pragma(&store, "PRAGMA busy_timeout = 1").await;
-        check(append(&store, 1, 10).await, &folder, ErrorKind::Unavailable, "is locked");
-        sea_orm::TransactionSession::rollback(held).await.unwrap();
-        append(&store, 1, 10).await.unwrap();
+        let bench = Bench::new().await;
+        let journal = bench.journal("PRAGMA busy_timeout = 1").await;
+        let held = bench.store.begin().await.unwrap();
+        bench.check(journal.append(&run(), &entry(1, 10)).await, ErrorKind::Unavailable, "is locked");
+        held.rollback().await.unwrap();
+        journal.append(&run(), &entry(1, 10)).await.unwrap();
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement, Value};
+use sea_orm::DbErr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use weft_core::id::RunKey;
@@ -14,8 +14,7 @@ use weft_core::seam::run_store::StoredEntry;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::{failure, is_duplicate, is_orphan};
-use crate::ids::text;
-use crate::open::repeated;
+use crate::lane::{Lane, Row};
 use crate::pack;
 use crate::place::Place;
 
@@ -47,12 +46,11 @@ enum Ask {
 
 /// One call of `append`: one row.
 struct Append {
-    key: RunKey,
-    first_seq: u64,
-    last_seq: u64,
-    body: Vec<u8>,
-    answer: oneshot::Sender<Result<()>>,
+    row: Row,
+    answer: Answer,
 }
+
+type Answer = oneshot::Sender<Result<()>>;
 
 /// The number of the last entry of runs that are being written. Only a cache: the primary key
 /// decides, because another process may write, too.
@@ -88,10 +86,10 @@ impl LastSeqs {
 
 impl Journal {
     /// Starts the task that writes.
-    pub(crate) fn start(db: DatabaseConnection, place: Place) -> Self {
+    pub(crate) fn start(lane: Lane, place: Place) -> Self {
         let (queue, asked) = mpsc::channel(APPENDS_QUEUED_MAX);
         let last_seqs = LastSeqs::default();
-        let writer = Writer { db, place, last_seqs: last_seqs.clone() };
+        let writer = Writer { lane, place, last_seqs: last_seqs.clone() };
         let mut task = JoinSet::new();
         task.spawn(writer.run(asked));
         Self { queue, last_seqs, task: Mutex::new(task) }
@@ -108,14 +106,9 @@ impl Journal {
             )));
         }
         let (answer, answered) = oneshot::channel();
-        let append = Append {
-            key: key.clone(),
-            first_seq: first.seq,
-            last_seq: last.seq,
-            body: pack::pack(entries),
-            answer,
-        };
-        self.queue.send(Ask::Append(append)).await.map_err(|_| closed())?;
+        let row =
+            Row { key: key.clone(), first_seq: first.seq, last_seq: last.seq, body: pack::pack(entries) };
+        self.queue.send(Ask::Append(Append { row, answer })).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
@@ -152,20 +145,20 @@ fn missing(key: &RunKey) -> Error {
 }
 
 struct Writer {
-    db: DatabaseConnection,
+    lane: Lane,
     place: Place,
     last_seqs: LastSeqs,
 }
 
 impl Writer {
-    async fn run(self, mut asked: mpsc::Receiver<Ask>) {
+    async fn run(mut self, mut asked: mpsc::Receiver<Ask>) {
         let mut waiting = VecDeque::new();
         loop {
             if waiting.is_empty() {
                 match asked.recv().await {
                     Some(Ask::Append(append)) => waiting.push_back(append),
                     Some(Ask::Close) => asked.close(),
-                    None => return,
+                    None => return self.lane.close().await,
                 }
             }
             while waiting.len() < APPENDS_QUEUED_MAX {
@@ -181,44 +174,46 @@ impl Writer {
     }
 
     /// Writes a group in which no run appears twice, and answers every caller.
-    async fn write(&self, group: Vec<Append>) {
-        let mut rows = Vec::with_capacity(group.len());
-        for append in group {
-            match self.check_follows(&append).await {
-                Ok(()) => rows.push(append),
-                Err(error) => append.answer(Err(error)),
+    async fn write(&mut self, group: Vec<Append>) {
+        let (mut rows, mut answers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+        for Append { row, answer } in group {
+            match self.check_follows(&row).await {
+                Ok(()) => {
+                    rows.push(row);
+                    answers.push(answer);
+                }
+                Err(error) => reply(answer, Err(error)),
             }
         }
         if rows.is_empty() {
             return;
         }
-        match self.insert(&rows).await {
+        match self.lane.insert(&rows).await {
             Err(error) if rows.len() > 1 && (is_duplicate(&error) || is_orphan(&error)) => {
                 // Another process is in the way of one of them; the others must not suffer.
-                for row in rows {
-                    let outcome = self.insert(std::slice::from_ref(&row)).await;
-                    self.settle(row, outcome);
+                for (row, answer) in rows.iter().zip(answers) {
+                    let outcome = self.lane.insert(std::slice::from_ref(row)).await;
+                    self.settle(row, answer, outcome);
                 }
             }
             outcome => {
-                for row in rows {
-                    self.settle(row, outcome.clone());
+                for (row, answer) in rows.iter().zip(answers) {
+                    self.settle(row, answer, outcome.clone());
                 }
             }
         }
     }
 
-    fn settle(&self, row: Append, outcome: Result<(), DbErr>) {
+    fn settle(&self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
                 self.last_seqs.set(&row.key, row.last_seq);
-                row.answer(Ok(()));
+                reply(answer, Ok(()));
             }
             Err(error) => {
                 // A server may have written before its connection broke: ask it the next time.
                 self.last_seqs.forget(&row.key);
-                let error = self.failed(&row.key, error);
-                row.answer(Err(error));
+                reply(answer, Err(self.failed(&row.key, error)));
             }
         }
     }
@@ -238,65 +233,35 @@ impl Writer {
         failure(&self.place, DOING, error)
     }
 
-    async fn check_follows(&self, append: &Append) -> Result<()> {
-        let key = &append.key;
-        if self.last_seqs.get(key).is_some_and(|last| append.first_seq == last + 1) {
+    async fn check_follows(&mut self, row: &Row) -> Result<()> {
+        let key = &row.key;
+        if self.last_seqs.get(key).is_some_and(|last| row.first_seq == last + 1) {
             return Ok(());
         }
         // Unknown, or known from a time before another process wrote.
         let last = self
-            .load_last(key)
+            .lane
+            .last_seq(key)
             .await
             .map_err(|error| failure(&self.place, DOING, error))?
             .ok_or_else(|| missing(key))?;
         self.last_seqs.set(key, last);
-        if append.first_seq == last + 1 {
+        if row.first_seq == last + 1 {
             return Ok(());
         }
         Err(Error::new(
             ErrorKind::Conflict,
             format!(
                 "cannot {DOING}: the journal of the run `{}` ends at {last}, entry {} does not follow",
-                key.id, append.first_seq
+                key.id, row.first_seq
             ),
         ))
     }
-
-    /// The number of the last entry, 0 when there is none; nothing when there is no such run.
-    async fn load_last(&self, key: &RunKey) -> Result<Option<u64>, DbErr> {
-        let backend = self.db.get_database_backend();
-        let (tenant, run) = (Placeholder(backend, 1), Placeholder(backend, 2));
-        let sql = format!(
-            "SELECT (SELECT last_seq FROM journal WHERE tenant_id = run.tenant_id AND run_id = run.id \
-             ORDER BY first_seq DESC LIMIT 1) FROM run WHERE tenant_id = {tenant} AND id = {run}"
-        );
-        let values = [Value::from(text(key.tenant.as_str())), Value::from(text(key.id.as_str()))];
-        let row = self.db.query_one_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
-        let Some(row) = row else { return Ok(None) };
-        let last: Option<i64> = row.try_get_by_index(0)?;
-        Ok(Some(last.and_then(|last| u64::try_from(last).ok()).unwrap_or_default()))
-    }
-
-    async fn insert(&self, rows: &[Append]) -> Result<(), DbErr> {
-        let backend = self.db.get_database_backend();
-        let mut values = Vec::with_capacity(rows.len() * 5);
-        for row in rows {
-            values.push(Value::from(text(row.key.tenant.as_str())));
-            values.push(Value::from(text(row.key.id.as_str())));
-            values.push(Value::from(row.first_seq.cast_signed()));
-            values.push(Value::from(row.last_seq.cast_signed()));
-            values.push(Value::from(row.body.clone()));
-        }
-        let statement = Statement::from_sql_and_values(backend, insert_sql(backend, rows.len()), values);
-        repeated(|| self.db.execute_raw(statement.clone())).await.map(drop)
-    }
 }
 
-impl Append {
-    fn answer(self, outcome: Result<()>) {
-        // A caller that went away has no use for the answer.
-        let _ = self.answer.send(outcome);
-    }
+fn reply(answer: Answer, outcome: Result<()>) {
+    // A caller that went away has no use for the answer.
+    let _ = answer.send(outcome);
 }
 
 /// Takes what can be written by one statement: of each run the first append only, because whether
@@ -308,44 +273,19 @@ fn next_group(waiting: &mut VecDeque<Append>) -> Vec<Append> {
     let mut left = VecDeque::new();
     while let Some(append) = waiting.pop_front() {
         let full = group.len() >= GROUP_ROWS_MAX
-            || (!group.is_empty() && bytes + append.body.len() > GROUP_BYTES_MAX);
-        if full || runs.contains(&append.key) {
+            || (!group.is_empty() && bytes + append.row.body.len() > GROUP_BYTES_MAX);
+        if full || runs.contains(&append.row.key) {
             // What is left of a run stays in order, so nothing of it may overtake.
-            runs.insert(append.key.clone());
+            runs.insert(append.row.key.clone());
             left.push_back(append);
             continue;
         }
-        runs.insert(append.key.clone());
-        bytes += append.body.len();
+        runs.insert(append.row.key.clone());
+        bytes += append.row.body.len();
         group.push(append);
     }
     *waiting = left;
     group
-}
-
-fn insert_sql(backend: DbBackend, rows: usize) -> String {
-    use std::fmt::Write;
-    let mut sql = String::with_capacity(80 + rows * 32);
-    sql.push_str("INSERT INTO journal (tenant_id, run_id, first_seq, last_seq, body) VALUES ");
-    for row in 0..rows {
-        let at = |column| Placeholder(backend, row * 5 + column);
-        let comma = if row == 0 { "" } else { "," };
-        // Writing into a String cannot fail.
-        let _ = write!(sql, "{comma}({},{},{},{},{})", at(1), at(2), at(3), at(4), at(5));
-    }
-    sql
-}
-
-/// Stands for a value in a statement; PostgreSQL counts them.
-struct Placeholder(DbBackend, usize);
-
-impl std::fmt::Display for Placeholder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            DbBackend::Postgres => write!(f, "${}", self.1),
-            _ => f.write_str("?"),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -356,14 +296,15 @@ mod tests {
 
     fn append(run: &str, first_seq: u64, bytes: usize) -> Append {
         let key = RunKey::new(&TenantId::from("t"), run);
-        Append { key, first_seq, last_seq: first_seq, body: vec![0; bytes], answer: oneshot::channel().0 }
+        let row = Row { key, first_seq, last_seq: first_seq, body: vec![0; bytes] };
+        Append { row, answer: oneshot::channel().0 }
     }
 
     fn check(waiting: Vec<Append>, groups: &[&[(&str, u64)]]) {
         let mut waiting = VecDeque::from(waiting);
         for group in groups {
             let taken = next_group(&mut waiting);
-            let taken: Vec<_> = taken.iter().map(|a| (a.key.id.as_str(), a.first_seq)).collect();
+            let taken: Vec<_> = taken.iter().map(|a| (a.row.key.id.as_str(), a.row.first_seq)).collect();
             assert_eq!(taken, *group);
         }
         assert!(waiting.is_empty());
@@ -381,11 +322,5 @@ mod tests {
         let waiting =
             vec![append("a", 1, large), append("b", 1, large), append("b", 2, 0), append("c", 1, 0)];
         check(waiting, &[&[("a", 1), ("c", 1)], &[("b", 1)], &[("b", 2)]]);
-    }
-
-    #[test]
-    fn postgres_counts_its_placeholders() {
-        assert!(insert_sql(DbBackend::Postgres, 2).ends_with("VALUES ($1,$2,$3,$4,$5),($6,$7,$8,$9,$10)"));
-        assert!(insert_sql(DbBackend::Sqlite, 1).ends_with("VALUES (?,?,?,?,?)"));
     }
 }

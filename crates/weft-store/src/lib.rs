@@ -6,11 +6,13 @@
 mod failure;
 mod ids;
 mod journal;
+mod lane;
 mod migration;
 mod open;
 mod pack;
 mod place;
 mod rows;
 mod sqlite;
+mod turn;
 
 pub use open::Store;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sea_orm::{
-    ConnectOptions, Database, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr,
-    SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    ConnectOptions, Database, DatabaseConnection, DbBackend, DbErr, SqliteTransactionMode,
+    TransactionOptions, TransactionTrait,
 };
 use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, TokenStore};
 use weft_core::{Error, ErrorKind, Result};
@@ -17,6 +17,7 @@ use crate::journal::Journal;
 use crate::migration;
 use crate::place::Place;
 use crate::sqlite::{self, Connections};
+use crate::turn::{Turns, Writing};
 
 /// Connections to a database server, in all.
 const SERVER_CONNECTIONS_MAX: u32 = 16;
@@ -39,6 +40,8 @@ pub(crate) struct Inner {
     pub(crate) place: Place,
     pub(crate) read: DatabaseConnection,
     pub(crate) write: DatabaseConnection,
+    /// For every write that is no journal entry.
+    pub(crate) turns: Turns,
     pub(crate) journal: Journal,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -77,10 +80,10 @@ impl Store {
     /// As [`Store::open`].
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
         let (place, connections) = connect(url).await?;
-        let Connections { write, read } = connections;
+        let Connections { write, read, lane, turns } = connections;
         migration::run(&write, &place).await?;
-        let journal = Journal::start(write.clone(), place.clone());
-        Ok(Self { inner: Arc::new(Inner { place, read, write, journal, clock }) })
+        let journal = Journal::start(lane, place.clone());
+        Ok(Self { inner: Arc::new(Inner { place, read, write, turns, journal, clock }) })
     }
 
     /// Writes what waits to be written, then closes the database. Later calls fail.
@@ -118,8 +121,10 @@ impl Store {
         failure(&self.inner.place, doing, error)
     }
 
-    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
-        self.inner.write.begin_with_options(write_options(&self.inner.write)).await
+    pub(crate) async fn begin(&self) -> Result<Writing, DbErr> {
+        let turn = self.inner.turns.next().await;
+        let transaction = self.inner.write.begin_with_options(write_options(&self.inner.write)).await?;
+        Ok(Writing { transaction, turn })
     }
 }
 
@@ -196,5 +201,5 @@ async fn connect_server(kind: &str, url: String) -> Result<(Place, Connections)>
         .connect_timeout(SERVER_ACQUIRE_MAX)
         .sqlx_logging(false);
     let write = Database::connect(options).await.map_err(|error| failure(&place, "open the store", error))?;
-    Ok((place, Connections { read: write.clone(), write }))
+    Ok((place, Connections::pooled(write)))
 }

@@ -11,8 +11,10 @@ use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::failure;
+use crate::lane::Lane;
 use crate::open::write_options;
 use crate::place::Place;
+use crate::turn::Turns;
 
 /// Connections that read at the same time.
 const READERS_MAX: u32 = 4;
@@ -23,16 +25,29 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 /// How long a caller waits for a connection.
 const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 
+/// Rows of the journal have about a kilobyte: on the usual pages of four they leave much room unused.
+const PAGE_BYTES: u32 = 8192;
+
 /// The write-ahead log is cut back to this many bytes when it has been copied into the database.
 const LOG_BYTES_KEPT: &str = "67108864";
 
 /// A statement for each number of journal rows that are written at once, and the others.
 const STATEMENTS_KEPT: usize = 256;
 
-/// A connection that writes and connections that read.
+/// The ways to a database.
 pub(crate) struct Connections {
     pub(crate) write: DatabaseConnection,
     pub(crate) read: DatabaseConnection,
+    pub(crate) lane: Lane,
+    pub(crate) turns: Turns,
+}
+
+impl Connections {
+    /// One pool for everything.
+    pub(crate) fn pooled(pool: DatabaseConnection) -> Self {
+        let (read, lane) = (pool.clone(), Lane::Pool(pool.clone()));
+        Self { write: pool, read, lane, turns: Turns::default() }
+    }
 }
 
 /// Opens a database that ends with the process. It has one connection: a second one would see
@@ -40,7 +55,7 @@ pub(crate) struct Connections {
 pub(crate) async fn open_memory() -> Result<Connections> {
     let options = SqliteConnectOptions::new().in_memory(true).filename(":memory:");
     let write = connect(options.disable_statement_logging(), 1, &Place::Memory).await?;
-    Ok(Connections { read: write.clone(), write })
+    Ok(Connections::pooled(write))
 }
 
 /// Opens a file, which comes into being with its folder if need be.
@@ -58,16 +73,23 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let writer = options
         .clone()
         .create_if_missing(true)
+        .page_size(PAGE_BYTES)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .pragma("journal_size_limit", LOG_BYTES_KEPT);
-    let write = connect(writer, 1, &place).await?;
+    let write = connect(writer.clone(), 1, &place).await?;
     // SQLite opens what it cannot write without a word, so ask for the write lock once.
     let fail = |error| failure(&place, "write to the store", error);
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
     let read = connect(options.read_only(true), READERS_MAX, &place).await?;
-    Ok(Connections { write, read })
+    let turns = Turns::one_by_one();
+    let own = writer.connect().await.map_err(|error| cannot_open(&place, error))?;
+    Ok(Connections { write, read, lane: Lane::Own(Box::new(own), turns.clone()), turns })
+}
+
+fn cannot_open(place: &Place, error: sqlx::Error) -> Error {
+    failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
 async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -> Result<DatabaseConnection> {
@@ -80,9 +102,7 @@ async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -
         .acquire_timeout(ACQUIRE_MAX)
         .connect_with(options)
         .await
-        .map_err(|error: sqlx::Error| {
-            failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
-        })?;
+        .map_err(|error| cannot_open(place, error))?;
     Ok(SqlitePool::into(pool))
 }
 

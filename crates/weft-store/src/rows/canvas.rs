@@ -171,14 +171,14 @@ impl Store {
         run::Entity::delete_many()
             .filter(run::Column::TenantId.eq(&tenant))
             .filter(run::Column::CanvasId.eq(&id))
-            .exec(&transaction)
+            .exec(&*transaction)
             .await?;
         session::Entity::delete_many()
             .filter(session::Column::TenantId.eq(&tenant))
             .filter(session::Column::CanvasId.eq(&id))
-            .exec(&transaction)
+            .exec(&*transaction)
             .await?;
-        let removed = Entity::delete_many().filter(of(key)).exec(&transaction).await?;
+        let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)
     }

@@ -96,6 +96,7 @@ impl RunStore for Store {
         const DOING: &str = "store the run";
         checked(run)?;
         let row = Model::new(run).into_active_model();
+        let _turn = self.inner.turns.next().await;
         match Entity::insert(row).exec_without_returning(&self.inner.write).await {
             Ok(_) => {
                 self.inner.journal.begun(&run.key);
@@ -114,6 +115,7 @@ impl RunStore for Store {
     }
 
     async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        let _turn = self.inner.turns.next().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::Ending, Expr::value(ending.as_str()))

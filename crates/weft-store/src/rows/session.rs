@@ -109,7 +109,7 @@ impl Store {
     async fn create_session(&self, session: &Session, opening: &[SessionMessage]) -> Result<(), DbErr> {
         let transaction = self.begin().await?;
         let row = Model::new(session).into_active_model();
-        Entity::insert(row).exec_without_returning(&transaction).await?;
+        Entity::insert(row).exec_without_returning(&*transaction).await?;
         session_message::add(&transaction, &session.key, session.revision, opening).await?;
         transaction.commit().await
     }
@@ -130,7 +130,7 @@ impl Store {
             .col_expr(Column::UpdatedMs, Expr::value(now))
             .filter(of(key))
             .filter(Column::Revision.eq(revision))
-            .exec(&transaction)
+            .exec(&*transaction)
             .await?;
         if changed.rows_affected == 0 {
             transaction.rollback().await?;
@@ -147,9 +147,9 @@ impl Store {
         run::Entity::delete_many()
             .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
             .filter(run::Column::SessionId.eq(text(key.id.as_str())))
-            .exec(&transaction)
+            .exec(&*transaction)
             .await?;
-        let removed = Entity::delete_many().filter(of(key)).exec(&transaction).await?;
+        let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)
     }

@@ -40,6 +40,7 @@ impl TokenStore for Store {
             name: text(&token.name),
             created_ms: token.created_ms,
         };
+        let _turn = self.inner.turns.next().await;
         let stored = Entity::insert(row.into_active_model()).exec_without_returning(&self.inner.write).await;
         stored.map(drop).map_err(|error| {
             if is_duplicate(&error) {
