@@ -75,6 +75,7 @@ pub fn link(drafts: Vec<NodeDraft>, entry: &ComponentId) -> Linked {
     for scope in 0..linked.scopes.len() {
         linked.connect(scope, &wiring);
     }
+    linked.note_passes();
     linked.wait();
     linked
 }
@@ -101,6 +102,7 @@ fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode
         reference: reference.clone(),
         key: reference.to_string().into(),
         node: reference.component().and_then(|id| by_id.get(id)).copied(),
+        same_pass: false,
     };
     let unique = |references: &[Reference]| {
         let mut seen = HashSet::new();
@@ -319,6 +321,22 @@ impl Linked {
             from.message_follows |= says && edge.ordinary;
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
                 from.listeners.push(edge.to);
+            }
+        }
+    }
+
+    /// Tells reads inside a loop that they are.
+    fn note_passes(&mut self) {
+        for scope in &self.scopes {
+            for region in &scope.loops {
+                let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
+                for &ix in &region.nodes {
+                    let node = &mut self.nodes[ix];
+                    let chosen = node.alternative_reads.iter_mut().flatten();
+                    for read in node.reads.iter_mut().chain(chosen) {
+                        read.same_pass |= read.node.is_some_and(inside);
+                    }
+                }
             }
         }
     }

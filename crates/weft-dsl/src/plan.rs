@@ -50,6 +50,8 @@ pub struct Read {
     pub key: Arc<str>,
     /// The node, when it is an output.
     pub node: Option<NodeIx>,
+    /// Whether reader and node go round in the same loop, so that what a pass skipped is empty.
+    pub same_pass: bool,
 }
 
 /// One node of a plan.

@@ -25,13 +25,15 @@ use crate::journal::Journal;
 use crate::machine::{Consequence, Done, Machine, Start};
 use crate::scope::ScopeId;
 
-/// The limits of one run that are about time.
+/// What one run and its activations may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct TimeLimits {
+pub struct DriveLimits {
     /// The whole run.
     pub run: Duration,
     /// One activation of a node whose component names no limit.
     pub node: Duration,
+    /// What one activation produces.
+    pub output_bytes: usize,
 }
 
 /// How a run went.
@@ -89,7 +91,7 @@ pub struct Driver<'a> {
     context: Arc<RunContext>,
     journal: &'a mut Journal,
     cancel: CancellationToken,
-    limits: TimeLimits,
+    limits: DriveLimits,
     tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
@@ -110,7 +112,7 @@ impl<'a> Driver<'a> {
         context: Arc<RunContext>,
         journal: &'a mut Journal,
         cancel: CancellationToken,
-        limits: TimeLimits,
+        limits: DriveLimits,
     ) -> Self {
         let (to_driver, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
         Self {
@@ -174,7 +176,11 @@ impl<'a> Driver<'a> {
             self.start_ready()?;
             self.journal.begin_write()?;
             if self.tasks.is_empty() {
-                return Ok(());
+                let over = !self.machine.parked().is_empty() || self.machine.stuck().is_empty();
+                if over || !self.machine.excuse() {
+                    return Ok(());
+                }
+                continue;
             }
             tokio::select! {
                 biased;
@@ -294,7 +300,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn outcome(&mut self, outcome: Outcome) -> Result<()> {
+    fn outcome(&mut self, mut outcome: Outcome) -> Result<()> {
         // What an activation said before it ended comes before its end.
         while let Ok((activation, signal)) = self.signals.try_recv() {
             self.signal(activation, signal);
@@ -303,6 +309,11 @@ impl<'a> Driver<'a> {
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
         let (role, name) = (node.role, node.name.clone());
+        let limit = self.limits.output_bytes;
+        if outcome.result.as_ref().is_ok_and(|finished| size(&finished.outputs) > limit) {
+            let message = format!("its output is larger than {limit} bytes");
+            outcome.result = Err(Error::invalid(message).help("shorten it, or raise limits.output_bytes"));
+        }
         let settled = settle(node, outcome);
         if settled.error.is_none() && matches!(role, Role::Each | Role::Repeat) {
             self.open_frame(settled);
@@ -557,6 +568,19 @@ fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
     }
     let settled = named.0.iter().map(|(name, value)| (Arc::clone(name), Value::Json(value.snapshot())));
     Arc::new(Outputs(settled.collect()))
+}
+
+/// About how many bytes outputs take as text.
+fn size(outputs: &Outputs) -> usize {
+    fn of(json: &Json) -> usize {
+        match json {
+            Json::String(text) => text.len(),
+            Json::Array(items) => items.iter().map(|item| of(item) + 1).sum(),
+            Json::Object(map) => map.iter().map(|(key, value)| key.len() + of(value) + 4).sum(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => 8,
+        }
+    }
+    outputs.0.values().filter_map(Value::as_json).map(of).sum()
 }
 
 fn cancelled() -> Error {

@@ -16,7 +16,7 @@ use weft_core::seam::{RunStore, Seams, SessionStore};
 use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunId, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
 
-use crate::drive::{Driver, Report, TimeLimits};
+use crate::drive::{DriveLimits, Driver, Report};
 use crate::feed::{EntryReader, Feed};
 use crate::form;
 use crate::journal::Journal;
@@ -39,6 +39,8 @@ pub struct EngineLimits {
     pub nodes_at_once: usize,
     /// Activations of a run, beyond one for each node and for each item of an Iteration.
     pub activations: u64,
+    /// Bytes of what one activation produces.
+    pub output_bytes: usize,
     /// How long a run may take.
     pub run_time: Duration,
     /// How long an activation may take whose component names no limit.
@@ -51,6 +53,7 @@ impl Default for EngineLimits {
             runs_at_once: 4_096,
             nodes_at_once: 5,
             activations: 1_000,
+            output_bytes: 32 << 20,
             run_time: Duration::from_secs(3_600),
             node_time: Duration::from_secs(600),
         }
@@ -321,7 +324,8 @@ impl Engine {
             seed: context.seed,
             resumes,
         });
-        let limits = TimeLimits { run: self.0.limits.run_time, node: self.0.limits.node_time };
+        let EngineLimits { run_time, node_time, output_bytes, .. } = self.0.limits;
+        let limits = DriveLimits { run: run_time, node: node_time, output_bytes };
         let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits);
         // The driver's future is large; one allocation keeps it off everybody's stack.
         let report = Box::pin(driver.run()).await;

@@ -56,16 +56,16 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn map(json: Json) -> serde_json::Map<String, Json> {
+    fn map(json: &Json) -> serde_json::Map<String, Json> {
         json.as_object().unwrap().clone()
     }
 
     #[test]
     fn answers_reach_the_form_they_are_for() {
-        let form = Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None };
+        let form = Form { fields: map(&json!({"ok": {}, "why": {"optional": true}})), tips: None };
         let check = |inputs: Json, expected: Json, satisfied_expected: bool| {
-            let got = answers(&"Fill:1".into(), &form, &map(inputs));
-            assert_eq!(got, map(expected));
+            let got = answers(&"Fill:1".into(), &form, &map(&inputs));
+            assert_eq!(got, map(&expected));
             assert_eq!(satisfied(&form, &got), satisfied_expected);
         };
         check(json!({"ok": {"value": true}, "other": 1}), json!({"ok": true}), true);

@@ -114,7 +114,7 @@ impl Machine {
         let Some(node) = self.frames.get(&round.frame).map(|frame| &plan.nodes[frame.node]) else { return };
         let values = node.shape.collects.iter().map(|(_, reference)| {
             let node = reference.component().and_then(|id| plan.by_id.get(id)).copied();
-            let read = Read { reference: reference.clone(), key: "".into(), node };
+            let read = Read { reference: reference.clone(), key: "".into(), node, same_pass: true };
             (*self.value(scope, &read).snapshot()).clone()
         });
         let values: Vec<_> = values.collect();

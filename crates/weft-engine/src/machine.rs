@@ -226,6 +226,7 @@ impl Machine {
             run.change(node.local, |state| {
                 state.status = Status::Running(activation);
                 state.pending = false;
+                state.excused = false;
                 state.published = None;
             });
             take_edges(run, &plan, ix);
@@ -406,7 +407,9 @@ impl Machine {
             }
             return;
         }
-        let dead = !node.ins.is_empty() && node.ins.iter().all(|&edge| run.edges[edge] == EdgeState::Dead);
+        // In a later pass of a loop a way in from outside is used up: it counts like one not taken.
+        let used_up = |&edge: &usize| matches!(run.edges[edge], EdgeState::Dead | EdgeState::Fired);
+        let dead = !node.ins.is_empty() && node.ins.iter().all(used_up);
         if state.status == Status::Waiting && dead {
             self.skip(scope, ix);
         }
@@ -456,10 +459,56 @@ impl Machine {
             return None;
         }
         let held = node.ins.iter().any(|&edge| matches!(run.edges[edge], EdgeState::Open | EdgeState::Dying));
-        if held || !node.waits.iter().all(|&source| self.can_read(run, node, source)) {
+        if held {
             return None;
         }
-        self.choose(run, node)
+        if state.excused {
+            return Some(self.choose(run, node).unwrap_or(0));
+        }
+        let there = node.waits.iter().all(|&source| self.can_read(run, node, source));
+        there.then(|| self.choose(run, node)).flatten()
+    }
+
+    /// Nothing is under way and nothing is ready, but a node has been reached: what it waits for can
+    /// only run after it. That happens around loops, when a node of a loop reads what lies behind one
+    /// of the loop's exits. The first such node starts without waiting. Whether there was one.
+    pub fn excuse(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let reached = self.scopes.iter().find_map(|(&scope, run)| {
+            let nodes = plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
+            let held = |ix: NodeIx| {
+                plan.nodes[ix].ins.iter().any(|&e| matches!(run.edges[e], EdgeState::Open | EdgeState::Dying))
+            };
+            let mut waiting = nodes.filter(|(_, state)| state.pending && !state.excused);
+            let found = waiting.find(|(ix, state)| {
+                !matches!(state.status, Status::Running(_) | Status::Parked) && !held(**ix)
+            });
+            found.map(|(&ix, _)| (scope, ix))
+        });
+        let Some((scope, ix)) = reached else { return self.bury_all() };
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.nodes[plan.nodes[ix].local].excused = true;
+        }
+        self.work.push_back((scope, ix));
+        self.settle();
+        true
+    }
+
+    /// With nothing under way no loop comes round again: what was dying is dead.
+    fn bury_all(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        for (&scope, run) in &mut self.scopes {
+            let edges = &plan.scopes[run.plan_scope].edges;
+            for edge in std::mem::take(&mut run.dying) {
+                if run.edges[edge] == EdgeState::Dying {
+                    run.edges[edge] = EdgeState::Dead;
+                    self.work.push_back((scope, edges[edge].to));
+                }
+            }
+        }
+        let any = !self.work.is_empty();
+        self.settle();
+        any
     }
 
     fn can_read(&self, run: &ScopeRun, reader: &PlanNode, source: NodeIx) -> bool {

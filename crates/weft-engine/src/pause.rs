@@ -91,6 +91,12 @@ impl Paused {
         Ok(machine)
     }
 
+    /// Iterations and Loops that were open when the run paused, by activation: they started in an
+    /// earlier run and finish in a later one.
+    pub fn open_frames(&self) -> impl Iterator<Item = u32> {
+        self.frames.keys().copied()
+    }
+
     fn fits(&self, plan: &Plan) -> bool {
         let scopes = self.scopes.values().all(|run| {
             plan.scopes.get(run.plan_scope).is_some_and(|scope| {

@@ -53,6 +53,9 @@ pub struct NodeState {
     pub status: Status,
     /// An edge to it has fired and it has not started since.
     pub pending: bool,
+    /// It need not wait for what it reads.
+    #[serde(skip)]
+    pub excused: bool,
     /// It stands in the queue of what may start.
     #[serde(skip)]
     pub queued: bool,
@@ -65,7 +68,14 @@ pub struct NodeState {
 
 impl NodeState {
     fn new() -> Self {
-        Self { status: Status::Waiting, pending: false, queued: false, outputs: None, published: None }
+        Self {
+            status: Status::Waiting,
+            pending: false,
+            excused: false,
+            queued: false,
+            outputs: None,
+            published: None,
+        }
     }
 
     /// Whether the scope cannot end while it is like this.

@@ -16,7 +16,7 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
         Reference::Output { path, .. } => {
             let Some(node) = read.node else { return Value::null() };
             match find(machine, scope, node) {
-                Some(Found::Here(state)) => from_state(state, path),
+                Some(Found::Here(state)) => from_state(state, path, read),
                 Some(Found::Over(outputs)) => from_outputs(outputs, path),
                 None => Value::null(),
             }
@@ -42,14 +42,16 @@ fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<Found<'_>> {
     machine.last.get(&node).map(|outputs| Found::Over(outputs))
 }
 
-fn from_state(state: &NodeState, path: &str) -> Value {
+fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
     if let Some(value) = state.published.as_ref().and_then(|outputs| outputs.get(path)) {
         return value.clone();
     }
     match &state.outputs {
-        // A skipped node reads as empty, whatever it said in an earlier pass of a loop.
-        Some(outputs) if state.status != Status::Skipped => from_outputs(outputs, path),
-        _ => Value::null(),
+        // Inside a loop a node that this pass skipped reads as empty; from outside, a loop's node is
+        // what it last said.
+        Some(_) if read.same_pass && state.status == Status::Skipped => Value::null(),
+        Some(outputs) => from_outputs(outputs, path),
+        None => Value::null(),
     }
 }
 

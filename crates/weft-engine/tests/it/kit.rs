@@ -1,0 +1,498 @@
+//! Small plans out of fake components, and a readable log of what happened.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape};
+use weft_core::reference::{Inputs, Names, Reference, Template};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::seam::search_index::SearchRequest;
+use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex};
+use weft_core::{
+    CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext, Outputs, Piece,
+    Reads, Record, Result, SessionKey, SharedText, TenantId, TurnInput, Value,
+};
+use weft_dsl::Plan;
+use weft_dsl::link::{Finding, NodeDraft, link};
+use weft_dsl::plan::Exception;
+use weft_engine::drive::Report;
+use weft_engine::{Engine, EngineLimits, SessionState, StartRun};
+
+type Decide = Arc<dyn Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync>;
+
+/// What a fake node does.
+#[derive(Clone)]
+pub enum Does {
+    /// Its output `out` is its text with the references filled in.
+    Echo,
+    /// Echo after a while of (virtual) time.
+    Slow(u64),
+    /// Takes only these branches; the number says which activation of this node it is, from 0 on.
+    Choose(Vec<&'static str>, Decide),
+    Fail(ErrorKind),
+    Panic,
+    /// Writes these pieces, one every so many milliseconds.
+    Stream(Vec<&'static str>, u64),
+    /// Writes these pieces and breaks.
+    StreamThenFail(Vec<&'static str>),
+    /// Says its text; `true` when it may begin early.
+    Say(bool),
+    /// Waits for a person; these are its required fields.
+    Ask(Vec<&'static str>),
+    /// Goes over the list its text refers to, so many at once; collects this reference as `all`.
+    Each(usize, &'static str),
+    /// Repeats; has `n` = 0 as its variable.
+    Repeat,
+    Item,
+    /// Starts a round of a Repeat; ends it after so many rounds.
+    Until(usize),
+    Leave,
+    /// Adds 1 to the number at this reference.
+    Count(&'static str),
+}
+
+/// A node of a fake canvas.
+#[derive(Clone)]
+pub struct Node {
+    id: &'static str,
+    does: Does,
+    texts: Vec<&'static str>,
+    to: Vec<&'static str>,
+    parent: Option<&'static str>,
+    exception: Exception,
+    limit: Option<Duration>,
+}
+
+pub fn node(id: &'static str, does: Does, to: &[&'static str]) -> Node {
+    let (texts, parent, exception, limit) = (Vec::new(), None, Exception::default(), None);
+    Node { id, does, texts, to: to.to_vec(), parent, exception, limit }
+}
+
+impl Node {
+    pub fn text(mut self, text: &'static str) -> Self {
+        self.texts.push(text);
+        self
+    }
+
+    pub fn within(mut self, parent: &'static str) -> Self {
+        self.parent = Some(parent);
+        self
+    }
+
+    pub fn on_error(mut self, goto: &[&'static str], default: Option<Json>) -> Self {
+        self.exception = Exception { armed: true, goto: goto.iter().map(|&id| id.into()).collect(), default };
+        self
+    }
+
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+}
+
+struct Fake {
+    node: Node,
+    templates: Vec<Template>,
+    count: AtomicUsize,
+    components: Arc<HashSet<ComponentId>>,
+}
+
+impl Fake {
+    fn reference(&self, text: &str) -> Reference {
+        Reference::parse(text, Names { components: &self.components, item: None }).unwrap()
+    }
+
+    fn text(&self, ctx: &NodeContext) -> String {
+        self.templates.get(ctx.alternative).map(|t| t.render(&ctx.inputs)).unwrap_or_default()
+    }
+
+    async fn stream(
+        &self,
+        ctx: &NodeContext,
+        pieces: &[&'static str],
+        pause: u64,
+        whole: bool,
+    ) -> Result<Finished> {
+        let (writer, text) = SharedText::new();
+        if ctx.heard {
+            ctx.publish("out", text).await?;
+        }
+        let mut all = String::new();
+        for &piece in pieces {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            writer.push(match piece.strip_prefix('~') {
+                Some(thought) => Piece::Thinking(thought.into()),
+                None => Piece::Text(piece.into()),
+            });
+            if !piece.starts_with('~') {
+                all.push_str(piece);
+            }
+        }
+        if whole {
+            writer.finish();
+            return Ok(Outputs::of("out", Value::text(all)).into());
+        }
+        let error = Error::new(ErrorKind::Unavailable, "the model went away");
+        if let Some(Json::String(default)) = &self.node.exception.default {
+            writer.push(Piece::Text(default.as_str().into()));
+            writer.finish();
+        } else {
+            writer.fail(&error);
+        }
+        Err(error)
+    }
+
+    async fn say(&self, ctx: &NodeContext) -> Result<Finished> {
+        let mut all = String::new();
+        let Some(template) = self.templates.get(ctx.alternative) else { return Ok(Finished::default()) };
+        for segment in template.segments() {
+            match segment {
+                weft_core::reference::Segment::Literal(text) => {
+                    all.push_str(text);
+                    ctx.say(Piece::Text(Arc::clone(text))).await?;
+                }
+                weft_core::reference::Segment::Reference(reference) => match ctx.value(reference) {
+                    Value::Json(json) => {
+                        let text = weft_core::value::to_text(&json);
+                        all.push_str(&text);
+                        ctx.say(Piece::Text(text.into())).await?;
+                    }
+                    Value::Stream(stream) => {
+                        let mut reader = stream.read();
+                        while let Some(piece) = reader.next().await? {
+                            if let Piece::Text(text) = &piece {
+                                all.push_str(text);
+                            }
+                            ctx.say(piece).await?;
+                        }
+                    }
+                },
+            }
+        }
+        let message_end = Some(MessageEnd::default());
+        Ok(Finished { outputs: Outputs::of("content", Value::text(all)), message_end, ..Finished::default() })
+    }
+}
+
+#[async_trait]
+impl Component for Fake {
+    fn shape(&self) -> Shape {
+        let reads = self.templates.iter().map(|t| t.references().cloned().collect::<Vec<_>>());
+        let reads = match &self.node.does {
+            Does::Say(_) => Reads { always: Vec::new(), alternatives: reads.collect() },
+            Does::Count(target) => Reads::always([self.reference(target)]),
+            _ => Reads::always(reads.flatten()),
+        };
+        let branches = match &self.node.does {
+            Does::Choose(ids, _) => Some(vec![(String::new(), ids.iter().map(|&id| id.into()).collect())]),
+            _ => None,
+        };
+        let (parallelism, collects) = match &self.node.does {
+            Does::Each(n, reference) => (*n, vec![("all".to_owned(), self.reference(reference))]),
+            _ => (0, Vec::new()),
+        };
+        Shape {
+            reads,
+            branches,
+            streams: matches!(self.node.does, Does::Stream(..) | Does::StreamThenFail(_))
+                && self.node.exception.goto.is_empty(),
+            listens: matches!(self.node.does, Does::Say(true)),
+            parallelism,
+            collects,
+            main_output: "out",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let count = self.count.fetch_add(1, Ordering::SeqCst);
+        let echo = || Finished::with(Outputs::of("out", Value::text(self.text(ctx))));
+        match &self.node.does {
+            Does::Echo => Ok(echo()),
+            Does::Slow(ms) => {
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Ok(echo())
+            }
+            Does::Choose(_, decide) => {
+                let ids = decide(count, ctx).into_iter().map(Into::into).collect();
+                Ok(Finished { route: Route::To(ids), ..echo() })
+            }
+            Does::Fail(kind) => Err(Error::new(*kind, "it broke")),
+            Does::Panic => panic!("a defect"),
+            Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause, true).await,
+            Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0, false).await,
+            Does::Say(_) => self.say(ctx).await,
+            Does::Ask(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
+            Does::Each(..) => {
+                let list = self.templates[0].value(&ctx.inputs);
+                let items = list.as_array().cloned();
+                let items = items.ok_or_else(|| Error::invalid(format!("{list} is no list")))?;
+                Ok(Finished { items: Some(items), ..Finished::default() })
+            }
+            Does::Repeat => Ok(Outputs::of("n", json!(0)).into()),
+            Does::Item => {
+                let round = ctx.round.clone().unwrap();
+                let item = round.item.map(|item| (*item).clone()).unwrap_or_default();
+                Ok(Outputs::from_iter([("item", item), ("index", json!(round.index))]).into())
+            }
+            Does::Until(rounds) => {
+                let route = if ctx.round.as_ref().unwrap().index >= *rounds {
+                    Route::EndFrame
+                } else {
+                    Route::Onward
+                };
+                Ok(Finished { route, ..Finished::default() })
+            }
+            Does::Leave => Ok(Finished::default()),
+            Does::Count(target) => {
+                let target = self.reference(target);
+                let value = ctx.inputs.json(&target).as_i64().unwrap_or(0) + 1;
+                Ok(Finished { assigned: vec![(target, json!(value))], ..Finished::default() })
+            }
+        }
+    }
+
+    fn form(&self, inputs: &Inputs) -> Form {
+        let Does::Ask(fields) = &self.node.does else { return Form::default() };
+        let fields = fields.iter().map(|&field| (field.to_owned(), json!({"type": "line"})));
+        Form { fields: fields.collect(), tips: self.templates.first().map(|t| t.render(inputs)) }
+    }
+}
+
+macro_rules! spec {
+    ($name:ident, $kind:literal, $role:ident) => {
+        static $name: ComponentSpec = ComponentSpec {
+            kind: $kind,
+            role: Role::$role,
+            summary: "",
+            params_schema: || Json::Null,
+            time_limit: None,
+            measuring_only: false,
+            build: |_| Err(Vec::new()),
+        };
+    };
+}
+
+spec!(ENTRY, "Begin", Entry);
+spec!(STEP, "Step", Step);
+spec!(MESSAGE, "Message", Step);
+spec!(PAUSE, "UserFillUp", Pause);
+spec!(EACH, "Iteration", Each);
+spec!(REPEAT, "Loop", Repeat);
+spec!(ITEM, "Item", RoundStart);
+spec!(LEAVE, "ExitLoop", Leave);
+
+fn spec_of(node: &Node) -> &'static ComponentSpec {
+    match node.does {
+        _ if node.id == "begin" => &ENTRY,
+        Does::Say(_) => &MESSAGE,
+        Does::Ask(_) => &PAUSE,
+        Does::Each(..) => &EACH,
+        Does::Repeat => &REPEAT,
+        Does::Item | Does::Until(_) => &ITEM,
+        Does::Leave => &LEAVE,
+        _ => &STEP,
+    }
+}
+
+/// Links nodes into a plan; also what there is to say about the graph.
+pub fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
+    let components: Arc<HashSet<ComponentId>> = Arc::new(nodes.iter().map(|n| n.id.into()).collect());
+    let names = Names { components: &components, item: None };
+    let drafts = nodes.iter().map(|node| {
+        let parse = match node.does {
+            Does::Say(_) => Template::parse,
+            _ => Template::parse_value,
+        };
+        let templates = node.texts.iter().map(|text| parse(text, names)).collect();
+        let count = AtomicUsize::new(0);
+        let fake = Fake { node: node.clone(), templates, count, components: Arc::clone(&components) };
+        NodeDraft {
+            id: node.id.into(),
+            name: node.id.into(),
+            spec: spec_of(node),
+            shape: fake.shape(),
+            component: Arc::new(fake),
+            parent: node.parent.map(Into::into),
+            downstream: node.to.iter().map(|&id| id.into()).collect(),
+            exception: node.exception.clone(),
+            time_limit: node.limit,
+        }
+    });
+    let linked = link(drafts.collect(), &"begin".into());
+    let plan = Plan {
+        version: "v1".into(),
+        nodes: linked.nodes,
+        scopes: linked.scopes,
+        by_id: linked.by_id,
+        components,
+        globals: serde_json::Map::from_iter([("env.n".to_owned(), json!(0))]),
+        prologue: String::new(),
+    };
+    (Arc::new(plan), linked.findings)
+}
+
+pub fn plan(nodes: &[Node]) -> Arc<Plan> {
+    plan_and_findings(nodes).0
+}
+
+struct Nothing;
+
+impl ModelDirectory for Nothing {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(Error::not_found("no model"))
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<weft_core::seam::chat_model::ModelInfo> {
+        Vec::new()
+    }
+}
+
+#[async_trait]
+impl Http for Nothing {
+    async fn send(&self, _: &TenantId, _: HttpRequest) -> Result<HttpResponse> {
+        Err(Error::invalid("no network"))
+    }
+}
+
+#[async_trait]
+impl SearchIndex for Nothing {
+    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<weft_core::citation::Chunk>> {
+        Ok(Vec::new())
+    }
+
+    async fn add(&self, _: &TenantId, _: &str, _: Vec<weft_core::citation::Chunk>) -> Result<()> {
+        Ok(())
+    }
+}
+
+pub fn seams() -> Arc<Seams> {
+    let clock = Arc::new(FixedClock(1_700_000_000_000));
+    Arc::new(Seams { models: Arc::new(Nothing), http: Arc::new(Nothing), search: Arc::new(Nothing), clock })
+}
+
+pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
+    let session = SessionKey::new(&"t".into(), "s");
+    StartRun { plan: Arc::clone(plan), canvas: CanvasId::from("c"), session, input, seed: Some(7) }
+}
+
+pub fn asking(query: &str) -> TurnInput {
+    TurnInput { query: query.to_owned(), ..TurnInput::default() }
+}
+
+/// What a run did.
+pub struct Ran {
+    pub records: Vec<Record>,
+    pub report: Report,
+    pub state: SessionState,
+}
+
+impl Ran {
+    /// `start x`, `end x`, `skip x`, `say x "text"`, `error x`, … in order.
+    pub fn log(&self) -> Vec<String> {
+        self.records.iter().filter_map(line).collect()
+    }
+
+    /// The nodes that started, in order.
+    pub fn started(&self) -> Vec<&str> {
+        let started = self.records.iter().filter_map(|record| match record {
+            Record::NodeStarted { who } => Some(who.node.as_str()),
+            _ => None,
+        });
+        started.collect()
+    }
+
+    /// How often a node ran.
+    pub fn times(&self, id: &str) -> usize {
+        self.started().iter().filter(|&&started| started == id).count()
+    }
+
+    /// The last value of an output of a node.
+    pub fn output(&self, id: &str, name: &str) -> Json {
+        let outputs = self.records.iter().rev().find_map(|record| match record {
+            Record::NodeFinished { who, outputs, .. } if who.node.as_str() == id => Some(outputs),
+            _ => None,
+        });
+        outputs.and_then(|o| o.get(name)).map(|v| (*v.snapshot()).clone()).unwrap_or_default()
+    }
+}
+
+fn line(record: &Record) -> Option<String> {
+    Some(match record {
+        Record::NodeStarted { who } => format!("start {}", who.node),
+        Record::NodeFinished { who, error: None, .. } => format!("end {}", who.node),
+        Record::NodeFinished { who, error: Some(_), .. } => format!("error {}", who.node),
+        Record::NodeSkipped { node, .. } => format!("skip {node}"),
+        Record::Said { node, text, .. } => format!("say {node} {text:?}"),
+        Record::ThinkingStarted { node, .. } => format!("think {node}"),
+        Record::ThinkingEnded { node, .. } => format!("thought {node}"),
+        Record::MessageEnded { node, .. } => format!("said {node}"),
+        Record::Waiting { forms } => format!("wait {}", forms.len()),
+        Record::RunFinished { ending, .. } => ending.as_str().to_owned(),
+        _ => return None,
+    })
+}
+
+pub async fn run(nodes: &[Node]) -> Ran {
+    run_with(nodes, asking("q"), EngineLimits::default()).await
+}
+
+pub async fn run_with(nodes: &[Node], input: TurnInput, limits: EngineLimits) -> Ran {
+    let plan = plan(nodes);
+    go_on(&plan, SessionState::new(&plan), input, limits).await
+}
+
+/// A turn of a session, with the invariants that hold for every run checked.
+pub async fn go_on(plan: &Arc<Plan>, state: SessionState, input: TurnInput, limits: EngineLimits) -> Ran {
+    let engine = Engine::new(seams(), None, limits);
+    let open: Vec<u32> = state.paused.iter().flat_map(|paused| paused.open_frames()).collect();
+    let (feed, report, state) = engine.run_unstored(turn(plan, input), state, Vec::new()).await.unwrap();
+    let mut reader = weft_engine::EntryReader::new(Some(feed), None, 0);
+    let mut records = Vec::new();
+    let (mut seq, mut event) = (0, 0);
+    while let Some(entry) = reader.next().await.unwrap() {
+        seq += 1;
+        assert_eq!(entry.seq, seq, "the journal has no gap");
+        if let Some(number) = entry.event {
+            event += 1;
+            assert_eq!(number, event, "the events have no gap");
+        }
+        records.push(entry.record.clone());
+    }
+    let ran = Ran { records, report, state };
+    check_invariants(&ran, &open);
+    ran
+}
+
+/// Every start has its finish, nothing comes after the end, and there is one end.
+fn check_invariants(ran: &Ran, open_before: &[u32]) {
+    let log = ran.log().join("\n");
+    let mut open: HashSet<u32> = open_before.iter().copied().collect();
+    for record in &ran.records {
+        match record {
+            Record::NodeStarted { who } => assert!(open.insert(who.activation), "{log}"),
+            Record::NodeFinished { who, .. } => {
+                assert!(open.remove(&who.activation), "{} ended twice\n{log}", who.node)
+            }
+            Record::Said { activation, .. } => assert!(open.contains(activation), "{log}"),
+            _ => {}
+        }
+    }
+    let waiting = ran.state.paused.iter().flat_map(|paused| paused.open_frames()).collect::<HashSet<_>>();
+    assert_eq!(open, waiting, "every start has its finish\n{log}");
+    let ends = ran.records.iter().filter(|r| matches!(r, Record::RunFinished { .. })).count();
+    assert_eq!(ends, 1);
+    assert!(matches!(ran.records.last(), Some(Record::RunFinished { .. })), "{log}");
+}
+
+pub fn choose(
+    branches: &[&'static str],
+    decide: impl Fn(usize, &NodeContext) -> Vec<&'static str> + Send + Sync + 'static,
+) -> Does {
+    Does::Choose(branches.to_vec(), Arc::new(decide))
+}

@@ -1,0 +1,157 @@
+//! Human tasks: row 10 of the scheduling table.
+
+use serde_json::json;
+use weft_core::TurnInput;
+use weft_core::journal::{Ending, Record};
+use weft_engine::SessionState;
+
+use crate::kit::{Does, Node, asking, go_on, node, plan};
+
+fn filled(inputs: serde_json::Value) -> TurnInput {
+    TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
+}
+
+/// The state as another process finds it: through text.
+fn elsewhere(state: &SessionState) -> SessionState {
+    let text = serde_json::to_string(&state.to_json().unwrap()).unwrap();
+    SessionState::from_json(&serde_json::from_str(&text).unwrap()).unwrap()
+}
+
+fn ask() -> Vec<Node> {
+    vec![
+        node("begin", Does::Echo, &["x"]),
+        node("x", Does::Echo, &["ask"]).text("draft of {sys.query}"),
+        node("ask", Does::Ask(vec!["ok"]), &["m"]).text("Is {x@out} good?"),
+        node("m", Does::Say(false), &[]).text("{x@out}: {ask@ok}"),
+    ]
+}
+
+#[tokio::test]
+async fn a_run_waits_and_goes_on_with_everything_it_had() {
+    let plan = plan(&ask());
+    let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
+    assert_eq!(first.report.ending, Ending::Waiting);
+    let Some(Record::Waiting { forms }) = first.records.iter().rev().nth(1) else {
+        panic!("{:?}", first.log())
+    };
+    assert_eq!(forms[0].form.tips.as_deref(), Some("Is draft of poem good?"));
+    let second =
+        go_on(&plan, elsewhere(&first.state), filled(json!({"ok": {"value": true}})), Default::default())
+            .await;
+    assert_eq!(second.report.ending, Ending::Succeeded);
+    assert_eq!(second.report.said, "draft of poem: true");
+    assert_eq!(second.started(), ["ask", "m"]);
+    assert!(second.state.paused.is_none(), "consumed on resume");
+    let Record::RunStarted { resumes, .. } = &second.records[0] else { panic!() };
+    assert!(resumes.is_some());
+}
+
+#[tokio::test]
+async fn the_turn_after_a_pause_is_an_ordinary_one() {
+    let plan = plan(&ask());
+    let first = go_on(&plan, SessionState::new(&plan), asking("one"), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(json!({"ok": 1})), Default::default()).await;
+    let third = go_on(&plan, second.state, asking("two"), Default::default()).await;
+    assert_eq!(third.report.ending, Ending::Waiting);
+    assert_eq!(third.started(), ["begin", "x"]);
+}
+
+#[tokio::test]
+async fn missing_answers_are_asked_again() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::Ask(vec!["a", "b"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{ask@a}{ask@b}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(json!({"a": 1})), Default::default()).await;
+    assert_eq!(second.report.ending, Ending::Waiting);
+    let third = go_on(&plan, second.state, filled(json!({"a": 1, "b": 2})), Default::default()).await;
+    assert_eq!(third.report.said, "12");
+}
+
+/// Two forms at once; each gets its own answers, one may go on while the other waits.
+#[tokio::test]
+async fn several_forms_wait_and_are_answered_one_by_one() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["p", "q"]),
+        node("p", Does::Ask(vec!["ok"]), &["j"]),
+        node("q", Does::Ask(vec!["ok"]), &["j"]),
+        node("j", Does::Say(false), &[]).text("{p@ok}{q@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
+    assert_eq!(first.report.forms.len(), 2);
+    let second = go_on(&plan, first.state, filled(json!({"q": {"ok": "Q"}})), Default::default()).await;
+    assert_eq!((second.report.ending, second.report.forms.len()), (Ending::Waiting, 1));
+    assert_eq!(second.started(), ["q"]);
+    let third =
+        go_on(&plan, elsewhere(&second.state), filled(json!({"p": {"ok": "P"}})), Default::default()).await;
+    assert_eq!(third.report.said, "PQ");
+}
+
+#[tokio::test]
+async fn a_bare_question_answers_a_form_with_one_field() {
+    let plan = plan(&ask());
+    let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
+    let second = go_on(&plan, first.state, asking("yes"), Default::default()).await;
+    assert_eq!(second.report.said, "draft of poem: yes");
+}
+
+/// Row 10 and 11: counters and results survive a pause inside an iteration, in another process.
+#[tokio::test]
+async fn a_pause_inside_an_iteration_goes_on_at_its_item() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["each"]),
+        node("each", Does::Each(1, "last@out"), &["m"]).text("{env.list}"),
+        node("item", Does::Item, &["ask"]).within("each"),
+        node("ask", Does::Ask(vec!["ok"]), &["last"]).within("each").text("{item@item}?"),
+        node("last", Does::Echo, &[]).within("each").text("{item@item}={ask@ok}"),
+        node("m", Does::Say(false), &[]).text("{each@all}"),
+    ]);
+    let mut state = SessionState::new(&plan);
+    state.globals.insert("env.list".to_owned(), json!(["a", "b"]));
+    let first = go_on(&plan, state, asking("q"), Default::default()).await;
+    assert_eq!(first.report.forms[0].form.tips.as_deref(), Some("a?"));
+    let second = go_on(&plan, elsewhere(&first.state), filled(json!({"ok": 1})), Default::default()).await;
+    assert_eq!(second.report.forms[0].form.tips.as_deref(), Some("b?"));
+    let third = go_on(&plan, elsewhere(&second.state), filled(json!({"ok": 2})), Default::default()).await;
+    assert_eq!(third.report.said, r#"["a=1","b=2"]"#);
+    assert_eq!(third.report.ending, Ending::Succeeded);
+}
+
+/// What runs beside a form runs to its end before the run waits.
+#[tokio::test(start_paused = true)]
+async fn other_branches_finish_before_the_run_waits() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask", "slow"]),
+        node("ask", Does::Ask(vec!["ok"]), &["j"]),
+        node("slow", Does::Slow(50), &["n"]),
+        node("n", Does::Say(false), &["j"]).text("meanwhile"),
+        node("j", Does::Say(false), &[]).text(" {ask@ok}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+    assert_eq!((first.report.said.as_str(), first.report.ending), ("meanwhile", Ending::Waiting));
+    let second = go_on(&plan, first.state, filled(json!({"ok": "done"})), Default::default()).await;
+    assert_eq!((second.started(), second.report.said.as_str()), (vec!["ask", "j"], " done"));
+}
+
+#[tokio::test]
+async fn answers_that_come_with_the_question_need_no_wait() {
+    let plan = plan(&ask());
+    let mut input = filled(json!({"ask": {"ok": "yes"}}));
+    input.query = "poem".to_owned();
+    let ran = go_on(&plan, SessionState::new(&plan), input, Default::default()).await;
+    assert_eq!(ran.report.said, "draft of poem: yes");
+}
+
+#[tokio::test]
+async fn a_pause_of_another_version_is_refused_with_a_remedy() {
+    let plan = plan(&ask());
+    let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
+    let other = crate::kit::plan(&ask()[..2]);
+    let engine = weft_engine::Engine::new(crate::kit::seams(), None, Default::default());
+    let start = crate::kit::turn(&other, filled(json!({"ok": 1})));
+    let Err(error) = engine.run_unstored(start, first.state, Vec::new()).await else { panic!() };
+    assert_eq!(error.kind, weft_core::ErrorKind::Conflict);
+    assert!(error.help.is_some());
+}

@@ -1,0 +1,177 @@
+//! Stored turns: rows 20, 22, 23 and 26 of the scheduling table, and what a reader sees.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::journal::{Ending, Record};
+use weft_core::seam::session_store::Session;
+use weft_core::seam::{RunStore as _, SessionStore};
+use weft_core::{ErrorKind, SessionKey, TurnInput};
+use weft_dsl::Plan;
+use weft_engine::engine::Stores;
+use weft_engine::{Engine, EngineLimits, RunHandle, SessionState};
+use weft_testkit::memory_store::MemoryStore;
+
+use crate::kit::{Does, asking, node, plan, seams, turn};
+
+struct Bench {
+    engine: Engine,
+    store: Arc<MemoryStore>,
+    key: SessionKey,
+}
+
+async fn bench(plan: &Arc<Plan>) -> Bench {
+    let store = Arc::new(MemoryStore::default());
+    let key = SessionKey::new(&"t".into(), "s");
+    let session = Session {
+        key: key.clone(),
+        canvas: "c".into(),
+        canvas_version: Arc::clone(&plan.version),
+        user_id: String::new(),
+        name: String::new(),
+        state: SessionState::new(plan).to_json().unwrap(),
+        revision: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    };
+    SessionStore::create(&*store, &session, &[]).await.unwrap();
+    let stores = Stores { runs: store.clone(), sessions: store.clone() };
+    Bench { engine: Engine::new(seams(), Some(stores), EngineLimits::default()), store, key }
+}
+
+async fn rest(handle: &mut RunHandle) -> Vec<Record> {
+    let mut records = Vec::new();
+    while let Some(entry) = handle.entries.next().await.unwrap() {
+        records.push(entry.record.clone());
+    }
+    records
+}
+
+fn ending(records: &[Record]) -> Ending {
+    let Some(Record::RunFinished { ending, .. }) = records.last() else { panic!("no end: {records:?}") };
+    *ending
+}
+
+/// Row 20: the visible answer is what the history keeps; row 102 of the contract: and the next turn
+/// has it.
+#[tokio::test]
+async fn a_turn_leaves_question_and_answer_in_the_session() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["m"]),
+        node("m", Does::Say(false), &["after"]).text("you said {sys.query} after {sys.history}"),
+        node("after", Does::Count("env.n"), &[]),
+    ]);
+    let b = bench(&plan).await;
+    for query in ["one", "two"] {
+        let mut handle = b.engine.start(turn(&plan, asking(query))).await.unwrap();
+        assert_eq!(ending(&rest(&mut handle).await), Ending::Succeeded);
+    }
+    let messages = b.store.messages(&b.key, 10).await.unwrap();
+    let said: Vec<_> = messages.iter().map(|m| format!("{} {}", m.role, m.content)).collect();
+    assert_eq!(
+        said,
+        [
+            "user one",
+            "assistant you said one after []",
+            "user two",
+            "assistant you said two after [\"user: one\",\"assistant: you said one after []\"]",
+        ]
+    );
+    let state = SessionState::from_json(&b.store.load(&b.key).await.unwrap().state).unwrap();
+    assert_eq!((state.turns, &state.globals["env.n"]), (2, &serde_json::json!(2)));
+}
+
+/// Row 22: one turn of a session at a time.
+#[tokio::test(start_paused = true)]
+async fn a_second_turn_at_the_same_time_is_refused() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(1_000), &[])]);
+    let b = bench(&plan).await;
+    let mut first = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
+    let Err(refused) = b.engine.start(turn(&plan, asking("2"))).await else { panic!() };
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    assert_eq!(ending(&rest(&mut first).await), Ending::Succeeded);
+    let mut third = b.engine.start(turn(&plan, asking("3"))).await.unwrap();
+    assert_eq!(ending(&rest(&mut third).await), Ending::Succeeded);
+}
+
+/// Row 23 and 26: cancelling concerns one run, ends it as cancelled, and blocks nothing after it.
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["llm"]),
+        node("llm", Does::Stream(vec!["a", "b", "c", "d"], 1_000), &["m"]),
+        node("m", Does::Say(true), &[]).text("{llm@out}"),
+    ]);
+    let b = bench(&plan).await;
+    let mut handle = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
+    while let Some(entry) = handle.entries.next_event().await.unwrap() {
+        if matches!(&entry.record, Record::Said { text, .. } if &**text == "b") {
+            break;
+        }
+    }
+    let began = tokio::time::Instant::now();
+    assert!(b.engine.cancel(&handle.key));
+    let records = rest(&mut handle).await;
+    assert_eq!(ending(&records), Ending::Cancelled);
+    assert!(began.elapsed() < Duration::from_secs(1));
+    let finished = records.iter().filter(|r| matches!(r, Record::NodeFinished { .. })).count();
+    assert_eq!(finished, 2, "the model and the message are closed");
+    assert_eq!(b.store.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled));
+    assert!(!b.engine.cancel(&handle.key), "it is over");
+    let mut next = b.engine.start(turn(&plan, asking("2"))).await.unwrap();
+    assert_eq!(ending(&rest(&mut next).await), Ending::Succeeded);
+}
+
+/// A stream goes on at any number, while the run is under way and after it.
+#[tokio::test(start_paused = true)]
+async fn events_can_be_read_from_any_number_on() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["llm"]),
+        node("llm", Does::Stream(vec!["a", "b", "c"], 10), &["m"]),
+        node("m", Does::Say(true), &[]).text("{llm@out}"),
+    ]);
+    let b = bench(&plan).await;
+    let handle = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
+    let mut live = b.engine.events(&handle.key, 3).await.unwrap();
+    let mut numbers = Vec::new();
+    while let Some(entry) = live.next_event().await.unwrap() {
+        numbers.push(entry.event.unwrap());
+    }
+    let last = *numbers.last().unwrap();
+    assert_eq!(numbers, (4..=last).collect::<Vec<_>>());
+    for after in 0..=last {
+        let mut stored = b.engine.events(&handle.key, after).await.unwrap();
+        let mut again = Vec::new();
+        while let Some(entry) = stored.next_event().await.unwrap() {
+            again.push(entry.event.unwrap());
+        }
+        assert_eq!(again, (after + 1..=last).collect::<Vec<_>>());
+    }
+}
+
+/// A pause is kept in the session and resumed from it.
+#[tokio::test]
+async fn a_waiting_run_goes_on_from_the_store() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::Ask(vec!["ok"]), &["m"]),
+        node("m", Does::Say(false), &[]).text("{ask@ok}"),
+    ]);
+    let b = bench(&plan).await;
+    let mut first = b.engine.start(turn(&plan, asking("q"))).await.unwrap();
+    assert_eq!(ending(&rest(&mut first).await), Ending::Waiting);
+    let inputs = serde_json::from_str(r#"{"ok": {"value": "yes"}}"#).unwrap();
+    let mut second = b.engine.start(turn(&plan, TurnInput { inputs, ..TurnInput::default() })).await.unwrap();
+    assert_eq!(ending(&rest(&mut second).await), Ending::Succeeded);
+    let said: Vec<_> = b.store.messages(&b.key, 10).await.unwrap().into_iter().map(|m| m.content).collect();
+    assert_eq!(said, ["q", "yes"], "the answers to a form are no question of their own");
+}
+
+#[tokio::test(start_paused = true)]
+async fn shutting_down_waits_and_then_stops_what_is_left() {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
+    let b = bench(&plan).await;
+    let mut handle = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
+    b.engine.shut_down(Duration::from_secs(5)).await;
+    assert_eq!(ending(&rest(&mut handle).await), Ending::Cancelled);
+}
