@@ -23,14 +23,15 @@ use crate::turn::{Turns, Writing};
 const SERVER_CONNECTIONS_MAX: u32 = 16;
 
 /// How long a caller waits for a connection to a database server.
-const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(10);
+const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 
 /// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
 const ATTEMPTS_MAX: usize = 10;
 
 /// Canvases, sessions, runs and tokens in one database. A clone is another handle to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`] and [`TokenStore`].
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`] and [`TokenStore`], which share
+/// method names: [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,

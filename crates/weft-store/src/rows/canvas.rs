@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, LikeExpr};
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, TITLE_CHARS_MAX, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, direction, run, session};
+use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, run, session};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "canvas")]
@@ -260,7 +260,7 @@ impl CanvasStore for Store {
             found = found.filter(Column::TitleFolded.like(containing(&filter.keywords)));
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let order = direction(&filter.ascending);
+        let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let rows = found
             .order_by(Column::UpdatedMs, order.clone())
             .order_by(Column::Id, order)

@@ -8,12 +8,5 @@ pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod token;
 
-use sea_orm::Order;
-
 /// Rows in one statement: databases limit how many values it may carry.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;
-
-/// By the time of the last change.
-pub(crate) fn direction(ascending: &bool) -> Order {
-    if *ascending { Order::Asc } else { Order::Desc }
-}

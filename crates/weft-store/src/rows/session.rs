@@ -14,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{direction, run, session_message};
+use crate::rows::{run, session_message};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session")]
@@ -235,7 +235,7 @@ impl SessionStore for Store {
             found = found.filter(Column::UserId.eq(text(user)));
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
-        let order = direction(&filter.ascending);
+        let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let rows = found
             .order_by(Column::UpdatedMs, order.clone())
             .order_by(Column::Id, order)
