@@ -5,6 +5,7 @@ use serde_json::Value as Json;
 use weft_core::seam::chat_model::{Author, ChatRequest};
 
 use super::last_words;
+use super::material::last_paragraph;
 use super::terms::Terms;
 
 /// What a shared term of the name counts, next to one of the description.
@@ -15,7 +16,9 @@ const NAME_WEIGHT: usize = 3;
 pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
     let names: Vec<&str> =
         schema.pointer("/properties/category/enum")?.as_array()?.iter().filter_map(Json::as_str).collect();
-    let said = Terms::of(last_words(request));
+    let words = last_words(request);
+    // A conversation may stand before the message to sort; it decides when the message says nothing.
+    let (message, all) = (Terms::of(last_paragraph(words)), Terms::of(words));
     let system: String = request
         .messages
         .iter()
@@ -23,10 +26,11 @@ pub(super) fn category(schema: &Json, request: &ChatRequest) -> Option<String> {
         .map(|m| format!("{}\n", m.text))
         .collect();
     let score = |name: &str| {
-        let described = Terms::of(&section(&system, name, &names));
-        said.shared(&Terms::of(name)) * NAME_WEIGHT + said.shared(&described)
+        let (name_terms, described) = (Terms::of(name), Terms::of(&section(&system, name, &names)));
+        let of = |said: &Terms| said.shared(&name_terms) * NAME_WEIGHT + said.shared(&described);
+        (of(&message), of(&all))
     };
-    let mut best = (*names.last()?, 0);
+    let mut best = (*names.last()?, (0, 0));
     for name in &names {
         let score = score(name);
         if score > best.1 {
@@ -94,6 +98,10 @@ mod tests {
         assert_eq!(chosen("After the update the screen stays blank and it crashed"), "Technical problem");
         assert_eq!(chosen("这个商品怎么退货？"), "售后");
         assert_eq!(chosen("Do you like cheese?"), "Other");
+        let conversation =
+            "The conversation so far:\nuser: My invoice is wrong, the payment too\n\nThe message to sort:\n";
+        assert_eq!(chosen(&format!("{conversation}The app crashes")), "Technical problem");
+        assert_eq!(chosen(&format!("{conversation}It is still wrong")), "Billing");
     }
 
     #[test]

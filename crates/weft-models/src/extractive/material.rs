@@ -1,5 +1,7 @@
 //! The blocks of material in a prompt, and their sentences.
 
+use weft_core::seam::chat_model::Author;
+
 /// A longer run without an end of sentence is cut into pieces of this many characters.
 const SENTENCE_CHARS_MAX: usize = 400;
 /// Sentences of one block that are looked at.
@@ -24,9 +26,10 @@ pub(super) struct Sentence {
     pub text: String,
 }
 
-/// Takes the blocks out of a text: the blocks, and what is left. A block ends at a line of dashes, at
-/// the next one, or, being the last, at an empty line.
-pub(super) fn read(text: &str) -> (Vec<Source>, String) {
+/// Takes the blocks out of a text: the blocks, and what is left. A block ends at a line of dashes or at
+/// the next one. Nothing says where the last one ends: its paragraphs after the first also stay in what
+/// is left, and those that explain citation marks are not of it, nor is the end of what a user says.
+pub(super) fn read(text: &str, author: Author) -> (Vec<Source>, String) {
     let lines: Vec<&str> = text.lines().collect();
     let starts: Vec<usize> = (0..lines.len()).filter(|at| id(lines[*at]).is_some()).collect();
     let mut sources = Vec::new();
@@ -34,14 +37,42 @@ pub(super) fn read(text: &str) -> (Vec<Source>, String) {
     for (nth, start) in starts.iter().enumerate() {
         let next = starts.get(nth + 1).copied();
         let block = &lines[start + 1..next.unwrap_or(lines.len())];
-        let ends = |line: &&str| is_rule(line) || (next.is_none() && line.trim().is_empty());
+        let end = block.iter().position(|line| is_rule(line)).unwrap_or(block.len());
         // The line right below the id may be empty without ending anything.
         let skip = block.iter().take_while(|line| line.trim().is_empty()).count();
-        let end = block[skip..].iter().position(ends).map_or(block.len(), |at| skip + at);
-        sources.push(source(id(lines[*start]).unwrap_or_default(), &block[skip..end]));
-        rest.extend(&block[end..]);
+        let first =
+            block[skip..end].iter().position(|line| line.trim().is_empty()).map_or(end, |at| skip + at);
+        let sure = if next.is_some() { end } else { first };
+        rest.extend(&block[sure..]);
+        let mut own = block[skip..sure].to_vec();
+        own.extend(likely(&block[sure..end], author));
+        sources.push(source(id(lines[*start]).unwrap_or_default(), &own));
     }
     (sources, rest.join("\n").trim().to_owned())
+}
+
+/// The lines after the first paragraph of the last block that are likely of it.
+fn likely<'a>(lines: &[&'a str], author: Author) -> Vec<&'a str> {
+    let paragraphs: Vec<&[&str]> =
+        lines.split(|line| line.trim().is_empty()).filter(|paragraph| !paragraph.is_empty()).collect();
+    let explains = |paragraph: &&[&str]| paragraph.iter().any(|line| line.contains("ID:"));
+    let mut count = paragraphs.iter().position(explains).unwrap_or(paragraphs.len());
+    if author == Author::User && count == paragraphs.len() {
+        count = count.saturating_sub(1);
+    }
+    // A heading without its text belongs to what follows.
+    while count > 0
+        && count < paragraphs.len()
+        && paragraphs[count - 1].iter().all(|line| line.starts_with('#'))
+    {
+        count -= 1;
+    }
+    paragraphs[..count].concat()
+}
+
+/// The last paragraph.
+pub(super) fn last_paragraph(text: &str) -> &str {
+    text.rsplit("\n\n").map(str::trim).find(|paragraph| !paragraph.is_empty()).unwrap_or_default()
 }
 
 fn id(line: &str) -> Option<&str> {
@@ -101,7 +132,7 @@ pub(super) fn sentences(source: &Source) -> Vec<Sentence> {
 
 fn keep(source: &Source, sentence: &mut String, found: &mut Vec<Sentence>) {
     let text = std::mem::take(sentence).trim().to_owned();
-    if text.chars().any(char::is_alphanumeric) {
+    if text.chars().any(char::is_alphanumeric) && !text.ends_with([':', '：']) {
         found.push(Sentence { id: source.id.clone(), title: source.title.clone(), text });
     }
 }
@@ -118,28 +149,28 @@ fn is_abbreviated(sentence: &str) -> bool {
 mod tests {
     use super::*;
 
-    #[test]
-    fn blocks_are_read_and_taken_out() {
-        let (sources, rest) =
-            read("Hello.\nID: 1\nTitle: T\nURL: u\nURL: is text\na\n\nb\nID: 22\n\nc\n\nBye.\nID: x");
-        let source = |id: &str, title: &str, text: &str| Source {
-            id: id.into(),
-            title: title.into(),
-            text: text.into(),
-        };
-        assert_eq!(
-            sources,
-            [source("1", "T", "URL: is text\na\n\nb\n").without_second_url(), source("22", "", "c\n")]
-        );
-        assert_eq!(rest, "Hello.\n\nBye.\nID: x");
+    fn check(text: &str, author: Author, blocks: &[(&str, &str, &str)], rest: &str) {
+        let (sources, left) = read(text, author);
+        let found: Vec<_> =
+            sources.iter().map(|s| (s.id.as_str(), s.title.as_str(), s.text.as_str())).collect();
+        assert_eq!((found.as_slice(), left.as_str()), (blocks, rest));
     }
 
-    impl Source {
-        // Both lines stand in the head of the block, so neither is text.
-        fn without_second_url(mut self) -> Self {
-            self.text = self.text.replace("URL: is text\n", "");
-            self
-        }
+    #[test]
+    fn blocks_are_read_and_taken_out() {
+        let text = "Hello.\nID: 1\nTitle: T\nURL: u\na\nURL: is text\n\nb\n------\nID: 22\n\nc\nID: x";
+        let blocks = [("1", "T", "a\nURL: is text\n\nb\n"), ("22", "", "c\nID: x\n")];
+        check(text, Author::System, &blocks, "Hello.\n------");
+        check("Nothing here.", Author::System, &[], "Nothing here.");
+    }
+
+    #[test]
+    fn the_last_block_ends_where_instructions_or_the_question_begin() {
+        let guided = "ID: 1\n# Head\n\nText.\n\nMore.\n\n## Citing\n\nWrite [ID:n].\n\nDone.";
+        let rest = "Text.\n\nMore.\n\n## Citing\n\nWrite [ID:n].\n\nDone.";
+        check(guided, Author::System, &[("1", "", "# Head\nText.\nMore.\n")], rest);
+        let asked = "ID: 1\nText.\n\nMore.\n\nWhat?";
+        check(asked, Author::User, &[("1", "", "Text.\nMore.\n")], "More.\n\nWhat?");
     }
 
     #[test]

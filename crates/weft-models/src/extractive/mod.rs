@@ -26,7 +26,7 @@ use weft_core::seam::chat_model::{
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::estimate;
-use material::{Sentence, read, sentences};
+use material::{Sentence, last_paragraph, read, sentences};
 use terms::{Terms, has_ideographs, weigh};
 
 /// Sentences quoted at most.
@@ -90,11 +90,11 @@ fn answer(request: &ChatRequest) -> Vec<String> {
     let mut sources = Vec::new();
     let mut question = String::new();
     for message in &request.messages {
-        let (blocks, rest) = read(&message.text);
-        sources.extend(blocks);
+        let (blocks, rest) = read(&message.text, message.author);
         if message.author == Author::User {
-            question = rest;
+            question = if blocks.is_empty() { rest } else { last_paragraph(&rest).to_owned() };
         }
+        sources.extend(blocks);
     }
     if sources.is_empty() {
         return vec![no_model(&question).to_owned()];

@@ -1,9 +1,12 @@
 //! The OpenAI chat completions wire, which most providers and local servers speak.
 //!
-//! Written here and not taken from genai, for two reasons seen in its source at 0.7.2: it builds a JSON
-//! tree and copies of all text for every token, and repeats all arguments of a tool call with each of
-//! their pieces, which is quadratic; and it cannot send what the families want beside the standard
-//! fields. `examples/wire_cost.rs` measures both.
+//! Written here and not taken from genai. It has to understand what is no standard and all over the
+//! place (an answer in one piece, no `[DONE]`, calls without an index, errors in the shape of vLLM), tell
+//! a cut stream from a whole one, and send what each family wants beside the standard fields. It is also
+//! cheaper: genai 0.7.2 builds a JSON tree for every token and repeats all arguments of a tool call with
+//! each of their pieces. `examples/wire_cost.rs` measured 0.3 to 0.6 µs for the work on one text token
+//! next to 2.3 µs, and 0.7 to 1 µs for a piece of arguments next to 4 µs; with one event in each read,
+//! system calls add some 10 µs to both.
 
 mod answer;
 mod body;
