@@ -10,13 +10,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_core::component::{Role, Route};
-use weft_core::context::{Round, mix};
+use weft_core::context::Round;
 use weft_core::journal::{Assigned, Onward, Who};
 use weft_core::reference::Inputs;
 use weft_core::{ComponentId, Json, Outputs, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode, Read};
 
 use crate::frame::FrameRun;
+use crate::loops::next_pass;
 use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
 
 /// The scope at the top of a canvas.
@@ -151,11 +152,6 @@ impl Machine {
         run.change(plan.nodes[start].local, |node| node.pending = true);
         self.work.push_back((scope, start));
         self.settle();
-    }
-
-    /// Values a person filled in, by Pause node.
-    pub fn fill(&mut self, node: ComponentId, values: serde_json::Map<String, Json>) {
-        self.filled.insert(node, values);
     }
 
     /// What follows from what has happened so far. Call until it returns nothing.
@@ -427,147 +423,9 @@ impl Machine {
         self.work.extend(plan.nodes[ix].dependents.iter().map(|&dependent| (scope, dependent)));
     }
 
-    /// Edges that leave a loop are dead once the loop has come to rest. Whether any are.
-    fn bury(&mut self) -> bool {
-        let plan = Arc::clone(&self.plan);
-        let mut buried = Vec::new();
-        for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
-            let shape = &plan.scopes[run.plan_scope];
-            let dying = std::mem::take(&mut run.dying);
-            for edge in dying {
-                if run.edges[edge] != EdgeState::Dying {
-                    continue;
-                }
-                if shape.edges[edge].leaves.iter().all(|&region| at_rest(run, &plan, region)) {
-                    run.edges[edge] = EdgeState::Dead;
-                    buried.push((scope, shape.edges[edge].to));
-                } else {
-                    run.dying.push(edge);
-                }
-            }
-        }
-        let any = !buried.is_empty();
-        self.work.extend(buried);
-        any
-    }
-
-    /// Whether a pending node may start, and with which of its alternative texts.
-    fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
-        let run = self.scopes.get(&scope)?;
-        let state = &run.nodes[node.local];
-        if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
-            return None;
-        }
-        let held = node.ins.iter().any(|&edge| matches!(run.edges[edge], EdgeState::Open | EdgeState::Dying));
-        if held {
-            return None;
-        }
-        if state.excused {
-            return Some(self.choose(run, node).unwrap_or(0));
-        }
-        let there = node.waits.iter().all(|&source| self.can_read(run, node, source));
-        there.then(|| self.choose(run, node)).flatten()
-    }
-
-    /// Nothing is under way and nothing is ready, but a node has been reached: what it waits for can
-    /// only run after it. That happens around loops, when a node of a loop reads what lies behind one
-    /// of the loop's exits. The first such node starts without waiting. Whether there was one.
-    pub fn excuse(&mut self) -> bool {
-        let plan = Arc::clone(&self.plan);
-        let reached = self.scopes.iter().find_map(|(&scope, run)| {
-            let nodes = plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
-            let held = |ix: NodeIx| {
-                plan.nodes[ix].ins.iter().any(|&e| matches!(run.edges[e], EdgeState::Open | EdgeState::Dying))
-            };
-            let mut waiting = nodes.filter(|(_, state)| state.pending && !state.excused);
-            let found = waiting.find(|(ix, state)| {
-                !matches!(state.status, Status::Running(_) | Status::Parked) && !held(**ix)
-            });
-            found.map(|(&ix, _)| (scope, ix))
-        });
-        let Some((scope, ix)) = reached else { return self.bury_all() };
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.nodes[plan.nodes[ix].local].excused = true;
-        }
-        self.work.push_back((scope, ix));
-        self.settle();
-        true
-    }
-
-    /// With nothing under way no loop comes round again: what was dying is dead.
-    fn bury_all(&mut self) -> bool {
-        let plan = Arc::clone(&self.plan);
-        for (&scope, run) in &mut self.scopes {
-            let edges = &plan.scopes[run.plan_scope].edges;
-            for edge in std::mem::take(&mut run.dying) {
-                if run.edges[edge] == EdgeState::Dying {
-                    run.edges[edge] = EdgeState::Dead;
-                    self.work.push_back((scope, edges[edge].to));
-                }
-            }
-        }
-        let any = !self.work.is_empty();
-        self.settle();
-        any
-    }
-
-    fn can_read(&self, run: &ScopeRun, reader: &PlanNode, source: NodeIx) -> bool {
-        let source_node = &self.plan.nodes[source];
-        let state = &run.nodes[source_node.local];
-        let listens = source_node.listeners.iter().any(|&l| self.plan.nodes[l].id == reader.id);
-        state.is_settled() || (listens && state.published.is_some())
-    }
-
-    /// Picks one of several texts: at random by the run's seed, but none that speaks of a skipped
-    /// node while there is another, and only once everything the chosen one reads is there.
-    fn choose(&self, run: &ScopeRun, node: &PlanNode) -> Option<usize> {
-        let count = node.alternative_waits.len();
-        if count <= 1 && node.alternative_waits.iter().all(Vec::is_empty) {
-            return Some(0);
-        }
-        let skipped = |source: NodeIx| {
-            let state = &run.nodes[self.plan.nodes[source].local];
-            state.status == Status::Skipped && !state.pending
-        };
-        let pass = run.round.as_ref().map_or(0, |round| (round.index as u64 + 1).rotate_left(32));
-        let first = usize::try_from(mix(self.seed ^ node.local as u64 ^ pass) % count as u64).unwrap_or(0);
-        let order = (0..count).map(|i| (first + i) % count);
-        for alternative in order {
-            let waits = &node.alternative_waits[alternative];
-            if waits.iter().any(|&source| skipped(source)) && count > 1 {
-                continue;
-            }
-            let there = waits.iter().all(|&source| self.can_read(run, node, source));
-            return there.then_some(alternative);
-        }
-        Some(first)
-    }
-
-    fn inputs(&self, scope: ScopeId, node: &PlanNode, alternative: usize) -> (Inputs, Arc<Outputs>) {
-        let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
-        let count = node.reads.len() + chosen.len();
-        let mut inputs = Inputs(indexmap::IndexMap::with_capacity(count));
-        let mut named = Outputs(indexmap::IndexMap::with_capacity(count));
-        for read in node.reads.iter().chain(chosen) {
-            let mut value = self.value(scope, read);
-            if !node.shape.listens {
-                value = Value::Json(value.snapshot());
-            }
-            named.0.insert(Arc::clone(&read.key), value.clone());
-            inputs.0.insert(read.reference.clone(), value);
-        }
-        (inputs, Arc::new(named))
-    }
-
     /// The value of something that a node of this scope reads.
     pub fn value(&self, scope: ScopeId, read: &Read) -> Value {
         crate::values::read(self, scope, read)
-    }
-
-    /// The values that a waiting form is filled in with.
-    pub fn inputs_of(&self, scope: ScopeId, ix: NodeIx) -> Inputs {
-        let reads = self.plan.nodes[ix].reads.iter();
-        Inputs(reads.map(|read| (read.reference.clone(), self.value(scope, read))).collect())
     }
 
     /// The way to a scope.
@@ -585,40 +443,6 @@ impl Machine {
         let node = &self.plan.nodes[ix];
         let frame = self.path(scope);
         Who { activation, node: node.id.clone(), name: node.name.clone(), kind: node.kind.clone(), frame }
-    }
-
-    /// Marks the answers that came with the run for this node as used. Whether they were unused.
-    pub fn use_answers(&mut self, node: &ComponentId) -> bool {
-        self.answered.insert(node.clone())
-    }
-
-    /// The nodes that wait for a person.
-    pub fn parked(&self) -> Vec<(ScopeId, NodeIx)> {
-        let mut parked = Vec::new();
-        for (&scope, run) in &self.scopes {
-            let nodes = self.plan.scopes[run.plan_scope].nodes.iter();
-            let waiting = nodes.zip(&run.nodes).filter(|(_, state)| state.status == Status::Parked);
-            parked.extend(waiting.map(|(&ix, _)| (scope, ix)));
-        }
-        parked
-    }
-
-    /// A person has answered: the node may start.
-    pub fn unpark(&mut self, scope: ScopeId, ix: NodeIx) {
-        let local = self.plan.nodes[ix].local;
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(local, |state| {
-                state.status = Status::Waiting;
-                state.pending = true;
-            });
-        }
-        self.work.push_back((scope, ix));
-        self.settle();
-    }
-
-    /// Whether nothing is under way and nothing may begin.
-    pub fn is_idle(&self) -> bool {
-        self.ready.is_empty() && self.running.keys().all(|activation| self.frames.contains_key(activation))
     }
 
     /// Nodes that have been reached and still cannot start. Empty in every run that is at rest, unless
@@ -657,37 +481,4 @@ fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) {
     if closing {
         (0..shape.edges.len()).filter(|&e| shape.edges[e].to == ix).for_each(take);
     }
-}
-
-/// A loop comes round again: its nodes wait anew, and its edges are open.
-fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
-    let shape = &plan.scopes[run.plan_scope];
-    let region = &shape.loops[region];
-    let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
-    for &ix in &region.nodes {
-        run.change(plan.nodes[ix].local, |state| {
-            if matches!(state.status, Status::Done | Status::Skipped) {
-                state.status = Status::Waiting;
-            }
-        });
-    }
-    for (place, edge) in shape.edges.iter().enumerate().filter(|(_, edge)| inside(edge.from)) {
-        let target_waits = run.nodes[plan.nodes[edge.to].local].pending;
-        let state = &mut run.edges[place];
-        if inside(edge.to) {
-            if !target_waits {
-                *state = EdgeState::Open;
-            }
-        } else if matches!(state, EdgeState::Dead | EdgeState::Dying) {
-            *state = EdgeState::Open;
-        }
-    }
-}
-
-/// Whether a loop cannot come round again: nothing in it is active and nothing can enter it.
-fn at_rest(run: &ScopeRun, plan: &Plan, region: usize) -> bool {
-    let region = &plan.scopes[run.plan_scope].loops[region];
-    let quiet = region.nodes.iter().all(|&ix| !run.nodes[plan.nodes[ix].local].is_active());
-    let open = |edge: &usize| matches!(run.edges[*edge], EdgeState::Open | EdgeState::Dying);
-    quiet && !region.entries.iter().any(open)
 }

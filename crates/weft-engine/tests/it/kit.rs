@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape};
+use weft_core::context::HistoryMessage;
 use weft_core::reference::{Inputs, Names, Reference, Template};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
@@ -111,13 +112,7 @@ impl Fake {
         self.templates.get(ctx.alternative).map(|t| t.render(&ctx.inputs)).unwrap_or_default()
     }
 
-    async fn stream(
-        &self,
-        ctx: &NodeContext,
-        pieces: &[&'static str],
-        pause: u64,
-        whole: bool,
-    ) -> Result<Finished> {
+    async fn stream(&self, ctx: &NodeContext, pieces: &[&'static str], pause: u64) -> Result<Finished> {
         let (writer, text) = SharedText::new();
         if ctx.heard {
             ctx.publish("out", text).await?;
@@ -133,7 +128,7 @@ impl Fake {
                 all.push_str(piece);
             }
         }
-        if whole {
+        if matches!(self.node.does, Does::Stream(..)) {
             writer.finish();
             return Ok(Outputs::of("out", Value::text(all)).into());
         }
@@ -224,8 +219,8 @@ impl Component for Fake {
             }
             Does::Fail(kind) => Err(Error::new(*kind, "it broke")),
             Does::Panic => panic!("a defect"),
-            Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause, true).await,
-            Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0, false).await,
+            Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
+            Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
             Does::Say(_) => self.say(ctx).await,
             Does::Ask(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
             Does::Each(..) => {
@@ -371,6 +366,10 @@ impl SearchIndex for Nothing {
     }
 }
 
+pub fn nothing_to_search() -> Arc<dyn SearchIndex> {
+    Arc::new(Nothing)
+}
+
 pub fn seams() -> Arc<Seams> {
     let clock = Arc::new(FixedClock(1_700_000_000_000));
     Arc::new(Seams { models: Arc::new(Nothing), http: Arc::new(Nothing), search: Arc::new(Nothing), clock })
@@ -449,9 +448,19 @@ pub async fn run_with(nodes: &[Node], input: TurnInput, limits: EngineLimits) ->
 
 /// A turn of a session, with the invariants that hold for every run checked.
 pub async fn go_on(plan: &Arc<Plan>, state: SessionState, input: TurnInput, limits: EngineLimits) -> Ran {
-    let engine = Engine::new(seams(), None, limits);
+    turn_in(&Engine::new(seams(), None, limits), plan, state, input, Vec::new()).await
+}
+
+/// The same with an engine and a history of one's own.
+pub async fn turn_in(
+    engine: &Engine,
+    plan: &Arc<Plan>,
+    state: SessionState,
+    input: TurnInput,
+    history: Vec<HistoryMessage>,
+) -> Ran {
     let open: Vec<u32> = state.paused.iter().flat_map(|paused| paused.open_frames()).collect();
-    let (feed, report, state) = engine.run_unstored(turn(plan, input), state, Vec::new()).await.unwrap();
+    let (feed, report, state) = engine.run_unstored(turn(plan, input), state, history).await.unwrap();
     let mut reader = weft_engine::EntryReader::new(Some(feed), None, 0);
     let mut records = Vec::new();
     let (mut seq, mut event) = (0, 0);
@@ -477,7 +486,7 @@ fn check_invariants(ran: &Ran, open_before: &[u32]) {
         match record {
             Record::NodeStarted { who } => assert!(open.insert(who.activation), "{log}"),
             Record::NodeFinished { who, .. } => {
-                assert!(open.remove(&who.activation), "{} ended twice\n{log}", who.node)
+                assert!(open.remove(&who.activation), "{} ended twice\n{log}", who.node);
             }
             Record::Said { activation, .. } => assert!(open.contains(activation), "{log}"),
             _ => {}

@@ -7,13 +7,19 @@
     reason = "tests fail by panicking"
 )]
 #![allow(missing_docs, reason = "tests")]
+#![allow(clippy::disallowed_methods, reason = "tests may read where to find data and whether to update it")]
 
 mod cycles;
 mod frames;
+// mod golden;
+
 mod joins;
 mod kit;
 mod limits;
 mod pauses;
 mod random;
+mod real;
+mod rows;
+mod shared;
 mod storage;
 mod streams;

@@ -7,7 +7,7 @@ use weft_engine::SessionState;
 
 use crate::kit::{Does, Node, asking, go_on, node, plan};
 
-fn filled(inputs: serde_json::Value) -> TurnInput {
+fn filled(inputs: &serde_json::Value) -> TurnInput {
     TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
 }
 
@@ -36,7 +36,7 @@ async fn a_run_waits_and_goes_on_with_everything_it_had() {
     };
     assert_eq!(forms[0].form.tips.as_deref(), Some("Is draft of poem good?"));
     let second =
-        go_on(&plan, elsewhere(&first.state), filled(json!({"ok": {"value": true}})), Default::default())
+        go_on(&plan, elsewhere(&first.state), filled(&json!({"ok": {"value": true}})), Default::default())
             .await;
     assert_eq!(second.report.ending, Ending::Succeeded);
     assert_eq!(second.report.said, "draft of poem: true");
@@ -50,7 +50,7 @@ async fn a_run_waits_and_goes_on_with_everything_it_had() {
 async fn the_turn_after_a_pause_is_an_ordinary_one() {
     let plan = plan(&ask());
     let first = go_on(&plan, SessionState::new(&plan), asking("one"), Default::default()).await;
-    let second = go_on(&plan, first.state, filled(json!({"ok": 1})), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(&json!({"ok": 1})), Default::default()).await;
     let third = go_on(&plan, second.state, asking("two"), Default::default()).await;
     assert_eq!(third.report.ending, Ending::Waiting);
     assert_eq!(third.started(), ["begin", "x"]);
@@ -64,9 +64,9 @@ async fn missing_answers_are_asked_again() {
         node("m", Does::Say(false), &[]).text("{ask@a}{ask@b}"),
     ]);
     let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
-    let second = go_on(&plan, first.state, filled(json!({"a": 1})), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(&json!({"a": 1})), Default::default()).await;
     assert_eq!(second.report.ending, Ending::Waiting);
-    let third = go_on(&plan, second.state, filled(json!({"a": 1, "b": 2})), Default::default()).await;
+    let third = go_on(&plan, second.state, filled(&json!({"a": 1, "b": 2})), Default::default()).await;
     assert_eq!(third.report.said, "12");
 }
 
@@ -81,11 +81,11 @@ async fn several_forms_wait_and_are_answered_one_by_one() {
     ]);
     let first = go_on(&plan, SessionState::new(&plan), asking(""), Default::default()).await;
     assert_eq!(first.report.forms.len(), 2);
-    let second = go_on(&plan, first.state, filled(json!({"q": {"ok": "Q"}})), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(&json!({"q": {"ok": "Q"}})), Default::default()).await;
     assert_eq!((second.report.ending, second.report.forms.len()), (Ending::Waiting, 1));
     assert_eq!(second.started(), ["q"]);
     let third =
-        go_on(&plan, elsewhere(&second.state), filled(json!({"p": {"ok": "P"}})), Default::default()).await;
+        go_on(&plan, elsewhere(&second.state), filled(&json!({"p": {"ok": "P"}})), Default::default()).await;
     assert_eq!(third.report.said, "PQ");
 }
 
@@ -112,9 +112,9 @@ async fn a_pause_inside_an_iteration_goes_on_at_its_item() {
     state.globals.insert("env.list".to_owned(), json!(["a", "b"]));
     let first = go_on(&plan, state, asking("q"), Default::default()).await;
     assert_eq!(first.report.forms[0].form.tips.as_deref(), Some("a?"));
-    let second = go_on(&plan, elsewhere(&first.state), filled(json!({"ok": 1})), Default::default()).await;
+    let second = go_on(&plan, elsewhere(&first.state), filled(&json!({"ok": 1})), Default::default()).await;
     assert_eq!(second.report.forms[0].form.tips.as_deref(), Some("b?"));
-    let third = go_on(&plan, elsewhere(&second.state), filled(json!({"ok": 2})), Default::default()).await;
+    let third = go_on(&plan, elsewhere(&second.state), filled(&json!({"ok": 2})), Default::default()).await;
     assert_eq!(third.report.said, r#"["a=1","b=2"]"#);
     assert_eq!(third.report.ending, Ending::Succeeded);
 }
@@ -131,14 +131,14 @@ async fn other_branches_finish_before_the_run_waits() {
     ]);
     let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
     assert_eq!((first.report.said.as_str(), first.report.ending), ("meanwhile", Ending::Waiting));
-    let second = go_on(&plan, first.state, filled(json!({"ok": "done"})), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(&json!({"ok": "done"})), Default::default()).await;
     assert_eq!((second.started(), second.report.said.as_str()), (vec!["ask", "j"], " done"));
 }
 
 #[tokio::test]
 async fn answers_that_come_with_the_question_need_no_wait() {
     let plan = plan(&ask());
-    let mut input = filled(json!({"ask": {"ok": "yes"}}));
+    let mut input = filled(&json!({"ask": {"ok": "yes"}}));
     input.query = "poem".to_owned();
     let ran = go_on(&plan, SessionState::new(&plan), input, Default::default()).await;
     assert_eq!(ran.report.said, "draft of poem: yes");
@@ -150,7 +150,7 @@ async fn a_pause_of_another_version_is_refused_with_a_remedy() {
     let first = go_on(&plan, SessionState::new(&plan), asking("poem"), Default::default()).await;
     let other = crate::kit::plan(&ask()[..2]);
     let engine = weft_engine::Engine::new(crate::kit::seams(), None, Default::default());
-    let start = crate::kit::turn(&other, filled(json!({"ok": 1})));
+    let start = crate::kit::turn(&other, filled(&json!({"ok": 1})));
     let Err(error) = engine.run_unstored(start, first.state, Vec::new()).await else { panic!() };
     assert_eq!(error.kind, weft_core::ErrorKind::Conflict);
     assert!(error.help.is_some());

@@ -83,13 +83,16 @@ impl Drawing {
     }
 }
 
-/// Where in the journal a node ended and started.
-fn place(ran: &Ran, id: &str, start: bool) -> Option<usize> {
-    ran.records.iter().position(|record| match record {
-        Record::NodeStarted { who } => start && who.node.as_str() == id,
-        Record::NodeFinished { who, .. } => !start && who.node.as_str() == id,
-        _ => false,
-    })
+/// Where in the journal a node started.
+fn start_of(ran: &Ran, id: &str) -> Option<usize> {
+    let starts = |r: &Record| matches!(r, Record::NodeStarted { who } if who.node.as_str() == id);
+    ran.records.iter().position(starts)
+}
+
+/// Where in the journal a node ended.
+fn end_of(ran: &Ran, id: &str) -> Option<usize> {
+    let ends = |r: &Record| matches!(r, Record::NodeFinished { who, .. } if who.node.as_str() == id);
+    ran.records.iter().position(ends)
 }
 
 fn check(drawing: &Drawing, ran: &Ran) {
@@ -103,7 +106,7 @@ fn check(drawing: &Drawing, ran: &Ran) {
     }
     for &(from, to) in &drawing.edges {
         let from_name = NAMES.get(from).copied().unwrap_or("begin");
-        let (Some(end), Some(start)) = (place(ran, from_name, false), place(ran, NAMES[to], true)) else {
+        let (Some(end), Some(start)) = (end_of(ran, from_name), start_of(ran, NAMES[to])) else {
             continue;
         };
         let streams = matches!(drawing.sorts.get(from), Some(Sort::Stream(_)));

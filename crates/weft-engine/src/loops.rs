@@ -1,0 +1,110 @@
+//! Decides about cycles: when a loop comes round again, when it has come to rest, and what that means
+//! for the edges that leave it.
+
+use std::sync::Arc;
+
+use weft_dsl::plan::{NodeIx, Plan};
+
+use crate::machine::Machine;
+use crate::scope::{EdgeState, ScopeRun, Status};
+
+impl Machine {
+    /// Edges that leave a loop are dead once the loop has come to rest. Whether any are.
+    pub(crate) fn bury(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let mut buried = Vec::new();
+        for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
+            let shape = &plan.scopes[run.plan_scope];
+            let dying = std::mem::take(&mut run.dying);
+            for edge in dying {
+                if run.edges[edge] != EdgeState::Dying {
+                    continue;
+                }
+                if shape.edges[edge].leaves.iter().all(|&region| at_rest(run, &plan, region)) {
+                    run.edges[edge] = EdgeState::Dead;
+                    buried.push((scope, shape.edges[edge].to));
+                } else {
+                    run.dying.push(edge);
+                }
+            }
+        }
+        let any = !buried.is_empty();
+        self.work.extend(buried);
+        any
+    }
+
+    /// Nothing is under way and nothing is ready, but a node has been reached: what it waits for can
+    /// only run after it. That happens around loops, when a node of a loop reads what lies behind one
+    /// of the loop's exits. The first such node starts without waiting. Whether there was one.
+    pub fn excuse(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        let reached = self.scopes.iter().find_map(|(&scope, run)| {
+            let nodes = plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
+            let held = |ix: NodeIx| {
+                plan.nodes[ix].ins.iter().any(|&e| matches!(run.edges[e], EdgeState::Open | EdgeState::Dying))
+            };
+            let mut waiting = nodes.filter(|(_, state)| state.pending && !state.excused);
+            let found = waiting.find(|(ix, state)| {
+                !matches!(state.status, Status::Running(_) | Status::Parked) && !held(**ix)
+            });
+            found.map(|(&ix, _)| (scope, ix))
+        });
+        let Some((scope, ix)) = reached else { return self.bury_all() };
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.nodes[plan.nodes[ix].local].excused = true;
+        }
+        self.work.push_back((scope, ix));
+        self.settle();
+        true
+    }
+
+    /// With nothing under way no loop comes round again: what was dying is dead.
+    fn bury_all(&mut self) -> bool {
+        let plan = Arc::clone(&self.plan);
+        for (&scope, run) in &mut self.scopes {
+            let edges = &plan.scopes[run.plan_scope].edges;
+            for edge in std::mem::take(&mut run.dying) {
+                if run.edges[edge] == EdgeState::Dying {
+                    run.edges[edge] = EdgeState::Dead;
+                    self.work.push_back((scope, edges[edge].to));
+                }
+            }
+        }
+        let any = !self.work.is_empty();
+        self.settle();
+        any
+    }
+}
+
+/// A loop comes round again: its nodes wait anew, and its edges are open.
+pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
+    let shape = &plan.scopes[run.plan_scope];
+    let region = &shape.loops[region];
+    let inside = |ix: NodeIx| region.nodes.binary_search(&ix).is_ok();
+    for &ix in &region.nodes {
+        run.change(plan.nodes[ix].local, |state| {
+            if matches!(state.status, Status::Done | Status::Skipped) {
+                state.status = Status::Waiting;
+            }
+        });
+    }
+    for (place, edge) in shape.edges.iter().enumerate().filter(|(_, edge)| inside(edge.from)) {
+        let target_waits = run.nodes[plan.nodes[edge.to].local].pending;
+        let state = &mut run.edges[place];
+        if inside(edge.to) {
+            if !target_waits {
+                *state = EdgeState::Open;
+            }
+        } else if matches!(state, EdgeState::Dead | EdgeState::Dying) {
+            *state = EdgeState::Open;
+        }
+    }
+}
+
+/// Whether a loop cannot come round again: nothing in it is active and nothing can enter it.
+fn at_rest(run: &ScopeRun, plan: &Plan, region: usize) -> bool {
+    let region = &plan.scopes[run.plan_scope].loops[region];
+    let quiet = region.nodes.iter().all(|&ix| !run.nodes[plan.nodes[ix].local].is_active());
+    let open = |edge: &usize| matches!(run.edges[*edge], EdgeState::Open | EdgeState::Dying);
+    quiet && !region.entries.iter().any(open)
+}

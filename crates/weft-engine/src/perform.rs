@@ -1,0 +1,116 @@
+//! Performs one activation, whatever happens in it, and applies the node's exception settings to what
+//! came of it.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use weft_core::component::{Finished, Route};
+use weft_core::journal::{Assigned, Onward};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Outputs, Result, Value};
+use weft_dsl::plan::PlanNode;
+
+/// What became of an activation.
+pub struct Outcome {
+    /// See the type.
+    pub activation: u32,
+    /// See the type.
+    pub result: Result<Finished>,
+}
+
+/// A settled outcome: exception settings applied.
+pub struct Settled {
+    /// See the type.
+    pub activation: u32,
+    /// See the type.
+    pub finished: Finished,
+    /// See the type.
+    pub onward: Onward,
+    /// See the type.
+    pub error: Option<Error>,
+}
+
+/// Performs one activation, whatever happens: too slow, stopped, or panicking.
+pub async fn perform(
+    node: &PlanNode,
+    context: NodeContext,
+    cancel: CancellationToken,
+    limit: Duration,
+) -> Outcome {
+    let activation = context.activation;
+    let work = AssertUnwindSafe(node.component.run(&context)).catch_unwind();
+    let result = tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(cancelled()),
+        done = tokio::time::timeout(limit, work) => match done {
+            Ok(Ok(result)) => result,
+            Ok(Err(panic)) => Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
+                .help("this is a defect of Weft; please report it with the canvas")),
+            Err(_) => Err(Error::new(ErrorKind::Timeout, format!("it took longer than its {} s", limit.as_secs_f64()))),
+        },
+    };
+    Outcome { activation, result }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// Applies a node's exception settings: a branch, a default value, or failure.
+pub fn settle(node: &PlanNode, outcome: Outcome) -> Settled {
+    let activation = outcome.activation;
+    let error = match outcome.result {
+        Ok(finished) => {
+            let onward = Onward::By(finished.route.clone());
+            return Settled { activation, finished, onward, error: None };
+        }
+        Err(error) => error,
+    };
+    let mut outputs = Outputs::of("_ERROR", Json::String(error.full()));
+    let exception = &node.exception;
+    let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
+        Onward::Nowhere
+    } else if !exception.goto.is_empty() {
+        Onward::Exception
+    } else if let Some(default) = &exception.default {
+        let main = if node.shape.main_output.is_empty() { "result" } else { node.shape.main_output };
+        outputs.set(main, default.clone());
+        Onward::By(Route::Onward)
+    } else {
+        Onward::Nowhere
+    };
+    Settled { activation, finished: Finished::with(outputs), onward, error: Some(error) }
+}
+
+pub fn assigned(pairs: &[(weft_core::Reference, Json)]) -> Vec<Assigned> {
+    pairs.iter().map(|(target, value)| Assigned::new(target, value.clone())).collect()
+}
+
+/// A text that was still being written when the node began is whole by the time it finishes.
+pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
+    if named.0.values().all(|value| value.as_json().is_some()) {
+        return Arc::clone(named);
+    }
+    let settled = named.0.iter().map(|(name, value)| (Arc::clone(name), Value::Json(value.snapshot())));
+    Arc::new(Outputs(settled.collect()))
+}
+
+/// About how many bytes outputs take as text.
+pub fn size(outputs: &Outputs) -> usize {
+    fn of(json: &Json) -> usize {
+        match json {
+            Json::String(text) => text.len(),
+            Json::Array(items) => items.iter().map(|item| of(item) + 1).sum(),
+            Json::Object(map) => map.iter().map(|(key, value)| key.len() + of(value) + 4).sum(),
+            Json::Null | Json::Bool(_) | Json::Number(_) => 8,
+        }
+    }
+    outputs.0.values().filter_map(Value::as_json).map(of).sum()
+}
+
+pub fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the run was cancelled")
+}

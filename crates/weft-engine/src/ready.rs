@@ -1,0 +1,85 @@
+//! Decides whether a node that has been reached may start, with which of its texts, and with what
+//! values.
+
+use std::sync::Arc;
+
+use weft_core::context::mix;
+use weft_core::reference::Inputs;
+use weft_core::{Outputs, Value};
+use weft_dsl::plan::{NodeIx, PlanNode};
+
+use crate::machine::Machine;
+use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+
+impl Machine {
+    /// Whether a pending node may start, and with which of its alternative texts.
+    pub(crate) fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
+        let run = self.scopes.get(&scope)?;
+        let state = &run.nodes[node.local];
+        if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
+            return None;
+        }
+        let held = node.ins.iter().any(|&edge| matches!(run.edges[edge], EdgeState::Open | EdgeState::Dying));
+        if held {
+            return None;
+        }
+        if state.excused {
+            return Some(self.choose(run, node).unwrap_or(0));
+        }
+        let there = node.waits.iter().all(|&source| self.can_read(run, node, source));
+        there.then(|| self.choose(run, node)).flatten()
+    }
+
+    fn can_read(&self, run: &ScopeRun, reader: &PlanNode, source: NodeIx) -> bool {
+        let source_node = &self.plan.nodes[source];
+        let state = &run.nodes[source_node.local];
+        let listens = source_node.listeners.iter().any(|&l| self.plan.nodes[l].id == reader.id);
+        state.is_settled() || (listens && state.published.is_some())
+    }
+
+    /// Picks one of several texts: at random by the run's seed, but none that speaks of a skipped
+    /// node while there is another, and only once everything the chosen one reads is there.
+    fn choose(&self, run: &ScopeRun, node: &PlanNode) -> Option<usize> {
+        let count = node.alternative_waits.len();
+        if count <= 1 && node.alternative_waits.iter().all(Vec::is_empty) {
+            return Some(0);
+        }
+        let skipped = |source: NodeIx| {
+            let state = &run.nodes[self.plan.nodes[source].local];
+            state.status == Status::Skipped && !state.pending
+        };
+        let pass = run.round.as_ref().map_or(0, |round| (round.index as u64 + 1).rotate_left(32));
+        let first = usize::try_from(mix(self.seed ^ node.local as u64 ^ pass) % count as u64).unwrap_or(0);
+        let order = (0..count).map(|i| (first + i) % count);
+        for alternative in order {
+            let waits = &node.alternative_waits[alternative];
+            if waits.iter().any(|&source| skipped(source)) && count > 1 {
+                continue;
+            }
+            let there = waits.iter().all(|&source| self.can_read(run, node, source));
+            return there.then_some(alternative);
+        }
+        Some(first)
+    }
+
+    pub(crate) fn inputs(
+        &self,
+        scope: ScopeId,
+        node: &PlanNode,
+        alternative: usize,
+    ) -> (Inputs, Arc<Outputs>) {
+        let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
+        let count = node.reads.len() + chosen.len();
+        let mut inputs = Inputs(indexmap::IndexMap::with_capacity(count));
+        let mut named = Outputs(indexmap::IndexMap::with_capacity(count));
+        for read in node.reads.iter().chain(chosen) {
+            let mut value = self.value(scope, read);
+            if !node.shape.listens {
+                value = Value::Json(value.snapshot());
+            }
+            named.0.insert(Arc::clone(&read.key), value.clone());
+            inputs.0.insert(read.reference.clone(), value);
+        }
+        (inputs, Arc::new(named))
+    }
+}

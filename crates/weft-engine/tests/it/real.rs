@@ -1,0 +1,111 @@
+//! Real canvases: parsed, compiled against the real components, run with a scripted model.
+
+use std::sync::Arc;
+
+use weft_core::context::HistoryMessage;
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex};
+use weft_core::{Json, Result, TenantId, TurnInput};
+use weft_dsl::Plan;
+use weft_dsl::compile::{CompileOptions, compile};
+use weft_dsl::problem::Problem;
+use weft_engine::{Engine, EngineLimits, SessionState};
+use weft_models::script::Script;
+use weft_models::scripted::ScriptedModel;
+use weft_testkit::fake_http::FakeHttp;
+
+use crate::kit::{Ran, turn_in};
+
+struct OneModel(Arc<ScriptedModel>);
+
+impl ModelDirectory for OneModel {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::clone(&self.0) as Arc<dyn ChatModel>)
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<weft_core::seam::chat_model::ModelInfo> {
+        vec![self.0.info().clone()]
+    }
+}
+
+/// Where a canvas runs in these tests.
+pub struct World {
+    pub engine: Engine,
+    pub model: Arc<ScriptedModel>,
+}
+
+impl World {
+    pub fn new(script: Script, http: FakeHttp) -> Self {
+        Self::with_search(script, http, crate::kit::nothing_to_search())
+    }
+
+    pub fn with_search(script: Script, http: FakeHttp, search: Arc<dyn SearchIndex>) -> Self {
+        let model = Arc::new(ScriptedModel::new(script));
+        let seams = Seams {
+            models: Arc::new(OneModel(Arc::clone(&model))),
+            http: Arc::new(http) as Arc<dyn Http>,
+            search,
+            clock: Arc::new(FixedClock(1_700_000_000_000)),
+        };
+        let engine = Engine::new(Arc::new(seams), None, EngineLimits::default());
+        Self { engine, model }
+    }
+
+    /// A conversation from its beginning.
+    pub async fn hold(&self, plan: &Arc<Plan>, turns: impl IntoIterator<Item = TurnInput>) -> Vec<Ran> {
+        let mut state = SessionState::new(plan);
+        let mut history = Vec::new();
+        let mut ran = Vec::new();
+        for input in turns {
+            let message =
+                |role: &str, content: &str| HistoryMessage { role: role.into(), content: content.into() };
+            let question = input.query.clone();
+            let resumed = state.paused.is_some();
+            let turn = turn_in(&self.engine, plan, state, input, history.clone()).await;
+            if !resumed && !question.is_empty() {
+                history.push(message("user", &question));
+            }
+            if !turn.report.said.is_empty() {
+                history.push(message("assistant", &turn.report.said));
+            }
+            state = turn.state.clone();
+            ran.push(turn);
+        }
+        ran
+    }
+}
+
+/// Compiles a canvas with the real catalog.
+pub fn compiled(text: &str) -> std::result::Result<Arc<Plan>, Vec<Problem>> {
+    let canvas = weft_dsl::load(text.as_bytes())?;
+    let catalog = weft_components::catalog::catalog();
+    compile(&canvas, &catalog, &CompileOptions::default()).map(|compiled| Arc::new(compiled.plan))
+}
+
+/// A component as `(id, kind, params, downstream, parent)`.
+pub type Drawn<'a> = (&'a str, &'a str, Json, &'a [&'a str], Option<&'a str>);
+
+/// A canvas of these components.
+pub fn drawn(components: &[Drawn<'_>]) -> Arc<Plan> {
+    let components = components.iter().map(|(id, kind, params, to, parent)| {
+        let mut entry = serde_json::json!({
+            "obj": {"component_name": kind, "params": params}, "downstream": to, "upstream": [],
+        });
+        if let Some(parent) = parent {
+            entry["parent_id"] = (*parent).into();
+        }
+        ((*id).to_owned(), entry)
+    });
+    let components: serde_json::Map<_, _> = components.collect();
+    let variables = serde_json::json!({
+        "n": {"name": "n", "type": "number", "value": 0}, "list": {"name": "list", "type": "array<string>", "value": []},
+    });
+    let canvas = serde_json::json!({"components": components, "variables": variables, "globals": {}});
+    compiled(&canvas.to_string()).unwrap_or_else(|problems| panic!("{problems:#?}"))
+}
+
+/// Runs a canvas once with a question.
+pub async fn ask(plan: &Arc<Plan>, script: Script, query: &str) -> Ran {
+    let world = World::new(script, FakeHttp::new());
+    world.hold(plan, [crate::kit::asking(query)]).await.remove(0)
+}
