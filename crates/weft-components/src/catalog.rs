@@ -5,22 +5,30 @@ use weft_core::{Catalog, ComponentSpec};
 use crate::control::{
     begin, categorize, exit_loop, iteration, iteration_item, loop_item, repeat, switch, unbuilt, user_fill_up,
 };
-use crate::data::{string_transform, variable_aggregator, variable_assigner};
+use crate::data::{
+    data_operations, list_operations, lookup, retrieval, string_transform, variable_aggregator,
+    variable_assigner,
+};
 use crate::model::{agent, llm};
-use crate::output::message;
+use crate::output::{invoke, message};
 
 /// Every component that this build can run.
 pub static ALL: &[&ComponentSpec] = &[
     &agent::SPEC,
     &begin::SPEC,
     &categorize::SPEC,
+    &data_operations::SPEC,
     &exit_loop::SPEC,
+    &invoke::SPEC,
     &iteration::SPEC,
     &iteration_item::SPEC,
     &llm::SPEC,
+    &list_operations::SPEC,
+    &lookup::SPEC,
     &repeat::SPEC,
     &loop_item::SPEC,
     &message::SPEC,
+    &retrieval::SPEC,
     &string_transform::SPEC,
     &switch::SPEC,
     &user_fill_up::SPEC,

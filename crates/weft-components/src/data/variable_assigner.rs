@@ -304,6 +304,7 @@ mod tests {
             ("env.n", json!(2)),
             ("env.l", json!(["a"])),
             ("env.t", json!("old")),
+            ("env.o", json!({"a": {"b": 1}})),
             ("env.o.a", json!({"b": 1})),
             ("env.f", json!(true)),
             ("Agent:A@content", json!("new")),

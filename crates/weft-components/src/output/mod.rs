@@ -1,3 +1,4 @@
 //! What leaves the run.
 
+pub mod invoke;
 pub mod message;

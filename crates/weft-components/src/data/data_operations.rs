@@ -1,0 +1,318 @@
+//! DataOperations: picks, renames, filters and changes the members of objects.
+
+use async_trait::async_trait;
+use indexmap::IndexMap;
+use serde_json::Map;
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
+    Role, Shape, Template,
+};
+
+use crate::data::literal::literal;
+use crate::operators::{Operator, holds_as_text};
+use crate::params::{self, Params, pointer};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "DataOperations",
+    role: Role::Step,
+    summary: "Picks, renames, filters and changes the members of objects.",
+    params_schema: || {
+        params::schema(&[
+            ("query", "array", "references to objects or lists of objects"),
+            (
+                "operations",
+                "string",
+                "select_keys, literal_eval, combine, filter_values, append_or_update, remove_keys or rename_keys",
+            ),
+            ("select_keys", "array", "the keys to keep"),
+            ("remove_keys", "array", "the keys to drop"),
+            ("rename_keys", "array", "[{old_key, new_key}]"),
+            ("filter_values", "array", "[{key, operator, value}]"),
+            ("updates", "array", "[{key, value}]"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let query = queries(&mut params);
+        let work = work(&mut params);
+        params.finish(DataOperations { query, work })
+    },
+};
+
+enum Work {
+    SelectKeys(Vec<String>),
+    LiteralEval,
+    Combine,
+    FilterValues(Vec<Rule>),
+    AppendOrUpdate(Vec<(String, Value)>),
+    RemoveKeys(Vec<String>),
+    RenameKeys(Vec<(String, String)>),
+}
+
+struct Rule {
+    key: String,
+    operator: Option<Operator>,
+    value: Value,
+}
+
+enum Value {
+    Constant(Json),
+    Text(Template),
+}
+
+impl Value {
+    fn get(&self, ctx: &NodeContext) -> Json {
+        match self {
+            Self::Constant(value) => value.clone(),
+            Self::Text(template) => Json::String(template.render(&ctx.inputs)),
+        }
+    }
+}
+
+fn queries(params: &mut Params<'_>) -> Vec<Reference> {
+    let entries = match params.get("query") {
+        Some(Json::Array(entries)) => entries.clone(),
+        Some(entry @ Json::String(_)) => vec![entry.clone()],
+        _ => Vec::new(),
+    };
+    let mut references = Vec::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let text = entry.get("input").unwrap_or(entry).as_str().unwrap_or_default();
+        if !text.trim().is_empty() {
+            references.extend(params.reference_at(pointer(&["query", &place.to_string()]), text));
+        }
+    }
+    if references.is_empty() && entries.iter().all(|entry| entry.as_str().is_some_and(str::is_empty)) {
+        let problem = ParamProblem::new("/query", "names no data to work on");
+        params.problem(problem.help("refer to an output that is an object or a list of objects"));
+    }
+    references
+}
+
+fn work(params: &mut Params<'_>) -> Option<Work> {
+    let operation = params.text("operations").unwrap_or_default();
+    match operation.as_str() {
+        "" | "literal_eval" => Some(Work::LiteralEval),
+        "select_keys" => Some(Work::SelectKeys(keys(params, "select_keys"))),
+        "remove_keys" => Some(Work::RemoveKeys(keys(params, "remove_keys"))),
+        "combine" => Some(Work::Combine),
+        "rename_keys" => {
+            let text = |object: &Map<String, Json>, key| object.get(key).map(to_text).unwrap_or_default();
+            let pairs = params.objects("rename_keys").into_iter();
+            Some(Work::RenameKeys(pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))).collect()))
+        }
+        "append_or_update" => {
+            let updates = params.objects("updates").into_iter();
+            let update =
+                |object: &Map<String, Json>| Some((to_text(object.get("key")?), value(params, object)));
+            Some(Work::AppendOrUpdate(updates.filter_map(|(_, object)| update(object)).collect()))
+        }
+        "filter_values" => Some(Work::FilterValues(rules(params))),
+        other => {
+            let problem = ParamProblem::new("/operations", format!("`{other}` is no operation"));
+            params.problem(problem.help("use `select_keys`, `literal_eval`, `combine`, `filter_values`, `append_or_update`, `remove_keys` or `rename_keys`"));
+            None
+        }
+    }
+}
+
+fn rules(params: &mut Params<'_>) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for (place, object) in params.objects("filter_values") {
+        let spelled = object.get("operator").and_then(Json::as_str).unwrap_or_default();
+        let operator = Operator::parse(spelled);
+        if operator.is_none() && !spelled.is_empty() {
+            let at = pointer(&["filter_values", &place.to_string(), "operator"]);
+            let problem = ParamProblem::new(at, format!("`{spelled}` is no operator"));
+            params.problem(problem.help("use `=`, `≠`, `contains`, `start with` or `end with`"));
+        }
+        let key = object.get("key").map(to_text).unwrap_or_default();
+        rules.push(Rule { key, operator, value: value(params, object) });
+    }
+    rules
+}
+
+fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
+    match object.get("value") {
+        Some(Json::String(text)) => Value::Text(Template::parse_value(text, params.source.names())),
+        other => Value::Constant(other.cloned().unwrap_or_else(|| "".into())),
+    }
+}
+
+/// Keys as texts, or as the `{name}` objects of the editor.
+fn keys(params: &Params<'_>, key: &str) -> Vec<String> {
+    let entries = params.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+    entries.iter().map(|entry| to_text(entry.get("name").unwrap_or(entry))).collect()
+}
+
+type Object = Map<String, Json>;
+
+/// The objects among the inputs, copied: nothing here changes what another node produced.
+fn objects(value: &Json, found: &mut Vec<Object>) {
+    match value {
+        Json::Object(object) => found.push(object.clone()),
+        Json::Array(items) => found.extend(items.iter().filter_map(Json::as_object).cloned()),
+        _ => {}
+    }
+}
+
+fn evaluated(value: Json) -> Json {
+    match value {
+        Json::String(text) => literal(&text).unwrap_or(Json::String(text)),
+        Json::Array(items) => items.into_iter().map(evaluated).collect(),
+        Json::Object(members) => members.into_iter().map(|(key, value)| (key, evaluated(value))).collect(),
+        other => other,
+    }
+}
+
+/// One object; the values of a key that several have become a list.
+fn combined(objects: Vec<Object>) -> Json {
+    let mut members: IndexMap<String, Vec<Json>> = IndexMap::new();
+    for (key, value) in objects.into_iter().flatten() {
+        members.entry(key).or_default().push(value);
+    }
+    let joined = |mut values: Vec<Json>| match values.len() {
+        1 => values.remove(0),
+        _ => values
+            .into_iter()
+            .flat_map(|value| match value {
+                Json::Array(items) => items,
+                other => vec![other],
+            })
+            .collect(),
+    };
+    members.into_iter().map(|(key, values)| (key, joined(values))).collect()
+}
+
+struct DataOperations {
+    query: Vec<Reference>,
+    work: Option<Work>,
+}
+
+impl DataOperations {
+    fn result(&self, ctx: &NodeContext, objects: Vec<Object>) -> Json {
+        let each = |change: &dyn Fn(Object) -> Object| {
+            objects.clone().into_iter().map(|o| Json::Object(change(o))).collect()
+        };
+        match &self.work {
+            None | Some(Work::LiteralEval) => {
+                each(&|o| o.into_iter().map(|(key, value)| (key, evaluated(value))).collect())
+            }
+            Some(Work::SelectKeys(keys)) => {
+                each(&|o| o.into_iter().filter(|(key, _)| keys.contains(key)).collect())
+            }
+            Some(Work::RemoveKeys(keys)) => {
+                each(&|o| o.into_iter().filter(|(key, _)| !keys.contains(key)).collect())
+            }
+            Some(Work::RenameKeys(pairs)) => each(&|o| {
+                let renamed =
+                    |key: String| match pairs.iter().find(|(old, new)| *old == key && !new.is_empty()) {
+                        Some((_, new)) => new.clone(),
+                        None => key,
+                    };
+                o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
+            }),
+            Some(Work::AppendOrUpdate(updates)) => each(&|mut o| {
+                for (key, value) in updates {
+                    o.insert(key.clone(), value.get(ctx));
+                }
+                o
+            }),
+            Some(Work::FilterValues(rules)) => {
+                let passes = |object: &Object| {
+                    rules.iter().all(|rule| match (object.get(&rule.key), rule.operator) {
+                        (Some(found), Some(operator)) => {
+                            holds_as_text(found, operator, &to_text(&rule.value.get(ctx)))
+                        }
+                        _ => false,
+                    })
+                };
+                objects.into_iter().filter(passes).map(Json::Object).collect()
+            }
+            Some(Work::Combine) => combined(objects),
+        }
+    }
+}
+
+#[async_trait]
+impl Component for DataOperations {
+    fn shape(&self) -> Shape {
+        let values: Vec<&Value> = match &self.work {
+            Some(Work::FilterValues(rules)) => rules.iter().map(|rule| &rule.value).collect(),
+            Some(Work::AppendOrUpdate(updates)) => updates.iter().map(|(_, value)| value).collect(),
+            _ => Vec::new(),
+        };
+        let texts = values.into_iter().filter_map(|value| match value {
+            Value::Text(template) => Some(template.references().cloned()),
+            Value::Constant(_) => None,
+        });
+        let reads = Reads::always(self.query.iter().cloned().chain(texts.flatten()));
+        Shape { reads, main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let mut found = Vec::new();
+        for reference in &self.query {
+            objects(&ctx.inputs.json(reference), &mut found);
+        }
+        Ok(Outputs::of("result", self.result(ctx, found)).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, outputs};
+    use serde_json::{Value as Json, json};
+
+    async fn result(mut params: Json) -> Json {
+        params["query"] = json!(["{Agent:A@o}", "Agent:B@l"]);
+        let values = [
+            ("Agent:A@o", json!({"a": "1", "b": ["x"]})),
+            ("Agent:B@l", json!([{"a": "True", "c": "汉"}, "ignored"])),
+            ("sys.query", json!("")),
+        ];
+        outputs(&Node::new("DataOperations", params), Setting::values(values)).await["result"].clone()
+    }
+
+    #[tokio::test]
+    async fn operations() {
+        let check = async |params: Json, expected: Json| {
+            assert_eq!(result(params.clone()).await, expected, "{params}");
+        };
+        check(json!({}), json!([{"a": 1, "b": ["x"]}, {"a": true, "c": "汉"}])).await;
+        check(
+            json!({"operations": "select_keys", "select_keys": [{"name": "a"}]}),
+            json!([{"a": "1"}, {"a": "True"}]),
+        )
+        .await;
+        check(json!({"operations": "remove_keys", "remove_keys": ["a"]}), json!([{"b": ["x"]}, {"c": "汉"}]))
+            .await;
+        check(json!({"operations": "combine"}), json!({"a": ["1", "True"], "b": ["x"], "c": "汉"})).await;
+        let renames = json!({"operations": "rename_keys", "rename_keys": [{"old_key": "a", "new_key": "z"}]});
+        check(renames, json!([{"z": "1", "b": ["x"]}, {"z": "True", "c": "汉"}])).await;
+        let filter = |key: &str, operator: &str, value: &str| json!({"operations": "filter_values", "filter_values": [{"key": key, "operator": operator, "value": value}]});
+        check(filter("a", "start with", "T"), json!([{"a": "True", "c": "汉"}])).await;
+        check(filter("c", "≠", "x"), json!([{"a": "True", "c": "汉"}])).await;
+        check(filter("a", "=", "{sys.query}"), json!([])).await;
+        check(filter("a", "", "1"), json!([])).await;
+        let update = json!({"operations": "append_or_update", "updates": [{"key": "a", "value": "{sys.query}"}, {"key": "n", "value": 3}]});
+        check(update, json!([{"a": "", "b": ["x"], "n": 3}, {"a": "", "c": "汉", "n": 3}])).await;
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let check = |params: Json, expected: &[&str]| {
+            assert_eq!(Node::new("DataOperations", params).problems(), expected);
+        };
+        check(json!({"operations": "exec"}), &["/query", "/operations"]);
+        check(json!({"query": ["?"]}), &["/query/0"]);
+        check(
+            json!({"query": "sys.query", "operations": "filter_values", "filter_values": [{"operator": "like"}]}),
+            &["/filter_values/0/operator"],
+        );
+    }
+}

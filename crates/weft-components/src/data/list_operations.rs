@@ -1,0 +1,277 @@
+//! ListOperations: takes parts of a list, filters it, sorts it.
+//!
+//! `head` and `tail` once meant the n-th element and now mean the first and last n. A file doesn't
+//! say which was meant, so they are read as the first and last n, unless the node carries
+//! `dsl_version` 1, which means the older reading.
+
+use std::cmp::Ordering;
+
+use async_trait::async_trait;
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape,
+};
+
+use crate::operators::{Operator, holds_as_text};
+use crate::params::{self, Params, described, whole};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "ListOperations",
+    role: Role::Step,
+    summary: "Takes parts of a list, filters it, sorts it or drops what is there twice.",
+    params_schema: || {
+        params::schema(&[
+            ("query", "string", "a reference to the list"),
+            ("operations", "string", "topN, head, tail, nth, filter, sort or drop_duplicates"),
+            ("n", "integer", "how many, or which; from 1 on, negative from the end"),
+            ("sort_method", "string", "asc or desc"),
+            ("sort_by", "string", "the keys to sort objects by, with commas between them"),
+            ("filter", "object", "{operator, value}"),
+            ("strict", "boolean", "whether an n outside the list is an error"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let query = params.required_reference("query");
+        let n = params.number("n").and_then(whole).unwrap_or(0);
+        let work = work(&mut params, n);
+        let strict = params.flag("strict").unwrap_or(false);
+        params.finish(ListOperations { query, work, strict })
+    },
+};
+
+enum Work {
+    First(i64),
+    Last(i64),
+    Nth(i64),
+    Filter(Operator, String),
+    Sort { keys: Vec<String>, descending: bool },
+    DropDuplicates,
+}
+
+fn work(params: &mut Params<'_>, n: i64) -> Work {
+    let older = params.number("dsl_version") == Some(1.0);
+    match params.text("operations").unwrap_or_default().as_str() {
+        "topN" => Work::First(n),
+        "head" if older => Work::Nth(n),
+        "tail" if older => Work::Nth(-n),
+        "head" => Work::First(n),
+        "tail" => Work::Last(n),
+        "" | "nth" => Work::Nth(n),
+        "drop_duplicates" => Work::DropDuplicates,
+        "sort" => {
+            let keys = params.text("sort_by").unwrap_or_default();
+            let keys =
+                keys.split(',').map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect();
+            let descending =
+                params.text("sort_method").is_some_and(|method| method.eq_ignore_ascii_case("desc"));
+            Work::Sort { keys, descending }
+        }
+        "filter" => {
+            let filter = params.get("filter");
+            let text = |key: &str| filter.and_then(|filter| filter.get(key)).map(to_text).unwrap_or_default();
+            match Operator::parse(&text("operator")) {
+                Some(operator) => Work::Filter(operator, text("value")),
+                None => {
+                    let problem = ParamProblem::new(
+                        "/filter/operator",
+                        format!("`{}` is no operator", text("operator")),
+                    );
+                    params.problem(problem.help("use `=`, `≠`, `contains`, `start with` or `end with`"));
+                    Work::DropDuplicates
+                }
+            }
+        }
+        other => {
+            let problem = ParamProblem::new("/operations", format!("`{other}` is no operation"));
+            params.problem(
+                problem.help("use `topN`, `head`, `tail`, `nth`, `filter`, `sort` or `drop_duplicates`"),
+            );
+            Work::DropDuplicates
+        }
+    }
+}
+
+struct ListOperations {
+    query: Option<Reference>,
+    work: Work,
+    strict: bool,
+}
+
+impl ListOperations {
+    fn result(&self, items: &[Json]) -> Result<Vec<Json>> {
+        let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+        let part = |n: i64| usize::try_from(n.clamp(0, count)).unwrap_or(0);
+        let outside = |n: i64| self.strict && (n == 0 || n.saturating_abs() > count);
+        match &self.work {
+            Work::First(n) | Work::Last(n) | Work::Nth(n) if outside(*n) => {
+                Err(Error::invalid(format!("n is {n}, and the list has {count} elements"))
+                    .help("choose another `n`, or switch `strict` off"))
+            }
+            Work::First(n) => Ok(items[..part(*n)].to_vec()),
+            Work::Last(n) => Ok(items[items.len() - part(*n)..].to_vec()),
+            Work::Nth(n) => {
+                let index = if *n > 0 { n - 1 } else { count.saturating_add(*n) };
+                let found =
+                    usize::try_from(index).ok().filter(|_| *n != 0).and_then(|index| items.get(index));
+                Ok(found.cloned().into_iter().collect())
+            }
+            Work::Filter(operator, value) => {
+                Ok(items.iter().filter(|item| holds_as_text(item, *operator, value)).cloned().collect())
+            }
+            Work::Sort { keys, descending } => {
+                let mut sorted = items.to_vec();
+                sorted.sort_by(|a, b| {
+                    let order = by_keys(a, b, keys);
+                    if *descending { order.reverse() } else { order }
+                });
+                Ok(sorted)
+            }
+            Work::DropDuplicates => {
+                // The text form of a value tells values apart, but for the order of members.
+                let mut seen = std::collections::HashSet::new();
+                Ok(items.iter().filter(|item| seen.insert(canonical(item))).cloned().collect())
+            }
+        }
+    }
+}
+
+fn canonical(value: &Json) -> String {
+    let mut value = value.clone();
+    value.sort_all_objects();
+    value.to_string()
+}
+
+fn by_keys(a: &Json, b: &Json, keys: &[String]) -> Ordering {
+    if keys.is_empty() {
+        return order(a, b);
+    }
+    let member = |value: &Json, key: &str| value.get(key).cloned().unwrap_or_default();
+    keys.iter()
+        .map(|key| order(&member(a, key), &member(b, key)))
+        .find(|order| order.is_ne())
+        .unwrap_or(Ordering::Equal)
+}
+
+/// Natural order; values of different types are sorted by type, so that every list can be sorted.
+fn order(a: &Json, b: &Json) -> Ordering {
+    let rank = |value: &Json| match value {
+        Json::Null => 0,
+        Json::Bool(_) => 1,
+        Json::Number(_) => 2,
+        Json::String(_) => 3,
+        Json::Array(_) => 4,
+        Json::Object(_) => 5,
+    };
+    match (a, b) {
+        (Json::Bool(a), Json::Bool(b)) => a.cmp(b),
+        (Json::Number(a), Json::Number(b)) => {
+            a.as_f64().unwrap_or_default().total_cmp(&b.as_f64().unwrap_or_default())
+        }
+        (Json::String(a), Json::String(b)) => a.cmp(b),
+        (Json::Array(a), Json::Array(b)) => {
+            let differing = a.iter().zip(b).map(|(a, b)| order(a, b)).find(|order| order.is_ne());
+            differing.unwrap_or_else(|| a.len().cmp(&b.len()))
+        }
+        (Json::Object(_), Json::Object(_)) => canonical(a).cmp(&canonical(b)),
+        _ => rank(a).cmp(&rank(b)),
+    }
+}
+
+#[async_trait]
+impl Component for ListOperations {
+    fn shape(&self) -> Shape {
+        Shape { reads: Reads::always(self.query.clone()), main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let Some(query) = &self.query else {
+            return Err(Error::internal("a ListOperations was built without its list"));
+        };
+        let value = ctx.inputs.json(query);
+        let Json::Array(items) = &*value else {
+            return Err(Error::invalid(format!("`{query}` is {}, not a list", described(&value)))
+                .help("let `query` name an output that is a list"));
+        };
+        let result = self.result(items)?;
+        let end = |item: Option<&Json>| item.cloned().unwrap_or_default();
+        let (first, last) = (end(result.first()), end(result.last()));
+        let outputs: Outputs =
+            [("result", Json::Array(result)), ("first", first), ("last", last)].into_iter().collect();
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, failure, outputs};
+    use serde_json::{Value as Json, json};
+
+    #[tokio::test]
+    async fn operations() {
+        let check = async |params: Json, list: Json, expected: Json| {
+            let mut all = params.clone();
+            all["query"] = json!("Agent:A@l");
+            let found =
+                outputs(&Node::new("ListOperations", all), Setting::values([("Agent:A@l", list)])).await;
+            let end = |item: Option<&Json>| item.cloned().unwrap_or_default();
+            let items = expected.as_array().unwrap();
+            let (first, last) = (end(items.first()), end(items.last()));
+            assert_eq!(found, json!({"result": expected, "first": first, "last": last}), "{params}");
+        };
+        let list = || json!([3, 1, 2, 1]);
+        check(json!({"operations": "topN", "n": 2}), list(), json!([3, 1])).await;
+        check(json!({"operations": "head", "n": "3"}), list(), json!([3, 1, 2])).await;
+        check(json!({"operations": "tail", "n": 2}), list(), json!([2, 1])).await;
+        check(json!({"operations": "head", "n": 2, "dsl_version": 1}), list(), json!([1])).await;
+        check(json!({"operations": "tail", "n": 2, "dsl_version": 1}), list(), json!([2])).await;
+        check(json!({"operations": "topN", "n": 9}), list(), json!([3, 1, 2, 1])).await;
+        check(json!({"operations": "nth", "n": -1}), list(), json!([1])).await;
+        check(json!({"n": 1}), list(), json!([3])).await;
+        check(json!({"n": 0}), list(), json!([])).await;
+        check(json!({"n": 9}), list(), json!([])).await;
+        check(
+            json!({"operations": "drop_duplicates"}),
+            json!([{"a": 1, "b": 2}, {"b": 2, "a": 1}, 1, 1]),
+            json!([{"a": 1, "b": 2}, 1]),
+        )
+        .await;
+        check(json!({"operations": "sort"}), list(), json!([1, 1, 2, 3])).await;
+        check(
+            json!({"operations": "sort", "sort_method": "desc"}),
+            json!(["a", 2, null]),
+            json!(["a", 2, null]),
+        )
+        .await;
+        let rows = json!([{"n": 2, "t": "a"}, {"n": 1, "t": "b"}, {"n": 1, "t": "a"}]);
+        check(
+            json!({"operations": "sort", "sort_by": "n, t"}),
+            rows,
+            json!([{"n": 1, "t": "a"}, {"n": 1, "t": "b"}, {"n": 2, "t": "a"}]),
+        )
+        .await;
+        check(
+            json!({"operations": "filter", "filter": {"operator": "contains", "value": "b"}}),
+            json!(["ab", "c"]),
+            json!(["ab"]),
+        )
+        .await;
+    }
+
+    #[tokio::test]
+    async fn failures_and_problems() {
+        let node = Node::new("ListOperations", json!({"query": "Agent:A@l", "n": 9, "strict": true}));
+        assert!(
+            failure(&node, Setting::values([("Agent:A@l", json!([1]))])).await.message.contains("n is 9")
+        );
+        assert!(
+            failure(&node, Setting::values([("Agent:A@l", json!("x"))])).await.message.contains("not a list")
+        );
+        let node = Node::new("ListOperations", json!({"operations": "shuffle"}));
+        assert_eq!(node.problems(), ["/query", "/operations"]);
+    }
+}

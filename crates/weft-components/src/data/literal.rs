@@ -1,0 +1,152 @@
+//! Values written as text: JSON, and the spellings of Python (`True`, `None`, single quotes, tuples).
+
+use weft_core::Json;
+
+/// How deep a literal may nest.
+const DEPTH_MAX: usize = 64;
+
+/// The value of a text that looks like a literal; `None` when it is none.
+pub fn literal(text: &str) -> Option<Json> {
+    let text = text.trim();
+    if let Some(word) = word(text) {
+        return Some(word);
+    }
+    let first = text.chars().next()?;
+    let number = first.is_ascii_digit() || (first == '-' && text.len() > 1);
+    if !number && !matches!(first, '{' | '[' | '(' | '\'' | '"') {
+        return None;
+    }
+    if let Ok(value) = serde_json::from_str(text) {
+        return Some(value);
+    }
+    let mut reader = Reader { rest: text, depth: 0 };
+    let value = reader.value()?;
+    reader.rest.trim().is_empty().then_some(value)
+}
+
+fn word(text: &str) -> Option<Json> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true.into()),
+        "false" => Some(false.into()),
+        "none" | "null" => Some(Json::Null),
+        _ => None,
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a str,
+    depth: usize,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, c: char) -> Option<()> {
+        self.rest = self.rest.trim_start().strip_prefix(c)?;
+        Some(())
+    }
+
+    fn value(&mut self) -> Option<Json> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        self.rest = self.rest.trim_start();
+        let value = match self.rest.chars().next()? {
+            '[' => self.items('[', ']').map(Json::Array),
+            '(' => self.items('(', ')').map(Json::Array),
+            '{' => self.members(),
+            quote @ ('\'' | '"') => self.text(quote).map(Json::String),
+            _ => self.atom(),
+        };
+        self.depth -= 1;
+        value
+    }
+
+    fn items(&mut self, open: char, close: char) -> Option<Vec<Json>> {
+        self.take(open)?;
+        let mut items = Vec::new();
+        loop {
+            if self.take(close).is_some() {
+                return Some(items);
+            }
+            items.push(self.value()?);
+            if self.take(',').is_none() {
+                self.take(close)?;
+                return Some(items);
+            }
+        }
+    }
+
+    fn members(&mut self) -> Option<Json> {
+        self.take('{')?;
+        let mut members = serde_json::Map::new();
+        loop {
+            if self.take('}').is_some() {
+                return Some(Json::Object(members));
+            }
+            let key = weft_core::value::to_text(&self.value()?);
+            self.take(':')?;
+            members.insert(key, self.value()?);
+            if self.take(',').is_none() {
+                self.take('}')?;
+                return Some(Json::Object(members));
+            }
+        }
+    }
+
+    fn text(&mut self, quote: char) -> Option<String> {
+        let mut text = String::new();
+        let mut characters = self.rest.char_indices().skip(1);
+        while let Some((place, c)) = characters.next() {
+            if c == quote {
+                self.rest = &self.rest[place + 1..];
+                return Some(text);
+            }
+            if c != '\\' {
+                text.push(c);
+                continue;
+            }
+            match characters.next()?.1 {
+                'n' => text.push('\n'),
+                't' => text.push('\t'),
+                'r' => text.push('\r'),
+                c @ ('\\' | '\'' | '"' | '/') => text.push(c),
+                other => text.extend(['\\', other]),
+            }
+        }
+        None
+    }
+
+    fn atom(&mut self) -> Option<Json> {
+        let end = self.rest.find([',', ']', ')', '}', ':']).unwrap_or(self.rest.len());
+        let (atom, rest) = self.rest.split_at(end);
+        self.rest = rest;
+        word(atom.trim())
+            .or_else(|| serde_json::from_str::<serde_json::Number>(atom.trim()).ok().map(Json::Number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn json_and_python_spellings() {
+        let check = |text: &str, expected: Option<Json>| assert_eq!(literal(text), expected, "{text}");
+        check("True", Some(json!(true)));
+        check("false", Some(json!(false)));
+        check("None", Some(Json::Null));
+        check("12", Some(json!(12)));
+        check("1.5", Some(json!(1.5)));
+        check("1.2.3", None);
+        check("-3", Some(json!(-3)));
+        check("plain", None);
+        check("{'a': True, \"b\": (1, 2,), 3: None}", Some(json!({"a": true, "b": [1, 2], "3": null})));
+        check("['it\\'s', 'a\\nb']", Some(json!(["it's", "a\nb"])));
+        check("[1, 2", None);
+        check("__import__('os')", None);
+        check("[open('x')]", None);
+        check(&"[".repeat(100_000), None);
+        check("", None);
+    }
+}

@@ -1,0 +1,59 @@
+//! Lookup: answers at once, for measuring what an engine costs by itself.
+
+use async_trait::async_trait;
+use weft_core::{
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, Value,
+};
+
+use crate::params::{self, Params};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Lookup",
+    role: Role::Step,
+    summary: "Looks up the value of a key.",
+    params_schema: || params::schema(&[("key", "string", "the key")]),
+    time_limit: None,
+    measuring_only: true,
+    build: |source| {
+        let mut params = Params::of(source);
+        let key = params.template("key", "");
+        params.finish(Lookup { key })
+    },
+};
+
+struct Lookup {
+    key: Template,
+}
+
+#[async_trait]
+impl Component for Lookup {
+    fn shape(&self) -> Shape {
+        Shape {
+            reads: Reads::always(self.key.references().cloned()),
+            main_output: "result",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let key = self.key.render(&ctx.inputs);
+        Ok(Outputs::of("result", Value::text(format!("value of {key}"))).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, outputs};
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_value_of_a_key() {
+        let node = Node::new("Lookup", json!({"key": "{sys.query}"}));
+        assert_eq!(
+            outputs(&node, Setting { query: "k", ..Setting::default() }).await,
+            json!({"result": "value of k"})
+        );
+        assert!(super::SPEC.measuring_only);
+    }
+}

@@ -1,0 +1,359 @@
+//! Invoke: sends an HTTP request.
+//!
+//! An answer with a status from 400 on is an error, unless `fail_on_status` is false. Only GET is
+//! tried again, as many times as `max_retries` says, when nothing answered or the server failed:
+//! repeating any other method could do its work twice.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Template, Value,
+};
+
+use crate::params::{self, Params, described, pointer};
+
+/// Bytes of an answer, at most.
+pub const BODY_MAX: usize = 10 * 1024 * 1024;
+/// Seconds of one request, at most.
+const SECONDS_MAX: usize = 600;
+/// Tries after the first, at most.
+const RETRIES_MAX: usize = 10;
+/// Seconds between two tries, at most.
+const DELAY_MAX: f64 = 60.0;
+/// Characters of an answer that an error shows.
+const SHOWN_MAX: usize = 200;
+/// How wide the text of a web page is set.
+const PAGE_WIDTH: usize = 120;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Invoke",
+    role: Role::Step,
+    summary: "Sends an HTTP request and hands on the answer.",
+    params_schema: || {
+        params::schema(&[
+            ("url", "string", "where to, with references; http:// is added when no scheme is given"),
+            ("method", "string", "get, post or put"),
+            ("headers", "any", "an object of headers, also as JSON text; values may hold references"),
+            ("variables", "array", "[{key, ref, value}]: what is sent; a reference that has a value wins"),
+            ("datatype", "string", "json or formdata, for post and put"),
+            ("timeout", "integer", "seconds"),
+            ("proxy", "string", "a proxy to go through"),
+            ("clean_html", "boolean", "whether to hand on the text of a web page without its markup"),
+            ("fail_on_status", "boolean", "whether a status from 400 on is an error; true when absent"),
+            ("max_retries", "integer", "tries after the first, for get"),
+            ("delay_after_error", "number", "seconds between two tries"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    build: |source| {
+        let mut params = Params::of(source);
+        let url = params.template("url", "");
+        if url.source().trim().is_empty() {
+            params.problem(ParamProblem::new("/url", "is missing").help("name the address to call"));
+        }
+        let method =
+            params.text("method").filter(|text| !text.is_empty()).unwrap_or_else(|| "get".to_owned());
+        if !["get", "post", "put"].contains(&method.to_lowercase().as_str()) {
+            let problem = ParamProblem::new("/method", format!("`{method}` cannot be sent"));
+            params.problem(problem.help("use `get`, `post` or `put`"));
+        }
+        let form = params.text("datatype").is_some_and(|text| text.eq_ignore_ascii_case("formdata"));
+        let invoke = Invoke {
+            url,
+            method: method.to_uppercase(),
+            headers: headers(&mut params),
+            variables: variables(&mut params),
+            form,
+            proxy: params.text("proxy").filter(|text| !text.trim().is_empty()),
+            time_limit: Duration::from_secs(
+                u64::try_from(params.count("timeout", 60, 1..=SECONDS_MAX)).unwrap_or(60),
+            ),
+            clean_html: params.flag("clean_html").unwrap_or(false),
+            fail_on_status: params.flag("fail_on_status").unwrap_or(true),
+            retries: params.count("max_retries", 0, 0..=RETRIES_MAX),
+            delay: Duration::from_secs_f64(
+                params.number_in("delay_after_error", 0.0..=DELAY_MAX).unwrap_or(2.0),
+            ),
+        };
+        params.finish(invoke)
+    },
+};
+
+struct Variable {
+    key: String,
+    reference: Option<Reference>,
+    value: Fallback,
+}
+
+enum Fallback {
+    Constant(Json),
+    Text(Template),
+}
+
+struct Invoke {
+    url: Template,
+    method: String,
+    headers: Vec<(String, Template)>,
+    variables: Vec<Variable>,
+    form: bool,
+    proxy: Option<String>,
+    time_limit: Duration,
+    clean_html: bool,
+    fail_on_status: bool,
+    retries: usize,
+    delay: Duration,
+}
+
+/// The headers are parsed before references are filled in, so a value cannot add a header.
+fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
+    let parsed = match params.get("headers") {
+        None => return Vec::new(),
+        Some(Json::String(text)) if text.trim().is_empty() => return Vec::new(),
+        Some(Json::String(text)) => serde_json::from_str(text).ok(),
+        Some(other) => Some(other.clone()),
+    };
+    let Some(Json::Object(members)) = parsed else {
+        let problem = ParamProblem::new("/headers", "is no JSON object");
+        params.problem(problem.help("write it as {\"Name\": \"value\"}; put references inside the quotes"));
+        return Vec::new();
+    };
+    let names = params.source.names();
+    members.iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
+}
+
+fn variables(params: &mut Params<'_>) -> Vec<Variable> {
+    let objects = params.objects("variables");
+    objects.into_iter().map(|(place, object)| variable(params, place, object)).collect()
+}
+
+fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Variable {
+    let at = |key: &str| pointer(&["variables", &place.to_string(), key]);
+    let key = object.get("key").map(to_text).unwrap_or_default();
+    if key.is_empty() {
+        params.problem(ParamProblem::new(at("key"), "the variable has no name"));
+    }
+    let text = object.get("ref").and_then(Json::as_str).filter(|text| !text.trim().is_empty());
+    let reference = text.and_then(|text| params.reference_at(at("ref"), text));
+    let value = match object.get("value") {
+        Some(Json::String(text)) => Fallback::Text(Template::parse_value(text, params.source.names())),
+        other => Fallback::Constant(other.cloned().unwrap_or_default()),
+    };
+    Variable { key, reference, value }
+}
+
+impl Invoke {
+    fn values(&self, ctx: &NodeContext) -> Vec<(String, Json)> {
+        let value = |variable: &Variable| {
+            let referred = variable.reference.as_ref().map(|reference| ctx.inputs.json(reference));
+            match (referred, &variable.value) {
+                (Some(value), _) if !value.is_null() => (*value).clone(),
+                (_, Fallback::Constant(value)) => value.clone(),
+                (_, Fallback::Text(template)) => (*template.value(&ctx.inputs)).clone(),
+            }
+        };
+        self.variables.iter().map(|variable| (variable.key.clone(), value(variable))).collect()
+    }
+
+    fn request(&self, ctx: &NodeContext) -> Result<HttpRequest> {
+        let text = self.url.render(&ctx.inputs);
+        let text = text.trim();
+        let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
+        let mut url = url::Url::parse(&text).map_err(|cause| {
+            Error::invalid(format!("`{}` is no address", self.url.source())).because(cause)
+        })?;
+        let values = self.values(ctx);
+        let body = match self.method.as_str() {
+            "GET" => {
+                if !values.is_empty() {
+                    url.query_pairs_mut()
+                        .extend_pairs(values.iter().map(|(key, value)| (key, to_text(value))));
+                }
+                HttpBody::Empty
+            }
+            _ if self.form => {
+                HttpBody::Form(values.into_iter().map(|(key, value)| (key, to_text(&value))).collect())
+            }
+            _ => HttpBody::Json(values.into_iter().map(|(key, value)| (key, parsed(value))).collect()),
+        };
+        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.render(&ctx.inputs)));
+        Ok(HttpRequest {
+            method: self.method.clone(),
+            url: url.into(),
+            headers: headers.collect(),
+            body,
+            time_limit: self.time_limit,
+            body_max: BODY_MAX,
+            proxy: self.proxy.clone(),
+        })
+    }
+
+    async fn send(&self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
+        let mut tries_left = if self.method == "GET" { self.retries } else { 0 };
+        loop {
+            let answer = ctx.run.seams.http.send(&ctx.run.tenant, request.clone()).await;
+            let passing = match &answer {
+                Ok(response) => response.status == 429 || response.status >= 500,
+                Err(error) => {
+                    matches!(error.kind, ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::RateLimited)
+                }
+            };
+            if !passing || tries_left == 0 {
+                return answer;
+            }
+            tries_left -= 1;
+            tokio::time::sleep(self.delay).await;
+        }
+    }
+}
+
+/// A text that is JSON is sent as what it says.
+fn parsed(value: Json) -> Json {
+    match &value {
+        Json::String(text) => serde_json::from_str(text).unwrap_or(value),
+        _ => value,
+    }
+}
+
+#[async_trait]
+impl Component for Invoke {
+    fn shape(&self) -> Shape {
+        let headers = self.headers.iter().flat_map(|(_, value)| value.references().cloned());
+        let variables = self.variables.iter().flat_map(|variable| {
+            let texts: Vec<Reference> = match &variable.value {
+                Fallback::Constant(_) => Vec::new(),
+                Fallback::Text(template) => template.references().cloned().collect(),
+            };
+            variable.reference.clone().into_iter().chain(texts)
+        });
+        let reads = Reads::always(self.url.references().cloned().chain(headers).chain(variables));
+        Shape { reads, main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let response = self.send(ctx, self.request(ctx)?).await?;
+        if self.fail_on_status && response.status >= 400 {
+            let shown: String = response.body.chars().take(SHOWN_MAX).collect();
+            let kind = match response.status {
+                401 => ErrorKind::Unauthenticated,
+                403 => ErrorKind::Denied,
+                404 => ErrorKind::NotFound,
+                429 => ErrorKind::RateLimited,
+                500.. => ErrorKind::Unavailable,
+                _ => ErrorKind::Invalid,
+            };
+            let message =
+                format!("the answer has the status {}: {}", response.status, described(&shown.into()));
+            return Err(
+                Error::new(kind, message).help("correct the request, or set `fail_on_status` to false")
+            );
+        }
+        let body = match self.clean_html {
+            true => html2text::from_read(response.body.as_bytes(), PAGE_WIDTH).map_err(|cause| {
+                Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
+            })?,
+            false => response.body,
+        };
+        let mut outputs = Outputs::of("result", Value::text(body));
+        outputs.set("status", Json::from(response.status));
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, Stage};
+    use serde_json::{Value as Json, json};
+    use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+    use weft_core::{Error, ErrorKind, Result};
+
+    fn page(status: u16, body: &str) -> Result<HttpResponse> {
+        Ok(HttpResponse { status, headers: Vec::new(), body: body.to_owned() })
+    }
+
+    /// What is sent, and what comes of these answers.
+    async fn invoked(params: Json, pages: Vec<Result<HttpResponse>>) -> (Vec<HttpRequest>, Result<Json>) {
+        let node = Node::new("Invoke", params);
+        let component = node.build();
+        let values =
+            [("Agent:A@id", json!("a b")), ("Agent:A@o", json!({"x": [1]})), ("sys.query", json!("q&q"))];
+        let stage = Stage::new(&node, &*component, Setting::values(values));
+        *stage.outside.pages.lock().unwrap() = pages;
+        let result = component.run(&stage.ctx).await.map(|finished| json!(finished.outputs));
+        let sent = stage.outside.sent.lock().unwrap().clone();
+        (sent, result)
+    }
+
+    #[tokio::test]
+    async fn get_carries_its_variables_in_the_address() {
+        let variables = json!([{"key": "q", "ref": "sys.query", "value": "no"}, {"key": "n", "ref": "Agent:A@none", "value": "5"}]);
+        let params = json!({"url": "example.org/{Agent:A@id}?k=1", "variables": variables, "proxy": "",
+            "headers": "{\"X-Id\": \"<{Agent:A@id}>\"}", "timeout": "5"});
+        let (sent, result) = invoked(params, vec![page(200, "ok")]).await;
+        assert_eq!(sent[0].url, "http://example.org/a%20b?k=1&q=q%26q&n=5");
+        assert_eq!(sent[0].headers, [("X-Id".to_owned(), "<a b>".to_owned())]);
+        assert_eq!(
+            (sent[0].time_limit.as_secs(), &sent[0].proxy, &sent[0].body),
+            (5, &None, &HttpBody::Empty)
+        );
+        assert_eq!(result.unwrap(), json!({"result": "ok", "status": 200}));
+    }
+
+    #[tokio::test]
+    async fn post_sends_json_or_a_form() {
+        let variables = json!([{"key": "o", "ref": "Agent:A@o"}, {"key": "t", "value": "[1]"}, {"key": "s", "value": "<{sys.query}>"}]);
+        let params = json!({"url": "https://example.org", "method": "POST", "variables": variables, "clean_html": true});
+        let (sent, result) = invoked(params.clone(), vec![page(201, "<p>Hi <b>you</b></p>")]).await;
+        assert_eq!(sent[0].body, HttpBody::Json(json!({"o": {"x": [1]}, "t": [1], "s": "<q&q>"})));
+        assert_eq!(result.unwrap()["result"].as_str().unwrap().trim(), "Hi **you**");
+        let mut form = params;
+        form["datatype"] = json!("formdata");
+        let (sent, _) = invoked(form, vec![page(200, "")]).await;
+        let pairs =
+            [("o", "{\"x\":[1]}"), ("t", "[1]"), ("s", "<q&q>")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(sent[0].body, HttpBody::Form(pairs.to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_bad_status_is_an_error_unless_it_is_allowed() {
+        let (_, result) = invoked(json!({"url": "example.org"}), vec![page(404, "not here")]).await;
+        let error = result.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        assert!(error.message.contains("404") && error.message.contains("not here"));
+        let (_, result) =
+            invoked(json!({"url": "example.org", "fail_on_status": false}), vec![page(404, "not here")])
+                .await;
+        assert_eq!(result.unwrap(), json!({"result": "not here", "status": 404}));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_get_is_tried_again() {
+        let gone = || Err(Error::new(ErrorKind::Unavailable, "gone"));
+        let params = |method: &str| json!({"url": "example.org", "method": method, "max_retries": 2, "delay_after_error": 1});
+        let (sent, result) = invoked(params("get"), vec![gone(), page(503, ""), page(200, "ok")]).await;
+        assert_eq!((sent.len(), result.unwrap()["result"].clone()), (3, json!("ok")));
+        let (sent, result) = invoked(params("put"), vec![gone(), page(200, "ok")]).await;
+        assert_eq!((sent.len(), result.unwrap_err().kind), (1, ErrorKind::Unavailable));
+        let denied = || Err(Error::new(ErrorKind::Denied, "private address"));
+        let (sent, _) = invoked(params("get"), vec![denied(), page(200, "ok")]).await;
+        assert_eq!(sent.len(), 1);
+    }
+
+    #[test]
+    fn problems_are_all_reported() {
+        let node = Node::new(
+            "Invoke",
+            json!({"method": "TRACE", "headers": "{x", "timeout": 0, "variables": [{"ref": "?"}]}),
+        );
+        assert_eq!(
+            node.problems(),
+            ["/url", "/method", "/headers", "/variables/0/key", "/variables/0/ref", "/timeout"]
+        );
+    }
+}
