@@ -25,9 +25,12 @@ const TOKENS: usize = 10_000;
 const ROUNDS: usize = 3;
 const PAUSE: Duration = Duration::from_micros(20);
 
+/// Writes the delta of one event.
+type Piece = fn(usize) -> String;
+
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let cases: [(&str, fn(usize) -> String, Duration); 4] = [
+    let cases: [(&str, Piece, Duration); 4] = [
         ("text, one by one", text, PAUSE),
         ("text, at once", text, Duration::ZERO),
         ("arguments, one by one", arguments, PAUSE),
@@ -54,7 +57,7 @@ fn arguments(at: usize) -> String {
 }
 
 /// Answers every connection with the same stream.
-fn serve(piece: fn(usize) -> String, pause: Duration) -> String {
+fn serve(piece: Piece, pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     std::thread::spawn(move || {

@@ -1,6 +1,7 @@
 //! Real exchanges with a server on loopback, which the list allows.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -13,7 +14,7 @@ use tokio::task::JoinSet;
 use weft_core::seam::Http as _;
 use weft_core::seam::http::{HttpBody, HttpRequest};
 use weft_core::{ErrorKind, TenantId};
-use weft_net::{AllowList, Outbound};
+use weft_net::{AllowList, DirectConnector, Outbound, Resolver};
 
 use crate::guard::get;
 
@@ -97,4 +98,30 @@ async fn nothing_listening_is_unavailable() {
         outbound.send(&TenantId::from("t"), get(&format!("http://{address}/?key=secret"))).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable);
     assert!(!error.full().contains("secret"), "{}", error.full());
+}
+
+/// Knows every name as this machine, the first time it is asked, and as another one later.
+#[derive(Default)]
+struct Rebinding(std::sync::atomic::AtomicUsize);
+
+#[async_trait::async_trait]
+impl Resolver for Rebinding {
+    async fn resolve(&self, _host: &str) -> std::io::Result<Vec<IpAddr>> {
+        let asked = self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(vec![if asked == 0 { [127, 0, 0, 1].into() } else { [10, 0, 0, 1].into() }])
+    }
+}
+
+#[tokio::test]
+async fn a_connection_goes_to_the_address_that_was_checked_and_nothing_is_looked_up_again() {
+    let server = server().await;
+    let resolver = Arc::new(Rebinding::default());
+    let allowed = AllowList::parse(["127.0.0.1"]).unwrap();
+    let outbound = Outbound::new(allowed, resolver.clone(), Arc::new(DirectConnector::default()));
+    let url = format!("http://no-such-name.invalid:{}/echo", server.address.port());
+    let tenant = TenantId::from("t");
+    assert_eq!(outbound.send(&tenant, get(&url)).await.unwrap().status, 200);
+    assert_eq!(resolver.0.load(std::sync::atomic::Ordering::SeqCst), 1);
+    // The second time the name leads elsewhere, and an open connection to the first place does not help.
+    assert_eq!(outbound.send(&tenant, get(&url)).await.unwrap_err().kind, ErrorKind::Denied);
 }

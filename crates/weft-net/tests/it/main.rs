@@ -11,3 +11,4 @@
 
 mod exchange;
 mod guard;
+mod tls;
