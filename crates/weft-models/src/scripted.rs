@@ -84,10 +84,14 @@ impl ChatModel for ScriptedModel {
     }
 }
 
-/// Every `llm_id` finds this one model; requests tell nothing about the id.
+/// Every `llm_id` finds this one model, which goes by that name, so that replies can ask for it.
 impl ModelDirectory for ScriptedModel {
-    fn resolve(&self, _tenant: &TenantId, _llm_id: &str) -> Result<Arc<dyn ChatModel>> {
-        Ok(Arc::new(self.clone()))
+    fn resolve(&self, _tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        let mut model = self.clone();
+        if !llm_id.is_empty() {
+            llm_id.clone_into(&mut model.info.model);
+        }
+        Ok(Arc::new(model))
     }
 
     fn list(&self, _tenant: &TenantId) -> Vec<ModelInfo> {
@@ -180,6 +184,19 @@ mod tests {
         assert_eq!(deltas, [ChatDelta::Thinking("hm".into()), ChatDelta::Text("a".into()), call, end]);
         assert_eq!(begun.elapsed(), Duration::from_millis(530));
         assert_eq!(model.requests(), [asked("hi")]);
+    }
+
+    #[tokio::test]
+    async fn as_a_directory_it_answers_for_every_id_and_replies_can_ask_for_one() {
+        let script =
+            Script::new().reply(Reply::text("big").when_model("large")).reply(Reply::text("other").always());
+        let model = ScriptedModel::new(script);
+        for (llm_id, expected) in [("large@X", "big"), ("small@X", "other"), ("", "other")] {
+            let found = model.resolve(&TenantId::from("t"), llm_id).unwrap();
+            let first = found.chat(asked("hi")).await.unwrap().next().await.unwrap().unwrap();
+            assert_eq!(first, ChatDelta::Text(expected.into()), "{llm_id}");
+        }
+        assert_eq!(model.requests().len(), 3);
     }
 
     #[tokio::test]
