@@ -200,11 +200,19 @@ impl App {
     /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `Invalid` for a
     /// canvas with errors, `RateLimited` when too many runs are under way.
     pub async fn start_turn(&self, session: &SessionKey, input: TurnInput) -> Result<RunHandle> {
-        let loaded = self.sessions.load(session).await?;
-        let canvas = CanvasKey::new(&session.tenant, loaded.canvas.clone());
-        let plan = self.plan(&canvas, &loaded.canvas_version).await?;
-        let request = StartRun { plan, canvas: loaded.canvas, session: session.clone(), input, seed: None };
-        self.engine.start(request).await
+        let session = self.sessions.load(session).await?;
+        self.start_turn_of(&session, input).await
+    }
+
+    /// The same for a session that was loaded already.
+    ///
+    /// # Errors
+    /// As [`App::start_turn`].
+    pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
+        let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
+        let plan = self.plan(&canvas, &session.canvas_version).await?;
+        let (canvas, session) = (canvas.id, session.key.clone());
+        self.engine.start(StartRun { plan, canvas, session, input, seed: None }).await
     }
 
     /// Asks a run to stop, named by its own id or by its session's. Whether one was under way.

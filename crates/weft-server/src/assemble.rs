@@ -9,7 +9,7 @@ use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
 use weft_models::{Directory, Discovered, FoundKeys};
 use weft_net::{AllowList, Outbound};
-use weft_search::EmbeddedIndex;
+use weft_search::MemoryIndex;
 use weft_store::Store;
 
 use crate::app::{App, Parts};
@@ -57,7 +57,7 @@ async fn make_folder(config: &Config) -> Result<()> {
 async fn put_together(config: &Config, store_url: &str) -> Result<App> {
     let models = Arc::new(Directory::open(&config.models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
-    let search: Arc<dyn SearchIndex> = Arc::new(EmbeddedIndex::default());
+    let search: Arc<dyn SearchIndex> = Arc::new(MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,

@@ -100,16 +100,20 @@ impl Completion {
         true
     }
 
-    /// Appends the frames that end a stream: the reason of a failure, if it failed, as content, and
+    /// A frame with a text that no entry holds.
+    pub fn write_text(&self, content: &str) -> Vec<u8> {
+        let mut out = Vec::new();
+        let delta = said(content, None, None);
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, &mut out);
+        out
+    }
+
+    /// The frames that end a stream: the reason of a failure, if it failed, as content, and
     /// one with the usage.
     pub fn write_end(&self, answer: &Answer) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         if let Some(reason) = answer.failure() {
-            let mut out = Vec::new();
-            let content = format!("**ERROR**: {reason}");
-            let delta = said(&content, None, None);
-            self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, &mut out);
-            frames.push(out);
+            frames.push(self.write_text(&format!("**ERROR**: {reason}")));
         }
         let mut out = Vec::new();
         let last = Choice { index: 0, finish_reason: Some("stop"), logprobs: (), delta: Delta::Nothing {} };

@@ -1,0 +1,267 @@
+//! What a request brings: a JSON object, or query parameters. Everything wrong is told in an envelope.
+
+use std::collections::HashMap;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, Request};
+use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse as _;
+use serde_json::Value as Json;
+
+use crate::error::ApiError;
+
+/// How long an id that a caller makes up may be.
+const ID_MAX: usize = 128;
+
+/// How much of a wrong value is repeated.
+const VALUE_SHOWN_MAX: usize = 128;
+
+/// Entries of a page when nobody says how many.
+const PAGE_SIZE: u64 = 30;
+
+/// A request's JSON object; no body at all is an empty one.
+#[derive(Debug, Default)]
+pub struct Body(pub serde_json::Map<String, Json>);
+
+impl<S: Send + Sync> FromRequest<S> for Body {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let kind = request.headers().get(header::CONTENT_TYPE);
+        let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            match rejection.into_response().status() {
+                StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+                _ => ApiError::argument("the body of the request cannot be read"),
+            }
+        })?;
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            return Ok(Self::default());
+        }
+        // A page from anywhere can make a browser send other types without asking first.
+        if !is_json(&kind) {
+            let message = format!("Unsupported content type: Expected application/json, got {kind}");
+            return Err(ApiError::argument(message));
+        }
+        match serde_json::from_slice(&bytes) {
+            Ok(Json::Object(map)) => Ok(Self(map)),
+            Ok(other) => {
+                let message = format!("Invalid request payload: expected object, got {}", type_name(&other));
+                Err(ApiError::argument(message))
+            }
+            Err(_) => {
+                let message = "Malformed JSON syntax: Missing commas/brackets or invalid encoding";
+                Err(ApiError::argument(message))
+            }
+        }
+    }
+}
+
+fn is_json(kind: &str) -> bool {
+    let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+fn type_name(json: &Json) -> &'static str {
+    match json {
+        Json::Null => "null",
+        Json::Bool(_) => "bool",
+        Json::Number(_) => "number",
+        Json::String(_) => "str",
+        Json::Array(_) => "list",
+        Json::Object(_) => "object",
+    }
+}
+
+fn wrong(key: &str, expected: &str, value: &Json) -> ApiError {
+    let value: String = weft_core::value::to_text(value).chars().take(VALUE_SHOWN_MAX).collect();
+    ApiError::argument(format!(
+        "Field: <{key}> - Message: <Input should be a valid {expected}> - Value: <{value}>"
+    ))
+}
+
+impl Body {
+    /// A field; null counts as absent.
+    pub fn get(&self, key: &str) -> Option<&Json> {
+        self.0.get(key).filter(|value| !value.is_null())
+    }
+
+    /// A text.
+    ///
+    /// # Errors
+    /// 101 when it is something else.
+    pub fn text(&self, key: &str) -> Result<Option<String>, ApiError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text.clone())),
+            Some(other) => Err(wrong(key, "string", other)),
+        }
+    }
+
+    /// A text that names something; an empty one counts as absent.
+    ///
+    /// # Errors
+    /// 101 when it is something else, too long, or holds characters that no id has.
+    pub fn id(&self, key: &str) -> Result<Option<String>, ApiError> {
+        let id = self.text(key)?.filter(|id| !id.is_empty());
+        match &id {
+            Some(text) if text.len() > ID_MAX || text.chars().any(char::is_control) => {
+                Err(wrong(key, "id of at most 128 characters", &Json::String(text.clone())))
+            }
+            _ => Ok(id),
+        }
+    }
+
+    /// A truth value, also written as a text.
+    ///
+    /// # Errors
+    /// 101 when it is something else.
+    pub fn flag(&self, key: &str) -> Result<Option<bool>, ApiError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Json::Bool(flag)) => Ok(Some(*flag)),
+            Some(Json::String(text)) if text.eq_ignore_ascii_case("true") => Ok(Some(true)),
+            Some(Json::String(text)) if text.eq_ignore_ascii_case("false") => Ok(Some(false)),
+            Some(other) => Err(wrong(key, "boolean", other)),
+        }
+    }
+
+    /// A list.
+    ///
+    /// # Errors
+    /// 101 when it is something else.
+    pub fn list(&self, key: &str) -> Result<Option<Vec<Json>>, ApiError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Json::Array(list)) => Ok(Some(list.clone())),
+            Some(other) => Err(wrong(key, "list", other)),
+        }
+    }
+
+    /// A list of texts.
+    ///
+    /// # Errors
+    /// 101 when it or one of its members is something else.
+    pub fn texts(&self, key: &str) -> Result<Option<Vec<String>>, ApiError> {
+        let Some(list) = self.list(key)? else { return Ok(None) };
+        let text = |value: &Json| match value {
+            Json::String(text) => Ok(text.clone()),
+            other => Err(wrong(key, "string", other)),
+        };
+        list.iter().map(text).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// An object.
+    ///
+    /// # Errors
+    /// 101 when it is something else.
+    pub fn object(&self, key: &str) -> Result<Option<serde_json::Map<String, Json>>, ApiError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(Json::Object(map)) => Ok(Some(map.clone())),
+            Some(other) => Err(wrong(key, "dictionary", other)),
+        }
+    }
+
+    /// Checks that all of these are there.
+    ///
+    /// # Errors
+    /// 101 naming all that are not.
+    pub fn require(&self, keys: &[&str]) -> Result<(), ApiError> {
+        let missing: Vec<_> = keys.iter().copied().filter(|key| self.get(key).is_none()).collect();
+        match missing.is_empty() {
+            true => Ok(()),
+            false => {
+                Err(ApiError::argument(format!("required argument are missing: {}; ", missing.join(","))))
+            }
+        }
+    }
+}
+
+/// Query parameters; of several with one name the last counts.
+#[derive(Debug, Default)]
+pub struct Params(HashMap<String, String>);
+
+impl<S: Send + Sync> FromRequestParts<S> for Params {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ApiError> {
+        Query::try_from_uri(&parts.uri)
+            .map(|Query(params)| Self(params))
+            .map_err(|_| ApiError::argument("the query parameters cannot be read"))
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+impl Params {
+    /// A parameter that is not empty.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// A truth value; anything unknown counts as absent.
+    pub fn flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)? {
+            value if value.eq_ignore_ascii_case("true") || value == "1" => Some(true),
+            value if value.eq_ignore_ascii_case("false") || value == "0" => Some(false),
+            _ => None,
+        }
+    }
+
+    /// `page` and `page_size`; what makes no sense is the default, and no page is larger than
+    /// `size_max`.
+    pub fn page(&self, size_max: u64) -> Page {
+        let number =
+            |key| self.get(key).and_then(|text| text.parse::<u64>().ok()).filter(|number| *number > 0);
+        let limit = number("page_size").unwrap_or(PAGE_SIZE).min(size_max);
+        Page { offset: (number("page").unwrap_or(1) - 1).saturating_mul(limit), limit }
+    }
+
+    /// Whether the oldest come first.
+    pub fn ascending(&self) -> bool {
+        self.flag("desc") == Some(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn wrong_types_are_named() {
+        let body = Body(json!({"a": 1, "b": null, "c": "True", "d": ["x", 2]}).as_object().unwrap().clone());
+        let message = |error: ApiError| format!("{error:?}");
+        assert!(
+            message(body.text("a").unwrap_err())
+                .contains("Field: <a> - Message: <Input should be a valid string> - Value: <1>")
+        );
+        assert_eq!(body.text("b").unwrap(), None);
+        assert_eq!(body.flag("c").unwrap(), Some(true));
+        assert!(body.texts("d").is_err());
+        assert!(message(body.require(&["a", "b", "e"]).unwrap_err()).contains("missing: b,e; "));
+    }
+
+    #[test]
+    fn pages() {
+        let page = |page: &str, size: &str| {
+            let pairs = [("page".to_owned(), page.to_owned()), ("page_size".to_owned(), size.to_owned())];
+            let Page { offset, limit } = Params(HashMap::from(pairs)).page(100);
+            (offset, limit)
+        };
+        assert_eq!(page("", ""), (0, 30));
+        assert_eq!(page("3", "20"), (40, 20));
+        assert_eq!(page("x", "-1"), (0, 30));
+        assert_eq!(page("2", "5000"), (100, 100));
+        assert_eq!(page("18446744073709551615", "100").0, u64::MAX);
+    }
+}

@@ -1,0 +1,174 @@
+//! Failures as the API tells them: one mapping from kinds to codes and HTTP statuses.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use weft_core::{Error, ErrorKind};
+
+use crate::wire::envelope;
+
+/// A failure as an envelope. Most come with HTTP status 200: that is what the API's clients expect.
+#[derive(Debug)]
+pub struct ApiError {
+    code: u16,
+    status: StatusCode,
+    message: String,
+    data: Json,
+    /// The OpenAI-compatible routes say it a second time in their own shape.
+    openai: bool,
+}
+
+/// The codes of the API.
+pub mod code {
+    /// Something unforeseen.
+    pub const EXCEPTION: u16 = 100;
+    /// An argument is missing or wrong.
+    pub const ARGUMENT: u16 = 101;
+    /// The data does not allow it: not there, there already.
+    pub const DATA: u16 = 102;
+    /// The caller may not do it.
+    pub const OPERATING: u16 = 103;
+    /// Something else cannot be reached.
+    pub const CONNECTION: u16 = 105;
+    /// It is being worked on.
+    pub const RUNNING: u16 = 106;
+    /// No valid token.
+    pub const UNAUTHORIZED: u16 = 401;
+    /// Larger than allowed.
+    pub const TOO_LARGE: u16 = 413;
+    /// Too often, too much.
+    pub const TOO_MANY: u16 = 429;
+    /// A run failed.
+    pub const FAILED: u16 = 500;
+}
+
+/// Code and HTTP status of a kind of failure.
+fn codes(kind: ErrorKind) -> (u16, StatusCode) {
+    match kind {
+        ErrorKind::Invalid => (code::ARGUMENT, StatusCode::OK),
+        ErrorKind::NotFound | ErrorKind::Unsupported | ErrorKind::Filtered => (code::DATA, StatusCode::OK),
+        ErrorKind::Conflict => (code::RUNNING, StatusCode::OK),
+        ErrorKind::Denied => (code::OPERATING, StatusCode::OK),
+        ErrorKind::Unauthenticated => (code::UNAUTHORIZED, StatusCode::UNAUTHORIZED),
+        ErrorKind::RateLimited | ErrorKind::QuotaExceeded => (code::TOO_MANY, StatusCode::TOO_MANY_REQUESTS),
+        ErrorKind::Timeout | ErrorKind::Unavailable => (code::CONNECTION, StatusCode::OK),
+        ErrorKind::Garbled | ErrorKind::Cancelled | ErrorKind::Interrupted => {
+            (code::EXCEPTION, StatusCode::OK)
+        }
+        ErrorKind::Internal => (code::EXCEPTION, StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+impl ApiError {
+    /// A failure with HTTP status 200.
+    pub fn new(code: u16, message: impl Into<String>) -> Self {
+        Self { code, status: StatusCode::OK, message: message.into(), data: Json::Null, openai: false }
+    }
+
+    /// An argument is missing or wrong.
+    pub fn argument(message: impl Into<String>) -> Self {
+        Self::new(code::ARGUMENT, message)
+    }
+
+    /// The data does not allow it.
+    pub fn data(message: impl Into<String>) -> Self {
+        Self::new(code::DATA, message)
+    }
+
+    /// Whoever asks has no valid token. The wording is the one that clients know.
+    pub fn unauthorized() -> Self {
+        let status = StatusCode::UNAUTHORIZED;
+        Self { status, ..Self::new(code::UNAUTHORIZED, "<Unauthorized '401: Unauthorized'>") }
+    }
+
+    /// The body is larger than allowed.
+    pub fn too_large() -> Self {
+        let status = StatusCode::PAYLOAD_TOO_LARGE;
+        let message = "the body is too large; the limit is the setting `limits.body_bytes`";
+        Self { status, ..Self::new(code::TOO_LARGE, message) }
+    }
+
+    /// A defect of ours: the reader gets a number, the log has the reason under it.
+    pub fn internal(reason: &str) -> Self {
+        let id = weft_core::id::generate();
+        tracing::error!(error.id = id, reason, "a request failed");
+        let message = format!("something went wrong inside Weft; its log has the reason under {id}");
+        Self { status: StatusCode::INTERNAL_SERVER_ERROR, ..Self::new(code::EXCEPTION, message) }
+    }
+
+    /// Says more to programs.
+    #[must_use]
+    pub fn with_data(mut self, data: Json) -> Self {
+        self.data = data;
+        self
+    }
+
+    /// Says it in the shape of the OpenAI API as well.
+    #[must_use]
+    pub fn for_openai(mut self) -> Self {
+        self.openai = true;
+        self
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        if error.kind == ErrorKind::Internal {
+            return Self::internal(&error.full());
+        }
+        let (code, status) = codes(error.kind);
+        Self { status, ..Self::new(code, error.full()) }
+    }
+}
+
+#[derive(Serialize)]
+struct Failure<'a> {
+    code: u16,
+    message: &'a str,
+    data: &'a Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<Json>,
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let Self { code, status, message, data, openai } = self;
+        let error = openai.then(|| {
+            let kind =
+                if code == code::UNAUTHORIZED { "authentication_error" } else { "invalid_request_error" };
+            json!({"message": message, "type": kind, "param": null, "code": code})
+        });
+        envelope::respond(status, &Failure { code, message: &message, data: &data, error })
+    }
+}
+
+/// There is no such route.
+pub async fn no_route(uri: axum::http::Uri) -> Response {
+    let body = json!({
+        "code": 404,
+        "message": format!("Not Found: {}", uri.path()),
+        "data": null,
+        "error": "Not Found",
+    });
+    envelope::respond(StatusCode::NOT_FOUND, &body)
+}
+
+/// The route is there and does not take the method.
+pub async fn no_method() -> ApiError {
+    ApiError::new(code::EXCEPTION, "<MethodNotAllowed '405: Method Not Allowed'>")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defects_are_not_told_to_callers() {
+        let error = ApiError::from(Error::internal("the disk /secret/path is full"));
+        assert_eq!((error.code, error.status), (100, StatusCode::INTERNAL_SERVER_ERROR));
+        assert!(!error.message.contains("secret"), "{}", error.message);
+        let error = ApiError::from(Error::invalid("no").help("yes"));
+        assert_eq!((error.code, error.message.as_str()), (101, "no (yes)"));
+    }
+}

@@ -1,0 +1,234 @@
+//! The streams that the routes give, each with its own choice of frames.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use weft_core::{Ending, Entry, Error, Json, Record};
+
+use crate::answer::Answer;
+use crate::dialect::openai::Completion;
+use crate::dialect::ragflow::{self, Additions, RunView};
+use crate::dialect::write_json;
+use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
+use crate::wire::session::sources;
+
+/// What a run without an end in its journal is told as.
+const CUT_OFF: &str = "the run was cut off before its end; start the turn again";
+
+/// Which events of a run a route forwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kinds {
+    /// All of them.
+    All,
+    /// What a conversation needs: nodes that finished, messages, forms, the end.
+    Session,
+    /// What clients before 2026 know: nodes that finished, and messages.
+    Older,
+}
+
+impl Kinds {
+    fn takes(self, record: &Record) -> bool {
+        match record {
+            Record::NodeFinished { .. }
+            | Record::Said { .. }
+            | Record::ThinkingStarted { .. }
+            | Record::ThinkingEnded { .. }
+            | Record::MessageEnded { .. } => true,
+            Record::MessageReset { .. } | Record::Waiting { .. } | Record::RunFinished { .. } => {
+                self != Self::Older
+            }
+            Record::RunStarted { .. } | Record::NodeStarted { .. } => self == Self::All,
+            Record::NodeSkipped { .. }
+            | Record::FrameOpened { .. }
+            | Record::EffectFinished { .. }
+            | Record::Warned { .. } => false,
+        }
+    }
+}
+
+/// Whether a stream says that it is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Terminator {
+    /// `data:[DONE]`
+    Done,
+    /// It just ends.
+    None,
+}
+
+/// Run events as RAGFlow's clients know them.
+pub struct RunEvents {
+    view: RunView,
+    kinds: Kinds,
+    terminator: Terminator,
+    after: u64,
+    trace: Option<Vec<Json>>,
+    failure: Option<String>,
+    ended: bool,
+}
+
+impl RunEvents {
+    /// The events of these kinds.
+    pub fn new(view: RunView, kinds: Kinds, terminator: Terminator) -> Self {
+        Self { view, kinds, terminator, after: 0, trace: None, failure: None, ended: false }
+    }
+
+    /// Only the events after this number.
+    #[must_use]
+    pub fn after(mut self, event: u64) -> Self {
+        self.after = event;
+        self
+    }
+
+    /// With the nodes that have finished so far in every `node_finished`.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.trace = Some(Vec::new());
+        self
+    }
+
+    fn end(&mut self, ending: Ending, error: Option<&str>, id: Option<u64>, out: &mut Vec<u8>) {
+        self.ended = true;
+        if ending != Ending::Failed {
+            return;
+        }
+        let error = error.unwrap_or("the run failed").to_owned();
+        if self.kinds == Kinds::Older {
+            // These clients look at messages only.
+            let content = format!("**ERROR**: {error}");
+            put_frame(out, Prefix::Tight, id, |out| {
+                ragflow::write_message(&self.view, &content, out);
+                true
+            });
+        }
+        self.failure = Some(error);
+    }
+}
+
+impl Frames for RunEvents {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        self.view.learn(entry);
+        if let Some(trace) = &mut self.trace {
+            trace.extend(ragflow::traced(entry));
+        }
+        let new = entry.event.is_some_and(|event| event > self.after);
+        if new && self.kinds.takes(&entry.record) {
+            let additions =
+                Additions { blank_content: self.kinds == Kinds::Older, trace: self.trace.as_deref() };
+            put_frame(out, Prefix::Tight, entry.event, |out| {
+                ragflow::write_frame(entry, &self.view, additions, out)
+            });
+        }
+        if let Record::RunFinished { ending, error, .. } = &entry.record {
+            self.end(*ending, error.as_deref(), entry.event, out);
+        }
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        match (&self.failure, cut) {
+            (Some(failure), _) => put_failure(out, failure),
+            (None, Some(_)) => {
+                put_failure(out, "the rest of the run cannot be read; ask for its events again");
+            }
+            (None, None) if !self.ended => put_failure(out, CUT_OFF),
+            (None, None) => {}
+        }
+        if self.terminator == Terminator::Done {
+            put_text(out, Prefix::Tight, "[DONE]");
+        }
+    }
+}
+
+/// Chunks of an OpenAI chat completion.
+pub struct CompletionChunks {
+    completion: Completion,
+    answer: Answer,
+}
+
+impl CompletionChunks {
+    /// Of this completion.
+    pub fn new(completion: Completion) -> Self {
+        Self { completion, answer: Answer::default() }
+    }
+}
+
+impl Frames for CompletionChunks {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        if let Record::RunStarted { .. } = &entry.record {
+            self.completion.started_ms = entry.at_ms;
+        }
+        put_frame(out, Prefix::Spaced, entry.event, |out| {
+            self.completion.write_frame(entry, &self.answer, out)
+        });
+        self.answer.learn(entry);
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        let whole = cut.is_none() && self.answer.end.is_some();
+        let frames = if whole { self.completion.write_end(&self.answer) } else { Vec::new() };
+        for frame in frames {
+            put_frame(out, Prefix::Spaced, None, |out| {
+                out.extend_from_slice(&frame);
+                true
+            });
+        }
+        if !whole {
+            let error = json!({"error": {"message": CUT_OFF, "type": "server_error"}});
+            put_frame(out, Prefix::Spaced, None, |out| {
+                write_json(&error, out);
+                true
+            });
+        }
+        put_text(out, Prefix::Spaced, "[DONE]");
+    }
+}
+
+/// The frames of `/completion`: each holds the whole answer so far.
+pub struct AnswersSoFar {
+    view: RunView,
+    answer: Answer,
+}
+
+impl AnswersSoFar {
+    /// Of this run.
+    pub fn new(view: RunView) -> Self {
+        Self { view, answer: Answer::default() }
+    }
+}
+
+/// The answer as `/completion` gives it.
+pub fn answer_data(answer: &Answer, view: &RunView) -> Json {
+    json!({"answer": answer.text(), "reference": sources(&answer.reference()), "id": view.run, "session_id": view.session})
+}
+
+impl Frames for AnswersSoFar {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        self.view.learn(entry);
+        self.answer.learn(entry);
+        let shown = match &entry.record {
+            Record::Said { activation, .. } => !self.answer.is_thinking(*activation),
+            Record::MessageEnded { .. } | Record::MessageReset { .. } => true,
+            _ => false,
+        };
+        if shown {
+            let frame = json!({"code": 0, "message": "", "data": answer_data(&self.answer, &self.view)});
+            put_frame(out, Prefix::Tight, entry.event, |out| {
+                write_json(&frame, out);
+                true
+            });
+        }
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        let whole = cut.is_none() && self.answer.end.is_some();
+        let failure = if whole { self.answer.failure() } else { Some(CUT_OFF) };
+        if let Some(failure) = failure {
+            let data = json!({"answer": format!("**ERROR**: {failure}"), "reference": []});
+            let frame = json!({"code": crate::error::code::FAILED, "message": failure, "data": data});
+            put_frame(out, Prefix::Tight, None, |out| {
+                write_json(&frame, out);
+                true
+            });
+        }
+        put_text(out, Prefix::Tight, r#"{"code":0,"message":"","data":true}"#);
+    }
+}

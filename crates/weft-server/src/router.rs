@@ -1,0 +1,121 @@
+//! Every route on one screen.
+
+use std::any::Any;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::Uri;
+use axum::middleware::map_request;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, patch, post, put};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::CorsLayer;
+use tower_http::trace::TraceLayer;
+
+use crate::config::Auth;
+use crate::error::{ApiError, no_method, no_route};
+use crate::routes::{agents, canvas, completions, conversations, health, openai, runs, sessions};
+use crate::state::ServerState;
+
+/// The HTTP face of an app.
+pub fn router(state: ServerState) -> Router {
+    let cors = match state.auth {
+        // Pages may ask from anywhere: they need a token.
+        Auth::On => Some(CorsLayer::permissive()),
+        Auth::Off => None,
+    };
+    let body_max = state.app.limits.body_bytes;
+    let routes = public()
+        .merge(of_agents())
+        .merge(of_runs())
+        .nest("/v1/canvas", of_canvases())
+        .nest("/api/canvas", of_canvases())
+        .fallback(no_route)
+        .method_not_allowed_fallback(no_method)
+        .layer(DefaultBodyLimit::max(body_max))
+        .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| caught(&*panic)))
+        .layer(TraceLayer::new_for_http().make_span_with(span))
+        .with_state(state);
+    let routes = match cors {
+        Some(cors) => routes.layer(cors),
+        None => routes,
+    };
+    // Around the routes, since a path is matched before the layers of its own router see it.
+    Router::new().fallback_service(routes).layer(map_request(without_trailing_slash))
+}
+
+/// Whoever reaches the server may ask these.
+fn public() -> Router<ServerState> {
+    Router::new()
+        .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
+        .route("/api/v1/system/ping", get(health::ping))
+        .route("/api/v1/system/version", get(health::version))
+}
+
+fn of_agents() -> Router<ServerState> {
+    Router::new()
+        .route("/api/v1/agents", get(agents::list).post(agents::create))
+        .route(
+            "/api/v1/agents/{id}",
+            get(agents::get).put(agents::update).patch(agents::update).delete(agents::delete),
+        )
+        .route("/api/v1/agents/{id}/reset", post(canvas::reset_agent))
+        .route(
+            "/api/v1/agents/{id}/sessions",
+            get(sessions::list).post(sessions::create).delete(sessions::delete),
+        )
+        .route("/api/v1/agents/{id}/sessions/{session}", get(sessions::get).delete(sessions::delete_one))
+        .route("/api/v1/agents/{id}/completions", post(completions::of_agent))
+        .route("/api/v1/agents/chat/completions", post(completions::of_named_agent))
+        .route("/api/v1/agents_openai/{id}/chat/completions", post(openai::of_agent))
+        .route("/api/v1/completion", post(conversations::complete))
+        .route("/v1/api/completion", post(conversations::complete))
+}
+
+fn of_runs() -> Router<ServerState> {
+    Router::new()
+        .route("/api/v1/runs", get(runs::list))
+        .route("/api/v1/runs/{id}", get(runs::get))
+        .route("/api/v1/runs/{id}/events", get(runs::events))
+        .route("/api/v1/tasks/{id}", patch(runs::change))
+        .route("/api/v1/tasks/{id}/cancel", post(runs::cancel))
+}
+
+fn of_canvases() -> Router<ServerState> {
+    Router::new()
+        .route("/set", post(canvas::set))
+        .route("/get/{id}", get(canvas::get))
+        .route("/list", get(canvas::list))
+        .route("/rm", post(canvas::remove))
+        .route("/reset", post(canvas::reset))
+        .route("/completion", post(canvas::complete))
+        .route("/cancel/{id}", put(runs::cancel))
+}
+
+/// Method and path; no query, no headers, no body.
+fn span(request: &Request) -> tracing::Span {
+    tracing::info_span!("http", method = %request.method(), path = request.uri().path())
+}
+
+fn caught(panic: &(dyn Any + Send)) -> Response {
+    let reason =
+        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ApiError::internal(reason.unwrap_or("a panic without words")).into_response()
+}
+
+async fn without_trailing_slash(mut request: Request) -> Request {
+    let path = request.uri().path();
+    let trimmed = path.trim_end_matches('/');
+    if trimmed.len() == path.len() || trimmed.is_empty() {
+        return request;
+    }
+    let target = match request.uri().query() {
+        Some(query) => format!("{trimmed}?{query}"),
+        None => trimmed.to_owned(),
+    };
+    if let Ok(uri) = target.parse::<Uri>() {
+        *request.uri_mut() = uri;
+    }
+    request
+}

@@ -1,0 +1,135 @@
+//! Agents: stored canvases.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
+use weft_core::{CanvasKey, Error, ErrorKind};
+
+use super::turn::canvas_key;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+use crate::state::ServerState;
+use crate::wire::agent::{AgentFields, AgentItem, CATEGORY};
+use crate::wire::envelope::Success;
+
+const NO_ACCESS: &str = "Make sure you have permission to access the agent.";
+const NOT_OWNER: &str = "Only the owner of the agent is authorized for this operation.";
+
+/// A title that another canvas has.
+pub(crate) fn taken(error: Error, title: &str) -> ApiError {
+    match error.kind {
+        ErrorKind::Conflict => ApiError::data(format!("{title} already exists.")),
+        _ => error.into(),
+    }
+}
+
+/// A canvas, or the words for one that is not there.
+pub(crate) async fn stored(
+    state: &ServerState,
+    key: &CanvasKey,
+    missing: ApiError,
+) -> Result<StoredCanvas, ApiError> {
+    state.app.canvases.get(key).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => missing,
+        _ => error.into(),
+    })
+}
+
+/// `POST /api/v1/agents`.
+///
+/// # Errors
+/// 101 without a title or a drawing, 102 when the title is taken.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut fields = AgentFields::read(&body)?;
+    let Some(dsl) = fields.dsl.take() else { return Err(ApiError::argument("No DSL data in request.")) };
+    let head = fields.new_head()?;
+    let title = head.title.clone();
+    let put = state.app.put_canvas(&caller.tenant, None, head, &dsl).await;
+    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    Ok(Success(AgentItem::whole(canvas).with_problems(&problems)).into_response())
+}
+
+/// `GET /api/v1/agents`.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let others =
+        params.get("canvas_category").is_some_and(|all| all.split(',').all(|one| one.trim() != CATEGORY));
+    if others {
+        return Ok(Success(json!({"canvas": [], "total": 0})).into_response());
+    }
+    let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter(&state, &params)).await?;
+    let canvas: Vec<_> = canvases.into_iter().map(AgentItem::short).collect();
+    Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
+}
+
+pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
+    let page = params.page(state.app.limits.page_size);
+    CanvasFilter {
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        offset: page.offset,
+        limit: page.limit,
+        ascending: params.ascending(),
+    }
+}
+
+/// `GET /api/v1/agents/{id}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let canvas = stored(&state, &canvas_key(&caller, id), ApiError::data("canvas not found.")).await?;
+    Ok(Success(AgentItem::whole(canvas)).into_response())
+}
+
+/// `PUT /api/v1/agents/{id}`: changes what is given and nothing else.
+///
+/// # Errors
+/// 102 when the title is taken, 103 for an unknown agent.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let key = canvas_key(&caller, id);
+    let mut fields = AgentFields::read(&body)?;
+    let canvas = stored(&state, &key, ApiError::new(code::OPERATING, NO_ACCESS)).await?;
+    let dsl = fields.dsl.take().unwrap_or_else(|| canvas.dsl.to_string());
+    let head = fields.changed(canvas.head);
+    let title = head.title.clone();
+    let put = state.app.put_canvas(&caller.tenant, Some(key.id), head, &dsl).await;
+    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    Ok(Success(json!({"update_time": canvas.updated_ms, "problems": problems})).into_response())
+}
+
+/// `DELETE /api/v1/agents/{id}`.
+///
+/// # Errors
+/// 103 for an unknown agent.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    state.app.remove_canvas(&canvas_key(&caller, id)).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::new(code::OPERATING, NOT_OWNER),
+        _ => error.into(),
+    })?;
+    Ok(Success(true).into_response())
+}

@@ -1,0 +1,184 @@
+//! The older names of the agent routes, below `/v1/canvas` and `/api/canvas`.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use sha2::{Digest as _, Sha256};
+use weft_core::{CanvasKey, ErrorKind, SessionId, SessionKey};
+
+use super::agents::{filter, stored, taken};
+use super::turn::{Manner, UnknownSession, canvas_key, run};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+use crate::frames::{Kinds, Terminator};
+use crate::state::ServerState;
+use crate::wire::agent::{AgentFields, AgentItem, drawing};
+use crate::wire::completion::{CompletionRequest, Delivery};
+use crate::wire::envelope::Success;
+
+const NOT_OWNER: &str = "Only owner of canvas authorized for this operation.";
+
+fn not_found() -> ApiError {
+    ApiError::data("canvas not found.")
+}
+
+/// `POST …/set`: creates, or changes the one with the given id.
+///
+/// # Errors
+/// 101 without a title or a drawing, 102 when the title is taken, 103 for an unknown id.
+pub async fn set(State(state): State<ServerState>, caller: Caller, body: Body) -> Result<Response, ApiError> {
+    let id = body.id("id")?;
+    match id {
+        Some(_) => body.require(&["dsl"])?,
+        None => body.require(&["dsl", "title"])?,
+    }
+    let mut fields = AgentFields::read(&body)?;
+    let dsl = fields.dsl.take().unwrap_or_default();
+    let (id, head) = match id {
+        None => (None, fields.new_head()?),
+        Some(id) => {
+            let key = canvas_key(&caller, id);
+            let known = stored(&state, &key, ApiError::new(code::OPERATING, NOT_OWNER)).await?;
+            (Some(key.id), fields.changed(known.head))
+        }
+    };
+    let title = head.title.clone();
+    let put = state.app.put_canvas(&caller.tenant, id, head, &dsl).await;
+    let (canvas, problems) = put.map_err(|error| taken(error, &title))?;
+    let mut answer = body.0;
+    answer.insert("dsl".to_owned(), drawing(&canvas));
+    answer.insert("id".to_owned(), json!(canvas.key.id));
+    answer.insert("user_id".to_owned(), json!(caller.user_id));
+    answer.insert("title".to_owned(), Json::String(canvas.head.title));
+    answer.insert("problems".to_owned(), json!(problems));
+    Ok(Success(answer).into_response())
+}
+
+/// `GET …/get/{id}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let canvas = stored(&state, &canvas_key(&caller, id), not_found()).await?;
+    Ok(Success(AgentItem::whole(canvas)).into_response())
+}
+
+/// `GET …/list`.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let mut filter = filter(&state, &params);
+    if matches!(params.get("page_size"), None | Some("0")) {
+        filter.limit = state.app.limits.page_size;
+    }
+    let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter).await?;
+    let canvas: Vec<_> = canvases.into_iter().map(AgentItem::whole).collect();
+    Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
+}
+
+/// `POST …/rm`: removes them in order, up to the first that is unknown.
+///
+/// # Errors
+/// 101 without ids, 103 for an unknown one.
+pub async fn remove(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["canvas_ids"])?;
+    for id in body.texts("canvas_ids")?.unwrap_or_default() {
+        state.app.remove_canvas(&canvas_key(&caller, id)).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => ApiError::new(code::OPERATING, NOT_OWNER),
+            _ => error.into(),
+        })?;
+    }
+    Ok(Success(true).into_response())
+}
+
+/// `POST …/reset {id}`: the caller's own conversation without a session id begins anew. The canvas
+/// itself holds no state.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn reset(state: State<ServerState>, caller: Caller, body: Body) -> Result<Response, ApiError> {
+    body.require(&["id"])?;
+    let id = body.id("id")?.unwrap_or_default();
+    reset_agent(state, caller, Path(id)).await
+}
+
+/// `POST /api/v1/agents/{id}/reset`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn reset_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let key = canvas_key(&caller, id);
+    let canvas = stored(&state, &key, not_found()).await?;
+    forget(&state, &own_session(&key, &caller.user_id)).await?;
+    Ok(Success(drawing(&canvas)).into_response())
+}
+
+/// `POST …/completion`: a turn of the caller's own conversation with the newest version, or of the
+/// session that is named; all events, and nothing after the last one.
+///
+/// # Errors
+/// 101, 102, 106 as the message says.
+pub async fn complete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["id"])?;
+    let key = canvas_key(&caller, body.id("id")?.unwrap_or_default());
+    let canvas = stored(&state, &key, not_found()).await?;
+    let mut request = CompletionRequest::read(&body, &caller, Delivery::Stream)?;
+    let mut unknown = UnknownSession::Refuse;
+    if request.session.is_none() {
+        let own = own_session(&key, &request.input.user_id);
+        forget_older(&state, &own, &canvas.version).await?;
+        request.session = Some(own.id);
+        unknown = UnknownSession::Begin;
+    }
+    let manner = Manner { kinds: Kinds::All, terminator: Terminator::None };
+    run(&state, &key, request, (unknown, manner)).await
+}
+
+/// The conversation of one user with one canvas when no session is named: everybody has their own.
+fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
+    let mut hash = Sha256::new();
+    for part in ["own session", canvas.tenant.as_str(), canvas.id.as_str(), user_id] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    let id: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    SessionKey::new(&canvas.tenant, SessionId::from(id))
+}
+
+async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
+    match state.app.sessions.delete(session).await {
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Whoever edits a canvas wants to try what they have just drawn.
+async fn forget_older(state: &ServerState, session: &SessionKey, version: &str) -> Result<(), ApiError> {
+    match state.app.sessions.load(session).await {
+        Ok(known) if *known.canvas_version != *version => forget(state, session).await,
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,53 @@
+//! Turns of agents.
+
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::openai;
+use super::turn::{Manner, UnknownSession, canvas_key, run};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::config::Auth;
+use crate::error::ApiError;
+use crate::frames::{Kinds, Terminator};
+use crate::state::ServerState;
+use crate::wire::completion::{CompletionRequest, Delivery};
+
+/// `POST /api/v1/agents/{id}/completions`: a stream unless the caller says otherwise. Without
+/// authentication a session id that nobody knows begins a session, which is what load generators
+/// and scripts on one machine want.
+///
+/// # Errors
+/// 101, 102, 103, 106 as the message says.
+pub async fn of_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let request = CompletionRequest::read(&body, &caller, Delivery::Stream)?;
+    let unknown = match state.auth {
+        Auth::On => UnknownSession::Refuse,
+        Auth::Off => UnknownSession::Begin,
+    };
+    let manner = Manner { kinds: Kinds::Older, terminator: Terminator::Done };
+    run(&state, &canvas_key(&caller, id), request, (unknown, manner)).await
+}
+
+/// `POST /api/v1/agents/chat/completions`: one answer unless the caller asks for a stream.
+///
+/// # Errors
+/// 101, 102, 103, 106 as the message says.
+pub async fn of_named_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let Some(id) = body.id("agent_id")? else { return Err(ApiError::argument("`agent_id` is required.")) };
+    if body.flag("openai-compatible")? == Some(true) {
+        return openai::complete(&state, &caller, id, &body).await.map_err(ApiError::for_openai);
+    }
+    let request = CompletionRequest::read(&body, &caller, Delivery::Whole)?;
+    let manner = Manner { kinds: Kinds::Session, terminator: Terminator::Done };
+    run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
+}

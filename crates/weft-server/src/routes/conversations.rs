@@ -1,0 +1,51 @@
+//! `POST /api/v1/completion`: a turn of a conversation that is named by its id alone.
+
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+use weft_core::{ErrorKind, SessionKey};
+
+use super::turn::{answered, question};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::dialect::ragflow::RunView;
+use crate::error::{ApiError, code};
+use crate::frames::{AnswersSoFar, answer_data};
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::completion::{Delivery, last_question};
+use crate::wire::envelope::{Success, respond};
+
+/// Runs the turn; a stream unless the caller says otherwise.
+///
+/// # Errors
+/// 101, 102, 106 as the message says.
+pub async fn complete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    body.require(&["conversation_id", "messages"])?;
+    let id = body.id("conversation_id")?.unwrap_or_default();
+    let messages = body.list("messages")?.unwrap_or_default();
+    let query = last_question(&messages)?.unwrap_or_default();
+    let request = question(&body, &caller, (None, query, Delivery::Stream))?;
+    let key = SessionKey::new(&caller.tenant, id);
+    let mut handle = state.app.start_turn(&key, request.input).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data("Conversation not found!"),
+        _ => error.into(),
+    })?;
+    let mut view = RunView::new(&handle.key.id, &key.id);
+    match request.delivery {
+        Delivery::Stream => Ok(sse::respond(handle.entries, AnswersSoFar::new(view))),
+        Delivery::Whole => {
+            let answer = answered(&mut handle, &mut view).await?;
+            let Some(reason) = answer.failure() else {
+                return Ok(Success(answer_data(&answer, &view)).into_response());
+            };
+            let data = json!({"answer": format!("**ERROR**: {reason}"), "reference": []});
+            let body = json!({"code": code::FAILED, "message": reason, "data": data});
+            Ok(respond(axum::http::StatusCode::OK, &body))
+        }
+    }
+}

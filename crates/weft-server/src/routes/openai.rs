@@ -1,0 +1,110 @@
+//! Agents behind the shapes of OpenAI's chat completions.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::Value as Json;
+use weft_core::ErrorKind;
+
+use super::turn::{UnknownSession, answered, canvas_key, question, session};
+use crate::answer::Answer;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::dialect::openai::Completion;
+use crate::dialect::ragflow::RunView;
+use crate::error::ApiError;
+use crate::frames::CompletionChunks;
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::completion::{Delivery, delivery, last_question};
+use crate::wire::envelope::respond;
+
+/// What is said to a request in which nobody says anything.
+const NO_MESSAGES: &str = "No valid messages found (user or assistant).";
+
+/// `POST /api/v1/agents_openai/{id}/chat/completions`.
+///
+/// # Errors
+/// 101, 102, 103, 106 as the message says, in both shapes.
+pub async fn of_agent(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    complete(&state, &caller, id, &body).await.map_err(ApiError::for_openai)
+}
+
+pub(crate) async fn complete(
+    state: &ServerState,
+    caller: &Caller,
+    agent: String,
+    body: &Body,
+) -> Result<Response, ApiError> {
+    body.require(&["model", "messages"])?;
+    let canvas = canvas_key(caller, agent);
+    let messages = body.list("messages")?.unwrap_or_default();
+    let Some(query) = last_question(&messages)? else {
+        return nothing_said(state, &canvas, delivery(body, Delivery::Whole)?).await;
+    };
+    let request = question(body, caller, (session_id(body)?, query, Delivery::Whole))?;
+    let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
+    let mut handle = state.app.start_turn_of(&session, request.input).await?;
+    let started_ms = state.app.clock.now_ms();
+    let mut completion = Completion { session: session.key.id.clone(), canvas: canvas.id, started_ms };
+    match request.delivery {
+        Delivery::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
+        Delivery::Whole => {
+            let mut view = RunView::new(&handle.key.id, &session.key.id);
+            let answer = answered(&mut handle, &mut view).await?;
+            completion.started_ms = view.started_ms;
+            Ok(respond(axum::http::StatusCode::OK, &completion.whole(&answer)))
+        }
+    }
+}
+
+/// `session_id`, else `id`, else `metadata.id`.
+fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
+    if let Some(id) = body.id("session_id")? {
+        return Ok(Some(id));
+    }
+    if let Some(id) = body.id("id")? {
+        return Ok(Some(id));
+    }
+    match body.object("metadata")? {
+        Some(metadata) => Body(metadata).id("id"),
+        None => Ok(None),
+    }
+}
+
+async fn nothing_said(
+    state: &ServerState,
+    canvas: &weft_core::CanvasKey,
+    delivery: Delivery,
+) -> Result<Response, ApiError> {
+    state.app.canvases.get(canvas).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data(format!("You don't own the agent {}", canvas.id)),
+        _ => error.into(),
+    })?;
+    let completion = Completion {
+        session: weft_core::SessionId::generate(),
+        canvas: canvas.id.clone(),
+        started_ms: state.app.clock.now_ms(),
+    };
+    let mut whole = completion.whole(&Answer::default());
+    whole["choices"][0]["message"]["content"] = Json::String(NO_MESSAGES.to_owned());
+    match delivery {
+        Delivery::Whole => Ok(respond(axum::http::StatusCode::OK, &whole).into_response()),
+        Delivery::Stream => {
+            let mut out = Vec::new();
+            let said = completion.write_text(NO_MESSAGES);
+            for frame in std::iter::once(said).chain(completion.write_end(&Answer::default())) {
+                sse::put_frame(&mut out, sse::Prefix::Spaced, None, |out| {
+                    out.extend_from_slice(&frame);
+                    true
+                });
+            }
+            sse::put_text(&mut out, sse::Prefix::Spaced, "[DONE]");
+            Ok(sse::event_stream(out.into()))
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Runs: their list, their events, their end before its time.
+
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::{ErrorKind, RunKey};
+
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::dialect::ragflow::RunView;
+use crate::error::ApiError;
+use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::run::RunItem;
+
+async fn stored(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError> {
+    state.app.runs.get(key).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data("Run not found!"),
+        _ => error.into(),
+    })
+}
+
+/// `GET /api/v1/runs`.
+///
+/// # Errors
+/// 100 when the store cannot be read.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let page = params.page(state.app.limits.page_size);
+    let filter = RunFilter {
+        session: params.get("session_id").map(Into::into),
+        unfinished: params.flag("unfinished").unwrap_or(false),
+        offset: page.offset,
+        limit: page.limit,
+    };
+    let runs = state.app.runs.list(&caller.tenant, &filter).await?;
+    let runs: Vec<_> = runs.into_iter().map(RunItem::from).collect();
+    Ok(Success(json!({"runs": runs})).into_response())
+}
+
+/// `GET /api/v1/runs/{id}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let run = stored(&state, &RunKey::new(&caller.tenant, id)).await?;
+    Ok(Success(RunItem::from(run)).into_response())
+}
+
+/// `GET /api/v1/runs/{id}/events`: all events after `Last-Event-ID` or `?after=`, live or past.
+///
+/// # Errors
+/// 101 for a place that is no number, 102 for an unknown run.
+pub async fn events(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let after = after(&headers, &params)?;
+    let key = RunKey::new(&caller.tenant, id);
+    let run = stored(&state, &key).await?;
+    let entries = state.app.engine.events(&key, 0).await?;
+    let frames = RunEvents::new(RunView::from(&run), Kinds::All, Terminator::Done).after(after);
+    Ok(sse::respond(entries, frames))
+}
+
+fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
+    let header = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").trim());
+    match header.filter(|value| !value.is_empty()).or_else(|| params.get("after")) {
+        None => Ok(0),
+        Some(text) => text.parse().map_err(|_| {
+            ApiError::argument(
+                "the place to go on from must be the number of an event, such as `id:` lines have",
+            )
+        }),
+    }
+}
+
+/// `POST /api/v1/tasks/{id}/cancel` and its older names: the id of a run or of a session. What has
+/// ended already is none the worse for it.
+pub async fn cancel(State(state): State<ServerState>, caller: Caller, Path(id): Path<String>) -> Response {
+    let stopped = state.app.cancel(&caller.tenant, &id);
+    tracing::info!(task.id = id, stopped, "asked to stop");
+    Success(true).into_response()
+}
+
+/// `PATCH /api/v1/tasks/{id} {"action": "stop"}`.
+///
+/// # Errors
+/// 101 for any other action.
+pub async fn change(
+    state: State<ServerState>,
+    caller: Caller,
+    id: Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    match body.text("action")?.as_deref() {
+        Some("stop") => Ok(cancel(state, caller, id).await),
+        _ => Err(ApiError::argument("`action` must be `stop`")),
+    }
+}

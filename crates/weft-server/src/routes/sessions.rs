@@ -1,0 +1,214 @@
+//! Conversations with agents.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_core::seam::session_store::{Session, SessionFilter};
+use weft_core::{CanvasKey, ErrorKind, SessionId, SessionKey};
+
+use super::agents::stored;
+use super::turn::canvas_key;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::envelope::{Success, respond};
+use crate::wire::session::SessionView;
+
+/// Messages of a session that are shown: the last ones.
+const MESSAGES_SHOWN_MAX: u64 = 1_000;
+
+/// Sessions that are removed at a time when all of them are to go.
+const REMOVED_AT_ONCE: u64 = 100;
+
+fn not_found() -> ApiError {
+    ApiError::data("Session not found!")
+}
+
+/// `POST …/sessions`.
+///
+/// # Errors
+/// 102 for an unknown agent, 101 for one that cannot run.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    params: Params,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let user_id = match body.text("user_id")? {
+        Some(user_id) => user_id,
+        None => params.get("user_id").map_or_else(|| caller.user_id.clone(), str::to_owned),
+    };
+    let name = body.text("name")?.unwrap_or_default();
+    let canvas = canvas_key(&caller, agent);
+    let opened = state.app.open_named_session(&canvas, &user_id, None, &name).await;
+    let session = opened.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data("Agent not found."),
+        _ => error.into(),
+    })?;
+    let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
+    Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
+}
+
+/// `GET …/sessions`.
+///
+/// # Errors
+/// 102 for an unknown agent.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(&caller, agent);
+    let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
+    stored(&state, &canvas, missing).await?;
+    let page = params.page(state.app.limits.page_size);
+    let filter = SessionFilter {
+        canvas: Some(canvas.id.clone()),
+        id: params.get("id").map(str::to_owned),
+        user_id: params.get("user_id").or_else(|| params.get("exp_user_id")).map(str::to_owned),
+        offset: page.offset,
+        limit: page.limit,
+        ascending: params.ascending(),
+    };
+    let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
+    let with_drawing = params.flag("dsl").unwrap_or(true);
+    let mut drawings: HashMap<Arc<str>, Json> = HashMap::new();
+    let mut views = Vec::with_capacity(sessions.len());
+    for session in sessions {
+        let version = Arc::clone(&session.canvas_version);
+        if with_drawing && !drawings.contains_key(&version) {
+            drawings.insert(Arc::clone(&version), drawing(&state, &canvas, &version).await?);
+        }
+        views.push(view(&state, session, drawings.get(&version).cloned()).await?);
+    }
+    let body = json!({"code": 0, "message": "success", "data": views, "total": total});
+    Ok(respond(StatusCode::OK, &body))
+}
+
+/// `GET …/sessions/{session}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((agent, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(&caller, agent);
+    let session = of_agent(&state, &canvas, &id).await?;
+    let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
+    Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
+}
+
+/// `DELETE …/sessions/{session}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn delete_one(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((agent, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let session = of_agent(&state, &canvas_key(&caller, agent), &id).await?;
+    remove(&state, &session.key).await?;
+    Ok(Success(true).into_response())
+}
+
+/// `DELETE …/sessions {ids}`: only with ids, or with `delete_all`.
+///
+/// # Errors
+/// 102 for an unknown agent, and when none of the ids could be removed.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(&caller, agent);
+    let missing = ApiError::data(format!("You don't own the agent {}", canvas.id));
+    stored(&state, &canvas, missing).await?;
+    let ids = body.texts("ids")?.unwrap_or_default();
+    if ids.is_empty() {
+        if body.flag("delete_all")? == Some(true) {
+            remove_all(&state, &canvas).await?;
+        }
+        return Ok(Success(true).into_response());
+    }
+    let (removed, errors) = remove_each(&state, &canvas, ids).await?;
+    match (removed, errors.is_empty()) {
+        (_, true) => Ok(Success(true).into_response()),
+        (0, false) => Err(ApiError::data(errors.join("; "))),
+        (_, false) => Ok(Success(json!({"success_count": removed, "errors": errors})).into_response()),
+    }
+}
+
+async fn remove_each(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    ids: Vec<String>,
+) -> Result<(usize, Vec<String>), ApiError> {
+    let (mut removed, mut errors, mut seen) = (0, Vec::new(), HashSet::new());
+    for id in ids {
+        if !seen.insert(id.clone()) {
+            errors.push(format!("Duplicate session ids: {id}"));
+            continue;
+        }
+        match state.app.sessions.load(&SessionKey::new(&canvas.tenant, SessionId::from(id.as_str()))).await {
+            Ok(session) if session.canvas == canvas.id => {
+                remove(state, &session.key).await?;
+                removed += 1;
+            }
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
+            Ok(_) | Err(_) => errors.push(format!("The agent doesn't own the session {id}")),
+        }
+    }
+    Ok((removed, errors))
+}
+
+async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiError> {
+    loop {
+        let filter = SessionFilter {
+            canvas: Some(canvas.id.clone()),
+            limit: REMOVED_AT_ONCE,
+            ..SessionFilter::default()
+        };
+        let (sessions, _) = state.app.sessions.list(&canvas.tenant, &filter).await?;
+        if sessions.is_empty() {
+            return Ok(());
+        }
+        for session in sessions {
+            remove(state, &session.key).await?;
+        }
+    }
+}
+
+/// A run of a session that goes away has nobody to write for.
+async fn remove(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
+    state.app.engine.cancel_session(session);
+    Ok(state.app.sessions.delete(session).await?)
+}
+
+async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<Session, ApiError> {
+    match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await {
+        Ok(session) if session.canvas == canvas.id => Ok(session),
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Err(not_found()),
+    }
+}
+
+async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> Result<SessionView, ApiError> {
+    let messages = state.app.sessions.messages(&session.key, MESSAGES_SHOWN_MAX).await?;
+    Ok(SessionView::new(session, &messages, dsl))
+}
+
+async fn drawing(state: &ServerState, canvas: &CanvasKey, version: &str) -> Result<Json, ApiError> {
+    let dsl = state.app.canvases.version(canvas, version).await?;
+    Ok(serde_json::from_str(&dsl).unwrap_or(Json::Null))
+}

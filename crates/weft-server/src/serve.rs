@@ -1,0 +1,88 @@
+//! Listens, serves, and stops in order.
+
+use std::future::{Future, IntoFuture as _};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::serve::ListenerExt as _;
+use tokio::net::TcpListener;
+use weft_core::{Error, Result};
+
+use crate::app::App;
+use crate::config::{Auth, Config, check_auth};
+use crate::router::router;
+use crate::state::ServerState;
+
+/// After the runs have ended, streams have this long to reach their readers.
+const LAST_FRAMES: Duration = Duration::from_secs(5);
+
+/// How a server behaves.
+#[derive(Clone, Copy, Debug)]
+pub struct ServeOptions {
+    /// Whether callers must show a token.
+    pub auth: Auth,
+    /// How long runs may go on after the server was told to stop.
+    pub grace: Duration,
+}
+
+impl From<&Config> for ServeOptions {
+    fn from(config: &Config) -> Self {
+        Self { auth: config.server.auth, grace: Duration::from_secs(config.limits.shutdown_seconds) }
+    }
+}
+
+/// Takes an address.
+///
+/// # Errors
+/// `Invalid` saying why the address cannot be had.
+pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
+    TcpListener::bind(address).await.map_err(|cause| {
+        let in_use = cause.kind() == std::io::ErrorKind::AddrInUse;
+        let error = Error::invalid(format!("cannot listen on {address}")).because(cause);
+        match in_use {
+            true => {
+                error.help("another program has the port: stop it, or name another address with --listen")
+            }
+            false => error,
+        }
+    })
+}
+
+/// Serves until `shutdown` comes, then takes no more callers, lets runs finish for a while, stops
+/// the rest, ends every stream and closes the store.
+///
+/// # Errors
+/// `Invalid` without authentication on an address that others can reach; otherwise when the listener
+/// or the store fails.
+pub async fn serve(
+    app: App,
+    listener: TcpListener,
+    options: ServeOptions,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
+    let failed = |cause: std::io::Error| Error::internal("the listener failed").because(cause);
+    check_auth(options.auth, listener.local_addr().map_err(failed)?)?;
+    let state = ServerState::new(app.clone(), options.auth);
+    let stopping = state.stopping.clone();
+    // Each token is a packet of its own, and it should leave at once.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot turn off delays of a connection");
+        }
+    });
+    let serving = axum::serve(listener, router(state))
+        .with_graceful_shutdown(stopping.clone().cancelled_owned())
+        .into_future();
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => return served.map_err(failed),
+        () = shutdown => tracing::info!("stopping"),
+    }
+    stopping.cancel();
+    let runs_end = app.engine.shut_down(options.grace);
+    let (served, ()) = futures::join!(tokio::time::timeout(options.grace + LAST_FRAMES, serving), runs_end);
+    if served.is_err() {
+        tracing::warn!("some connections did not end in time and are cut");
+    }
+    app.shut_down(Duration::ZERO).await
+}

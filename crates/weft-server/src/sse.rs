@@ -1,0 +1,202 @@
+//! Streams of server-sent events: one line of JSON a frame, the event's number as its id, a comment
+//! when there is nothing to say for long. Whoever goes away stops nothing; whoever is slow reads the
+//! store later.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
+use futures::{FutureExt as _, stream};
+use tokio::time::Instant;
+use weft_core::{Entry, Error, Result};
+use weft_engine::EntryReader;
+
+/// After this long without a frame a comment keeps the line open.
+const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// Frames that are there already are sent together up to this many bytes.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// How one kind of stream writes its frames.
+pub trait Frames: Send + 'static {
+    /// Appends the frames of an entry, if it has any.
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>);
+
+    /// Appends what comes after the last entry. `cut` is set when the entries broke off.
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>);
+}
+
+/// How a frame begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prefix {
+    /// `data:`
+    Tight,
+    /// `data: `
+    Spaced,
+}
+
+impl Prefix {
+    fn as_bytes(self) -> &'static [u8] {
+        match self {
+            Self::Tight => b"data:",
+            Self::Spaced => b"data: ",
+        }
+    }
+}
+
+/// Appends one frame; nothing when `write` says that there is none.
+pub fn put_frame(
+    out: &mut Vec<u8>,
+    prefix: Prefix,
+    id: Option<u64>,
+    write: impl FnOnce(&mut Vec<u8>) -> bool,
+) {
+    let before = out.len();
+    if let Some(id) = id {
+        out.extend_from_slice(format!("id: {id}\n").as_bytes());
+    }
+    out.extend_from_slice(prefix.as_bytes());
+    if write(out) {
+        out.extend_from_slice(b"\n\n");
+    } else {
+        out.truncate(before);
+    }
+}
+
+/// Appends a frame that is written already.
+pub fn put_text(out: &mut Vec<u8>, prefix: Prefix, text: &str) {
+    put_frame(out, prefix, None, |out| {
+        out.extend_from_slice(text.as_bytes());
+        true
+    });
+}
+
+/// The frame that tells a failure outside of any event.
+pub fn put_failure(out: &mut Vec<u8>, message: &str) {
+    let frame = serde_json::json!({"code": crate::error::code::FAILED, "message": message, "data": false});
+    put_frame(out, Prefix::Tight, None, |out| {
+        crate::dialect::write_json(&frame, out);
+        true
+    });
+}
+
+struct Pump<F> {
+    entries: EntryReader,
+    frames: F,
+}
+
+impl<F: Frames> Pump<F> {
+    /// The next bytes, and whether more may follow.
+    async fn next(&mut self) -> (Vec<u8>, bool) {
+        let mut out = Vec::new();
+        let silent_until = Instant::now() + HEARTBEAT;
+        while out.is_empty() {
+            let Ok(next) = tokio::time::timeout_at(silent_until, self.entries.next()).await else {
+                return (b": ping\n\n".to_vec(), true);
+            };
+            let mut next = Some(next);
+            while let Some(entry) = next {
+                if !self.take(entry, &mut out) {
+                    return (out, false);
+                }
+                next = if out.len() < CHUNK_BYTES { self.entries.next().now_or_never() } else { None };
+            }
+        }
+        (out, true)
+    }
+
+    /// Whether more may follow.
+    fn take(&mut self, entry: Result<Option<Arc<Entry>>>, out: &mut Vec<u8>) -> bool {
+        match entry {
+            Ok(Some(entry)) => {
+                self.frames.write(&entry, out);
+                return true;
+            }
+            Ok(None) => self.frames.finish(None, out),
+            Err(error) => {
+                tracing::error!(error = error.full(), "a stream broke off");
+                self.frames.finish(Some(&error), out);
+            }
+        }
+        false
+    }
+}
+
+/// The stream of a run as a response.
+pub fn respond<F: Frames>(entries: EntryReader, frames: F) -> Response {
+    let pump = Pump { entries, frames };
+    let chunks = stream::unfold(Some(pump), |pump| async move {
+        let mut pump = pump?;
+        let (chunk, more) = pump.next().await;
+        Some((Ok::<_, Infallible>(Bytes::from(chunk)), more.then_some(pump)))
+    });
+    event_stream(Body::from_stream(chunks))
+}
+
+/// A body as an event stream.
+pub fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONNECTION, "keep-alive"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::Record;
+    use weft_engine::feed::Feed;
+
+    struct Numbers;
+
+    impl Frames for Numbers {
+        fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+            put_frame(out, Prefix::Tight, entry.event, |out| {
+                out.extend_from_slice(entry.seq.to_string().as_bytes());
+                entry.seq != 2
+            });
+        }
+
+        fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+            put_text(out, Prefix::Spaced, if cut.is_some() { "cut" } else { "over" });
+        }
+    }
+
+    fn entry(seq: u64) -> Arc<Entry> {
+        let record = Record::MessageReset { node: "m".into() };
+        Arc::new(Entry { seq, event: Some(seq), at_ms: 0, record })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn frames_that_are_there_go_together_and_silence_is_filled() {
+        let feed = Feed::whole();
+        let mut pump = Pump { entries: EntryReader::new(Some(Arc::clone(&feed)), None, 0), frames: Numbers };
+        let text = |(bytes, more): (Vec<u8>, bool)| (String::from_utf8(bytes).unwrap(), more);
+        feed.show(&[entry(1), entry(2), entry(3)]);
+        assert_eq!(text(pump.next().await), ("id: 1\ndata:1\n\nid: 3\ndata:3\n\n".into(), true));
+        let begun = Instant::now();
+        assert_eq!(text(pump.next().await), (": ping\n\n".into(), true));
+        assert_eq!(begun.elapsed(), HEARTBEAT);
+        feed.show(&[entry(4)]);
+        feed.close();
+        assert_eq!(text(pump.next().await), ("id: 4\ndata:4\n\ndata: over\n\n".into(), false));
+    }
+
+    #[test]
+    fn failures_have_a_frame_of_their_own() {
+        let mut out = Vec::new();
+        put_failure(&mut out, "it \"broke\"\u{2028}");
+        let expected = "data:{\"code\":500,\"message\":\"it \\\"broke\\\"\\u2028\",\"data\":false}\n\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}

@@ -1,0 +1,179 @@
+//! Agents: stored canvases.
+
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use weft_core::CanvasId;
+use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
+use weft_dsl::Problem;
+
+use super::time::http_date;
+use crate::body::Body;
+use crate::error::ApiError;
+
+/// The only kind of canvas that this build runs.
+pub const CATEGORY: &str = "agent_canvas";
+
+/// How long a title may be, in characters.
+const TITLE_MAX: usize = 255;
+
+/// An agent in a list.
+#[derive(Debug, Serialize)]
+pub struct AgentItem {
+    id: CanvasId,
+    title: String,
+    avatar: String,
+    description: String,
+    permission: String,
+    canvas_type: String,
+    canvas_category: &'static str,
+    tenant_id: String,
+    user_id: String,
+    nickname: String,
+    tenant_avatar: (),
+    tags: &'static str,
+    release: bool,
+    release_time: (),
+    create_time: i64,
+    create_date: String,
+    update_time: i64,
+    update_date: String,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dsl: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_publish_time: Option<()>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<Json>,
+}
+
+impl AgentItem {
+    /// Without its drawing.
+    pub fn short(canvas: StoredCanvas) -> Self {
+        let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms } = canvas;
+        let CanvasHead { title, description, avatar, permission, canvas_type } = head;
+        let owner = key.tenant.to_string();
+        Self {
+            id: key.id,
+            title,
+            avatar,
+            description,
+            permission,
+            canvas_type,
+            canvas_category: CATEGORY,
+            tenant_id: owner.clone(),
+            user_id: owner.clone(),
+            nickname: owner,
+            tenant_avatar: (),
+            tags: "",
+            release: false,
+            release_time: (),
+            create_time: created_ms,
+            create_date: http_date(created_ms),
+            update_time: updated_ms,
+            update_date: http_date(updated_ms),
+            kind: "agent",
+            dsl: None,
+            last_publish_time: None,
+            problems: None,
+        }
+    }
+
+    /// With its drawing.
+    pub fn whole(canvas: StoredCanvas) -> Self {
+        let dsl = drawing(&canvas);
+        Self { dsl: Some(dsl), ..Self::short(canvas) }
+    }
+
+    /// With what was found in it.
+    #[must_use]
+    pub fn with_problems(mut self, problems: &[Problem]) -> Self {
+        self.problems = Some(json!(problems));
+        self
+    }
+}
+
+/// The drawing of a canvas as a value.
+pub fn drawing(canvas: &StoredCanvas) -> Json {
+    serde_json::from_str(&canvas.dsl).unwrap_or(Json::Null)
+}
+
+/// The fields of a create or update request.
+#[derive(Debug, Default)]
+pub struct AgentFields {
+    title: Option<String>,
+    description: Option<String>,
+    avatar: Option<String>,
+    permission: Option<String>,
+    canvas_type: Option<String>,
+    /// The drawing as JSON text.
+    pub dsl: Option<String>,
+}
+
+impl AgentFields {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// 101 naming the field that makes no sense.
+    pub fn read(body: &Body) -> Result<Self, ApiError> {
+        if let Some(category) = body.text("canvas_category")?.filter(|category| category != CATEGORY) {
+            let message = format!(
+                "cannot store a canvas of the category `{category}`: ingestion pipelines run on the documents of a dataset, and this build runs agents only"
+            );
+            return Err(ApiError::data(message));
+        }
+        let title = body.text("title")?.map(|title| title.trim().to_owned());
+        if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
+            return Err(ApiError::argument(format!("the title has more than {TITLE_MAX} characters")));
+        }
+        let permission = body.text("permission")?;
+        if let Some(other) = permission.as_ref().filter(|word| !matches!(word.as_str(), "me" | "team")) {
+            return Err(ApiError::argument(format!("`permission` is `{other}`; it must be `me` or `team`")));
+        }
+        Ok(Self {
+            title: title.filter(|title| !title.is_empty()),
+            description: body.text("description")?,
+            avatar: body.text("avatar")?,
+            permission,
+            canvas_type: body.text("canvas_type")?,
+            dsl: dsl(body)?,
+        })
+    }
+
+    /// The head of a new canvas.
+    ///
+    /// # Errors
+    /// 101 without a title.
+    pub fn new_head(self) -> Result<CanvasHead, ApiError> {
+        if self.title.is_none() {
+            return Err(ApiError::argument("No title in request."));
+        }
+        let permission = "me".to_owned();
+        Ok(self.changed(CanvasHead { permission, ..CanvasHead::default() }))
+    }
+
+    /// A head with the given fields changed; what was not given stays.
+    pub fn changed(self, head: CanvasHead) -> CanvasHead {
+        CanvasHead {
+            title: self.title.unwrap_or(head.title),
+            description: self.description.unwrap_or(head.description),
+            avatar: self.avatar.unwrap_or(head.avatar),
+            permission: self.permission.unwrap_or(head.permission),
+            canvas_type: self.canvas_type.unwrap_or(head.canvas_type),
+        }
+    }
+}
+
+/// The drawing: an object, or an object written as text.
+fn dsl(body: &Body) -> Result<Option<String>, ApiError> {
+    match body.get("dsl") {
+        None => Ok(None),
+        Some(Json::Object(_)) => Ok(body.get("dsl").map(ToString::to_string)),
+        Some(Json::String(text)) => match serde_json::from_str(text) {
+            Ok(Json::Object(_)) => Ok(Some(text.clone())),
+            Ok(_) => Err(ApiError::argument("DSL must be a JSON object.")),
+            Err(_) => Err(ApiError::argument("Invalid DSL JSON string.")),
+        },
+        Some(_) => Err(ApiError::argument("DSL must be a JSON object.")),
+    }
+}

@@ -1,0 +1,140 @@
+//! Requests for a turn, and its answer in one piece.
+
+use serde_json::{Value as Json, json};
+use weft_core::{SessionId, TurnInput};
+
+use crate::answer::Answer;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::dialect::ragflow::{self, RunView, TokenCounts};
+use crate::error::ApiError;
+
+/// Whether the caller wants a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Events as they come.
+    Stream,
+    /// One answer at the end.
+    Whole,
+}
+
+/// A request for a turn.
+#[derive(Debug)]
+pub struct CompletionRequest {
+    /// Which conversation; absent for a new one.
+    pub session: Option<SessionId>,
+    /// What the caller gives.
+    pub input: TurnInput,
+    /// How the answer is wanted.
+    pub delivery: Delivery,
+    /// Whether the nodes that have finished are to be told.
+    pub trace: bool,
+}
+
+impl CompletionRequest {
+    /// Reads one; `default` is what an absent `stream` means on the route.
+    ///
+    /// # Errors
+    /// 101 naming the field that makes no sense.
+    pub fn read(body: &Body, caller: &Caller, default: Delivery) -> Result<Self, ApiError> {
+        let query = match body.text("query")? {
+            Some(query) => query,
+            None => body.text("question")?.unwrap_or_default(),
+        };
+        let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
+        let files = body.list("files")?.unwrap_or_default();
+        let inputs = body.object("inputs")?.unwrap_or_default();
+        Ok(Self {
+            session: body.id("session_id")?.map(SessionId::from),
+            input: TurnInput { query, user_id, files, inputs },
+            delivery: delivery(body, default)?,
+            trace: body.flag("return_trace")?.unwrap_or(false),
+        })
+    }
+}
+
+/// How the answer is wanted.
+///
+/// # Errors
+/// 101 when `stream` is no truth value.
+pub fn delivery(body: &Body, default: Delivery) -> Result<Delivery, ApiError> {
+    Ok(match body.flag("stream")? {
+        Some(true) => Delivery::Stream,
+        Some(false) => Delivery::Whole,
+        None => default,
+    })
+}
+
+/// The text of the last user message, its parts joined; `None` when nobody says anything.
+///
+/// # Errors
+/// 102 when there are no messages.
+pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
+    if messages.is_empty() {
+        return Err(ApiError::data("You must provide at least one message."));
+    }
+    let role = |message: &&Json, wanted: &str| message.get("role").and_then(Json::as_str) == Some(wanted);
+    if !messages.iter().any(|message| role(&message, "user") || role(&message, "assistant")) {
+        return Ok(None);
+    }
+    let last = messages.iter().rev().find(|message| role(message, "user"));
+    Ok(Some(last.and_then(|message| message.get("content")).map(content_text).unwrap_or_default()))
+}
+
+fn content_text(content: &Json) -> String {
+    match content {
+        Json::String(text) => text.clone(),
+        Json::Array(parts) => {
+            let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
+            texts.collect::<Vec<_>>().join("\n")
+        }
+        _ => String::new(),
+    }
+}
+
+/// A run's answer in one piece: its last event, with everything it said as `content`.
+pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json {
+    let shown = answer.shown();
+    let event = shown.and_then(|entry| ragflow::event_name(&entry.record)).unwrap_or("workflow_finished");
+    let mut data = shown.and_then(|entry| ragflow::finished_data(entry, view)).unwrap_or_default();
+    data.insert("content".to_owned(), Json::String(answer.text()));
+    data.insert("reference".to_owned(), answer.reference());
+    if let Some(end) = &answer.end {
+        data.insert("usage".to_owned(), json!(TokenCounts::from(end.usage)));
+        data.insert("status".to_owned(), json!(end.ending.as_str()));
+    }
+    if !answer.structured.is_empty() {
+        data.insert("structured".to_owned(), Json::Object(answer.structured.clone()));
+    }
+    if let Some(trace) = trace {
+        data.insert("trace".to_owned(), Json::Array(trace));
+    }
+    json!({
+        "event": event,
+        "message_id": view.run,
+        "task_id": view.run,
+        "session_id": view.session,
+        "created_at": view.started_ms.div_euclid(1000),
+        "data": data,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_user_message_is_the_question() {
+        let messages = |json: Json| json.as_array().unwrap().clone();
+        let question = |json| last_question(&messages(json)).unwrap();
+        assert_eq!(
+            question(json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
+            Some("a".into())
+        );
+        let parts =
+            json!([{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url"}, "y"]}]);
+        assert_eq!(question(parts), Some("x\ny".into()));
+        assert_eq!(question(json!([{"role": "system", "content": "a"}, 7])), None);
+        assert!(last_question(&[]).is_err());
+    }
+}

@@ -1,0 +1,8 @@
+//! The JSON types of the API, and how they are made from ours. Nothing else knows them.
+
+pub mod agent;
+pub mod completion;
+pub mod envelope;
+pub mod run;
+pub mod session;
+mod time;

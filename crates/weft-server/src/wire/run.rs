@@ -1,0 +1,33 @@
+//! Runs in lists.
+
+use serde::Serialize;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{CanvasId, RunId, SessionId};
+
+/// A run without its journal.
+#[derive(Debug, Serialize)]
+pub struct RunItem {
+    id: RunId,
+    session_id: SessionId,
+    agent_id: CanvasId,
+    query: String,
+    /// `running` while it has no ending, also after a crash.
+    status: &'static str,
+    create_time: i64,
+    finish_time: Option<i64>,
+}
+
+impl From<StoredRun> for RunItem {
+    fn from(run: StoredRun) -> Self {
+        let StoredRun { key, session, canvas, query, ending, started_ms, finished_ms } = run;
+        Self {
+            id: key.id,
+            session_id: session,
+            agent_id: canvas,
+            query,
+            status: ending.map_or("running", weft_core::Ending::as_str),
+            create_time: started_ms,
+            finish_time: finished_ms,
+        }
+    }
+}

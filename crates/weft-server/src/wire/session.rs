@@ -1,0 +1,99 @@
+//! Sessions with their messages.
+
+use serde::Serialize;
+use serde_json::{Value as Json, json};
+use weft_core::seam::session_store::{Session, SessionMessage};
+use weft_core::{CanvasId, SessionId};
+
+use super::time::http_date;
+
+/// A session. The messages appear under both names that clients know.
+#[derive(Debug, Serialize)]
+pub struct SessionView {
+    id: SessionId,
+    name: String,
+    agent_id: CanvasId,
+    dialog_id: CanvasId,
+    user_id: String,
+    exp_user_id: String,
+    source: &'static str,
+    message: Json,
+    messages: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dsl: Option<Json>,
+    version_title: String,
+    create_time: i64,
+    create_date: String,
+    update_time: i64,
+    update_date: String,
+}
+
+impl SessionView {
+    /// A session, its messages, and the drawing it runs on if that is wanted.
+    pub fn new(session: Session, messages: &[SessionMessage], dsl: Option<Json>) -> Self {
+        let Session {
+            key,
+            canvas,
+            canvas_version,
+            user_id,
+            name,
+            created_ms,
+            updated_ms,
+            state: _,
+            revision: _,
+        } = session;
+        let messages = Json::Array(messages.iter().enumerate().map(message).collect());
+        Self {
+            id: key.id,
+            name,
+            agent_id: canvas.clone(),
+            dialog_id: canvas,
+            exp_user_id: user_id.clone(),
+            user_id,
+            source: "agent",
+            message: messages.clone(),
+            messages,
+            dsl,
+            version_title: canvas_version.to_string(),
+            create_time: created_ms,
+            create_date: http_date(created_ms),
+            update_time: updated_ms,
+            update_date: http_date(updated_ms),
+        }
+    }
+}
+
+fn message((at, message): (usize, &SessionMessage)) -> Json {
+    let SessionMessage { role, content, run, reference, created_ms } = message;
+    let mut view = json!({"role": role, "content": content, "created_at": created_ms / 1000});
+    if let Some(run) = run {
+        view["id"] = json!(run);
+    }
+    if role == "assistant" && at > 0 {
+        view["reference"] = sources(reference);
+    }
+    view
+}
+
+/// The sources of `{chunks, doc_aggs}` as a list; each says by which number it is cited.
+pub fn sources(reference: &Json) -> Json {
+    let chunks = reference.get("chunks").and_then(Json::as_object);
+    let list = chunks.into_iter().flatten().map(|(number, chunk)| {
+        let mut chunk = chunk.clone();
+        chunk["citation_id"] = json!(number);
+        chunk
+    });
+    Json::Array(list.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_become_a_list() {
+        let reference = json!({"chunks": {"3": {"id": "a"}}, "doc_aggs": {}});
+        assert_eq!(sources(&reference), json!([{"id": "a", "citation_id": "3"}]));
+        assert_eq!(sources(&Json::Null), json!([]));
+    }
+}
