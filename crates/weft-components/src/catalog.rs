@@ -81,4 +81,41 @@ mod tests {
             assert_eq!((spec.params_schema)()["type"], "object", "{}", spec.kind);
         }
     }
+
+    #[test]
+    fn published_canvases_build() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/canvases/ragflow");
+        let Ok(files) = std::fs::read_dir(&folder) else {
+            println!("skipped: there are no published canvases at {}", folder.display());
+            return;
+        };
+        let catalog = catalog();
+        let mut problems = Vec::new();
+        for file in files {
+            let path = file.unwrap().path();
+            let json: serde_json::Value =
+                serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+            let components =
+                json.pointer("/dsl/components").or(json.pointer("/components")).unwrap().as_object().unwrap();
+            let ids = components.keys().map(|id| id.as_str().into()).collect();
+            for (id, component) in components {
+                let kind = component["obj"]["component_name"].as_str().unwrap();
+                // Files of the ingestion engine are not agents.
+                let Some(spec) = catalog.get(kind) else { continue };
+                let source = weft_core::NodeSource {
+                    id: &id.as_str().into(),
+                    kind,
+                    params: component["obj"]["params"].as_object().unwrap(),
+                    parent: None,
+                    components: &ids,
+                    item: None,
+                    downstream: &[],
+                };
+                if let Err(found) = (spec.build)(&source) {
+                    problems.push(format!("{} {id}: {found:?}", path.display()));
+                }
+            }
+        }
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
 }

@@ -362,4 +362,13 @@ mod tests {
         refused(&format!("{{% if 1 %}}{}", " ".repeat(SOURCE_MAX)), "longer than");
         refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "deep");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_makes_it_panic(text in "([{}%#'\"()|~+*.,=-]| |set|for|in|raw|endraw|sys.query|Agent:A@n|item|é|1){0,40}") {
+            if let Ok(text) = rendered(&text) {
+                assert!(text.len() <= OUTPUT_MAX);
+            }
+        }
+    }
 }

@@ -38,11 +38,22 @@ impl Text {
         }
     }
 
-    /// The finished text; a list that stands for itself is joined by `delimiter`.
+    /// The finished text.
     ///
     /// # Errors
     /// When a Jinja template fails or goes over its limits.
-    pub fn render(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
+    pub fn render(&self, inputs: &Inputs) -> Result<String> {
+        match self {
+            Self::Jinja(jinja) => jinja.render(inputs),
+            Self::Plain(template) => Ok(template.render(inputs)),
+        }
+    }
+
+    /// The finished text, in which the elements of a list are joined by `delimiter`.
+    ///
+    /// # Errors
+    /// When a Jinja template fails or goes over its limits.
+    pub fn render_joined(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
         let template = match self {
             Self::Jinja(jinja) => return jinja.render(inputs),
             Self::Plain(template) => template,

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Route, Shape,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Route, Shape,
 };
 
 use crate::control::repeat::{ROUNDS_DEFAULT, ROUNDS_MAX};
@@ -19,29 +19,45 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     time_limit: None,
     measuring_only: false,
     build: |source| {
-        // The conditions are written at the Loop, so what is wrong with them points there.
-        let mut own = Params::of(source);
-        let Some((parent, params)) = source.parent else {
-            own.problem(
-                ParamProblem::new("", "a LoopItem stands outside a Loop").help("put it inside a Loop"),
-            );
-            return own.finish(LoopItem { conditions: Vec::new(), any: false, rounds_max: 1 });
+        let mut params = Params::of(source);
+        let end = match source.parent {
+            // What is wrong with the Loop's parameters is reported at the Loop.
+            Some((id, outer)) => End::read(&mut Params::of(&NodeSource { id, params: outer, ..*source })),
+            None => {
+                let problem = ParamProblem::new("", "a LoopItem stands outside a Loop");
+                params.problem(problem.help("put it inside a Loop"));
+                End::default()
+            }
         };
-        let mut outer = Params::of(&weft_core::NodeSource { id: parent, params, ..*source });
-        let rounds_max = outer.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
-        let logic = outer.text("logical_operator").unwrap_or_default();
-        if !["", "and", "or"].contains(&logic.as_str()) {
-            let message = format!("`{logic}` doesn't join conditions");
-            outer.problem(ParamProblem::new("/logical_operator", message).help("use `and` or `or`"));
-        }
-        let conditions = outer
-            .objects("loop_termination_condition")
-            .into_iter()
-            .filter_map(|(place, object)| condition(&mut outer, place, object))
-            .collect();
-        outer.finish(LoopItem { conditions, any: logic == "or", rounds_max })
+        params.finish(LoopItem { end })
     },
 };
+
+/// When a Loop is over.
+#[derive(Default)]
+pub(super) struct End {
+    conditions: Vec<Condition>,
+    any: bool,
+    rounds_max: usize,
+}
+
+impl End {
+    /// Reads the parameters of the Loop.
+    pub(super) fn read(params: &mut Params<'_>) -> Self {
+        let rounds_max = params.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
+        let logic = params.text("logical_operator").unwrap_or_default();
+        if !["", "and", "or"].contains(&logic.as_str()) {
+            let message = format!("`{logic}` doesn't join conditions");
+            params.problem(ParamProblem::new("/logical_operator", message).help("use `and` or `or`"));
+        }
+        let conditions = params
+            .objects("loop_termination_condition")
+            .into_iter()
+            .filter_map(|(place, object)| condition(params, place, object))
+            .collect();
+        Self { conditions, any: logic == "or", rounds_max }
+    }
+}
 
 struct Condition {
     left: Reference,
@@ -76,15 +92,13 @@ fn condition(
 }
 
 struct LoopItem {
-    conditions: Vec<Condition>,
-    any: bool,
-    rounds_max: usize,
+    end: End,
 }
 
 impl LoopItem {
     /// Whether the conditions end the loop. Without conditions only the maximum does.
     fn is_over(&self, ctx: &NodeContext) -> Result<bool> {
-        for condition in &self.conditions {
+        for condition in &self.end.conditions {
             let right = match &condition.right {
                 Right::Constant(value) => std::sync::Arc::new(value.clone()),
                 Right::Variable(reference) => ctx.inputs.json(reference),
@@ -95,18 +109,18 @@ impl LoopItem {
                         .because(cause)
                 },
             )?;
-            if holds == self.any {
-                return Ok(self.any);
+            if holds == self.end.any {
+                return Ok(self.end.any);
             }
         }
-        Ok(!self.any && !self.conditions.is_empty())
+        Ok(!self.end.any && !self.end.conditions.is_empty())
     }
 }
 
 #[async_trait]
 impl Component for LoopItem {
     fn shape(&self) -> Shape {
-        let reads = self.conditions.iter().flat_map(|condition| {
+        let reads = self.end.conditions.iter().flat_map(|condition| {
             let right = match &condition.right {
                 Right::Constant(_) => None,
                 Right::Variable(reference) => Some(reference.clone()),
@@ -120,7 +134,7 @@ impl Component for LoopItem {
         let Some(round) = &ctx.round else {
             return Err(Error::invalid("a LoopItem ran outside a Loop").help("put the node inside a Loop"));
         };
-        let over = round.index >= self.rounds_max || self.is_over(ctx)?;
+        let over = round.index >= self.end.rounds_max || self.is_over(ctx)?;
         Ok(Finished {
             outputs: Outputs::of("index", Json::from(round.index)),
             route: if over { Route::EndFrame } else { Route::Onward },
@@ -175,16 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_all_reported() {
-        let parent = json!({"maximum_loop_count": 0, "logical_operator": "xor",
-            "loop_termination_condition": [{"variable": "", "operator": "eval"}]});
-        let places = [
-            "/maximum_loop_count",
-            "/logical_operator",
-            "/loop_termination_condition/0/variable",
-            "/loop_termination_condition/0/operator",
-        ];
-        assert_eq!(item(parent).problems(), places);
+    fn it_stands_inside_a_loop() {
         assert_eq!(Node::new("LoopItem", json!({})).problems(), [""]);
+        // What is wrong with the Loop is reported there, once.
+        assert!(item(json!({"maximum_loop_count": 0})).problems().is_empty());
     }
 }

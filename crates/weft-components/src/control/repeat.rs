@@ -6,6 +6,7 @@ use weft_core::{
     Role, Shape, Value,
 };
 
+use crate::control::loop_item::End;
 use crate::params::{self, Params, number, pointer, truth};
 
 /// Rounds when a canvas does not say: what the editor fills in.
@@ -30,7 +31,8 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     measuring_only: false,
     build: |source| {
         let mut params = Params::of(source);
-        params.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
+        // Read here for the problems; LoopItem keeps what it says.
+        End::read(&mut params);
         let variables = params
             .objects("loop_variables")
             .into_iter()
@@ -146,12 +148,18 @@ mod tests {
     fn problems_are_all_reported() {
         let node = Node::new(
             "Loop",
-            json!({"maximum_loop_count": 0, "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
+            json!({"maximum_loop_count": 0, "logical_operator": "xor",
+                "loop_termination_condition": [{"variable": "", "operator": "eval"}], "loop_variables": [{"value": 1}, {"variable": "x", "input_mode": "variable", "value": "?"}]}),
         );
-        assert_eq!(
-            node.problems(),
-            ["/maximum_loop_count", "/loop_variables/0/variable", "/loop_variables/1/value"]
-        );
+        let places = [
+            "/maximum_loop_count",
+            "/logical_operator",
+            "/loop_termination_condition/0/variable",
+            "/loop_termination_condition/0/operator",
+            "/loop_variables/0/variable",
+            "/loop_variables/1/value",
+        ];
+        assert_eq!(node.problems(), places);
         assert!(Node::new("Loop", json!({})).problems().is_empty());
     }
 }

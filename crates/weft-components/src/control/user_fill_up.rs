@@ -54,14 +54,14 @@ impl Component for UserFillUp {
 
     fn form(&self, inputs: &Inputs) -> Form {
         // Tips are a courtesy: when their template fails, the form is shown without them.
-        let tips = self.tips.as_ref().and_then(|tips| tips.render(inputs, ", ").ok());
+        let tips = self.tips.as_ref().and_then(|tips| tips.render(inputs).ok());
         Form { fields: self.fields.clone(), tips }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut outputs = fields::outputs(&self.fields, &ctx.filled);
         if let Some(tips) = &self.tips {
-            outputs.set("tips", Value::text(tips.render(&ctx.inputs, ", ")?));
+            outputs.set("tips", Value::text(tips.render(&ctx.inputs)?));
         }
         Ok(outputs.into())
     }
@@ -77,7 +77,7 @@ mod tests {
         let params = json!({"tips": "The plan: {Agent:A@plan}", "inputs": {"ok": {"type": "boolean"}}});
         let node = Node::new("UserFillUp", params.clone());
         let component = node.build();
-        let values = || Setting::values([("Agent:A@plan", json!(["a", "b"]))]);
+        let values = || Setting::values([("Agent:A@plan", json!("a, b"))]);
         let stage = Stage::new(&node, &*component, values());
         let form = component.form(&stage.ctx.inputs);
         assert_eq!(form.tips.as_deref(), Some("The plan: a, b"));

@@ -114,7 +114,7 @@ impl Component for StringTransform {
             Some(Work::Split(reference)) => self.split(reference, ctx)?,
             Some(Work::Merge(script)) => {
                 let delimiter = self.delimiters.first().map_or("", String::as_str);
-                Json::String(script.render(&ctx.inputs, delimiter)?)
+                Json::String(script.render_joined(&ctx.inputs, delimiter)?)
             }
             None => Json::Null,
         };

@@ -124,7 +124,7 @@ impl Component for Message {
         let said = match text {
             Text::Plain(template) if self.listens => Self::stream(template, ctx).await?,
             text => {
-                let whole = text.render(&ctx.inputs, ", ")?;
+                let whole = text.render(&ctx.inputs)?;
                 let mut said = String::new();
                 say(ctx, &mut said, whole.into()).await?;
                 said
@@ -200,7 +200,11 @@ mod tests {
             component.run(&stage.ctx).await.unwrap();
             assert_eq!(said(&mut stage), [expected]);
         };
-        check(json!({"content": ["a {Agent:A@content} b"], "stream": false}), "a x b").await;
+        check(
+            json!({"content": ["a {Agent:A@content} {Agent:A@list}"], "stream": false}),
+            "a x [\"a\",\"b\"]",
+        )
+        .await;
         check(json!({"content": ["{% for x in {Agent:A@list} %}{{ x }}.{% endfor %}"]}), "a.b.").await;
     }
 
