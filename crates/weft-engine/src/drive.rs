@@ -294,7 +294,7 @@ impl<'a> Driver<'a> {
         let activation = outcome.activation;
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
-        let (role, name) = (node.role, node.name.clone());
+        let role = node.role;
         let limit = self.limits.output_bytes;
         if outcome.result.as_ref().is_ok_and(|finished| size(&finished.outputs) > limit) {
             let message = format!("its output is larger than {limit} bytes");
@@ -305,17 +305,13 @@ impl<'a> Driver<'a> {
             self.open_frame(settled);
             return Ok(());
         }
-        let failed = settled.onward == Onward::Nowhere;
-        let failure = settled.error.as_ref().filter(|_| failed).map(|error| {
-            let message = format!("{name} ({}) failed: {}", node.id, error.full());
-            Error::new(error.kind, message)
-        });
-        if !failed && !self.machine.listening_to(activation).is_empty() {
+        // Whoever listens to it reads what there is before it ends, also when it failed.
+        self.start_ready()?;
+        if !self.machine.listening_to(activation).is_empty() {
             self.held.push(settled);
             return Ok(());
         }
-        self.complete(settled);
-        failure.map_or(Ok(()), Err)
+        self.complete(settled)
     }
 
     fn open_frame(&mut self, settled: Settled) {
@@ -329,8 +325,8 @@ impl<'a> Driver<'a> {
     }
 
     /// Ends an activation: its message first, then the producers it was the last to listen to, then
-    /// itself.
-    fn complete(&mut self, mut settled: Settled) {
+    /// itself. A failure of a producer is the cause of its listener's.
+    fn complete(&mut self, mut settled: Settled) -> Result<()> {
         let activation = settled.activation;
         self.end_message(&mut settled);
         let released: Vec<_> = {
@@ -339,10 +335,20 @@ impl<'a> Driver<'a> {
                 |held: &mut Settled| machine.listening_to(held.activation).iter().all(|&l| l == activation);
             self.held.extract_if(.., free).collect()
         };
-        for producer in released {
-            self.finish(producer);
+        let mut first = Ok(());
+        for ended in released.into_iter().chain([settled]) {
+            let failure = self.failure(&ended);
+            self.finish(ended);
+            first = first.and(failure.map_or(Ok(()), Err));
         }
-        self.finish(settled);
+        first
+    }
+
+    /// Why the run fails with this activation, if it does.
+    fn failure(&self, settled: &Settled) -> Option<Error> {
+        let error = settled.error.as_ref().filter(|_| settled.onward == Onward::Nowhere)?;
+        let who = &self.active.get(&settled.activation)?.who;
+        Some(Error::new(error.kind, format!("{} ({}) failed: {}", who.name, who.node, error.full())))
     }
 
     fn end_message(&mut self, settled: &mut Settled) {

@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::Deserialize;
+use weft_core::seam::SearchIndex;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ErrorKind, Json, Outputs, Record, TurnInput};
 use weft_models::script::Script;
+use weft_search::{Document, MemoryIndex, load_folder};
 use weft_testkit::fake_http::FakeHttp;
 
 use crate::kit::Ran;
@@ -54,24 +57,44 @@ fn http(folder: &Path) -> FakeHttp {
     answers.into_iter().fold(FakeHttp::new(), |http, answer| match answer.error {
         Some(failure) => http.fails_once(&answer.url, failure.kind, &failure.message),
         None => {
-            let header = |(name, value): (String, Json)| (name, value.as_str().unwrap_or_default().to_owned());
+            let header =
+                |(name, value): (String, Json)| (name, value.as_str().unwrap_or_default().to_owned());
             let headers = answer.headers.into_iter().map(header).collect();
-            http.with(&answer.url, HttpResponse { status: answer.status.unwrap(), headers, body: answer.body })
+            http.with(
+                &answer.url,
+                HttpResponse { status: answer.status.unwrap(), headers, body: answer.body },
+            )
         }
     })
 }
 
-async fn log_of(folder: &Path) -> String {
-    let plan = compiled(&read(&folder.join("canvas.json")).unwrap()).unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
-    let script = read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
-    let world = World::new(script, http(folder));
+async fn documents(folder: &Path) -> Arc<dyn SearchIndex> {
+    let index = MemoryIndex::new();
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder.join("documents")).into_iter().flatten().flatten().collect();
+    files.sort_by_key(std::fs::DirEntry::path);
+    let document = |file: &std::fs::DirEntry| Document {
+        name: file.file_name().to_string_lossy().into_owned(),
+        text: read(&file.path()).unwrap(),
+    };
+    let documents: Vec<_> = files.iter().map(document).collect();
     let dataset = folder.file_name().unwrap().to_str().unwrap();
-    crate::kit::add_documents(&world.search, dataset, &folder.join("documents")).await;
+    index.add(&"t".into(), dataset, load_folder(&documents)).await.unwrap();
+    Arc::new(index)
+}
+
+async fn log_of(folder: &Path) -> String {
+    let plan = compiled(&read(&folder.join("canvas.json")).unwrap())
+        .unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
+    let script =
+        read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
+    let world = World::with_search(script, http(folder), documents(folder).await);
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     let mut log = String::new();
     for conversation in input.conversations {
         writeln!(log, "# {}", conversation.shows).unwrap();
-        let asked: Vec<_> = conversation.turns.iter().map(|turn| (turn.query.clone(), turn.inputs.clone())).collect();
+        let asked: Vec<_> =
+            conversation.turns.iter().map(|turn| (turn.query.clone(), turn.inputs.clone())).collect();
         let ran = world.hold(&plan, conversation.turns).await;
         for ((query, inputs), ran) in asked.iter().zip(&ran) {
             writeln!(log, "> {query:?} {}", Json::Object(inputs.clone())).unwrap();
@@ -99,7 +122,8 @@ fn line(record: &Record) -> Option<String> {
             format!("workflow_started{}", if resumes.is_some() { " resumed" } else { "" })
         }
         Record::NodeStarted { who } => {
-            let rounds: String = who.frame.iter().map(|step| format!(" {}[{}]", step.node, step.round)).collect();
+            let rounds: String =
+                who.frame.iter().map(|step| format!(" {}[{}]", step.node, step.round)).collect();
             format!("node_started {}{rounds}", who.node)
         }
         Record::NodeSkipped { node, .. } => format!("skipped {node}"),
@@ -118,7 +142,8 @@ fn line(record: &Record) -> Option<String> {
             format!("node_finished {} {}{error}", who.node, json(outputs))
         }
         Record::Waiting { forms } => {
-            let forms = forms.iter().map(|f| format!(" {} {:?}", f.node, f.form.tips.as_deref().unwrap_or_default()));
+            let forms =
+                forms.iter().map(|f| format!(" {} {:?}", f.node, f.form.tips.as_deref().unwrap_or_default()));
             format!("user_inputs{}", forms.collect::<String>())
         }
         Record::RunFinished { ending, outputs, error, .. } => {
@@ -141,7 +166,8 @@ async fn the_samples_do_what_their_logs_say() {
             std::fs::write(&path, &log).unwrap();
         } else if read(&path).as_deref() != Some(&*log) {
             let expected = read(&path).unwrap_or_default();
-            let differs = log.lines().zip(expected.lines().chain(std::iter::repeat(""))).find(|(a, b)| a != b);
+            let differs =
+                log.lines().zip(expected.lines().chain(std::iter::repeat(""))).find(|(a, b)| a != b);
             wrong.push(format!("{}: {differs:#?}", folder.display()));
         }
     }

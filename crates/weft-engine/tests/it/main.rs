@@ -11,7 +11,7 @@
 
 mod cycles;
 mod frames;
-// mod golden;
+mod golden;
 
 mod joins;
 mod kit;

@@ -118,8 +118,8 @@ async fn a_model_streams_into_a_message() {
         ("Agent:a", "Agent", llm("{sys.query}"), &["Message:m"], None),
         ("Message:m", "Message", json!({"content": ["{Agent:a@content}"]}), &[], None),
     ]);
-    let reply = Reply::pieces(["Par", "is"]).thinking("hm").delay_ms(5);
-    let ran = ask(&plan, Script::new().reply(reply), "capital?").await;
+    let reply = Reply::default().thinking("hm").then(Step::Text("Par".into())).then(Step::Text("is".into()));
+    let ran = ask(&plan, Script::new().reply(reply.delay_ms(5)), "capital?").await;
     let log = ran.log();
     assert_eq!(
         log[2..],
@@ -240,11 +240,11 @@ async fn a_question_after_an_unanswered_one_is_sent() {
         ("Message:m", "Message", json!({"content": ["{LLM:l@content}"]}), &[], None),
     ]);
     let script = Script::new()
-        .reply(Reply::error(weft_core::ErrorKind::Invalid, "down").when_user("first"))
+        .reply(Reply::error(weft_core::ErrorKind::Invalid, "down").when_user("first").times(1))
         .reply(Reply::text("here").when_user("second"));
     let world = World::new(script, FakeHttp::new());
     let ran = world.hold(&plan, [asking("first"), asking("second")]).await;
-    assert_eq!(ran[1].report.said, "here");
+    assert_eq!(ran[1].report.said, "here", "{:?}", ran[1].report.error);
     let sent = world.model.requests();
     let last = &sent.last().unwrap().messages;
     assert!(last.last().unwrap().text.contains("second"), "{last:#?}");
@@ -259,7 +259,7 @@ async fn an_answer_that_breaks_off_is_an_error_with_the_text_so_far() {
         ("LLM:l", "LLM", llm("{sys.query}"), &["Message:m"], None),
         ("Message:m", "Message", json!({"content": ["{LLM:l@content}"]}), &[], None),
     ]);
-    let broken = Reply::text("half an ").then(Step::Error(weft_models::script::Failure {
+    let broken = Reply::pieces(["half an "]).then(Step::Error(weft_models::script::Failure {
         kind: weft_core::ErrorKind::Unavailable,
         message: "gone".into(),
         retry_after_ms: None,
