@@ -69,10 +69,11 @@ impl Postings {
         self.length
     }
 
-    /// Every chunk that holds one of the words, with the BM25 score from 0 to 1: the share of what a
-    /// chunk that holds every word without end would get. `weights` are the words with their rarity.
+    /// Every chunk that holds one of the words, with its score from 0 to 1. `weights` are the words
+    /// with their rarity.
     pub fn scored(&self, weights: &[(&str, f64)], average: f64) -> Vec<(f64, &Chunk)> {
-        let best: f64 = weights.iter().map(|(_, rarity)| rarity * (SATURATION + 1.0)).sum();
+        // In a chunk of average length, a word that occurs once adds its rarity.
+        let each_once: f64 = weights.iter().map(|(_, rarity)| rarity).sum();
         let mut scores: HashMap<usize, f64> = HashMap::new();
         for (word, rarity) in weights {
             for (place, count) in self.words.get(*word).into_iter().flatten() {
@@ -83,7 +84,7 @@ impl Postings {
                 *scores.entry(*place).or_default() += score;
             }
         }
-        let share = |score: f64| if best > 0.0 { (score / best).clamp(0.0, 1.0) } else { 0.0 };
+        let share = |score: f64| if each_once > 0.0 { 1.0 - (-score / each_once).exp() } else { 0.0 };
         let entries = scores.into_iter().filter_map(|(place, score)| {
             let entry = self.chunks.get(place)?.as_ref()?;
             Some((share(score), &entry.chunk))
