@@ -53,7 +53,8 @@ const LAYERS: &[Layer] = &[
 const TESTKIT: &str = "weft-testkit";
 
 /// What else the tests of a crate may use of ours, because a fake would prove nothing.
-const TESTS_MAY_USE: &[(&str, &[&str])] = &[("weft-engine", &["weft-components"])];
+const TESTS_MAY_USE: &[(&str, &[&str])] =
+    &[("weft-engine", &["weft-components", "weft-models", "weft-search"])];
 
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
 const CORE_DEPENDENCIES: &[&str] = &[
