@@ -1,0 +1,112 @@
+//! Agents: stored, listed, changed, removed.
+
+use serde_json::{Value as Json, json};
+use weft_testkit::Script;
+
+use crate::support::{bench, component, echo_canvas};
+
+#[tokio::test]
+async fn an_agent_is_created_read_listed_changed_and_removed() {
+    let bench = bench(Script::new()).await;
+    let created = bench
+        .post(
+            "/api/v1/agents",
+            json!({"title": " Echo ", "dsl": echo_canvas(), "description": "d", "avatar": null}),
+        )
+        .await
+        .data();
+    assert_eq!(created["title"], "Echo");
+    assert_eq!(created["dsl"], echo_canvas());
+    assert_eq!(
+        created["problems"].as_array().unwrap().iter().filter(|p| p["severity"] == "error").count(),
+        0
+    );
+    let path = format!("/api/v1/agents/{}", created["id"].as_str().unwrap());
+
+    let got = bench.get(&path).await.data();
+    let keys =
+        ["id", "title", "description", "permission", "canvas_category", "dsl", "create_time", "update_date"];
+    for key in keys {
+        assert!(!got[key].is_null(), "{key}: {got}");
+    }
+    assert_eq!((&got["permission"], &got["canvas_category"]), (&json!("me"), &json!("agent_canvas")));
+
+    let listed = bench.get("/api/v1/agents?page=1&page_size=30&orderby=update_time&desc=True").await.data();
+    assert_eq!((&listed["total"], &listed["canvas"][0]["title"]), (&json!(1), &json!("Echo")));
+    assert!(listed["canvas"][0].get("dsl").is_none());
+    assert_eq!(bench.get("/api/v1/agents/?keywords=nope").await.data()["total"], 0);
+
+    let updated = bench.ask("PUT", &path, json!({"title": "Echo 2"})).await.data();
+    assert!(updated["update_time"].is_i64());
+    let got = bench.get(&path).await.data();
+    assert_eq!(
+        (&got["title"], &got["description"], &got["dsl"]),
+        (&json!("Echo 2"), &json!("d"), &echo_canvas())
+    );
+
+    assert_eq!(bench.ask("DELETE", &path, json!({})).await.data(), true);
+    assert_eq!(bench.get(&path).await.refusal(), (102, "canvas not found.".into()));
+    assert_eq!(bench.ask("DELETE", &path, json!({})).await.refusal().0, 103);
+    assert_eq!(bench.ask("PUT", &path, json!({"title": "x"})).await.refusal().0, 103);
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_told_why() {
+    let bench = bench(Script::new()).await;
+    bench.store("Echo", echo_canvas()).await;
+    let check = async |body: Json, code: u64, words: &str| {
+        let (got, message) = bench.post("/api/v1/agents", body.clone()).await.refusal();
+        assert_eq!(got, code, "{body}: {message}");
+        assert!(message.contains(words), "{body}: {message}");
+    };
+    check(json!({"title": "x"}), 101, "No DSL data in request.").await;
+    check(json!({"dsl": {}}), 101, "No title in request.").await;
+    check(json!({"title": "  ", "dsl": {}}), 101, "No title in request.").await;
+    check(json!({"title": 3, "dsl": {}}), 101, "Field: <title> - Message: <Input should be a valid string>")
+        .await;
+    check(json!({"title": "x", "dsl": "{"}), 101, "Invalid DSL JSON string.").await;
+    check(json!({"title": "x", "dsl": "[]"}), 101, "DSL must be a JSON object.").await;
+    check(json!({"title": "x", "dsl": 7}), 101, "DSL must be a JSON object.").await;
+    check(json!({"title": "eCHO", "dsl": echo_canvas()}), 102, "eCHO already exists.").await;
+    check(json!({"title": "x", "dsl": {}, "permission": "all"}), 101, "`permission`").await;
+    check(json!({"title": "x", "dsl": {}, "canvas_category": "dataflow_canvas"}), 102, "ingestion pipelines")
+        .await;
+    check(json!({"title": "x".repeat(300), "dsl": {}}), 101, "255").await;
+    assert_eq!(bench.get("/api/v1/agents").await.data()["total"], 1);
+}
+
+#[tokio::test]
+async fn a_canvas_with_errors_is_stored_and_does_not_run() {
+    let bench = bench(Script::new()).await;
+    let dsl = json!({"components": {
+        "begin": component("Begin", &json!({}), &["Nonsense:1", "Message:M"]),
+        "Nonsense:1": component("Nonsense", &json!({}), &[]),
+        "Message:M": component("Message", &json!({"content": ["{Gone:1@x}"]}), &["Gone:2"]),
+    }});
+    let created =
+        bench.post("/api/v1/agents", json!({"title": "Broken", "dsl": dsl.to_string()})).await.data();
+    assert_eq!(created["dsl"], dsl);
+    let problems: Vec<_> =
+        created["problems"].as_array().unwrap().iter().filter(|p| p["severity"] == "error").collect();
+    assert!(problems.len() >= 2, "{created}");
+    let id = created["id"].as_str().unwrap();
+    for path in [format!("/api/v1/agents/{id}/completions"), format!("/api/v1/agents/{id}/sessions")] {
+        let (code, message) = bench.post(&path, json!({"query": "hi"})).await.refusal();
+        assert_eq!(code, 101, "{message}");
+        for problem in &problems {
+            let what = problem["message"].as_str().unwrap();
+            assert!(message.contains(what), "{what} is not in {message}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_ingestion_pipeline_is_refused_in_words() {
+    let bench = bench(Script::new()).await;
+    let dsl = json!({"components": {"File": component("File", &json!({}), &[])}});
+    let id = bench.store("Pipeline", dsl).await;
+    let (code, message) =
+        bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await.refusal();
+    assert_eq!(code, 101);
+    assert!(message.contains("ingestion pipeline"), "{message}");
+}

@@ -1,0 +1,58 @@
+//! The older names of the agent routes.
+
+use serde_json::json;
+use weft_testkit::Script;
+
+use crate::support::{bench, echo_canvas, events, said};
+
+#[tokio::test]
+async fn both_prefixes_set_get_list_run_reset_and_remove() {
+    for prefix in ["/v1/canvas", "/api/canvas"] {
+        let bench = bench(Script::new()).await;
+        let at = |path: &str| format!("{prefix}{path}");
+        let set =
+            bench.post(&at("/set"), json!({"title": "Echo", "dsl": echo_canvas(), "extra": 1})).await.data();
+        assert_eq!((&set["title"], &set["extra"]), (&json!("Echo"), &json!(1)));
+        let id = set["id"].as_str().unwrap();
+        bench.post(&at("/set"), json!({"id": id, "dsl": echo_canvas(), "description": "new"})).await.data();
+        let got = bench.get(&at(&format!("/get/{id}"))).await.data();
+        assert_eq!((&got["title"], &got["description"]), (&json!("Echo"), &json!("new")));
+        let listed = bench.get(&at("/list")).await.data();
+        assert_eq!((&listed["total"], &listed["canvas"][0]["dsl"]), (&json!(1), &echo_canvas()));
+
+        let stream = bench.post(&at("/completion"), json!({"id": id, "query": "hello"})).await;
+        let frames = stream.frames();
+        assert_eq!(said(&frames), "you said: hello");
+        assert_eq!(events(&frames).first().unwrap(), "workflow_started");
+        assert_eq!(events(&frames).last().unwrap(), "workflow_finished");
+        let session = frames[0].json()["session_id"].clone();
+        let again = bench.post(&at("/completion"), json!({"id": id, "query": "again"})).await.frames();
+        assert_eq!(again[0].json()["session_id"], session, "the same person goes on");
+        let other = json!({"id": id, "query": "hello", "user_id": "somebody else"});
+        let other = bench.post(&at("/completion"), other).await.frames();
+        assert_ne!(other[0].json()["session_id"], session, "somebody else does not");
+
+        assert_eq!(bench.post(&at("/reset"), json!({"id": id})).await.data(), echo_canvas());
+        let messages = format!("/api/v1/agents/{id}/sessions/{}", session.as_str().unwrap());
+        assert_eq!(bench.get(&messages).await.refusal().0, 102);
+        assert_eq!(bench.ask("PUT", &at("/cancel/whatever"), json!(null)).await.data(), true);
+        assert_eq!(bench.post(&at("/rm"), json!({"canvas_ids": [id, "gone"]})).await.refusal().0, 103);
+        assert_eq!(bench.get(&at(&format!("/get/{id}"))).await.refusal(), (102, "canvas not found.".into()));
+        assert_eq!(bench.post(&at("/completion"), json!({"id": id})).await.refusal().0, 102);
+        let missing = bench.post(&at("/set"), json!({"title": "x"})).await.refusal();
+        assert_eq!(missing, (101, "required argument are missing: dsl; ".into()));
+    }
+}
+
+#[tokio::test]
+async fn an_edited_canvas_runs_as_it_is_now() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    let ask =
+        async || said(&bench.post("/v1/canvas/completion", json!({"id": id, "query": "q"})).await.frames());
+    assert_eq!(ask().await, "you said: q");
+    let mut edited = echo_canvas();
+    edited["components"]["Message:Echo"]["obj"]["params"]["content"][0] = json!("now: {sys.query}");
+    bench.post("/v1/canvas/set", json!({"id": id, "dsl": edited})).await.data();
+    assert_eq!(ask().await, "now: q");
+}

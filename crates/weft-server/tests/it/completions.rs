@@ -1,0 +1,216 @@
+//! Turns: what is streamed, what is answered in one piece, and who may have what.
+
+use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
+use weft_server::Auth;
+use weft_server::config::LimitsConfig;
+use weft_testkit::{Reply, Script};
+
+use crate::support::{bench, bench_with, chat_canvas, echo_canvas, endless, events, form_canvas, said};
+
+#[tokio::test]
+async fn a_stream_is_framed_byte_for_byte() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    let stream =
+        bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"question": "汉\u{2028}字"})).await;
+    assert_eq!(stream.headers["content-type"], "text/event-stream; charset=utf-8");
+    assert_eq!(stream.headers["cache-control"], "no-cache");
+    assert_eq!(stream.headers["x-accel-buffering"], "no");
+    assert!(stream.text.ends_with("\n\ndata:[DONE]\n\n"), "{}", stream.text);
+    assert!(stream.text.contains("you said: 汉\\u2028字"), "{}", stream.text);
+    assert_eq!(stream.text.lines().count(), stream.text.split('\n').count() - 1, "one kind of line end");
+    let frames = stream.frames();
+    let kinds = ["node_finished", "message", "message_end", "node_finished", "[DONE]"];
+    assert_eq!(events(&frames), kinds, "{}", stream.text);
+    let first = frames[0].json();
+    for key in ["message_id", "task_id", "session_id", "created_at"] {
+        assert!(!first[key].is_null(), "{key}: {first}");
+    }
+    assert_eq!(first["data"]["content"], "", "old clients look for a content in every frame");
+    let ids: Vec<_> = frames.iter().filter_map(|frame| frame.id).collect();
+    assert_eq!(ids.len(), kinds.len() - 1);
+    assert!(ids.is_sorted() && ids[0] > 1, "{ids:?}");
+}
+
+#[tokio::test]
+async fn the_newer_route_answers_at_once_and_streams_two_kinds_more() {
+    let bench = bench(Script::text("Paris")).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let ask = async |body: Json| bench.post("/api/v1/agents/chat/completions", body).await;
+    let answer = ask(json!({"agent_id": id, "query": "capital?", "return_trace": true})).await.data();
+    assert_eq!((&answer["event"], &answer["data"]["content"]), (&json!("message_end"), &json!("Paris")));
+    assert_eq!(answer["data"]["reference"], json!({}));
+    assert_eq!(answer["data"]["usage"]["calls"], 1);
+    let traced: Vec<_> =
+        answer["data"]["trace"].as_array().unwrap().iter().map(|t| t["component_id"].clone()).collect();
+    assert!(traced.contains(&json!("Agent:A")), "{traced:?}");
+    let stream =
+        ask(json!({"agent_id": id, "query": "capital?", "stream": true, "session_id": answer["session_id"]}))
+            .await;
+    let events = events(&stream.frames());
+    assert_eq!(events[events.len() - 2..], ["workflow_finished", "[DONE]"]);
+    assert!(!events.contains(&"node_started".to_owned()));
+    assert_eq!(ask(json!({"query": "x"})).await.refusal(), (101, "`agent_id` is required.".into()));
+    let gone = ask(json!({"agent_id": id, "session_id": "gone", "query": "x"})).await.refusal();
+    assert_eq!(gone, (102, "Session not found!".into()));
+    assert_eq!(
+        ask(json!({"agent_id": "gone", "query": "x"})).await.refusal(),
+        (102, "Agent not found.".into())
+    );
+}
+
+#[tokio::test]
+async fn the_second_prompt_holds_the_first_turn() {
+    let script =
+        Script::new().reply(Reply::text("Blue.").times(1)).reply(Reply::text("You asked for it.").times(1));
+    let bench = bench(script).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let first = bench.post(&path, json!({"query": "My colour?"})).await.frames();
+    let session = first[0].json()["session_id"].clone();
+    bench.post(&path, json!({"query": "Why?", "session_id": session})).await;
+    let requests = bench.model.requests();
+    let texts: Vec<_> = requests[1].messages.iter().map(|message| message.text.as_str()).collect();
+    for text in ["My colour?", "Blue.", "Why?"] {
+        assert!(texts.contains(&text), "{text}: {texts:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_run_says_so_in_every_manner() {
+    let bench = bench(Script::new().reply(Reply::error(ErrorKind::Invalid, "it broke").always())).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let older = bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await.frames();
+    assert!(said(&older).starts_with("**ERROR**: ") && said(&older).contains("it broke"), "{older:?}");
+    assert_eq!(older.last().unwrap().data, "[DONE]");
+    let newer = json!({"agent_id": id, "query": "x", "stream": true});
+    let newer = bench.post("/api/v1/agents/chat/completions", newer).await.frames();
+    let [.., finished, error, done] = newer.as_slice() else { panic!("{newer:?}") };
+    assert_eq!(
+        (finished.event(), finished.json()["data"]["status"].clone()),
+        ("workflow_finished".into(), json!("failed"))
+    );
+    let error = error.json();
+    assert_eq!((&error["code"], &error["data"]), (&json!(500), &json!(false)));
+    assert!(error["message"].as_str().unwrap().contains("it broke"));
+    assert_eq!(done.data, "[DONE]");
+}
+
+#[tokio::test]
+async fn a_form_pauses_the_run_and_the_next_call_fills_it_in() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let body = json!({"agent_id": id, "query": "paint", "stream": true});
+    let frames = bench.post("/api/v1/agents/chat/completions", body).await.frames();
+    let [.., form, finished, _] = frames.as_slice() else { panic!("{frames:?}") };
+    let asked = form.json();
+    assert_eq!((&asked["event"], &asked["data"]["tips"]), (&json!("user_inputs"), &json!("Which colour?")));
+    assert_eq!(asked["data"]["inputs"]["colour"]["type"], "line");
+    assert_eq!(asked["data"]["forms"][0]["component_id"], "UserFillUp:F");
+    assert_eq!(finished.json()["data"]["status"], "waiting");
+    let answer = json!({"agent_id": id, "session_id": asked["session_id"], "inputs": {"colour": {"type": "line", "value": "red"}}});
+    let answer = bench.post("/api/v1/agents/chat/completions", answer).await.data();
+    assert_eq!(answer["data"]["content"], "red it is");
+    assert_ne!(answer["message_id"], asked["message_id"]);
+    let whole = json!({"agent_id": id, "query": "paint"});
+    let whole = bench.post("/api/v1/agents/chat/completions", whole).await.data();
+    assert_eq!((&whole["event"], &whole["data"]["tips"]), (&json!("user_inputs"), &json!("Which colour?")));
+}
+
+#[tokio::test]
+async fn one_turn_of_a_session_at_a_time_and_cancel_frees_it() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").times(1));
+    let bench = bench(script).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();
+    let turn = json!({"agent_id": id, "query": "x", "session_id": session, "stream": true});
+    let mut stream = bench.open("/api/v1/agents/chat/completions", turn.clone()).await;
+    stream.until("So ").await;
+    let (code, message) = bench.post("/api/v1/agents/chat/completions", turn.clone()).await.refusal();
+    assert_eq!(code, 106, "{message}");
+    let task = stream.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
+    assert_eq!(bench.post(&format!("/api/v1/tasks/{task}/cancel"), json!(null)).await.data(), true);
+    let frames = stream.whole().await;
+    let [.., finished, done] = frames.as_slice() else { panic!("{frames:?}") };
+    assert_eq!(
+        (finished.event(), finished.json()["data"]["status"].clone()),
+        ("workflow_finished".into(), json!("cancelled"))
+    );
+    assert_eq!(done.data, "[DONE]");
+    let again = bench.post("/api/v1/agents/chat/completions", turn).await.frames();
+    assert_eq!(said(&again), "next");
+    let stop = bench.ask("PATCH", &format!("/api/v1/tasks/{task}"), json!({"action": "stop"})).await;
+    assert_eq!(stop.data(), true);
+    assert_eq!(
+        bench.ask("PATCH", &format!("/api/v1/tasks/{task}"), json!({"action": "go"})).await.refusal().0,
+        101
+    );
+}
+
+#[tokio::test]
+async fn a_session_id_nobody_knows_begins_one_only_without_authentication() {
+    let turn = |session: &str| json!({"query": "hi", "session_id": session, "stream": true});
+    let strict = bench(Script::new()).await;
+    let id = strict.store("Echo", echo_canvas()).await;
+    let refused = strict.post(&format!("/api/v1/agents/{id}/completions"), turn("mine")).await.refusal();
+    assert_eq!(refused, (102, "Session not found!".into()));
+
+    let open = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
+    let id = open.store("Echo", echo_canvas()).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    for query in 1..=2 {
+        let frames = open.post(&path, turn("mine")).await.frames();
+        assert_eq!(said(&frames), "you said: hi", "{query}");
+        assert_eq!(frames[0].json()["session_id"], "mine");
+    }
+    let got = open.get(&format!("/api/v1/agents/{id}/sessions/mine")).await.data();
+    assert_eq!(got["message"].as_array().unwrap().len(), 5, "the opening words and two turns");
+    assert_eq!(open.post(&path, turn(&"x".repeat(200))).await.refusal().0, 101);
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_does_not_stop_the_run() {
+    let bench = bench(Script::new().reply(endless(&["So "]).always())).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let turn = json!({"agent_id": id, "query": "x", "stream": true});
+    let mut stream = bench.open("/v1/canvas/completion", json!({"id": id, "query": "x"})).await;
+    stream.until("So ").await;
+    let run = stream.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
+    drop(stream);
+    let unfinished = bench.get("/api/v1/runs?unfinished=true").await.data();
+    assert_eq!(
+        (&unfinished["runs"][0]["id"], &unfinished["runs"][0]["status"]),
+        (&json!(run), &json!("running"))
+    );
+    assert_eq!(bench.get(&format!("/api/v1/runs/{run}")).await.data()["agent_id"], json!(id));
+    bench.ask("PUT", &format!("/v1/canvas/cancel/{run}"), json!(null)).await.data();
+    let events_of = bench.get(&format!("/api/v1/runs/{run}/events")).await.frames();
+    let ids: Vec<_> = events_of.iter().filter_map(|frame| frame.id).collect();
+    assert_eq!(ids, (1..=ids.len() as u64).collect::<Vec<_>>(), "{turn}");
+    assert_eq!(events(&events_of).last().unwrap(), "[DONE]");
+}
+
+#[tokio::test]
+async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
+    let bench = bench(Script::new().reply(Reply::pieces(["Par", "is"]).always())).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();
+    for path in ["/api/v1/completion", "/v1/api/completion"] {
+        let messages = json!([{"role": "user", "content": "capital?"}]);
+        let stream = bench.post(path, json!({"conversation_id": session, "messages": messages})).await;
+        let frames = stream.frames();
+        assert_eq!(frames.last().unwrap().data, r#"{"code":0,"message":"","data":true}"#);
+        let answers: Vec<_> =
+            frames[..frames.len() - 1].iter().map(|frame| frame.json()["data"]["answer"].clone()).collect();
+        assert_eq!(answers.last().unwrap(), "Paris");
+        assert!(answers.iter().all(|answer| "Paris".starts_with(answer.as_str().unwrap())), "{answers:?}");
+        let whole = json!({"conversation_id": session, "messages": messages, "stream": false});
+        assert_eq!(bench.post(path, whole).await.data()["answer"], "Paris");
+    }
+    let gone = json!({"conversation_id": "gone", "messages": [{"role": "user", "content": "x"}]});
+    let refused = bench.post("/api/v1/completion", gone).await.refusal();
+    assert_eq!(refused, (102, "Conversation not found!".into()));
+    let missing = bench.post("/api/v1/completion", json!({})).await.refusal();
+    assert_eq!(missing, (101, "required argument are missing: conversation_id,messages; ".into()));
+}

@@ -1,0 +1,113 @@
+//! Who is let in, and what happens to requests that fit nowhere.
+
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use serde_json::json;
+use weft_server::Auth;
+use weft_server::config::LimitsConfig;
+use weft_testkit::Script;
+
+use crate::support::{bench, bench_with, default_tenant, echo_canvas};
+
+#[tokio::test]
+async fn nobody_gets_in_without_a_valid_token() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    let routes = [
+        ("GET", "/api/v1/agents".to_owned()),
+        ("POST", format!("/api/v1/agents/{id}/completions")),
+        ("POST", "/api/v1/agents/chat/completions".to_owned()),
+        ("POST", format!("/api/v1/agents_openai/{id}/chat/completions")),
+        ("GET", "/v1/canvas/list".to_owned()),
+        ("POST", "/api/canvas/completion".to_owned()),
+        ("POST", "/v1/api/completion".to_owned()),
+        ("GET", "/api/v1/runs".to_owned()),
+        ("POST", "/api/v1/tasks/x/cancel".to_owned()),
+    ];
+    let tokens = [None, Some("Bearer weft-wrong"), Some("Bearer"), Some("Basic eDp5"), Some("")];
+    for (method, path) in &routes {
+        for token in tokens {
+            let mut request = Request::builder().method(*method).uri(path);
+            if let Some(token) = token {
+                request = request.header("authorization", token);
+            }
+            let refused = bench.send(request.body(Body::empty()).unwrap()).await;
+            assert_eq!(refused.status, StatusCode::UNAUTHORIZED, "{method} {path} {token:?}");
+            assert_eq!(refused.json()["code"], 401);
+            assert_eq!(refused.json()["message"], "<Unauthorized '401: Unauthorized'>");
+        }
+    }
+    for path in ["/healthz", "/readyz", "/api/v1/system/ping"] {
+        let request = Request::builder().uri(path).body(Body::empty()).unwrap();
+        assert_eq!(bench.send(request).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_token_is_made_once() {
+    let bench = bench(Script::new()).await;
+    assert!(bench.app.first_token().await.unwrap().is_none());
+    assert_eq!(
+        bench.app.tokens.find(&weft_server::tokens::hash(&bench.token)).await.unwrap().tenant,
+        default_tenant()
+    );
+}
+
+#[tokio::test]
+async fn without_authentication_only_this_machine_s_names_are_answered() {
+    let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
+    let from = |host: &str| {
+        Request::builder().uri("/api/v1/agents").header("host", host).body(Body::empty()).unwrap()
+    };
+    assert_eq!(bench.send(from("127.0.0.1:9380")).await.json()["code"], 0);
+    let refused = bench.send(from("evil.example")).await;
+    assert_eq!(refused.json()["code"], 103);
+    assert!(refused.headers.get("access-control-allow-origin").is_none());
+}
+
+#[tokio::test]
+async fn what_fits_nowhere_is_told_in_an_envelope() {
+    let limits = LimitsConfig { body_bytes: 1_000, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let missing = bench.get("/api/v1/nothing?x=1").await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+    let body =
+        json!({"code": 404, "message": "Not Found: /api/v1/nothing", "data": null, "error": "Not Found"});
+    assert_eq!(missing.json(), body);
+    let method = bench.ask("DELETE", "/api/v1/completion", json!(null)).await;
+    assert_eq!((method.status, method.refusal().0), (StatusCode::OK, 100));
+    assert_eq!(method.refusal().1, "<MethodNotAllowed '405: Method Not Allowed'>");
+    let large = bench.post("/api/v1/agents", json!({"title": "x".repeat(2_000), "dsl": {}})).await;
+    assert_eq!((large.status, large.refusal().0), (StatusCode::PAYLOAD_TOO_LARGE, 413));
+    assert!(large.refusal().1.contains("limits.body_bytes"));
+    let check = async |kind: &str, body: &str, words: &str| {
+        let mut request = bench.request("POST", "/api/v1/agents", &json!(null));
+        request.headers_mut().insert("content-type", kind.parse().unwrap());
+        *request.body_mut() = Body::from(body.to_owned());
+        let refused = bench.send(request).await;
+        assert_eq!((refused.status, refused.refusal().0), (StatusCode::OK, 101), "{body}");
+        assert!(refused.refusal().1.contains(words), "{}", refused.text);
+    };
+    check("application/json", "{\"title\": ", "Malformed JSON syntax").await;
+    check("application/json", "[]", "expected object, got list").await;
+    check("text/plain", "{}", "Unsupported content type: Expected application/json, got text/plain").await;
+    check("application/json", "{\"title\": \"\u{0}\"", "Malformed JSON syntax").await;
+    assert_eq!(bench.get("/api/v1/runs/gone/events").await.refusal(), (102, "Run not found!".into()));
+    let place = bench.get("/api/v1/runs/gone/events?after=x").await.refusal();
+    assert_eq!(place.0, 101);
+}
+
+#[tokio::test]
+async fn too_many_runs_are_refused_and_may_try_again() {
+    let limits = LimitsConfig { runs_at_once: 1, ..LimitsConfig::default() };
+    let script = Script::new().reply(crate::support::endless(&["So "]).always());
+    let bench = bench_with(script, Auth::On, limits).await;
+    let id = bench.store("Chat", crate::support::chat_canvas()).await;
+    let mut stream = bench.open("/v1/canvas/completion", json!({"id": id, "query": "x"})).await;
+    stream.until("So ").await;
+    let refused = bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await;
+    assert_eq!((refused.status, refused.refusal().0), (StatusCode::TOO_MANY_REQUESTS, 429));
+    let run = stream.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
+    assert!(bench.app.cancel(&default_tenant(), &run));
+    stream.whole().await;
+}

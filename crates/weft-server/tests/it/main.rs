@@ -1,0 +1,19 @@
+//! The HTTP face: routes in process, and a real server on a loopback port.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod agents;
+mod canvas;
+mod completions;
+mod gate;
+mod openai;
+mod sessions;
+mod support;
+mod wire;

@@ -1,0 +1,272 @@
+//! An app in memory with a scripted model, and requests to its routes.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, Request, StatusCode};
+use futures::StreamExt as _;
+use serde_json::{Value as Json, json};
+use tower::ServiceExt as _;
+use weft_core::TenantId;
+use weft_core::seam::{Clock, Seams, SearchIndex};
+use weft_engine::Engine;
+use weft_engine::clock::SystemClock;
+use weft_engine::engine::Stores;
+use weft_server::config::LimitsConfig;
+use weft_server::router::router;
+use weft_server::state::ServerState;
+use weft_server::{App, Auth, DEFAULT_TENANT, Parts, tokens};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel, Step};
+
+/// Longer than any test lasts: a model that never ends by itself.
+pub const FOREVER_MS: u64 = 3_600_000;
+
+pub fn component(kind: &str, params: &Json, downstream: &[&str]) -> Json {
+    json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream, "upstream": []})
+}
+
+fn begin(prologue: &str, downstream: &str) -> Json {
+    let params = json!({"mode": "conversational", "prologue": prologue, "enablePrologue": !prologue.is_empty(), "inputs": {}});
+    component("Begin", &params, &[downstream])
+}
+
+/// Repeats the question.
+pub fn echo_canvas() -> Json {
+    json!({"components": {
+        "begin": begin("Hi!", "Message:Echo"),
+        "Message:Echo": component("Message", &json!({"content": ["you said: {sys.query}"]}), &[]),
+    }})
+}
+
+/// Asks a model, with the conversation before.
+pub fn chat_canvas() -> Json {
+    let agent = json!({
+        "llm_id": "m@OpenAI-API-Compatible",
+        "sys_prompt": "You are helpful.",
+        "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "max_retries": 0, "max_rounds": 3, "message_history_window_size": 12, "cite": false, "tools": [], "mcp": [],
+        "outputs": {"content": {"type": "string", "value": ""}},
+    });
+    json!({"components": {
+        "begin": begin("", "Agent:A"),
+        "Agent:A": component("Agent", &agent, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["{Agent:A@content}"]}), &[]),
+    }})
+}
+
+/// Asks a person for a colour before it answers.
+pub fn form_canvas() -> Json {
+    let fill = json!({
+        "enable_tips": true, "tips": "Which colour?",
+        "inputs": {"colour": {"name": "Colour", "type": "line", "optional": false, "options": []}},
+    });
+    json!({"components": {
+        "begin": begin("", "UserFillUp:F"),
+        "UserFillUp:F": component("UserFillUp", &fill, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["{UserFillUp:F@colour} it is"]}), &[]),
+    }})
+}
+
+pub struct Bench {
+    pub app: App,
+    pub router: Router,
+    pub token: String,
+    pub model: ScriptedModel,
+}
+
+/// An answer that is read.
+#[derive(Debug)]
+pub struct Reading {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Reading {
+    #[track_caller]
+    pub fn json(&self) -> Json {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    #[track_caller]
+    pub fn data(&self) -> Json {
+        let mut json = self.json();
+        assert_eq!(json["code"], 0, "{json}");
+        json["data"].take()
+    }
+
+    /// The code and message of a refusal.
+    #[track_caller]
+    pub fn refusal(&self) -> (u64, String) {
+        let json = self.json();
+        (json["code"].as_u64().unwrap(), json["message"].as_str().unwrap().to_owned())
+    }
+
+    /// The frames of a stream.
+    pub fn frames(&self) -> Vec<Frame> {
+        frames(&self.text)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frame {
+    pub id: Option<u64>,
+    pub data: String,
+}
+
+impl Frame {
+    pub fn json(&self) -> Json {
+        serde_json::from_str(&self.data).unwrap_or_else(|_| Json::String(self.data.clone()))
+    }
+
+    pub fn event(&self) -> String {
+        self.json()["event"].as_str().unwrap_or(&self.data).to_owned()
+    }
+}
+
+/// Takes a stream apart; every line must be one that we know.
+pub fn frames(text: &str) -> Vec<Frame> {
+    let blocks = text.split_terminator("\n\n").filter(|block| !block.starts_with(": "));
+    blocks
+        .map(|block| {
+            let (id, data) = match block.strip_prefix("id: ").and_then(|rest| rest.split_once('\n')) {
+                Some((id, data)) => (Some(id.parse().unwrap()), data),
+                None => (None, block),
+            };
+            let data = data.strip_prefix("data:").unwrap_or_else(|| panic!("{block:?}"));
+            Frame { id, data: data.strip_prefix(' ').unwrap_or(data).to_owned() }
+        })
+        .collect()
+}
+
+pub fn events(frames: &[Frame]) -> Vec<String> {
+    frames.iter().map(Frame::event).collect()
+}
+
+/// What the messages say together.
+pub fn said(frames: &[Frame]) -> String {
+    let messages = frames.iter().map(Frame::json).filter(|json| json["event"] == "message");
+    messages.map(|json| json["data"]["content"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+pub async fn bench(script: Script) -> Bench {
+    bench_with(script, Auth::On, LimitsConfig::default()).await
+}
+
+pub async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Bench {
+    let (store, model) = (Arc::new(MemoryStore::new()), ScriptedModel::new(script));
+    let search: Arc<dyn SearchIndex> = Arc::new(weft_search::MemoryIndex::new());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let seams = Arc::new(Seams {
+        models: Arc::new(model.clone()),
+        http: Arc::new(FakeHttp::new()),
+        search: Arc::clone(&search),
+        clock: Arc::clone(&clock),
+    });
+    let stores = Stores { runs: store.clone(), sessions: store.clone() };
+    let parts = Parts {
+        engine: Engine::new(seams, Some(stores), limits.engine()),
+        canvases: store.clone(),
+        sessions: store.clone(),
+        runs: store.clone(),
+        tokens: store.clone(),
+        search,
+        models: Arc::new(model.clone()),
+        model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
+        catalog: Arc::new(weft_components::catalog()),
+        clock,
+        close: Arc::new(|| Box::pin(async { Ok(()) })),
+    };
+    let app = App::new(parts, limits);
+    let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    let router = router(ServerState::new(app.clone(), auth));
+    Bench { app, router, token, model }
+}
+
+impl Bench {
+    pub fn request(&self, method: &str, path: &str, body: &Json) -> Request<Body> {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", "application/json");
+        let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
+        request.body(body).unwrap()
+    }
+
+    pub async fn send(&self, request: Request<Body>) -> Reading {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Reading { status: parts.status, headers: parts.headers, text }
+    }
+
+    pub async fn ask(&self, method: &str, path: &str, body: Json) -> Reading {
+        self.send(self.request(method, path, &body)).await
+    }
+
+    pub async fn get(&self, path: &str) -> Reading {
+        self.ask("GET", path, Json::Null).await
+    }
+
+    pub async fn post(&self, path: &str, body: Json) -> Reading {
+        self.ask("POST", path, body).await
+    }
+
+    /// A stream that is read bit by bit.
+    pub async fn open(&self, path: &str, body: Json) -> Growing {
+        let response = self.router.clone().oneshot(self.request("POST", path, &body)).await.unwrap();
+        Growing { stream: response.into_body().into_data_stream(), text: String::new() }
+    }
+
+    /// Stores a canvas and gives its id.
+    pub async fn store(&self, title: &str, dsl: Json) -> String {
+        let created = self.post("/api/v1/agents", json!({"title": title, "dsl": dsl})).await.data();
+        created["id"].as_str().unwrap().to_owned()
+    }
+
+    /// A token of another tenant.
+    pub async fn stranger(&self) -> String {
+        let tenant = TenantId::new("another");
+        tokens::create(&*self.app.tokens, &tenant, "t", 0).await.unwrap().reveal().to_owned()
+    }
+}
+
+pub fn default_tenant() -> TenantId {
+    TenantId::new(DEFAULT_TENANT)
+}
+
+/// A model that says these pieces and then nothing more for ever.
+pub fn endless(pieces: &[&str]) -> Reply {
+    Reply::pieces(pieces.iter().copied()).then(Step::Wait(FOREVER_MS))
+}
+
+pub struct Growing {
+    stream: BodyDataStream,
+    pub text: String,
+}
+
+impl Growing {
+    /// Reads until the text holds this.
+    pub async fn until(&mut self, part: &str) {
+        while !self.text.contains(part) {
+            let chunk = self.stream.next().await.unwrap_or_else(|| panic!("no {part:?} in {}", self.text));
+            self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+    }
+
+    /// Reads the rest.
+    pub async fn whole(mut self) -> Vec<Frame> {
+        while let Some(chunk) = self.stream.next().await {
+            self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+        frames(&self.text)
+    }
+
+    pub fn frames(&self) -> Vec<Frame> {
+        frames(&self.text)
+    }
+}

@@ -1,0 +1,299 @@
+//! A real server on a loopback port, with a model server behind it.
+
+use std::path::Path;
+
+use futures::StreamExt as _;
+use reqwest::{Client, Response};
+use serde_json::{Value as Json, json};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+use weft_core::{CanvasId, Result};
+use weft_server::{
+    App, Auth, Config, DEFAULT_TENANT, ModelsConfig, OneServer, ServeOptions, assemble, bind, serve,
+};
+use weft_testkit::{Reply, Script, ScriptedServer, Step};
+
+use crate::support::{FOREVER_MS, Frame, chat_canvas, events, frames, said};
+
+struct Server {
+    base: String,
+    token: Option<String>,
+    app: App,
+    client: Client,
+    stop: oneshot::Sender<()>,
+    served: JoinSet<Result<()>>,
+}
+
+fn config(folder: &Path, models: &ScriptedServer) -> Config {
+    let one_server =
+        OneServer { base_url: models.base_url.clone(), api_key: weft_server::Secret::new("x"), model: None };
+    let mut config = Config { data: folder.to_owned(), ..Config::default() };
+    config.models = ModelsConfig { one_server: Some(one_server), ..ModelsConfig::default() };
+    config.listen = "127.0.0.1:0".parse().unwrap();
+    config
+}
+
+async fn start(config: &Config) -> Server {
+    let app = assemble(config).await.unwrap();
+    let token = app.first_token().await.unwrap().map(|token| token.reveal().to_owned());
+    let listener = bind(config.listen).await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let mut served = JoinSet::new();
+    let (serving, options) = (app.clone(), ServeOptions::from(config));
+    served.spawn(async move {
+        serve(serving, listener, options, async {
+            let _told_or_dropped = stopped.await;
+        })
+        .await
+    });
+    Server { base, token, app, client: weft_net::operator_client().unwrap(), stop, served }
+}
+
+impl Server {
+    async fn stop(mut self) {
+        self.stop.send(()).unwrap();
+        self.served.join_next().await.unwrap().unwrap().unwrap();
+    }
+
+    async fn put_chat(&self) {
+        let head = weft_core::seam::canvas_store::CanvasHead { title: "chat".into(), ..Default::default() };
+        let id = Some(CanvasId::new("chat"));
+        let dsl = chat_canvas().to_string();
+        self.app.put_canvas(&DEFAULT_TENANT.into(), id, head, &dsl).await.unwrap();
+    }
+
+    fn request(&self, method: &str, path: &str) -> reqwest::RequestBuilder {
+        let request = self.client.request(method.parse().unwrap(), format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    async fn stream(&self, path: &str, body: Json) -> Live {
+        Live::new(self.request("POST", path).json(&body).send().await.unwrap())
+    }
+
+    async fn events(&self, run: &str, after: u64) -> Live {
+        let request = self.request("GET", &format!("/api/v1/runs/{run}/events"));
+        Live::new(request.header("last-event-id", after.to_string()).send().await.unwrap())
+    }
+
+    async fn cancel(&self, run: &str) {
+        let sent = self.request("POST", &format!("/api/v1/tasks/{run}/cancel")).send().await.unwrap();
+        assert_eq!(sent.json::<Json>().await.unwrap()["data"], true);
+    }
+}
+
+/// A stream that is being read; it holds whole frames only.
+struct Live {
+    response: Response,
+    text: String,
+}
+
+impl Live {
+    fn new(response: Response) -> Self {
+        assert_eq!(response.headers()["content-type"], "text/event-stream; charset=utf-8");
+        Self { response, text: String::new() }
+    }
+
+    fn frames(&self) -> Vec<Frame> {
+        let end = self.text.rfind("\n\n").map_or(0, |at| at + 2);
+        frames(&self.text[..end])
+    }
+
+    async fn until(&mut self, done: impl Fn(&[Frame]) -> bool) -> Vec<Frame> {
+        loop {
+            let frames = self.frames();
+            if done(&frames) {
+                return frames;
+            }
+            let chunk = self.response.chunk().await.unwrap();
+            let chunk = chunk.unwrap_or_else(|| panic!("the stream ended: {}", self.text));
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+    }
+
+    async fn whole(mut self) -> Vec<Frame> {
+        while let Some(chunk) = self.response.chunk().await.unwrap() {
+            self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        self.frames()
+    }
+}
+
+fn run_of(frames: &[Frame]) -> String {
+    frames[0].json()["task_id"].as_str().unwrap().to_owned()
+}
+
+fn ids(frames: &[Frame]) -> Vec<u64> {
+    frames.iter().filter_map(|frame| frame.id).collect()
+}
+
+const NEWER: &str = "/api/v1/agents/chat/completions";
+
+fn turn(query: &str) -> Json {
+    json!({"agent_id": "chat", "query": query, "stream": true})
+}
+
+#[tokio::test]
+async fn tokens_arrive_while_the_model_still_talks_and_cancel_ends_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let reply = Reply::pieces(["one ", "two "]).then(Step::Wait(FOREVER_MS)).then(Step::Text("never".into()));
+    let models = ScriptedServer::start(Script::new().reply(reply.always())).await;
+    let server = start(&config(folder.path(), &models)).await;
+    server.put_chat().await;
+    let mut live = server.stream(NEWER, turn("hello")).await;
+    // The model never ends by itself: what is here came while it was talking.
+    let seen = live.until(|frames| said(frames) == "one two ").await;
+    server.cancel(&run_of(&seen)).await;
+    let all = live.whole().await;
+    let [.., finished, done] = all.as_slice() else { panic!("{all:?}") };
+    assert_eq!(finished.json()["data"]["status"], "cancelled");
+    assert_eq!((done.data.as_str(), said(&all).as_str()), ("[DONE]", "one two "));
+    assert_eq!(models.requests()[0].key.as_deref(), Some("x"));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_goes_on_where_it_broke_off_also_after_the_end_and_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = Reply::pieces(["one ", "two ", "three "]).then(Step::Wait(FOREVER_MS));
+    let models = ScriptedServer::start(Script::new().reply(endless.always())).await;
+    let config = config(folder.path(), &models);
+    let server = start(&config).await;
+    server.put_chat().await;
+    let mut live = server.stream("/v1/canvas/completion", json!({"id": "chat", "query": "hello"})).await;
+    let seen = live.until(|frames| said(frames).starts_with("one ")).await;
+    drop(live);
+    let (run, last) = (run_of(&seen), *ids(&seen).last().unwrap());
+
+    let mut resumed = server.events(&run, last).await;
+    let heard = said(&seen);
+    resumed.until(|frames| format!("{heard}{}", said(frames)) == "one two three ").await;
+    server.cancel(&run).await;
+    let rest = resumed.whole().await;
+    let together: Vec<u64> = ids(&seen).into_iter().chain(ids(&rest)).collect();
+    assert_eq!(together, (1..=together.len() as u64).collect::<Vec<_>>(), "no gap and no repetition");
+    assert_eq!(events(&rest)[rest.len() - 2..], ["workflow_finished", "[DONE]"]);
+
+    let after_the_end = server.events(&run, last).await.whole().await;
+    assert_eq!(after_the_end, rest);
+    let all = server.events(&run, 0).await.whole().await;
+    let token = server.token.clone();
+    server.stop().await;
+
+    let server = Server { token, ..start(&config).await };
+    assert_eq!(server.events(&run, last).await.whole().await, rest);
+    assert_eq!(server.events(&run, 0).await.whole().await, all);
+    assert_eq!(events(&server.events(&run, 10_000).await.whole().await), ["[DONE]"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_conversation_goes_on_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        Script::new().reply(Reply::text("Blue.").times(1)).reply(Reply::text("Since you like it.").times(1));
+    let models = ScriptedServer::start(script).await;
+    let config = config(folder.path(), &models);
+    let server = start(&config).await;
+    server.put_chat().await;
+    let first = server.stream(NEWER, turn("My colour?")).await.whole().await;
+    let session = first[0].json()["session_id"].clone();
+    let token = server.token.clone();
+    server.stop().await;
+
+    let again = start(&config).await;
+    assert!(again.token.is_none(), "a token is made once");
+    let server = Server { token, ..again };
+    let mut second = turn("Why?");
+    second["session_id"] = session;
+    let answer = server.stream(NEWER, second).await.whole().await;
+    assert_eq!(said(&answer), "Since you like it.");
+    let prompt = models.requests()[1].body["messages"].to_string();
+    for part in ["My colour?", "Blue.", "Why?"] {
+        assert!(prompt.contains(part), "{part}: {prompt}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_provider_that_breaks_off_leaves_no_half_written_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = Reply::text("half").then(Step::Fault(weft_models::script::Fault::Cut));
+    let script = Script::new().reply(cut.times(1)).reply(Reply::text("whole").always());
+    let models = ScriptedServer::start(script).await;
+    let server = start(&config(folder.path(), &models)).await;
+    server.put_chat().await;
+    let broken = server.stream(NEWER, turn("one")).await.whole().await;
+    let [.., finished, error, done] = broken.as_slice() else { panic!("{broken:?}") };
+    assert_eq!(finished.json()["data"]["status"], "failed");
+    assert_eq!((error.json()["code"].clone(), done.data.as_str()), (json!(500), "[DONE]"));
+    let session = finished.json()["session_id"].clone();
+    let mut second = turn("two");
+    second["session_id"] = session.clone();
+    assert_eq!(said(&server.stream(NEWER, second).await.whole().await), "whole");
+    let path = format!("/api/v1/agents/chat/sessions/{}", session.as_str().unwrap());
+    let got: Json = server.request("GET", &path).send().await.unwrap().json().await.unwrap();
+    let messages = got["data"]["message"].as_array().unwrap();
+    let users: Vec<_> =
+        messages.iter().filter(|m| m["role"] == "user").map(|m| m["content"].clone()).collect();
+    assert_eq!(users, ["one", "two"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stop_ends_runs_and_their_streams_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let endless = Reply::pieces(["one "]).then(Step::Wait(FOREVER_MS));
+    let models = ScriptedServer::start(Script::new().reply(endless.always())).await;
+    let mut config = config(folder.path(), &models);
+    config.limits.shutdown_seconds = 0;
+    let server = start(&config).await;
+    server.put_chat().await;
+    let mut live = server.stream(NEWER, turn("hello")).await;
+    live.until(|frames| said(frames) == "one ").await;
+    let (rest, ()) = futures::join!(live.whole(), server.stop());
+    let [.., finished, done] = rest.as_slice() else { panic!("{rest:?}") };
+    assert_eq!(
+        (finished.json()["data"]["status"].clone(), done.data.as_str()),
+        (json!("cancelled"), "[DONE]")
+    );
+}
+
+#[tokio::test]
+async fn addresses_that_cannot_be_had_are_told_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = ScriptedServer::start(Script::new()).await;
+    let taken = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let address = taken.local_addr().unwrap();
+    let error = bind(address).await.unwrap_err().full();
+    assert!(error.contains(&address.to_string()) && error.contains("--listen"), "{error}");
+
+    let mut config = config(folder.path(), &models);
+    config.server.auth = Auth::Off;
+    config.listen = "0.0.0.0:0".parse().unwrap();
+    let error = assemble(&config).await.unwrap_err().full();
+    assert!(error.contains("loopback") || error.contains("127.0.0.1"), "{error}");
+}
+
+#[tokio::test]
+async fn many_streams_at_once_are_each_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let words: Vec<String> = (0..50).map(|n| format!("w{n} ")).collect();
+    let models = ScriptedServer::start(Script::new().reply(Reply::pieces(words.clone()).always())).await;
+    let server = start(&config(folder.path(), &models)).await;
+    server.put_chat().await;
+    let streams = futures::stream::iter(0..40).map(|n| {
+        let server = &server;
+        async move { server.stream(NEWER, turn(&format!("q{n}"))).await.whole().await }
+    });
+    let all: Vec<_> = streams.buffer_unordered(20).collect().await;
+    for frames in &all {
+        assert_eq!(said(frames), words.concat());
+    }
+    assert_eq!(all.len(), 40);
+    server.stop().await;
+}
