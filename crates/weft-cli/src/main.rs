@@ -1,1 +1,112 @@
-fn main() {}
+//! canvas JSON → plan → run → components → events → API: **the program**
+//!
+//! Reads the command line, the settings and the environment, which nothing else does, and hands
+//! values on. Data goes to standard output, words for people to standard error.
+
+mod args;
+mod chat;
+mod check;
+mod demo;
+mod document;
+mod failure;
+mod follow;
+mod form;
+mod lines;
+mod local;
+mod logging;
+mod measure;
+mod models;
+mod progress;
+mod report;
+mod run;
+mod runs;
+mod screen;
+mod serve;
+mod settings;
+mod setup;
+mod sources;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::screen::Notes;
+use crate::settings::{Environment, Flags};
+use crate::setup::Setup;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to standard output, everything else to standard error; who does
+            // not read it does not need it.
+            drop(error.print());
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
+        }
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return ended(Err(Failure::failed(format!("cannot start: {error}")))),
+    };
+    let outcome = runtime.block_on(Box::pin(command(&cli)));
+    // A thread may still wait for the terminal.
+    runtime.shutdown_background();
+    ended(outcome)
+}
+
+fn ended(outcome: Outcome) -> ExitCode {
+    let exit = outcome.unwrap_or_else(|failure| {
+        tell(&failure);
+        failure.exit()
+    });
+    ExitCode::from(exit as u8)
+}
+
+/// Says why something could not be done.
+pub(crate) fn tell(failure: &Failure) {
+    if let Failure::Told { message, help, .. } = failure {
+        Notes::line(format!("error: {message}"));
+        if let Some(help) = help {
+            Notes::line(format!("  help: {help}"));
+        }
+    }
+}
+
+async fn command(cli: &Cli) -> Outcome {
+    let environment = Environment::of_process();
+    let mut flags =
+        Flags { config: cli.common.config.clone(), data: cli.common.data.clone(), ..Flags::default() };
+    let level = if matches!(cli.command, Command::Serve(_)) { "warn,weft_server=info" } else { "error" };
+    logging::start(&environment, level);
+    match &cli.command {
+        Command::Demo(args) => {
+            flags.model.clone_from(&args.model);
+            demo::run(args, &Setup::read(&environment, &flags).await?).await
+        }
+        Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
+        Command::Run(args) => {
+            flags.model.clone_from(&args.model);
+            flags.one_server.clone_from(&args.measuring.llm_base_url);
+            let setup = Setup::read(&environment, &flags).await?;
+            match args.measuring.bench_json {
+                true => measure::run(args, &setup).await,
+                false => run::run(args, &setup).await,
+            }
+        }
+        Command::Chat(args) => {
+            flags.model.clone_from(&args.model);
+            chat::run(args, &Setup::read(&environment, &flags).await?).await
+        }
+        Command::Runs { command } => {
+            // No model is asked, so none is looked for.
+            runs::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
+        Command::Serve(args) => {
+            flags.listen = args.listen;
+            flags.no_auth = args.no_auth;
+            serve::run(args, &Setup::read(&environment, &flags).await?).await
+        }
+    }
+}

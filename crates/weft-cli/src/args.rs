@@ -1,0 +1,192 @@
+//! The command line.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Runs agent canvases: checks them, runs them, serves them.
+#[derive(Debug, Parser)]
+#[command(name = "weft", version, about, max_term_width = 100, propagate_version = true)]
+#[command(after_help = "Answers and other data go to standard output, everything else to standard error.\n\
+    Exit codes: 0 success, 1 the run failed, 2 wrong usage or an invalid canvas, 3 the run waits for a person.")]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Common {
+    /// Read settings from this file instead of ./weft.toml
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Keep canvases, sessions and runs in this folder
+    #[arg(long, global = true, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Ask the sample canvas, which answers from sample documents with citations
+    Demo(DemoArgs),
+    /// Check canvases and say everything that is wrong with them
+    Check(CheckArgs),
+    /// Run a canvas once and print the answer
+    Run(RunArgs),
+    /// Talk to a canvas in the terminal
+    Chat(ChatArgs),
+    /// Look at what has run
+    Runs {
+        #[command(subcommand)]
+        command: RunsCommand,
+    },
+    /// Serve the HTTP API
+    Serve(ServeArgs),
+}
+
+/// Flags of `weft demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// What to ask; without it three sample questions are asked
+    pub question: Option<String>,
+    /// Use this model for everything
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+}
+
+/// Flags of `weft check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The canvases
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Print the findings as JSON on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// The canvas
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The question
+    #[arg(long, value_name = "TEXT")]
+    pub query: Option<String>,
+    /// A form value, read as JSON if it is JSON and as text otherwise; repeatable
+    #[arg(long = "input", value_name = "KEY=VALUE")]
+    pub inputs: Vec<String>,
+    /// Begin this session, or go on with it
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Use this model for everything
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Print every event as a line of JSON instead of the answer
+    #[arg(long)]
+    pub events: bool,
+    #[command(flatten)]
+    pub measuring: MeasuringArgs,
+}
+
+/// Flags that turn `weft run` into a measurement.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Measuring")]
+pub struct MeasuringArgs {
+    /// Run this often, each time in a new session, and print times instead of the answer
+    #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub repeat: Option<u32>,
+    /// Run this often before the clock starts
+    #[arg(long, value_name = "N", requires = "bench_json")]
+    pub warmup: Option<u32>,
+    /// This many runs at the same time
+    #[arg(long, value_name = "N", requires = "bench_json", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub concurrency: Option<u32>,
+    /// Ask the OpenAI-compatible server at this address for every model
+    #[arg(long, value_name = "URL")]
+    pub llm_base_url: Option<String>,
+    /// Print the times as one JSON object
+    #[arg(long, conflicts_with_all = ["events", "session"])]
+    pub bench_json: bool,
+    /// Keep a journal in a SQLite file while measuring
+    #[arg(long, requires = "bench_json")]
+    pub with_journal: bool,
+}
+
+/// Flags of `weft chat`.
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// The canvas
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Begin this session, or go on with it
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Use this model for everything
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+}
+
+/// What to do with runs.
+#[derive(Debug, Subcommand)]
+pub enum RunsCommand {
+    /// List runs, newest first
+    List(RunsListArgs),
+    /// Print the journal of a run
+    Show(RunsShowArgs),
+}
+
+/// Flags of `weft runs list`.
+#[derive(Debug, Args)]
+pub struct RunsListArgs {
+    /// Only those of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub limit: u64,
+    /// Print a line of JSON for each run
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft runs show`.
+#[derive(Debug, Args)]
+pub struct RunsShowArgs {
+    /// The run
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Print a line of JSON for each record
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Where to listen; port 0 takes any free one
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+    /// Serve the canvas in FILE as the agent ID; repeatable
+    #[arg(long = "agent", value_name = "ID=FILE")]
+    pub agents: Vec<std::ffi::OsString>,
+    /// Ask nobody for a token; only for addresses of this machine
+    #[arg(long)]
+    pub no_auth: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+}

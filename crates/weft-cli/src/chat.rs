@@ -1,0 +1,132 @@
+//! `weft chat`: a conversation in the terminal, or through a pipe.
+
+use std::pin::pin;
+
+use tokio::signal::ctrl_c;
+use weft_core::TurnInput;
+use weft_core::journal::{Ending, WaitingForm};
+use weft_core::seam::session_store::Session;
+
+use crate::args::ChatArgs;
+use crate::failure::{Exit, Outcome};
+use crate::follow::{Show, follow};
+use crate::lines::Lines;
+use crate::local::{self, Opened};
+use crate::progress::Progress;
+use crate::run::conclude;
+use crate::screen::{Data, Notes};
+use crate::setup::Setup;
+use crate::{form, sources};
+
+/// What stands before the place to type.
+const PROMPT: &str = "> ";
+
+/// Talks until the input ends.
+///
+/// # Errors
+/// When it cannot start, or nobody reads the answers.
+pub async fn run(args: &ChatArgs, setup: &Setup) -> Outcome {
+    let opened = local::open(setup, &args.file).await?;
+    let session = opened.session(args.session.as_deref()).await?;
+    let waiting = opened.waiting(&session).await?;
+    let lines = Lines::stdin();
+    if lines.interactive {
+        Notes::line(format!("{} Ctrl-C stops an answer, Ctrl-D ends the conversation.", setup.model));
+    }
+    let prologue = opened.prologue(&session).await?;
+    let mut chat = Chat { opened, session, setup, lines, data: Data::stdout(), last: Exit::Done };
+    let ended = chat.talk(&prologue, waiting).await;
+    chat.opened.close().await?;
+    ended
+}
+
+struct Chat<'a> {
+    opened: Opened,
+    session: Session,
+    setup: &'a Setup,
+    lines: Lines,
+    data: Data,
+    last: Exit,
+}
+
+impl Chat<'_> {
+    async fn talk(&mut self, prologue: &str, waiting: Vec<WaitingForm>) -> Outcome {
+        self.data.text(prologue)?;
+        self.data.end_line()?;
+        let mut turns = 0_u64;
+        if !waiting.is_empty() {
+            turns += 1;
+            if !self.answer_forms(waiting).await? {
+                return Ok(self.left_waiting());
+            }
+        }
+        while let Some(query) = self.next_question().await {
+            if query.trim().is_empty() {
+                continue;
+            }
+            turns += 1;
+            let waiting = self.turn(TurnInput { query, ..TurnInput::default() }).await?;
+            if !self.answer_forms(waiting).await? {
+                return Ok(self.left_waiting());
+            }
+        }
+        if turns > 0 && self.lines.interactive {
+            Notes::line(format!("\nGo on later with:\n  {}", self.command()));
+        }
+        Ok(self.last)
+    }
+
+    /// A line; Ctrl-C while typing only says how to end.
+    async fn next_question(&mut self) -> Option<String> {
+        loop {
+            let typed = tokio::select! {
+                biased;
+                _ = ctrl_c(), if self.lines.interactive => None,
+                line = self.lines.next(PROMPT) => Some(line),
+            };
+            match typed {
+                Some(line) => return line,
+                None => Notes::line("\n(Ctrl-D ends the conversation)"),
+            }
+        }
+    }
+
+    /// Asks until the run waits for nobody. Whether it came that far.
+    async fn answer_forms(&mut self, mut waiting: Vec<WaitingForm>) -> Outcome<bool> {
+        while !waiting.is_empty() {
+            let answers = {
+                let mut interrupt = pin!(ctrl_c());
+                tokio::select! {
+                    biased;
+                    _ = &mut interrupt, if self.lines.interactive => None,
+                    answers = form::ask(&waiting, &mut self.lines) => answers,
+                }
+            };
+            let Some(inputs) = answers else { return Ok(false) };
+            waiting = self.turn(TurnInput { inputs, ..TurnInput::default() }).await?;
+        }
+        Ok(true)
+    }
+
+    /// One turn; what it waits for, if it does.
+    async fn turn(&mut self, input: TurnInput) -> Outcome<Vec<WaitingForm>> {
+        let handle = self.opened.turn(&self.session.key, input).await?;
+        let answer = follow(handle, Show::Answer, &mut self.data, &mut Progress::Silent).await?;
+        Notes::raw(&sources::lines(&answer.cited));
+        if answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting) {
+            self.last = Exit::Waiting;
+            return Ok(answer.forms);
+        }
+        self.last = conclude(&answer, String::new);
+        Ok(Vec::new())
+    }
+
+    fn left_waiting(&self) -> Exit {
+        Notes::line(format!("\nThe run still waits. Go on with:\n  {}", self.command()));
+        Exit::Waiting
+    }
+
+    fn command(&self) -> String {
+        self.opened.command("chat", &self.session.key.id, self.setup)
+    }
+}

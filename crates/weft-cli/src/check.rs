@@ -1,0 +1,155 @@
+//! `weft check`: what is wrong with canvases, all at once, with places.
+
+use std::path::Path;
+
+use weft_core::Json;
+use weft_dsl::{CompileOptions, Compiled, Problem};
+use weft_server::App;
+
+use crate::args::CheckArgs;
+use crate::document::Document;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::local;
+use crate::report::{Colour, Report};
+use crate::screen::{Data, Notes};
+use crate::setup::Setup;
+
+/// Checks every file, also after one that has errors.
+///
+/// # Errors
+/// When a file cannot be read; what could be read is reported all the same.
+pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble_in_memory(&setup.config)
+        .await
+        .map_err(|error| Failure::before_running(&error))?;
+    let mut reports = Vec::with_capacity(args.files.len());
+    let mut worst = Exit::Done;
+    for path in &args.files {
+        match check(path, &app, setup) {
+            Ok(checked) => {
+                if checked.problems.iter().any(Problem::is_error) {
+                    worst = Exit::Usage;
+                }
+                if args.json {
+                    reports.push(Report::new(&checked.document).json(&checked.problems));
+                } else {
+                    show(&checked.document, &checked.problems, setup.colour);
+                }
+            }
+            Err(failure) => {
+                worst = Exit::Usage;
+                crate::tell(&failure);
+            }
+        }
+    }
+    if args.json {
+        let mut data = Data::stdout();
+        data.line(&Json::from(reports).to_string())?;
+        data.flush()?;
+    }
+    Ok(worst)
+}
+
+struct Checked {
+    document: Document,
+    problems: Vec<Problem>,
+}
+
+fn check(path: &Path, app: &App, setup: &Setup) -> Outcome<Checked> {
+    let document = Document::read(path)?;
+    let problems = match compile(&document, app, setup, Measuring::No) {
+        Ok(compiled) => compiled.warnings,
+        Err(problems) => problems,
+    };
+    Ok(Checked { document, problems })
+}
+
+fn show(document: &Document, problems: &[Problem], colour: Colour) {
+    let report = Report::new(document);
+    problems.iter().for_each(|problem| Notes::raw(&(report.render(problem, colour) + "\n")));
+    let errors = problems.iter().filter(|problem| problem.is_error()).count();
+    Notes::line(format!("{}: {}", document.path.display(), summary(errors, problems.len() - errors)));
+}
+
+fn summary(errors: usize, warnings: usize) -> String {
+    let count = |count, word| match count {
+        1 => format!("1 {word}"),
+        count => format!("{count} {word}s"),
+    };
+    match (errors, warnings) {
+        (0, 0) => "nothing is wrong".to_owned(),
+        (0, warnings) => format!("it can run; {}", count(warnings, "warning")),
+        (errors, 0) => format!("it cannot run; {}", count(errors, "error")),
+        (errors, warnings) => {
+            format!("it cannot run; {}, {}", count(errors, "error"), count(warnings, "warning"))
+        }
+    }
+}
+
+/// Whether components that only serve for measuring may be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measuring {
+    /// They may.
+    Yes,
+    /// They are unknown.
+    No,
+}
+
+/// A document as a plan, or everything that is wrong with it.
+///
+/// # Errors
+/// Every problem, when one of them keeps the canvas from running.
+pub fn compile(
+    document: &Document,
+    app: &App,
+    setup: &Setup,
+    measuring: Measuring,
+) -> Result<Compiled, Vec<Problem>> {
+    let canvas = weft_dsl::load(&document.bytes)?;
+    let models = |llm_id: &str| can_be_asked(llm_id, app, setup);
+    let options = CompileOptions { models: Some(&models), measuring: measuring == Measuring::Yes };
+    weft_dsl::compile(&canvas, &app.catalog, &options)
+}
+
+/// Whether a model can be used, with a sentence when another one stands in for it.
+fn can_be_asked(llm_id: &str, app: &App, setup: &Setup) -> Result<Option<String>, String> {
+    let model = app.models.resolve(&local::tenant(), llm_id).map_err(|error| error.full())?;
+    let wanted = llm_id.split('@').next().unwrap_or_default().trim();
+    let info = model.info();
+    let models = &setup.config.models;
+    let replaced = models.one_server.is_some() || models.replace_all.is_some();
+    let itself = replaced || wanted.is_empty() || wanted == info.name || wanted.starts_with(&info.model);
+    Ok((!itself).then(|| format!("the model `{llm_id}` is not configured; `{}` is used instead", info.name)))
+}
+
+/// Shows what keeps a canvas from running, if anything does; otherwise how many warnings there are.
+///
+/// # Errors
+/// When it cannot run.
+pub fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<usize> {
+    match compile(document, app, setup, Measuring::No) {
+        Ok(compiled) => Ok(compiled.warnings.len()),
+        Err(problems) => Err(refused(document, problems, setup.colour)),
+    }
+}
+
+/// Shows the errors of a canvas that cannot run.
+pub fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
+    problems.retain(Problem::is_error);
+    show(document, &problems, colour);
+    Failure::Known(Exit::Usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries() {
+        let check = |errors, warnings, expected| assert_eq!(summary(errors, warnings), expected);
+        check(0, 0, "nothing is wrong");
+        check(0, 2, "it can run; 2 warnings");
+        check(1, 0, "it cannot run; 1 error");
+        check(2, 1, "it cannot run; 2 errors, 1 warning");
+    }
+}

@@ -1,0 +1,115 @@
+//! `weft demo`: the sample customer service, asked about its documents. Everything stays in memory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_core::TurnInput;
+
+use crate::args::DemoArgs;
+use crate::document::Document;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::follow::{Show, follow};
+use crate::local::{self, Opened};
+use crate::progress::Progress;
+use crate::run::conclude;
+use crate::screen::{Data, Notes};
+use crate::setup::Setup;
+use crate::sources;
+
+/// The canvas.
+const CANVAS: &str = include_str!("../../../canvases/customer_service/canvas.json");
+/// Where it is in the repository.
+const CANVAS_PATH: &str = "canvases/customer_service/canvas.json";
+/// The dataset that the canvas searches.
+const DATASET: &str = "customer_service";
+
+macro_rules! documents {
+    ($($name:literal),+ $(,)?) => {
+        [$(($name, include_str!(concat!("../../../canvases/customer_service/documents/", $name)))),+]
+    };
+}
+
+/// What there is to search.
+const DOCUMENTS: [(&str, &str); 8] = documents![
+    "alder_manual.md",
+    "finch_manual.md",
+    "payment.md",
+    "privacy.md",
+    "returns.md",
+    "shipping.md",
+    "warranty.md",
+    "workshop.md",
+];
+
+/// What is asked when nobody asks anything.
+const QUESTIONS: [&str; 3] = [
+    "How long do I have to return a bicycle?",
+    "How far does the battery of the Finch take me?",
+    "Do you ship to islands, and what does it cost?",
+];
+
+/// Asks the sample canvas.
+///
+/// # Errors
+/// When it cannot start, or nobody reads the answers.
+pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble_in_memory(&setup.config)
+        .await
+        .map_err(|error| Failure::before_running(&error))?;
+    app.search.add(&local::tenant(), DATASET, weft_server::load_folder(&documents())).await?;
+    let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: CANVAS.as_bytes().to_vec() };
+    let opened = local::store(app, setup, &document).await?;
+    Notes::line(format!(
+        "A bicycle shop's customer service answers from {} documents. {}\n\
+         Another model: --model NAME, with a key in the environment or an entry in weft.toml.",
+        DOCUMENTS.len(),
+        setup.model
+    ));
+    let questions = match &args.question {
+        Some(question) => vec![question.as_str()],
+        None => QUESTIONS.to_vec(),
+    };
+    let mut worst = Exit::Done;
+    for question in questions {
+        let exit = ask(&opened, question).await?;
+        worst = if worst == Exit::Done { exit } else { worst };
+    }
+    Notes::line(format!(
+        "\nAsk your own: weft demo \"QUESTION\". The canvas is {CANVAS_PATH}; yours: weft run FILE --query QUESTION"
+    ));
+    opened.app.shut_down(Duration::ZERO).await?;
+    Ok(worst)
+}
+
+async fn ask(opened: &Opened, question: &str) -> Outcome {
+    Notes::line(format!("\n? {question}"));
+    let session = opened.session(None).await?;
+    let handle =
+        opened.turn(&session.key, TurnInput { query: question.to_owned(), ..TurnInput::default() }).await?;
+    let mut data = Data::stdout();
+    let answer = follow(handle, Show::Answer, &mut data, &mut Progress::for_people()).await?;
+    data.text(&sources::lines(&answer.cited))?;
+    Ok(conclude(&answer, String::new))
+}
+
+fn documents() -> Vec<weft_server::Document> {
+    let document =
+        |(name, text): (&str, &str)| weft_server::Document { name: name.to_owned(), text: text.to_owned() };
+    DOCUMENTS.into_iter().map(document).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_document_of_the_sample_is_shipped() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../canvases/customer_service/documents");
+        let mut on_disk: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        on_disk.sort();
+        assert_eq!(on_disk, DOCUMENTS.map(|(name, _)| name));
+    }
+}

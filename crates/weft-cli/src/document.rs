@@ -1,0 +1,50 @@
+//! Canvas files.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use weft_dsl::DOCUMENT_BYTES_MAX;
+
+use crate::failure::{Failure, Outcome};
+
+/// A file as it was read.
+#[derive(Debug)]
+pub struct Document {
+    /// As the caller named it.
+    pub path: PathBuf,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+impl Document {
+    /// Reads a file, at most one byte more than a canvas may have.
+    ///
+    /// # Errors
+    /// When it is not there, is a folder, or cannot be read.
+    pub fn read(path: &Path) -> Outcome<Self> {
+        let shown = path.display();
+        let refuse = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                Failure::usage(format!("there is no file {shown}")).help("give the path of a canvas in JSON")
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                Failure::usage(format!("cannot read {shown}: permission denied")).help("allow reading it")
+            }
+            _ => Failure::usage(format!("cannot read {shown}: {error}")),
+        };
+        let file = File::open(path).map_err(refuse)?;
+        if file.metadata().map_err(refuse)?.is_dir() {
+            return Err(Failure::usage(format!("{shown} is a folder, not a canvas"))
+                .help(format!("name a file in it, such as {}", path.join("canvas.json").display())));
+        }
+        let mut bytes = Vec::new();
+        file.take(DOCUMENT_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(refuse)?;
+        Ok(Self { path: path.to_owned(), bytes })
+    }
+
+    /// The text, as far as it is one.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes).ok()
+    }
+}

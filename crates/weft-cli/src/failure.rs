@@ -1,0 +1,119 @@
+//! How a command ends, and what it says when it ends badly.
+
+use weft_core::{Error, ErrorKind};
+
+/// How the program ends, as its exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// It did what it was asked.
+    Done = 0,
+    /// The run failed or was cancelled.
+    Failed = 1,
+    /// It was called wrongly, or the canvas has errors.
+    Usage = 2,
+    /// The run waits for a person.
+    Waiting = 3,
+}
+
+/// Why a command cannot go on.
+#[derive(Debug)]
+pub enum Failure {
+    /// Something to tell.
+    Told {
+        /// The code to end with.
+        exit: Exit,
+        /// What went wrong, where and why.
+        message: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// It has been told already.
+    Known(Exit),
+    /// Nobody reads standard output any more, which is nobody's mistake.
+    ReaderGone,
+}
+
+/// What commands return.
+pub type Outcome<T = Exit> = Result<T, Failure>;
+
+impl Failure {
+    /// The caller can mend it.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::Told { exit: Exit::Usage, message: message.into(), help: None }
+    }
+
+    /// Something broke on the way.
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Told { exit: Exit::Failed, message: message.into(), help: None }
+    }
+
+    /// Says what to do about it.
+    #[must_use]
+    pub fn help(self, text: impl Into<String>) -> Self {
+        match self {
+            Self::Told { exit, message, .. } => Self::Told { exit, message, help: Some(text.into()) },
+            other => other,
+        }
+    }
+
+    /// A failure before anything ran: whatever its kind, the caller has to change something.
+    pub fn before_running(error: &Error) -> Self {
+        Self::told(Exit::Usage, error)
+    }
+
+    fn told(exit: Exit, error: &Error) -> Self {
+        let mut message = error.message.clone();
+        let mut cause: Option<&dyn std::error::Error> = error.cause.as_ref().map(|cause| &**cause as _);
+        let mut help = error.help.clone();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            // What helps against the cause helps.
+            help = help.or_else(|| error.downcast_ref::<Error>()?.help.clone());
+            cause = error.source();
+        }
+        Self::Told { exit, message, help }
+    }
+
+    /// The code to end with.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Told { exit, .. } | Self::Known(exit) => *exit,
+            Self::ReaderGone => Exit::Done,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let exit = match error.kind {
+            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Unsupported => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        Self::told(exit, &error)
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            _ => Self::failed(format!("cannot write to standard output: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_and_remedies_are_told_apart() {
+        let error =
+            Error::invalid("cannot open the store").because(Error::internal("disk full")).help("make room");
+        let Failure::Told { exit, message, help } = Failure::from(error) else { panic!("nothing told") };
+        assert_eq!((exit, message.as_str()), (Exit::Usage, "cannot open the store: disk full"));
+        assert_eq!(help.as_deref(), Some("make room"));
+    }
+}

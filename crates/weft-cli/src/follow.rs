@@ -1,0 +1,123 @@
+//! Watches a run: what it says goes to standard output while it says it.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use tokio::signal::ctrl_c;
+use weft_core::journal::Ending;
+use weft_core::{Entry, Record};
+use weft_engine::RunHandle;
+use weft_server::answer::Answer;
+use weft_server::dialect::ragflow::{self, RunView};
+
+use crate::failure::{Failure, Outcome};
+use crate::progress::Progress;
+use crate::screen::{Data, Notes};
+
+/// What of a run goes to standard output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Show {
+    /// Its answer.
+    Answer,
+    /// Every event, as a line of JSON.
+    Events,
+}
+
+/// The exit code of a program that was stopped with Ctrl-C, twice.
+const INTERRUPTED: i32 = 130;
+
+/// Reads a run to its end and shows it. Ctrl-C stops the run; a second one the program. When nobody
+/// reads standard output any more the run is stopped too.
+///
+/// # Errors
+/// When the journal cannot be read, or nobody reads.
+pub async fn follow(
+    mut run: RunHandle,
+    show: Show,
+    data: &mut Data,
+    progress: &mut Progress,
+) -> Outcome<Answer> {
+    let mut view = View { view: RunView::new(&run.key.id, &"".into()), answer: Answer::default(), show };
+    let mut interrupt = pin!(ctrl_c());
+    let mut interrupted = false;
+    let mut failure = None;
+    loop {
+        let entry = tokio::select! {
+            biased;
+            _ = &mut interrupt => {
+                if interrupted {
+                    std::process::exit(INTERRUPTED);
+                }
+                interrupted = true;
+                interrupt.set(ctrl_c());
+                run.cancel.cancel();
+                Notes::line("stopping …");
+                continue;
+            }
+            entry = run.entries.next() => entry?,
+        };
+        let Some(entry) = entry else { break };
+        progress.observe(&entry.record);
+        if let Err(error) = view.show(&entry, data, progress) {
+            failure.get_or_insert(error);
+            view.show = Show::Answer;
+            run.cancel.cancel();
+        }
+    }
+    progress.close();
+    match failure {
+        None => Ok(view.answer),
+        Some(failure) => Err(failure),
+    }
+}
+
+struct View {
+    view: RunView,
+    answer: Answer,
+    show: Show,
+}
+
+impl View {
+    fn show(&mut self, entry: &Arc<Entry>, data: &mut Data, progress: &mut Progress) -> Outcome<()> {
+        self.view.learn(entry);
+        self.answer.learn(entry);
+        match self.show {
+            Show::Events => match ragflow::frame(entry, &self.view) {
+                Some(frame) => data.text(&(frame + "\n")),
+                None => Ok(()),
+            },
+            Show::Answer => self.show_answer(&entry.record, data, progress),
+        }
+    }
+
+    fn show_answer(&mut self, record: &Record, data: &mut Data, progress: &mut Progress) -> Outcome<()> {
+        match record {
+            Record::Said { activation, text, .. } if !self.answer.is_thinking(*activation) => {
+                if data.is_terminal() {
+                    progress.make_room();
+                }
+                data.text(text)
+            }
+            Record::MessageReset { .. } => {
+                data.end_line()?;
+                Notes::line("note: the model starts again; what it has said so far does not count");
+                Ok(())
+            }
+            Record::RunFinished { ending: Ending::Succeeded, outputs, .. } => {
+                // A canvas without a message still has a result.
+                if !self.has_spoken() && !outputs.0.is_empty() {
+                    let outputs =
+                        serde_json::to_string(outputs).map_err(|error| Failure::failed(error.to_string()))?;
+                    data.text(&outputs)?;
+                }
+                data.end_line()
+            }
+            Record::RunFinished { .. } => data.end_line(),
+            _ => Ok(()),
+        }
+    }
+
+    fn has_spoken(&self) -> bool {
+        self.answer.shown().is_some_and(|shown| matches!(shown.record, Record::MessageEnded { .. }))
+    }
+}

@@ -1,0 +1,233 @@
+//! Forms of waiting runs: what they ask, how to answer on the command line, and asking in the
+//! terminal.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use weft_core::journal::WaitingForm;
+use weft_core::{Json, value};
+
+use crate::lines::Lines;
+use crate::screen::Notes;
+
+/// One field of a form.
+#[derive(Debug)]
+struct Field<'a> {
+    key: &'a str,
+    name: &'a str,
+    kind: &'a str,
+    optional: bool,
+    options: Vec<String>,
+    preset: Option<&'a Json>,
+}
+
+impl<'a> Field<'a> {
+    fn of(key: &'a str, description: &'a Json) -> Self {
+        let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
+        let options = description.get("options").and_then(Json::as_array).into_iter().flatten();
+        Self {
+            key,
+            name: text("name"),
+            kind: text("type"),
+            optional: description.get("optional").and_then(Json::as_bool).unwrap_or(false),
+            options: options.map(value::to_text).collect(),
+            preset: description.get("value").filter(|value| !value.is_null() && *value != &Json::from("")),
+        }
+    }
+
+    /// `note (line, optional): Anything to add?`
+    fn line(&self) -> String {
+        let mut text = self.key.to_owned();
+        let kind = if self.options.is_empty() { self.kind.to_owned() } else { self.options.join(" | ") };
+        let facts: Vec<&str> = [kind.as_str(), if self.optional { "optional" } else { "" }]
+            .into_iter()
+            .filter(|f| !f.is_empty())
+            .collect();
+        if !facts.is_empty() {
+            // Writing to a String cannot fail.
+            let _ = write!(text, " ({})", facts.join(", "));
+        }
+        if !self.name.is_empty() && self.name != self.key {
+            let _ = write!(text, ": {}", self.name);
+        }
+        text
+    }
+
+    /// What a person typed as the value that it means.
+    fn parse(&self, typed: &str) -> Result<Option<Json>, String> {
+        let typed = typed.trim();
+        if typed.is_empty() {
+            return match (self.preset, self.optional) {
+                (Some(preset), _) => Ok(Some(preset.clone())),
+                (None, true) => Ok(None),
+                (None, false) => Err("this one needs an answer".to_owned()),
+            };
+        }
+        match self.kind.to_lowercase().as_str() {
+            "boolean" => {
+                yes_or_no(typed).map(|yes| Some(Json::Bool(yes))).ok_or_else(|| "answer yes or no".to_owned())
+            }
+            "integer" | "number" => match typed.parse::<serde_json::Number>() {
+                Ok(number) => Ok(Some(Json::Number(number))),
+                Err(_) => Err("answer with a number".to_owned()),
+            },
+            _ if !self.options.is_empty() => self.option(typed).map(Some),
+            _ => Ok(Some(Json::from(typed))),
+        }
+    }
+
+    fn option(&self, typed: &str) -> Result<Json, String> {
+        let by_text = self.options.iter().find(|option| option.eq_ignore_ascii_case(typed));
+        let by_place =
+            || typed.parse::<usize>().ok().and_then(|place| self.options.get(place.checked_sub(1)?));
+        let found = by_text.or_else(by_place).map(|option| Json::from(option.as_str()));
+        found.ok_or_else(|| format!("choose one of {}", self.options.join(", ")))
+    }
+}
+
+fn yes_or_no(typed: &str) -> Option<bool> {
+    match typed.to_lowercase().as_str() {
+        "y" | "yes" | "true" | "1" => Some(true),
+        "n" | "no" | "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+/// What the forms ask, as lines for people.
+pub fn describe(forms: &[WaitingForm]) -> String {
+    let mut text = String::new();
+    for waiting in forms {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "`{}` waits for a person:", waiting.node);
+        for line in waiting.form.tips.iter().flat_map(|tips| tips.lines()) {
+            let _ = writeln!(text, "  {line}");
+        }
+        for (key, description) in &waiting.form.fields {
+            let _ = writeln!(text, "  - {}", Field::of(key, description).line());
+        }
+    }
+    text
+}
+
+/// The `--input` flags that answer the forms, with places for the values.
+pub fn flags(forms: &[WaitingForm]) -> String {
+    let mut seen = HashSet::new();
+    let apart = forms.iter().flat_map(|waiting| waiting.form.fields.keys()).all(|key| seen.insert(key));
+    let mut text = String::new();
+    for waiting in forms {
+        let fields = waiting.form.fields.iter().map(|(key, description)| Field::of(key, description));
+        if apart {
+            for field in fields {
+                let flag = format!("--input {}", quoted(&format!("{}=VALUE", field.key)));
+                // Writing to a String cannot fail.
+                let _ = if field.optional { write!(text, " [{flag}]") } else { write!(text, " {flag}") };
+            }
+        } else {
+            let values: serde_json::Map<_, _> =
+                fields.map(|field| (field.key.to_owned(), Json::from("VALUE"))).collect();
+            let value = format!("{}={}", waiting.node, Json::Object(values));
+            let _ = write!(text, " --input {}", quoted(&value));
+        }
+    }
+    text
+}
+
+/// A word as a shell takes it.
+pub fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@,+%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Asks a person field by field. The answers, each below the id of the node that asks; `None` when
+/// the input ended before.
+pub async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
+    let mut answers = serde_json::Map::new();
+    for waiting in forms {
+        // Of several rounds that ask the same, one is answered at a time.
+        if answers.contains_key(waiting.node.as_str()) {
+            continue;
+        }
+        waiting.form.tips.iter().for_each(Notes::line);
+        let mut own = serde_json::Map::new();
+        for (key, description) in &waiting.form.fields {
+            if let Some(value) = ask_field(&Field::of(key, description), lines).await? {
+                own.insert(key.clone(), value);
+            }
+        }
+        answers.insert(waiting.node.to_string(), Json::Object(own));
+    }
+    Some(answers)
+}
+
+async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>> {
+    let prompt = format!("  {} ", crate::screen::harmless(&field.line()));
+    loop {
+        let typed = lines.next(&prompt).await?;
+        match field.parse(&typed) {
+            Ok(value) => return Some(value),
+            Err(why) => Notes::line(format!("  {}: {why}", field.key)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weft_core::component::Form;
+
+    fn waiting(node: &str, fields: &Json) -> WaitingForm {
+        let fields = fields.as_object().unwrap().clone();
+        WaitingForm {
+            node: node.into(),
+            frame: std::sync::Arc::from([]),
+            form: Form { fields, tips: Some("Look:".into()) },
+        }
+    }
+
+    #[test]
+    fn what_is_typed_becomes_what_is_meant() {
+        let check = |description: Json, typed: &str, expected: Result<Option<Json>, ()>| {
+            assert_eq!(
+                Field::of("f", &description).parse(typed).map_err(drop),
+                expected,
+                "{description} {typed}"
+            );
+        };
+        check(json!({"type": "boolean"}), "Yes", Ok(Some(json!(true))));
+        check(json!({"type": "boolean"}), "maybe", Err(()));
+        check(json!({"type": "integer"}), " 12 ", Ok(Some(json!(12))));
+        check(json!({"type": "number"}), "twelve", Err(()));
+        check(json!({"type": "options", "options": ["red", "blue"]}), "BLUE", Ok(Some(json!("blue"))));
+        check(json!({"type": "options", "options": ["red", "blue"]}), "1", Ok(Some(json!("red"))));
+        check(json!({"type": "options", "options": ["red", "blue"]}), "0", Err(()));
+        check(json!({"type": "line"}), "", Err(()));
+        check(json!({"type": "line", "optional": true}), "", Ok(None));
+        check(json!({"type": "line", "value": "preset"}), "", Ok(Some(json!("preset"))));
+        check(json!("odd"), "text", Ok(Some(json!("text"))));
+    }
+
+    #[test]
+    fn the_flags_that_answer_are_ready_for_a_shell() {
+        let go = json!({"go": {"type": "boolean"}, "any note": {"optional": true}});
+        assert_eq!(flags(&[waiting("A:1", &go)]), " --input go=VALUE [--input 'any note=VALUE']");
+        assert_eq!(
+            flags(&[waiting("A:1", &json!({"go": {}})), waiting("B:2", &json!({"go": {}}))]),
+            r#" --input 'A:1={"go":"VALUE"}' --input 'B:2={"go":"VALUE"}'"#
+        );
+        let text = describe(&[waiting("A:1", &go)]);
+        assert_eq!(text, "`A:1` waits for a person:\n  Look:\n  - go (boolean)\n  - any note (optional)\n");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        let check = |word, expected| assert_eq!(quoted(word), expected);
+        check("a/b.json", "a/b.json");
+        check("it's", r"'it'\''s'");
+        check("", "''");
+    }
+}

@@ -1,0 +1,114 @@
+//! Lines that a person types, or that a pipe holds.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
+
+use tokio::sync::mpsc;
+
+use crate::screen::Notes;
+
+/// A longer line is refused.
+const LINE_BYTES_MAX: u64 = 1 << 20;
+/// Lines read ahead.
+const AHEAD_MAX: usize = 1;
+
+/// What came from standard input.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Line {
+    /// A line, without its end.
+    Text(String),
+    /// Something that cannot be used, and why.
+    Unusable(String),
+}
+
+/// Standard input, line by line.
+pub struct Lines {
+    incoming: mpsc::Receiver<Line>,
+    /// Whether a person types.
+    pub interactive: bool,
+}
+
+impl Lines {
+    /// Starts reading. The thread ends with the program: reading from a terminal cannot be broken off.
+    pub fn stdin() -> Self {
+        let (lines, incoming) = mpsc::channel(AHEAD_MAX);
+        let interactive = io::stdin().is_terminal();
+        std::thread::spawn(move || {
+            let mut input = io::stdin().lock();
+            while let Some(line) = read(&mut input) {
+                if lines.blocking_send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { incoming, interactive }
+    }
+
+    /// The next line, after showing `prompt` to a person; `None` at the end.
+    pub async fn next(&mut self, prompt: &str) -> Option<String> {
+        loop {
+            if self.interactive {
+                Notes::raw(prompt);
+            }
+            match self.incoming.recv().await? {
+                Line::Text(text) => return Some(text),
+                Line::Unusable(why) => Notes::line(format!("note: a line is left out: {why}")),
+            }
+        }
+    }
+}
+
+fn read(input: &mut impl io::BufRead) -> Option<Line> {
+    let mut bytes = Vec::new();
+    let read = input.take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes).ok()?;
+    if read == 0 {
+        return None;
+    }
+    if bytes.last() == Some(&b'\n') {
+        bytes.pop();
+        bytes.pop_if(|byte| *byte == b'\r');
+    } else if bytes.len() as u64 >= LINE_BYTES_MAX {
+        skip_line(input)?;
+        return Some(Line::Unusable(format!("it has more than {LINE_BYTES_MAX} bytes")));
+    }
+    Some(match String::from_utf8(bytes) {
+        Ok(text) => Line::Text(text),
+        Err(_) => Line::Unusable("it is not UTF-8".to_owned()),
+    })
+}
+
+fn skip_line(input: &mut impl io::BufRead) -> Option<()> {
+    loop {
+        let there = input.fill_buf().ok()?;
+        if there.is_empty() {
+            return Some(());
+        }
+        let (count, ended) = match there.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (there.len(), false),
+        };
+        input.consume(count);
+        if ended {
+            return Some(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_end_as_they_like_and_bad_ones_are_left_out() {
+        let mut bytes = b"a\r\n\n\xff\n".to_vec();
+        bytes.extend(std::iter::repeat_n(b'x', 3 << 20));
+        bytes.extend(b"\nlast");
+        let mut input = io::Cursor::new(bytes);
+        let text = |text: &str| Some(Line::Text(text.to_owned()));
+        assert_eq!(read(&mut input), text("a"));
+        assert_eq!(read(&mut input), text(""));
+        assert!(matches!(read(&mut input), Some(Line::Unusable(_))));
+        assert!(matches!(read(&mut input), Some(Line::Unusable(_))));
+        assert_eq!(read(&mut input), text("last"));
+        assert_eq!(read(&mut input), None);
+    }
+}

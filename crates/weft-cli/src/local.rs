@@ -1,0 +1,214 @@
+//! A canvas file and the data folder it runs in.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::seam::session_store::Session;
+use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TenantId, TurnInput};
+use weft_core::{Entry, RunKey, journal::WaitingForm};
+use weft_engine::{RunHandle, SessionState};
+use weft_server::{App, DEFAULT_TENANT};
+
+use crate::check;
+use crate::document::Document;
+use crate::failure::{Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::Notes;
+use crate::setup::Setup;
+
+/// How long runs may go on after the command is done; it has waited for its own.
+const GRACE: Duration = Duration::from_millis(200);
+/// Entries of a journal read at a time.
+pub const PAGE: u64 = 256;
+/// How many characters of a file's name are in the id of its canvas.
+const NAME_CHARS_MAX: usize = 60;
+
+/// Whose everything is that is done from the terminal.
+pub fn tenant() -> TenantId {
+    TenantId::new(DEFAULT_TENANT)
+}
+
+/// A canvas that has been checked and stored, ready for turns.
+pub struct Opened {
+    /// Everything.
+    pub app: App,
+    canvas: CanvasKey,
+    file: PathBuf,
+}
+
+/// Checks a canvas and stores it in the data folder.
+///
+/// # Errors
+/// When the file cannot be read, the canvas has errors (they are shown), or the data folder cannot
+/// be used.
+pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
+    let document = Document::read(file)?;
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let opened = store(app.clone(), setup, &document).await;
+    if opened.is_err() {
+        app.shut_down(Duration::ZERO).await?;
+    }
+    opened
+}
+
+/// Checks a canvas and stores it where `app` keeps canvases.
+///
+/// # Errors
+/// As [`open`].
+pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Opened> {
+    let warnings = check::must_run(document, &app, setup)?;
+    if warnings > 0 {
+        let file = quoted(&document.path.to_string_lossy());
+        let count = if warnings == 1 { "1 warning".to_owned() } else { format!("{warnings} warnings") };
+        Notes::line(format!("note: {count} about this canvas; `weft check {file}` shows them"));
+    }
+    let id = canvas_id(&document.path);
+    let canvas = CanvasKey::new(&tenant(), id.clone());
+    let head = CanvasHead {
+        // Titles are unique, and so is the id.
+        title: id.to_string(),
+        description: document.path.to_string_lossy().into_owned(),
+        permission: "me".to_owned(),
+        ..CanvasHead::default()
+    };
+    app.put_canvas(&canvas.tenant, Some(id), head, document.text().unwrap_or_default()).await?;
+    Ok(Opened { app, canvas, file: document.path.clone() })
+}
+
+/// The file's name, and what tells it from other files of that name.
+fn canvas_id(file: &Path) -> CanvasId {
+    let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let whole = whole.canonicalize().unwrap_or(whole);
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let name =
+        stem(&whole).filter(|name| name != "canvas").or_else(|| stem(whole.parent()?)).unwrap_or_default();
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).take(NAME_CHARS_MAX).collect();
+    CanvasId::new(format!("{name}-{:016x}", fnv(whole.as_os_str().as_encoded_bytes())))
+}
+
+/// FNV-1a, 64 bits: the same for ever, which the standard library's hasher does not promise.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Opened {
+    /// The session with this id, which begins now if there is none; without an id a new one.
+    ///
+    /// # Errors
+    /// When the session belongs to another canvas, or the store cannot be used.
+    pub async fn session(&self, id: Option<&str>) -> Outcome<Session> {
+        let Some(id) = id else {
+            return Ok(self.app.open_session(&self.canvas, "", None).await?);
+        };
+        let key = SessionKey::new(&self.canvas.tenant, id);
+        let session = match self.app.sessions.load(&key).await {
+            Ok(session) => session,
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                return Ok(self.app.open_session(&self.canvas, "", Some(SessionId::new(id))).await?);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        if session.canvas != self.canvas.id {
+            let message = format!("session {id} belongs to another canvas, `{}`", session.canvas);
+            return Err(Failure::usage(message).help("name that canvas's file, or another session"));
+        }
+        let newest = self.app.canvases.get(&self.canvas).await?.version;
+        if session.canvas_version != newest {
+            Notes::line(format!(
+                "note: session {id} began with an earlier version of the canvas and goes on with it"
+            ));
+        }
+        Ok(session)
+    }
+
+    /// Starts a turn.
+    ///
+    /// # Errors
+    /// When another turn of the session runs, or the store cannot be used.
+    pub async fn turn(&self, session: &SessionKey, input: TurnInput) -> Outcome<RunHandle> {
+        Ok(self.app.start_turn(session, input).await?)
+    }
+
+    /// The opening words of a session in which nothing else has been said yet.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn prologue(&self, session: &Session) -> Outcome<String> {
+        let mut said = self.app.sessions.messages(&session.key, 2).await?;
+        Ok(match (said.pop(), said.is_empty()) {
+            (Some(opening), true) if opening.run.is_none() => opening.content,
+            _ => String::new(),
+        })
+    }
+
+    /// What a session waits for.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn waiting(&self, session: &Session) -> Outcome<Vec<WaitingForm>> {
+        let Some(paused) = SessionState::from_json(&session.state)?.paused else { return Ok(Vec::new()) };
+        let key = RunKey::new(&session.key.tenant, paused.run.clone());
+        let mut forms = Vec::new();
+        each_entry(&self.app, &key, |entry| {
+            if let Record::Waiting { forms: asked } = entry.record {
+                forms = asked;
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(forms)
+    }
+
+    /// The command that goes on with a session.
+    pub fn command(&self, verb: &str, session: &SessionId, setup: &Setup) -> String {
+        let file = quoted(&self.file.to_string_lossy());
+        format!("weft {verb} {file} --session {}{}", quoted(session.as_str()), setup.same_place)
+    }
+
+    /// Writes what is still to be written.
+    ///
+    /// # Errors
+    /// When the store cannot be closed.
+    pub async fn close(&self) -> Outcome<()> {
+        Ok(self.app.shut_down(GRACE).await?)
+    }
+}
+
+/// Reads a run's journal from its beginning.
+///
+/// # Errors
+/// When there is no such run, the store cannot be read, or `each` fails.
+pub async fn each_entry(app: &App, run: &RunKey, mut each: impl FnMut(Entry) -> Outcome<()>) -> Outcome<()> {
+    let mut after = 0;
+    loop {
+        let page = app.runs.entries(run, after, PAGE).await?;
+        let Some(last) = page.last().map(|entry| entry.seq) else { return Ok(()) };
+        for stored in page {
+            let record = serde_json::from_str(&stored.record).map_err(|error| {
+                Failure::failed(format!("cannot read entry {} of run {}: {error}", stored.seq, run.id))
+                    .help("it was written by another version of weft")
+            })?;
+            each(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record })?;
+        }
+        after = last;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_file_is_readable_and_its_own() {
+        let id = |path: &str| canvas_id(Path::new(path)).to_string();
+        assert!(id("/x/shop/canvas.json").starts_with("shop-"));
+        assert!(id("/x/über uns.json").starts_with("_ber_uns-"));
+        assert_ne!(id("/x/a.json"), id("/y/a.json"));
+        assert_eq!(id("/x/a.json"), id("/x/a.json"));
+        assert_eq!(fnv(b"a"), 0xaf63_dc4c_8601_ec8c);
+    }
+}

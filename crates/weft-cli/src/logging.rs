@@ -1,0 +1,22 @@
+//! Log lines, on standard error.
+
+use tracing_subscriber::EnvFilter;
+
+use crate::settings::Environment;
+
+/// Which lines are written, as `tracing` filters them: `debug`, `weft_engine=trace`.
+pub const VARIABLE: &str = "WEFT_LOG";
+
+/// Starts writing log lines; `level` is what is written when nobody says otherwise.
+pub fn start(environment: &Environment, level: &str) {
+    let filter = environment.text(VARIABLE).unwrap_or(level);
+    let filter = EnvFilter::builder().parse_lossy(filter);
+    let terminal = crate::screen::Notes::is_terminal();
+    let writer = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(terminal)
+        .log_internal_errors(false);
+    // A second start, as tests may do, keeps the first.
+    drop(writer.try_init());
+}

@@ -1,0 +1,61 @@
+//! Which model is used when nobody configured one, and the sentence that says so.
+
+use weft_server::Config;
+use weft_server::assemble::discover_models;
+
+use crate::failure::{Failure, Outcome};
+use crate::settings::Environment;
+
+/// Fills in the models that the environment and this machine offer, unless some are configured. The
+/// sentence says which one is used.
+///
+/// # Errors
+/// When looking for them cannot be set up.
+pub async fn find(config: &mut Config, environment: &Environment) -> Outcome<String> {
+    if let Some(server) = &config.models.one_server {
+        let model =
+            server.model.as_deref().map(|model| format!("the model `{model}` of ")).unwrap_or_default();
+        return Ok(format!("Using {model}the server at {}.", server.base_url));
+    }
+    if !config.models.entries.is_empty() {
+        let models = &config.models;
+        let only = (models.entries.len() == 1).then(|| models.entries[0].name.as_str());
+        return Ok(match models.replace_all.as_deref().or(models.default.as_deref()).or(only) {
+            Some(name) => format!("Using the model `{name}`."),
+            None => "Using the models that the canvas names.".to_owned(),
+        });
+    }
+    discover(config, environment).await
+}
+
+async fn discover(config: &mut Config, environment: &Environment) -> Outcome<String> {
+    let key = |name: &str| environment.text(name).map(|key| weft_server::Secret::new(key.trim()));
+    let found = weft_server::FoundKeys {
+        openai: key("OPENAI_API_KEY"),
+        anthropic: key("ANTHROPIC_API_KEY"),
+        gemini: key("GEMINI_API_KEY"),
+        deepseek: key("DEEPSEEK_API_KEY"),
+    };
+    let discovered = discover_models(&found).await.map_err(|error| Failure::before_running(&error))?;
+    let models = &mut config.models;
+    models.entries = discovered.config.entries;
+    models.default = models.default.take().or(discovered.config.default);
+    let wanted = models.replace_all.clone().or_else(|| models.default.clone());
+    let Some(wanted) = wanted.filter(|wanted| models.entries.iter().all(|entry| entry.name != *wanted))
+    else {
+        return Ok(match &models.replace_all {
+            Some(name) => format!("Using the model `{name}`."),
+            None => discovered.sentence,
+        });
+    };
+    // A provider has more models than the one that is the default.
+    let Some(first) = models.entries.first().filter(|entry| entry.wire().as_str() != "extractive") else {
+        return Err(Failure::usage(format!("there is no model `{wanted}`: no model is configured and none was found"))
+            .help("set OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY or DEEPSEEK_API_KEY, start Ollama, or add it to `models.entries` in weft.toml"));
+    };
+    let mut entry = first.clone();
+    entry.name.clone_from(&wanted);
+    entry.model = None;
+    models.entries.push(entry);
+    Ok(format!("Using the model `{wanted}`."))
+}

@@ -1,0 +1,281 @@
+//! Findings about a canvas, shown like a compiler's, and as JSON.
+
+use std::fmt;
+
+use miette::{
+    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
+    SourceCode, SourceSpan, SpanContents,
+};
+use serde_json::json;
+use weft_core::Json;
+use weft_dsl::{Problem, Severity};
+
+use crate::document::Document;
+use crate::screen::{Notes, harmless};
+use crate::settings::Environment;
+
+/// Bytes shown before and after the underlined ones on a line that is too long to be read.
+const AROUND_BYTES: usize = 60;
+/// A longer piece of a line is cut.
+const LINE_BYTES_MAX: usize = 240;
+/// How wide a report may be.
+const WIDTH: usize = 110;
+
+/// Whether reports are coloured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// For a terminal.
+    On,
+    /// For files, pipes and people who asked for it with `NO_COLOR`.
+    Off,
+}
+
+impl Colour {
+    /// What suits the place that standard error leads to, and <https://no-color.org>.
+    pub fn for_people(environment: &Environment) -> Self {
+        match environment.text("NO_COLOR") {
+            None if Notes::is_terminal() => Self::On,
+            None | Some(_) => Self::Off,
+        }
+    }
+}
+
+/// One document and what was found in it.
+pub struct Report<'a> {
+    document: &'a Document,
+    lines: Lines<'a>,
+}
+
+impl<'a> Report<'a> {
+    /// For findings about this document.
+    pub fn new(document: &'a Document) -> Self {
+        Self { document, lines: Lines::new(document) }
+    }
+
+    /// A finding as a compiler would show it.
+    pub fn render(&self, problem: &Problem, colour: Colour) -> String {
+        let theme = match colour {
+            Colour::On => GraphicalTheme::unicode(),
+            Colour::Off => GraphicalTheme::unicode_nocolor(),
+        };
+        let mut text = String::new();
+        let handler = GraphicalReportHandler::new_themed(theme).with_width(WIDTH).with_urls(false);
+        let shown = handler.render_report(&mut text, &Shown { problem, lines: &self.lines });
+        match shown {
+            Ok(()) => text,
+            Err(fmt::Error) => format!("{problem}\n"),
+        }
+    }
+
+    /// Findings for programs: what `weft check --json` prints for one file.
+    pub fn json(&self, problems: &[Problem]) -> Json {
+        let ok = !problems.iter().any(Problem::is_error);
+        let problems: Vec<Json> = problems.iter().map(|problem| self.problem(problem)).collect();
+        json!({"file": self.document.path.to_string_lossy(), "ok": ok, "problems": problems})
+    }
+
+    fn problem(&self, problem: &Problem) -> Json {
+        let mut json = json!(problem);
+        if let (Some(span), Json::Object(map)) = (&problem.span, &mut json) {
+            let (line, column) = self.lines.place(span.start);
+            map.insert("line".to_owned(), json!(line + 1));
+            map.insert("column".to_owned(), json!(column + 1));
+        }
+        json
+    }
+}
+
+/// A finding in miette's terms.
+#[derive(Debug)]
+struct Shown<'a> {
+    problem: &'a Problem,
+    lines: &'a Lines<'a>,
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&harmless(&self.problem.message))?;
+        match (&self.problem.name, &self.problem.component) {
+            (Some(name), Some(id)) if **name != *id.as_str() => {
+                write!(f, ", in “{}” (`{}`)", harmless(name), harmless(id.as_str()))
+            }
+            (_, Some(id)) => write!(f, ", in `{}`", harmless(id.as_str())),
+            (_, None) => Ok(()),
+        }?;
+        match self.problem.pointer.as_str() {
+            "" => Ok(()),
+            pointer => write!(f, ", at {}", harmless(pointer)),
+        }
+    }
+}
+
+impl std::error::Error for Shown<'_> {}
+
+impl Diagnostic for Shown<'_> {
+    fn code<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
+        Some(Box::new(self.problem.code))
+    }
+
+    fn severity(&self) -> Option<miette::Severity> {
+        Some(match self.problem.severity {
+            Severity::Error => miette::Severity::Error,
+            Severity::Warning => miette::Severity::Warning,
+        })
+    }
+
+    fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
+        self.problem.help.as_ref().map(|help| Box::new(harmless(help)) as Box<dyn fmt::Display>)
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        Some(self.lines)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let span = self.lines.first_line_of(self.problem.span.as_ref()?)?;
+        let label = LabeledSpan::new_primary_with_span(None, (span.start, span.len()));
+        Some(Box::new(std::iter::once(label)))
+    }
+}
+
+/// A source text that knows where its lines begin, and that shows only a piece of a long one: many
+/// canvases are a single line of megabytes.
+#[derive(Debug)]
+struct Lines<'a> {
+    name: String,
+    text: &'a str,
+    starts: Vec<usize>,
+}
+
+impl<'a> Lines<'a> {
+    fn new(document: &'a Document) -> Self {
+        let text = match document.text() {
+            Some(text) => text,
+            // What is no UTF-8 is shown as far as it is.
+            None => match std::str::from_utf8(&document.bytes) {
+                Ok(text) => text,
+                Err(error) => std::str::from_utf8(&document.bytes[..error.valid_up_to()]).unwrap_or_default(),
+            },
+        };
+        let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
+        let starts = std::iter::once(0).chain(breaks).collect();
+        Self { name: document.path.display().to_string(), text, starts }
+    }
+
+    /// Line and column, both from 0 on; the column counts characters.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let at = self.boundary(at);
+        let line = self.line_of(at);
+        (line, self.text[self.starts[line]..at].chars().count())
+    }
+
+    fn line_of(&self, at: usize) -> usize {
+        self.starts.partition_point(|start| *start <= at).saturating_sub(1)
+    }
+
+    fn line_end(&self, line: usize) -> usize {
+        let end = self.starts.get(line + 1).map_or(self.text.len(), |next| next - 1);
+        if self.text[..end].ends_with('\r') { end - 1 } else { end }
+    }
+
+    /// The nearest place at or before `at` where a character begins.
+    fn boundary(&self, at: usize) -> usize {
+        let mut at = at.min(self.text.len());
+        while !self.text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    }
+
+    /// The part of a span on its first line, which is what can be underlined, and no more of it than
+    /// can be read.
+    fn first_line_of(&self, span: &std::ops::Range<usize>) -> Option<std::ops::Range<usize>> {
+        let start = self.boundary(span.start);
+        let line_end = self.line_end(self.line_of(start)).max(start);
+        let end = self.boundary(span.end.min(line_end).min(start + LINE_BYTES_MAX / 2)).max(start);
+        (!self.text.is_empty()).then_some(start..end)
+    }
+}
+
+impl SourceCode for Lines<'_> {
+    fn read_span<'b>(
+        &'b self,
+        span: &SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn SpanContents<'b> + 'b>, MietteError> {
+        let (from, to) = (self.boundary(span.offset()), self.boundary(span.offset() + span.len()));
+        let (first, last) = (self.line_of(from), self.line_of(to));
+        let mut top = first.saturating_sub(lines_before);
+        let bottom = (last + lines_after).min(self.starts.len() - 1);
+        let mut start = self.starts[top];
+        // Without context miette asks where the span itself begins.
+        if lines_before == 0 || from - start > LINE_BYTES_MAX {
+            start = if lines_before == 0 { from } else { self.boundary(from.saturating_sub(AROUND_BYTES)) };
+            top = self.line_of(start);
+        }
+        let mut end = self.line_end(bottom).max(to);
+        if end - to > LINE_BYTES_MAX {
+            end = self.boundary(to + AROUND_BYTES);
+        }
+        let column = self.text[self.starts[top]..start].chars().count();
+        let contents = MietteSpanContents::new_named(
+            self.name.clone(),
+            &self.text.as_bytes()[start..end],
+            (start, end - start).into(),
+            top,
+            column,
+            bottom - top + 1,
+        );
+        Ok(Box::new(contents))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(text: &str) -> Document {
+        Document { path: "c.json".into(), bytes: text.as_bytes().to_vec() }
+    }
+
+    fn problem(span: std::ops::Range<usize>) -> Problem {
+        Problem { span: Some(span), ..Problem::error("bad", "/a", "this is wrong").help("mend it") }
+    }
+
+    #[test]
+    fn a_finding_points_into_the_file() {
+        let document = document("{\n  \"a\": \"x\",\n  \"b\": 1\n}\n");
+        let shown = Report::new(&document).render(&problem(9..12), Colour::Off);
+        for part in ["bad", "this is wrong", "c.json:2:8", "\"a\": \"x\"", "mend it"] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
+        }
+    }
+
+    #[test]
+    fn a_line_of_megabytes_is_cut() {
+        let long =
+            format!("{{\"é\": \"{}\", \"b\": 7, \"c\": \"{}\"}}", "ü".repeat(1 << 20), "z".repeat(1 << 20));
+        let at = long.find("\"b\"").unwrap();
+        let document = document(&long);
+        let report = Report::new(&document);
+        let shown = report.render(&problem(at..at + 3), Colour::Off);
+        assert!(shown.len() < 2_000 && shown.contains("\"b\": 7"), "{} bytes", shown.len());
+        let whole = report.render(&problem(0..long.len()), Colour::Off);
+        assert!(whole.len() < 4_000, "{} bytes", whole.len());
+    }
+
+    #[test]
+    fn every_span_of_every_text_can_be_shown() {
+        for text in ["", "x", "\n", "é\r\n\r\nü", "{\n\n\"a\"}"] {
+            let document = document(text);
+            let report = Report::new(&document);
+            for start in 0..=text.len() + 1 {
+                for end in start..=text.len() + 2 {
+                    let shown = report.render(&problem(start..end), Colour::Off);
+                    assert!(shown.contains("this is wrong"), "{text:?} {start}..{end}");
+                }
+            }
+        }
+    }
+}

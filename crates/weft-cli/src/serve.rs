@@ -1,0 +1,104 @@
+//! `weft serve`: the HTTP API.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_core::CanvasId;
+use weft_core::seam::canvas_store::CanvasHead;
+use weft_server::{App, Auth, ServeOptions};
+
+use crate::args::ServeArgs;
+use crate::check;
+use crate::document::Document;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::local;
+use crate::screen::Notes;
+use crate::setup::Setup;
+
+/// Serves until it is told to stop.
+///
+/// # Errors
+/// When the address is taken, the data folder cannot be used, or a canvas has errors.
+pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
+    let agents = args.agents.iter().map(|pair| agent(pair)).collect::<Outcome<Vec<_>>>()?;
+    let before = |error| Failure::before_running(&error);
+    let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
+    let app = weft_server::assemble(&setup.config).await.map_err(before)?;
+    if let Err(failure) = prepare(&app, &agents, setup).await {
+        app.shut_down(Duration::ZERO).await?;
+        return Err(failure);
+    }
+    if let Ok(address) = listener.local_addr() {
+        Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
+    }
+    weft_server::serve(app, listener, ServeOptions::from(&setup.config), stopped()).await?;
+    Notes::line("Stopped.");
+    Ok(Exit::Done)
+}
+
+/// Stores the agents and says what callers need to know.
+async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
+    for (id, file) in agents {
+        store(app, id, file, setup).await?;
+    }
+    match setup.config.server.auth {
+        Auth::Off => Notes::line("Everyone on this machine may do everything: tokens are off."),
+        Auth::On => {
+            if let Some(token) = app.first_token().await? {
+                Notes::line(format!("Token, shown this once: {}", token.reveal()));
+            }
+        }
+    }
+    Notes::line(&setup.model);
+    Ok(())
+}
+
+/// `ID=FILE`; the file's name may be no text.
+fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
+    let shown = pair.to_string_lossy();
+    let refuse = || {
+        Failure::usage(format!("--agent {} names no agent and file", quoted(&shown)))
+            .help("write --agent ID=FILE, such as --agent shop=canvases/customer_service/canvas.json")
+    };
+    let text = pair.to_str().ok_or_else(|| refuse().help("use names that are UTF-8"))?;
+    let (id, file) =
+        text.split_once('=').filter(|(id, file)| !id.is_empty() && !file.is_empty()).ok_or_else(refuse)?;
+    Ok((id.to_owned(), PathBuf::from(file)))
+}
+
+/// Checks a canvas and stores it under an id.
+async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Outcome<()> {
+    let document = Document::read(file)?;
+    check::must_run(&document, app, setup)?;
+    let head = CanvasHead {
+        title: id.to_owned(),
+        description: file.to_string_lossy().into_owned(),
+        permission: "me".to_owned(),
+        ..CanvasHead::default()
+    };
+    let text = document.text().unwrap_or_default();
+    app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
+    Ok(())
+}
+
+/// SIGINT or SIGTERM.
+#[cfg(unix)]
+async fn stopped() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
+        drop(tokio::signal::ctrl_c().await);
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+}
+
+/// Ctrl-C.
+#[cfg(not(unix))]
+async fn stopped() {
+    drop(tokio::signal::ctrl_c().await);
+}

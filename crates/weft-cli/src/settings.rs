@@ -1,0 +1,398 @@
+//! Settings: defaults, then `weft.toml`, then the environment, then flags. The only place that reads
+//! the environment.
+
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use figment::Figment;
+use figment::error::Kind;
+use figment::providers::Serialized;
+use figment::value::Value;
+use weft_server::{Auth, Config, Secret};
+
+use crate::failure::{Failure, Outcome};
+use crate::screen::Notes;
+
+/// The file that is read when no other is named.
+const FILE: &str = "weft.toml";
+/// Wrong settings that are told at once.
+const WRONG_MAX: usize = 100;
+/// A settings file with more bytes is none.
+const FILE_BYTES_MAX: u64 = 4 << 20;
+/// What begins the name of every variable of ours.
+const PREFIX: &str = "WEFT_";
+/// Variables that are no settings of the server's: who reads them is said beside them.
+const OWN: [&str; 5] = [
+    ONE_SERVER,
+    ONE_SERVER_KEY,
+    DEFAULT_MODEL,
+    crate::logging::VARIABLE,
+    // Says where the tests of the workspace find more test data.
+    "WEFT_SHARED",
+];
+const ONE_SERVER: &str = "WEFT_OPENAI_BASE_URL";
+const ONE_SERVER_KEY: &str = "WEFT_OPENAI_API_KEY";
+const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
+/// The base URL of the model server while measuring.
+const MEASURING_SERVER: &str = "LLM";
+/// Settings and sections at the top.
+const SECTIONS: [&str; 7] = ["data", "limits", "listen", "models", "net", "server", "store"];
+/// What servers get that want no key; some refuse a request without any.
+const NO_KEY: &str = "x";
+
+/// The environment as it was when the program started.
+#[derive(Clone, Debug, Default)]
+pub struct Environment(Vec<(String, OsString)>);
+
+impl Environment {
+    /// The process's own. Names that are no text cannot be ours.
+    pub fn of_process() -> Self {
+        Self(
+            std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect(),
+        )
+    }
+
+    /// A variable that is set, not empty, and text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.raw(name)?.to_str().filter(|value| !value.trim().is_empty())
+    }
+
+    fn raw(&self, name: &str) -> Option<&OsString> {
+        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    #[cfg(test)]
+    fn of(pairs: &[(&str, &str)]) -> Self {
+        Self(pairs.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect())
+    }
+}
+
+/// What flags say.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--config`.
+    pub config: Option<PathBuf>,
+    /// `--data`.
+    pub data: Option<PathBuf>,
+    /// `--model`.
+    pub model: Option<String>,
+    /// `--llm-base-url`.
+    pub one_server: Option<String>,
+    /// `--listen`.
+    pub listen: Option<std::net::SocketAddr>,
+    /// `--no-auth`.
+    pub no_auth: bool,
+}
+
+/// One setting and where it was made.
+#[derive(Debug)]
+struct Variable {
+    name: String,
+    path: String,
+    value: Value,
+}
+
+/// Everything that was set, by source, the weakest first.
+#[derive(Debug, Default)]
+struct Sources {
+    file: Option<(PathBuf, toml::Table)>,
+    variables: Vec<Variable>,
+}
+
+/// Reads all settings.
+///
+/// # Errors
+/// One failure that names every setting that is wrong and where it was made.
+pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
+    let mut wrong = Vec::new();
+    let file = match flags.config.as_deref() {
+        Some(path) => file(path).map(Some),
+        None if Path::new(FILE).exists() => file(Path::new(FILE)).map(Some),
+        None => Ok(None),
+    };
+    let file = file.unwrap_or_else(|message| {
+        wrong.push(message);
+        None
+    });
+    let mut sources = Sources { file, variables: variables(environment, &mut wrong) };
+    let mut config = sources.extract(&mut wrong);
+    config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
+    apply(&mut config, environment, flags);
+    match config.models.clone().with_keys(|name| environment.text(name).map(str::to_owned)) {
+        Ok(models) => config.models = models,
+        Err(error) => wrong.push(error.full()),
+    }
+    if let Err(error) = config.check() {
+        wrong.push(error.full());
+    }
+    if wrong.is_empty() { Ok(config) } else { Err(refusal(&wrong)) }
+}
+
+fn refusal(wrong: &[String]) -> Failure {
+    match wrong {
+        [one] => Failure::usage(format!("a setting is wrong: {one}")),
+        several => {
+            let mut text = format!("{} settings are wrong:", several.len());
+            for one in several {
+                // Writing to a String cannot fail.
+                let _ = write!(text, "\n  - {one}");
+            }
+            Failure::usage(text)
+        }
+    }
+}
+
+/// What flags and the variables with short names say.
+fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
+    let one_server = flags
+        .one_server
+        .as_deref()
+        .or_else(|| environment.text(ONE_SERVER))
+        .or_else(|| environment.text(MEASURING_SERVER).filter(|_| flags.no_auth));
+    if let Some(base_url) = one_server {
+        let mut server = config.models.one_server.take().unwrap_or_default();
+        base_url.trim().trim_end_matches('/').clone_into(&mut server.base_url);
+        server.api_key = Secret::new(environment.text(ONE_SERVER_KEY).unwrap_or(NO_KEY).trim());
+        config.models.one_server = Some(server);
+    }
+    let default = environment.text(DEFAULT_MODEL).map(str::to_owned);
+    let model = flags.model.clone();
+    match &mut config.models.one_server {
+        Some(server) => server.model = model.or(default).or(server.model.take()),
+        None => {
+            config.models.replace_all = model.or(config.models.replace_all.take());
+            config.models.default = default.or(config.models.default.take());
+        }
+    }
+    config.listen = flags.listen.unwrap_or(config.listen);
+    if flags.no_auth {
+        config.server.auth = Auth::Off;
+    }
+}
+
+/// `data` as it was set, else the user's own folder for data.
+fn data_folder(sources: &Sources, config: &Config, environment: &Environment) -> PathBuf {
+    if sources.figment().contains("data") {
+        return config.data.clone();
+    }
+    let absolute = |name: &str| environment.raw(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match (absolute("XDG_DATA_HOME"), absolute("HOME")) {
+        (Some(data), _) => data.join("weft"),
+        (None, Some(home)) => home.join(".local/share/weft"),
+        (None, None) => PathBuf::from(".weft"),
+    }
+}
+
+fn file(path: &Path) -> Result<(PathBuf, toml::Table), String> {
+    use std::io::Read as _;
+    let shown = path.display();
+    let read = || {
+        let mut text = String::new();
+        let file = std::fs::File::open(path)?;
+        file.take(FILE_BYTES_MAX).read_to_string(&mut text).map(|_| text)
+    };
+    let text = match read() {
+        Ok(text) => text,
+        Err(error) => return Err(format!("cannot read {shown}: {error}")),
+    };
+    match text.parse::<toml::Table>() {
+        Ok(table) => Ok((path.to_owned(), table)),
+        Err(error) => Err(format!("{shown} is not TOML: {}", error.to_string().trim())),
+    }
+}
+
+/// `WEFT_STORE__URL` is `store.url`.
+fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable> {
+    let mut variables = Vec::new();
+    for (name, value) in &environment.0 {
+        let Some(short) = name.strip_prefix(PREFIX).filter(|_| !OWN.contains(&name.as_str())) else {
+            continue;
+        };
+        let path = short.to_lowercase().replace("__", ".");
+        let Some(value) = value.to_str() else {
+            wrong.push(format!("{name} in the environment is no text"));
+            continue;
+        };
+        let section = path.split('.').next().unwrap_or_default();
+        // Schedulers put variables of their own into the environment, named after the service.
+        if SECTIONS.contains(&section) {
+            variables.push(Variable { name: name.clone(), path, value: parse(value) });
+        } else {
+            Notes::line(format!("note: {name} in the environment is no setting and is left out"));
+        }
+    }
+    variables.sort_by(|a, b| a.path.cmp(&b.path));
+    variables
+}
+
+/// Lists and tables as figment writes them; everything else is a text, which becomes a number or a
+/// yes or no where one is asked for.
+fn parse(text: &str) -> Value {
+    match text.trim_start().starts_with(['[', '{']) {
+        // It cannot fail: what is no list or table is a text.
+        true => text.parse().unwrap_or_else(|never| match never {}),
+        false => Value::from(text),
+    }
+}
+
+impl Sources {
+    fn figment(&self) -> Figment {
+        let mut figment = Figment::new();
+        if let Some((_, table)) = &self.file {
+            figment = figment.merge(Serialized::defaults(table));
+        }
+        for Variable { path, value, .. } in &self.variables {
+            figment = figment.merge((path.as_str(), value.clone()));
+        }
+        figment
+    }
+
+    /// The settings; each that is wrong is told, taken out, and the rest is looked at again.
+    fn extract(&mut self, wrong: &mut Vec<String>) -> Config {
+        for _ in 0..WRONG_MAX {
+            let error = match self.figment().extract_lossy::<Config>() {
+                Ok(config) => return config,
+                Err(error) => error,
+            };
+            let mut path = error.path.clone();
+            let what = match &error.kind {
+                Kind::UnknownField(name, known) => {
+                    if path.last() != Some(name) {
+                        path.push(name.clone());
+                    }
+                    format!("there is no such setting; there are {}", known.join(", "))
+                }
+                kind => kind.to_string(),
+            };
+            match self.take_out(&mut path) {
+                Some(place) => wrong.push(format!("{place}: {what}")),
+                None => {
+                    wrong.push(error.to_string());
+                    break;
+                }
+            }
+        }
+        Config::default()
+    }
+
+    /// Removes the setting that counts, or the nearest one around it; says where it was.
+    fn take_out(&mut self, path: &mut Vec<String>) -> Option<String> {
+        while !path.is_empty() {
+            let dotted = path.join(".");
+            let inside = |variable: &Variable| {
+                variable.path == dotted
+                    || dotted.strip_prefix(&variable.path).is_some_and(|rest| rest.starts_with('.'))
+            };
+            if let Some(at) = self.variables.iter().rposition(inside) {
+                let name = self.variables.remove(at).name;
+                return Some(format!("{name} in the environment"));
+            }
+            if let Some((file, table)) = &mut self.file
+                && remove(table, path)
+            {
+                return Some(format!("`{dotted}` in {}", file.display()));
+            }
+            path.pop();
+        }
+        None
+    }
+}
+
+fn remove(table: &mut toml::Table, path: &[String]) -> bool {
+    let Some((last, before)) = path.split_last() else { return false };
+    let Some((first, middle)) = before.split_first() else { return table.remove(last).is_some() };
+    let mut at = table.get_mut(first);
+    for step in middle {
+        at = match at {
+            Some(toml::Value::Table(table)) => table.get_mut(step),
+            Some(toml::Value::Array(items)) => step.parse().ok().and_then(|ix: usize| items.get_mut(ix)),
+            _ => None,
+        };
+    }
+    match at {
+        Some(toml::Value::Table(table)) => table.remove(last).is_some(),
+        Some(toml::Value::Array(items)) => {
+            let found = last.parse().ok().filter(|ix: &usize| *ix < items.len());
+            found.map(|ix| items.remove(ix)).is_some()
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(pairs: &[(&str, &str)], flags: &Flags) -> Config {
+        read(&Environment::of(pairs), flags).unwrap()
+    }
+
+    #[test]
+    fn the_data_folder_is_the_users_own() {
+        let check = |pairs: &[(&str, &str)], expected: &str| {
+            assert_eq!(config(pairs, &Flags::default()).data, Path::new(expected), "{pairs:?}");
+        };
+        check(&[], ".weft");
+        check(&[("HOME", "/h")], "/h/.local/share/weft");
+        check(&[("HOME", "relative")], ".weft");
+        check(&[("HOME", "/h"), ("XDG_DATA_HOME", "/x")], "/x/weft");
+        check(&[("HOME", "/h"), ("WEFT_DATA", "here")], "here");
+    }
+
+    #[test]
+    fn one_server_can_stand_for_every_model() {
+        let flags = |one_server: Option<&str>| Flags {
+            one_server: one_server.map(str::to_owned),
+            ..Flags::default()
+        };
+        let check = |pairs: &[(&str, &str)], flags: &Flags, expected: Option<(&str, &str, Option<&str>)>| {
+            let models = config(pairs, flags).models;
+            let server = models.one_server.as_ref();
+            let found = server.map(|s| (s.base_url.as_str(), s.api_key.reveal(), s.model.as_deref()));
+            assert_eq!(found, expected, "{pairs:?} {flags:?}");
+        };
+        let url = ("WEFT_OPENAI_BASE_URL", "http://a/v1/");
+        check(&[url], &flags(None), Some(("http://a/v1", "x", None)));
+        check(&[url], &flags(Some("http://b/v1")), Some(("http://b/v1", "x", None)));
+        check(
+            &[url, ("WEFT_DEFAULT_MODEL", "m"), ("WEFT_OPENAI_API_KEY", "k")],
+            &flags(None),
+            Some(("http://a/v1", "k", Some("m"))),
+        );
+        check(&[("LLM", "http://c/v1")], &flags(None), None);
+        let measuring = Flags { no_auth: true, ..Flags::default() };
+        check(&[("LLM", "http://c/v1")], &measuring, Some(("http://c/v1", "x", None)));
+    }
+
+    #[test]
+    fn variables_become_what_is_asked_for() {
+        let pairs = [
+            ("WEFT_STORE__URL", "sqlite:a.db"),
+            ("WEFT_LIMITS__RUN_SECONDS", "7"),
+            ("WEFT_NET__ALLOW", "[\"10.0.0.0/8\", \"localhost\"]"),
+            ("WEFT_SERVER__AUTH", "off"),
+        ];
+        let config = config(&pairs, &Flags::default());
+        assert_eq!((config.store.url.as_str(), config.limits.run_seconds), ("sqlite:a.db", 7));
+        assert_eq!(config.net.allow, ["10.0.0.0/8", "localhost"]);
+        assert_eq!(config.server.auth, Auth::Off);
+    }
+
+    #[test]
+    fn each_wrong_setting_is_taken_out_where_it_counts() {
+        let table =
+            "[limits]\nrun_seconds = 1\n[[models.entries]]\nname = \"a\"\n[[models.entries]]\nnmae = \"b\"\n";
+        let mut sources = Sources {
+            file: Some((PathBuf::from("f.toml"), table.parse().unwrap())),
+            variables: variables(&Environment::of(&[("WEFT_LIMITS__RUN_SECONDS", "soon")]), &mut Vec::new()),
+        };
+        let mut wrong = Vec::new();
+        let config = sources.extract(&mut wrong);
+        assert_eq!(wrong.len(), 3, "{wrong:#?}");
+        assert!(wrong.iter().any(|one| one.starts_with("WEFT_LIMITS__RUN_SECONDS in the environment: ")));
+        assert!(wrong.iter().any(|one| one.starts_with("`models.entries.1.nmae` in f.toml: ")), "{wrong:#?}");
+        // What is right is still looked at.
+        assert_eq!((config.limits.run_seconds, config.models.entries.len()), (1, 1));
+    }
+}

@@ -1,0 +1,49 @@
+//! What every command is given.
+
+use weft_server::Config;
+
+use crate::failure::Outcome;
+use crate::form::quoted;
+use crate::models;
+use crate::report::Colour;
+use crate::settings::{self, Environment, Flags};
+
+/// The settings, and how to talk to people.
+#[derive(Debug)]
+pub struct Setup {
+    /// All settings, with the models that were found.
+    pub config: Config,
+    /// Which model is used, in a sentence.
+    pub model: String,
+    /// Whether reports on standard error are coloured.
+    pub colour: Colour,
+    /// The flags that lead another command to the same data, each with a space before it.
+    pub same_place: String,
+}
+
+impl Setup {
+    /// Reads the settings and looks for models.
+    ///
+    /// # Errors
+    /// When a setting is wrong.
+    pub async fn read(environment: &Environment, flags: &Flags) -> Outcome<Self> {
+        let setup = Self::without_models(environment, flags)?;
+        let mut config = setup.config;
+        let model = models::find(&mut config, environment).await?;
+        Ok(Self { config, model, ..setup })
+    }
+
+    /// The same for a command that asks no model.
+    ///
+    /// # Errors
+    /// When a setting is wrong.
+    pub fn without_models(environment: &Environment, flags: &Flags) -> Outcome<Self> {
+        let config = settings::read(environment, flags)?;
+        let given = [("--config", &flags.config), ("--data", &flags.data)];
+        let same_place = given.iter().filter_map(|(flag, path)| {
+            Some(format!(" {flag} {}", quoted(&path.as_ref()?.to_string_lossy())))
+        });
+        let same_place = same_place.collect();
+        Ok(Self { config, model: String::new(), colour: Colour::for_people(environment), same_place })
+    }
+}

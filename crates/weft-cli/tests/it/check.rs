@@ -1,0 +1,67 @@
+//! `weft check`: findings like a compiler's.
+
+use serde_json::Value as Json;
+
+use crate::weft::{Home, ask_a_model, sample};
+
+fn misspelt() -> String {
+    let mut canvas = ask_a_model();
+    canvas["components"]["Message:M"]["obj"]["component_name"] = "Mesage".into();
+    serde_json::to_string_pretty(&canvas).unwrap()
+}
+
+#[test]
+fn the_samples_can_run() {
+    let home = Home::quoting();
+    for name in ["greet", "diamond", "form_in_iteration", "nested_iteration", "customer_service"] {
+        let checked = home.weft(&["check", &sample(name)]).with(0);
+        assert_eq!(checked.stdout, "", "{name}");
+        checked.says(&[name]);
+    }
+}
+
+#[test]
+fn findings_point_into_the_file_and_say_what_to_do() {
+    let home = Home::quoting();
+    let text = misspelt();
+    home.write("c.json", &text);
+    let line = 1 + text.lines().position(|line| line.contains("Mesage")).unwrap();
+    let checked = home.weft(&["check", "c.json"]).with(2);
+    assert_eq!(checked.stdout, "");
+    checked.says(&[
+        "unknown-component",
+        &format!("c.json:{line}:"),
+        "\"component_name\": \"Mesage\"",
+        "did you mean `Message`?",
+        "it cannot run",
+    ]);
+}
+
+#[test]
+fn programs_get_json_for_every_file() {
+    let home = Home::quoting();
+    home.write("bad.json", misspelt());
+    let checked = home.weft(&["check", "--json", "bad.json", &sample("greet"), "absent.json"]).with(2);
+    let reports: Vec<Json> = serde_json::from_str(&checked.stdout).unwrap();
+    assert_eq!(reports.len(), 2);
+    assert_eq!((&reports[0]["ok"], &reports[1]["ok"]), (&Json::Bool(false), &Json::Bool(true)));
+    let problem = &reports[0]["problems"][0];
+    assert_eq!(problem["code"], "unknown-component");
+    assert_eq!(problem["pointer"], "/components/Message:M/obj/component_name");
+    let (start, end) = (problem["span"]["start"].as_u64().unwrap(), problem["span"]["end"].as_u64().unwrap());
+    assert_eq!(&misspelt()[usize::try_from(start).unwrap()..usize::try_from(end).unwrap()], "\"Mesage\"");
+    checked.says(&["absent.json"]);
+}
+
+#[test]
+fn warnings_do_not_fail() {
+    let home = Home::quoting();
+    let mut canvas = ask_a_model();
+    canvas["components"]["LLM:A"]["obj"]["params"]["llm_id"] = "no-such-model@Nowhere".into();
+    home.write("c.json", canvas.to_string());
+    home.weft(&["check", "c.json"]).with(0).says(&[
+        "no-such-model@Nowhere",
+        "`extractive` is used instead",
+        "warning",
+    ]);
+}

@@ -1,0 +1,38 @@
+//! The first thing that people try.
+
+use std::process::Stdio;
+
+use crate::weft::{Ended, Home, ended};
+
+fn quoting(arguments: &[&str]) -> Ended {
+    let home = Home::new();
+    let models = "[{name = \"extractive\", provider = \"extractive\"}]";
+    ended(home.command(arguments).env("WEFT_MODELS__ENTRIES", models).stdin(Stdio::null()))
+}
+
+#[test]
+fn the_answer_quotes_its_sources_by_name() {
+    let demo = quoting(&["demo", "How long do I have to return a bicycle?"]).with(0);
+    assert!(demo.stdout.contains("30 days"), "{}", demo.stdout);
+    assert!(demo.stdout.contains("[ID:0]"), "{}", demo.stdout);
+    assert!(demo.stdout.contains("] returns.md: "), "{}", demo.stdout);
+    demo.says(&["extractive", "--model NAME", "? How long do I have", "✓", "(Retrieval)"]);
+}
+
+#[test]
+fn without_a_question_several_are_asked() {
+    let demo = quoting(&["demo"]).with(0);
+    assert!(demo.stdout.matches(".md: ").count() >= 3, "{}", demo.stdout);
+    assert_eq!(demo.stderr.matches("\n? ").count(), 3, "{}", demo.stderr);
+}
+
+#[test]
+fn it_needs_no_home_no_settings_and_no_environment_and_leaves_nothing_behind() {
+    let home = Home::new();
+    let demo =
+        ended(home.command(&["demo", "Can I pay by invoice?"]).env_remove("HOME").stdin(Stdio::null()))
+            .with(0);
+    assert!(!demo.stdout.trim().is_empty(), "{}", demo.stderr);
+    demo.says(&["model"]);
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,24 @@
+//! The program as people start it: what it prints where, and how it ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod bad_input;
+mod chat;
+mod check;
+mod demo;
+mod measure;
+mod run;
+mod runs;
+mod serve;
+mod settings;
+mod wait;
+mod weft;
+mod workload;

@@ -1,0 +1,117 @@
+//! `weft run`: answers, events, endings.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::{Home, ask_a_model, sample};
+use crate::workload;
+
+#[test]
+fn only_the_answer_goes_to_standard_output() {
+    let home = Home::quoting();
+    let run = home.weft(&["run", &sample("greet"), "--query", "good morning", "--input", "name=Ada"]).with(0);
+    assert_eq!(run.stdout.lines().count(), 1);
+    assert!(run.stdout.contains("Ada") && run.stdout.contains("good morning"), "{}", run.stdout);
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn events_come_in_order_one_a_line() {
+    let home = Home::quoting();
+    let run = home.weft(&["run", &sample("diamond"), "--query", "x", "--events"]).with(0);
+    let events = run.json_lines();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((names[0], names[names.len() - 1]), ("workflow_started", "workflow_finished"));
+    let of = |name: &'static str| events.iter().filter(move |event| event["event"] == name);
+    let ids = |name: &'static str| {
+        let mut ids: Vec<&str> =
+            of(name).map(|event| event["data"]["component_id"].as_str().unwrap()).collect();
+        ids.sort_unstable();
+        ids
+    };
+    assert_eq!(ids("node_started"), ids("node_finished"));
+    let joins = of("node_started").filter(|event| event["data"]["component_type"] == "Message").count();
+    assert_eq!(joins, 1);
+    let ends: Vec<&Json> = of("workflow_finished").collect();
+    assert_eq!((ends.len(), &ends[0]["data"]["status"]), (1, &json!("succeeded")));
+    assert!(events.iter().all(|event| event["message_id"] == events[0]["message_id"]));
+}
+
+#[test]
+fn a_failed_run_says_why_and_ends_with_one() {
+    let home = Home::scripted(&json!({"replies": [
+        {"say": [{"error": {"kind": "unavailable", "message": "the model is away"}}]},
+    ]}));
+    home.write("c.json", ask_a_model().to_string());
+    let run = home.weft(&["run", "c.json", "--query", "x"]).with(1).says(&[
+        "the run failed",
+        "the model is away",
+        "LLM:A",
+    ]);
+    assert_eq!(run.stdout, "");
+    let again = home.weft(&["run", "c.json", "--query", "x", "--events"]).with(1);
+    assert_eq!(again.json_lines().last().unwrap()["data"]["status"], "failed");
+}
+
+#[test]
+fn reasoning_is_no_part_of_the_answer() {
+    let home = Home::scripted(
+        &json!({"replies": [{"say": [{"thinking": "hm"}, {"text": "Sun"}, {"text": "shine."}]}]}),
+    );
+    home.write("c.json", ask_a_model().to_string());
+    assert_eq!(home.weft(&["run", "c.json", "--query", "x"]).with(0).stdout, "Sunshine.\n");
+}
+
+#[test]
+fn a_session_goes_on_in_another_process() {
+    let home = Home::quoting();
+    let file = sample("remember_turns");
+    let turn = |query: &str| home.weft(&["run", &file, "--session", "s1", "--query", query]).with(0).stdout;
+    assert!(turn("I like tea").starts_with("Turn 1"), "the first turn");
+    let second = turn("I like rain");
+    assert!(second.starts_with("Turn 2") && second.contains("I like tea"), "{second}");
+    home.weft(&["run", &sample("greet"), "--session", "s1"])
+        .with(2)
+        .says(&["session s1 belongs to another canvas"]);
+}
+
+#[test]
+fn one_model_can_stand_for_all() {
+    let home = Home::scripted(&json!({"replies": [{"say": [{"text": "from the script"}]}]}));
+    let mut canvas = ask_a_model();
+    canvas["components"]["LLM:A"]["obj"]["params"]["llm_id"] = "gpt-9@OpenAI".into();
+    home.write("c.json", canvas.to_string());
+    let run = home.weft(&["run", "c.json", "--query", "x", "--model", "actor"]).with(0);
+    assert_eq!(run.stdout, "from the script\n");
+    home.weft(&["run", "c.json", "--query", "x", "--model", "absent"]).with(2).says(&["absent", "actor"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_mistake() {
+    let home = Home::quoting();
+    home.write("c.json", workload::line(300).to_string());
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let mut command = home.command(&["run", "c.json", "--query", "x", "--events"]);
+    let child = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    // The command holds the writing end as well.
+    drop(command);
+    reader.read_exact(&mut [0]).unwrap();
+    drop(reader);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+}
+
+#[test]
+fn ctrl_c_stops_the_run_and_its_journal_says_so() {
+    let home = Home::scripted(&json!({"replies": [{"delay_ms": 600_000, "say": [{"text": "late"}]}]}));
+    home.write("c.json", ask_a_model().to_string());
+    let mut running = home.start(&["run", "c.json", "--query", "x", "--events"]);
+    running.printed("\"component_id\":\"LLM:A\"");
+    running.signal("INT");
+    let ended = running.end().with(1).says(&["the run was stopped"]);
+    assert_eq!(ended.json_lines().last().unwrap()["data"]["status"], "cancelled");
+    let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
+    assert_eq!(runs[0]["status"], "cancelled");
+}

@@ -1,0 +1,46 @@
+//! `weft runs`: what is left of a run.
+
+use crate::weft::{Home, sample};
+
+#[test]
+fn runs_are_listed_newest_first() {
+    let home = Home::quoting();
+    home.weft(&["runs", "list"]).with(0).says(&["nothing has run"]);
+    for query in ["first", "second"] {
+        home.weft(&["run", &sample("greet"), "--query", query, "--input", "name=Ada"]).with(0);
+    }
+    let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
+    let queries: Vec<&str> = runs.iter().map(|run| run["query"].as_str().unwrap()).collect();
+    assert_eq!(queries, ["second", "first"]);
+    assert_eq!(runs[0]["status"], "succeeded");
+    let lines = home.weft(&["runs", "list", "--limit", "1"]).with(0).stdout;
+    assert!(lines.lines().count() == 1 && lines.contains("succeeded") && lines.contains("greet-"), "{lines}");
+    let session = runs[1]["session"].as_str().unwrap();
+    assert_eq!(home.weft(&["runs", "list", "--session", session]).with(0).stdout.lines().count(), 1);
+}
+
+#[test]
+fn a_journal_is_shown_from_its_beginning_to_its_end() {
+    let home = Home::quoting();
+    home.weft(&["run", &sample("switch_any_of_join"), "--query", "good morning"]).with(0);
+    let id = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
+    let shown = home.weft(&["runs", "show", &id]).with(0).stdout;
+    let lines: Vec<&str> = shown.lines().collect();
+    assert!(lines[0].contains("    1  +0.000 s  run of switch_any_of_join-"), "{shown}");
+    assert!(lines.last().unwrap().contains("the run ended: succeeded"), "{shown}");
+    for part in ["started ", "finished ", " → ", "skipped "] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let entries = home.weft(&["runs", "show", &id, "--json"]).with(0).json_lines();
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=entries.len() as u64).collect::<Vec<_>>());
+    assert_eq!(entries.len(), lines.len());
+    let events: Vec<u64> = entries.iter().filter_map(|entry| entry["event"].as_u64()).collect();
+    assert_eq!(events, (1..=events.len() as u64).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_run_that_is_not_there_is_named() {
+    let home = Home::quoting();
+    home.weft(&["runs", "show", "absent"]).with(2).says(&["absent", "weft runs list"]);
+}

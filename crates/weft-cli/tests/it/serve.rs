@@ -1,0 +1,189 @@
+//! `weft serve`, spoken to over HTTP.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::{Home, Running, ask_a_model, sample};
+
+/// A server under way.
+struct Server {
+    running: Running,
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+impl Server {
+    fn start(home: &Home, arguments: &[&str]) -> Self {
+        let mut running = home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat());
+        let mut token = None;
+        loop {
+            let line = running.told("");
+            if let Some((_, shown)) = line.split_once("Token, shown this once: ") {
+                token = Some(shown.trim().to_owned());
+            }
+            if let Some((_, rest)) = line.split_once("listens on http://") {
+                let address = rest.split(';').next().unwrap().parse().unwrap();
+                return Self { running, address, token };
+            }
+        }
+    }
+
+    /// Posts JSON; the status line and the whole answer.
+    fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
+        let body = body.to_string();
+        let authorization =
+            token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             {authorization}Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.lines().next().unwrap().to_owned(), body.to_owned())
+    }
+
+    fn stop(self) -> String {
+        self.running.signal("TERM");
+        let ended = self.running.end().with(0);
+        assert!(ended.stderr.contains("Stopped."), "{}", ended.stderr);
+        ended.stdout
+    }
+}
+
+/// The `content` of all messages of a stream, and how often the run finished.
+fn said(stream: &str) -> (String, usize) {
+    let events = stream.lines().filter_map(|line| line.strip_prefix("data:"));
+    let events: Vec<Json> = events.filter_map(|event| serde_json::from_str(event.trim()).ok()).collect();
+    let of = |name: &'static str| events.iter().filter(move |event| event["event"] == name);
+    let text = of("message").filter_map(|event| event["data"]["content"].as_str()).collect();
+    (text, of("message_end").count())
+}
+
+#[test]
+fn a_completion_streams_and_its_session_survives_a_restart() {
+    let home = Home::quoting();
+    let agent = format!("memory={}", sample("remember_turns"));
+    let arguments = ["--agent", &agent, "--no-auth"];
+    let path = "/api/v1/agents/memory/completions";
+    let ask = |server: &Server, query: &str| {
+        let (status, stream) =
+            server.post(path, None, &json!({"query": query, "session_id": "s1", "stream": true}));
+        assert!(status.contains(" 200 "), "{status}: {stream}");
+        said(&stream)
+    };
+    let server = Server::start(&home, &arguments);
+    assert_eq!(server.token, None);
+    let (text, ends) = ask(&server, "I like tea");
+    assert!(text.starts_with("Turn 1") && ends == 1, "{text}");
+    assert_eq!(server.stop(), "");
+    let server = Server::start(&home, &arguments);
+    let (text, _) = ask(&server, "I like rain");
+    assert!(text.starts_with("Turn 2") && text.contains("I like tea"), "{text}");
+    server.stop();
+}
+
+#[test]
+fn the_token_is_shown_once_and_wanted_from_then_on() {
+    let home = Home::scripted(&json!({"replies": [{"times": 0, "say": [{"text": "Fine."}]}]}));
+    home.write("c.json", ask_a_model().to_string());
+    let server = Server::start(&home, &["--agent", "a=c.json"]);
+    let token = server.token.clone().unwrap();
+    let body = json!({"query": "x", "stream": true});
+    let refused = server.post("/api/v1/agents/a/completions", None, &body);
+    assert!(!refused.1.contains("Fine."), "{refused:?}");
+    let wrong = server.post("/api/v1/agents/a/completions", Some("weft-wrong"), &body);
+    assert!(!wrong.1.contains("Fine."), "{wrong:?}");
+    let (_, stream) = server.post("/api/v1/agents/a/completions", Some(&token), &body);
+    assert!(said(&stream).0.ends_with("Fine."), "{stream}");
+    server.stop();
+    let again = Server::start(&home, &[]);
+    assert_eq!(again.token, None);
+    let (_, stream) = again.post("/api/v1/agents/a/completions", Some(&token), &body);
+    assert!(said(&stream).0.ends_with("Fine."), "{stream}");
+    again.stop();
+}
+
+#[test]
+fn a_port_in_use_is_named() {
+    let home = Home::quoting();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    home.weft(&["serve", "--listen", &address]).with(2).says(&[&address, "--listen"]);
+}
+
+#[test]
+fn without_tokens_only_this_machine_is_served() {
+    let home = Home::quoting();
+    home.weft(&["serve", "--listen", "0.0.0.0:0", "--no-auth"]).with(2).says(&["0.0.0.0:0", "127.0.0.1"]);
+}
+
+#[test]
+fn an_agent_with_errors_keeps_the_server_from_starting() {
+    let home = Home::quoting();
+    home.write("c.json", "{\"components\": {}}");
+    home.weft(&["serve", "--listen", "127.0.0.1:0", "--agent", "a=c.json"]).with(2).says(&["c.json"]);
+    home.weft(&["serve", "--listen", "127.0.0.1:0", "--agent", "a"]).with(2).says(&["--agent a", "ID=FILE"]);
+    home.weft(&["serve", "--listen", "nowhere"]).with(2).says(&["nowhere"]);
+}
+
+#[test]
+fn every_model_can_be_one_server() {
+    let models = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", models.local_addr().unwrap());
+    let home = Home::new();
+    let mut canvas = ask_a_model();
+    canvas["components"]["LLM:A"]["obj"]["params"]["llm_id"] = "tiny@OpenAI-API-Compatible".into();
+    home.write("c.json", canvas.to_string());
+    let mut command = home.command(&["run", "c.json", "--query", "x"]);
+    let child =
+        command.env("WEFT_OPENAI_BASE_URL", &url).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let (mut stream, _) = models.accept().unwrap();
+    let request = request(&mut stream);
+    assert!(request.starts_with("POST /v1/chat/completions "), "{request}");
+    assert!(
+        request.contains("\"model\":\"tiny\"") && request.to_lowercase().contains("bearer x"),
+        "{request}"
+    );
+    let chunk = |delta: Json, reason: Json| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+    let body = format!(
+        "data: {}\n\ndata: {}\n\ndata: [DONE]\n\n",
+        chunk(json!({"content": "hello"}), Json::Null),
+        chunk(json!({}), json!("stop"))
+    );
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    drop(stream);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"hello\n".as_slice()));
+}
+
+/// A whole request with its body.
+fn request(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    let mut piece = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+            let length = head
+                .lines()
+                .find_map(|line| line.to_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+            if body.len() >= length.unwrap_or(0_usize) {
+                return text;
+            }
+        }
+        let read = stream.read(&mut piece).unwrap();
+        assert_ne!(read, 0, "the request was cut off");
+        bytes.extend_from_slice(&piece[..read]);
+    }
+}

@@ -1,0 +1,78 @@
+//! Settings from files, the environment and flags.
+
+use std::process::Stdio;
+
+use crate::weft::{Home, ended, sample};
+
+#[test]
+fn every_wrong_setting_is_named_at_once_with_its_source() {
+    let home = Home::new();
+    home.write(
+        "weft.toml",
+        "lisen = \"x\"\n[limits]\nrun_seconds = \"soon\"\nnodes_at_once = 0\n[net]\nallow = [\"http://x\"]\n",
+    );
+    let mut command = home.command(&["check", "c.json"]);
+    command.env("WEFT_STORE__URI", "sqlite:x").env("WEFT_LIMITS__PAGE_SIZE", "many");
+    ended(&mut command).with(2).says(&[
+        "`lisen` in weft.toml",
+        "`limits.run_seconds` in weft.toml",
+        "WEFT_STORE__URI in the environment",
+        "WEFT_LIMITS__PAGE_SIZE in the environment",
+        "limits.nodes_at_once must be at least 1",
+        "net.allow",
+    ]);
+}
+
+#[test]
+fn the_environment_counts_more_than_the_file_and_flags_more_than_both() {
+    let home = Home::new();
+    home.write(
+        "weft.toml",
+        "data = \"from-file\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n",
+    );
+    let greet = sample("greet");
+    let run = |more: &[&str], variable: Option<&str>| {
+        let arguments = [&["run", &greet, "--query", "x"], more].concat();
+        let mut command = home.command(&arguments);
+        ended(command.envs(variable.map(|value| ("WEFT_DATA", value))).stdin(Stdio::null())).with(0)
+    };
+    let there = || ["from-file", "from-environment", "from-flag"].map(|name| home.path().join(name).exists());
+    run(&["--data", "from-flag"], Some("from-environment"));
+    assert_eq!(there(), [false, false, true]);
+    run(&[], Some("from-environment"));
+    assert_eq!(there(), [false, true, true]);
+    run(&[], None);
+    assert_eq!(there(), [true, true, true]);
+}
+
+#[test]
+fn a_settings_file_can_be_named_and_must_then_be_there() {
+    let home = Home::new();
+    home.write(
+        "other.toml",
+        "data = \"named\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n",
+    );
+    home.weft(&["run", &sample("greet"), "--config", "other.toml"]).with(0);
+    assert!(home.path().join("named").exists());
+    home.weft(&["runs", "list", "--config", "absent.toml"]).with(2).says(&["absent.toml"]);
+    home.write("broken.toml", "data = [");
+    home.weft(&["runs", "list", "--config", "broken.toml"])
+        .with(2)
+        .says(&["broken.toml is not TOML", "line 1"]);
+}
+
+#[test]
+fn variables_of_a_scheduler_are_no_settings() {
+    let home = Home::quoting();
+    let mut command = home.command(&["runs", "list"]);
+    ended(command.env("WEFT_PORT_9380_TCP", "tcp://10.0.0.1:9380"))
+        .with(0)
+        .says(&["WEFT_PORT_9380_TCP", "no setting"]);
+}
+
+#[test]
+fn a_key_that_is_not_there_is_named() {
+    let home = Home::new();
+    home.write("weft.toml", "[[models.entries]]\nname = \"m\"\napi_key_env = \"MY_KEY\"\n");
+    home.weft(&["run", &sample("greet")]).with(2).says(&["MY_KEY"]);
+}

@@ -1,0 +1,212 @@
+//! Starts the program in a folder of its own, with nothing in its environment.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
+
+use serde_json::{Value as Json, json};
+use tempfile::TempDir;
+
+/// A home folder.
+pub struct Home {
+    folder: TempDir,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+impl Ended {
+    fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let ended =
+            Self { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) };
+        assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
+        ended
+    }
+
+    /// Insists on the exit code.
+    #[track_caller]
+    pub fn with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
+        self
+    }
+
+    /// Insists that standard error holds each of these.
+    #[track_caller]
+    pub fn says(self, parts: &[&str]) -> Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "no {part:?} in:\n{}", self.stderr);
+        }
+        self
+    }
+
+    /// Each line of standard output as JSON.
+    pub fn json_lines(&self) -> Vec<Json> {
+        self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Home {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    /// One whose settings name a model that plays this script.
+    pub fn scripted(script: &Json) -> Self {
+        let home = Self::new();
+        home.write("script.json", script.to_string());
+        home.write(
+            "weft.toml",
+            "[[models.entries]]\nname = \"actor\"\nprovider = \"scripted\"\nscript = \"script.json\"\n",
+        );
+        home
+    }
+
+    /// One whose model quotes what it is given.
+    pub fn quoting() -> Self {
+        let home = Self::new();
+        home.write("weft.toml", "[[models.entries]]\nname = \"extractive\"\nprovider = \"extractive\"\n");
+        home
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file and names it.
+    pub fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The program, ready to start.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command.args(arguments).env_clear().env("HOME", self.path()).current_dir(self.path());
+        command
+    }
+
+    /// Runs the program to its end with nothing to read.
+    pub fn weft(&self, arguments: &[&str]) -> Ended {
+        ended(self.command(arguments).stdin(Stdio::null()))
+    }
+
+    /// Runs the program to its end with this to read.
+    pub fn weft_reading(&self, arguments: &[&str], input: &str) -> Ended {
+        let mut child = self
+            .command(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+        Ended::of(&child.wait_with_output().unwrap())
+    }
+
+    /// Starts the program.
+    pub fn start(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(arguments);
+        Running::of(
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
+        )
+    }
+}
+
+/// Runs a command to its end.
+pub fn ended(command: &mut Command) -> Ended {
+    Ended::of(&command.output().unwrap())
+}
+
+/// A program under way; it does not survive its test.
+pub struct Running {
+    child: Child,
+    pub input: Option<ChildStdin>,
+    pub stdout: BufReader<ChildStdout>,
+    pub stderr: BufReader<ChildStderr>,
+}
+
+impl Running {
+    fn of(mut child: Child) -> Self {
+        let (input, stdout, stderr) =
+            (child.stdin.take(), child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        Self { child, input, stdout: BufReader::new(stdout), stderr: BufReader::new(stderr) }
+    }
+
+    /// Reads standard error up to the line that holds `part`, and returns it.
+    pub fn told(&mut self, part: &str) -> String {
+        let mut before = String::new();
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.stderr.read_line(&mut line).unwrap(), 0, "no {part:?} in:\n{before}");
+            if line.contains(part) {
+                return line;
+            }
+            before += &line;
+        }
+    }
+
+    /// Reads standard output up to the line that holds `part`.
+    pub fn printed(&mut self, part: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.stdout.read_line(&mut line).unwrap(), 0, "no {part:?}");
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    /// Sends a signal such as `INT` to this process and to no other.
+    pub fn signal(&self, name: &str) {
+        let sent =
+            Command::new("kill").arg(format!("-{name}")).arg(self.child.id().to_string()).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for the end; the rest of both outputs.
+    pub fn end(mut self) -> Ended {
+        use std::io::Read as _;
+        drop(self.input.take());
+        let (mut stdout, mut stderr) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut stdout).unwrap();
+        self.stderr.read_to_string(&mut stderr).unwrap();
+        Ended { code: self.child.wait().unwrap().code(), stdout, stderr }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended already when the test went well.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A sample of the repository.
+pub fn sample(name: &str) -> String {
+    format!("{}/../../canvases/{name}/canvas.json", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A canvas that asks a model and says what it says.
+pub fn ask_a_model() -> Json {
+    let prompts = json!([{"role": "user", "content": "{sys.query}"}]);
+    let model = json!({"llm_id": "", "sys_prompt": "", "prompts": prompts, "cite": false, "max_retries": 0,
+        "outputs": {"content": {"type": "string", "value": ""}}});
+    let begin =
+        json!({"mode": "conversational", "prologue": "Welcome.", "enablePrologue": true, "inputs": {}});
+    json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": begin}, "downstream": ["LLM:A"], "upstream": []},
+        "LLM:A": {"obj": {"component_name": "LLM", "params": model}, "downstream": ["Message:M"], "upstream": ["begin"]},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["{LLM:A@content}"]}},
+            "downstream": [], "upstream": ["LLM:A"]},
+    }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
+}
