@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
+use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, TokenStore};
 use weft_core::{
@@ -82,6 +83,7 @@ pub struct App {
     pub limits: LimitsConfig,
     model_check: Arc<ModelCheck>,
     plans: Arc<Plans>,
+    measuring: bool,
     close: Arc<Close>,
 }
 
@@ -106,9 +108,16 @@ impl App {
             clock: parts.clock,
             model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
+            measuring: false,
             close: parts.close,
             limits,
         }
+    }
+
+    /// The same app with the components that only serve for measuring.
+    #[must_use]
+    pub fn for_measuring(self) -> Self {
+        Self { measuring: true, plans: Arc::new(Plans::new(self.limits.plans_kept)), ..self }
     }
 
     /// Stores a canvas, new or changed, and says what was found in it. A canvas with errors is stored
@@ -226,6 +235,14 @@ impl App {
     /// # Errors
     /// `NotFound`.
     pub async fn remove_canvas(&self, key: &CanvasKey) -> Result<()> {
+        self.canvases.get(key).await?;
+        let filter =
+            RunFilter { unfinished: true, limit: self.limits.runs_at_once as u64, ..RunFilter::default() };
+        for run in self.runs.list(&key.tenant, &filter).await? {
+            if run.canvas == key.id {
+                self.engine.cancel(&run.key);
+            }
+        }
         self.canvases.delete(key).await?;
         self.plans.forget(key);
         Ok(())
@@ -268,10 +285,11 @@ impl App {
     ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
+        let measuring = self.measuring;
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let models = |llm_id: &str| check(&tenant, llm_id);
-            let options = CompileOptions { models: Some(&models), ..CompileOptions::default() };
+            let options = CompileOptions { models: Some(&models), measuring };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
         compiled.await.map_err(|cause| Error::internal("the check of the canvas broke off").because(cause))

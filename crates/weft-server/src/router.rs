@@ -33,7 +33,7 @@ pub fn router(state: ServerState) -> Router {
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
-        .layer(CatchPanicLayer::custom(|panic: Box<dyn Any + Send>| caught(&*panic)))
+        .layer(CatchPanicLayer::custom(caught))
         .layer(TraceLayer::new_for_http().make_span_with(span))
         .with_state(state);
     let routes = match cors {
@@ -98,9 +98,10 @@ fn span(request: &Request) -> tracing::Span {
     tracing::info_span!("http", method = %request.method(), path = request.uri().path())
 }
 
-fn caught(panic: &(dyn Any + Send)) -> Response {
-    let reason =
-        panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands the panic over")]
+fn caught(panic: Box<dyn Any + Send>) -> Response {
+    let text = panic.downcast_ref::<&str>().copied();
+    let reason = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     ApiError::internal(reason.unwrap_or("a panic without words")).into_response()
 }
 
@@ -118,4 +119,40 @@ async fn without_trailing_slash(mut request: Request) -> Request {
         *request.uri_mut() = uri;
     }
     request
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::body::Body;
+    use axum::http::StatusCode;
+    use tower::ServiceExt as _;
+
+    use super::*;
+
+    async fn boom() {
+        panic!("a secret detail");
+    }
+
+    #[tokio::test]
+    async fn a_panic_is_an_envelope_without_its_words() {
+        let router = Router::new().route("/", get(boom)).layer(CatchPanicLayer::custom(caught));
+        let response = router.oneshot(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let bytes = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(body["code"], 100);
+        assert!(!body["message"].as_str().unwrap().contains("secret"), "{body}");
+    }
+
+    #[tokio::test]
+    async fn trailing_slashes_are_taken_off_and_queries_kept() {
+        let path = async |uri: &'static str| {
+            let request = Request::builder().uri(uri).body(Body::empty()).unwrap();
+            without_trailing_slash(request).await.uri().to_string()
+        };
+        assert_eq!(path("/a/b/?x=/").await, "/a/b?x=/");
+        assert_eq!(path("/a//").await, "/a");
+        assert_eq!(path("/").await, "/");
+        assert_eq!(path("/a").await, "/a");
+    }
 }

@@ -3,8 +3,9 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value as Json;
-use weft_core::ErrorKind;
+use weft_core::CanvasKey;
 
+use super::agents::stored;
 use super::turn::{UnknownSession, answered, canvas_key, question, session};
 use crate::answer::Answer;
 use crate::auth::Caller;
@@ -47,6 +48,9 @@ pub(crate) async fn complete(
         return nothing_said(state, &canvas, delivery(body, Delivery::Whole)?).await;
     };
     let request = question(body, caller, (session_id(body)?, query, Delivery::Whole))?;
+    if request.session.is_none() {
+        known(state, &canvas).await?;
+    }
     let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
     let mut handle = state.app.start_turn_of(&session, request.input).await?;
     let started_ms = state.app.clock.now_ms();
@@ -76,15 +80,17 @@ fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
     }
 }
 
+async fn known(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiError> {
+    let missing = ApiError::data(format!("You don't own the agent {}", canvas.id));
+    stored(state, canvas, missing).await.map(drop)
+}
+
 async fn nothing_said(
     state: &ServerState,
-    canvas: &weft_core::CanvasKey,
+    canvas: &CanvasKey,
     delivery: Delivery,
 ) -> Result<Response, ApiError> {
-    state.app.canvases.get(canvas).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::data(format!("You don't own the agent {}", canvas.id)),
-        _ => error.into(),
-    })?;
+    known(state, canvas).await?;
     let completion = Completion {
         session: weft_core::SessionId::generate(),
         canvas: canvas.id.clone(),

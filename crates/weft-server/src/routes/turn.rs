@@ -42,18 +42,7 @@ pub(crate) async fn session(
     request: &CompletionRequest,
     unknown: UnknownSession,
 ) -> Result<Session, ApiError> {
-    let input = &request.input;
-    let begin = |id: Option<SessionId>| {
-        let app = &state.app;
-        async move {
-            let opened = app.open_named_session(canvas, &input.user_id, id, &input.query).await;
-            opened.map_err(|error| match error.kind {
-                ErrorKind::NotFound => ApiError::data("Agent not found."),
-                _ => error.into(),
-            })
-        }
-    };
-    let Some(id) = &request.session else { return begin(None).await };
+    let Some(id) = &request.session else { return begin(state, canvas, request, None).await };
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => Ok(session),
         Ok(_) => {
@@ -61,10 +50,28 @@ pub(crate) async fn session(
             Err(ApiError::new(code::OPERATING, message))
         }
         Err(error) if error.kind == ErrorKind::NotFound => match unknown {
-            UnknownSession::Begin => begin(Some(id.clone())).await,
+            UnknownSession::Begin => begin(state, canvas, request, Some(id.clone())).await,
             UnknownSession::Refuse => Err(ApiError::data("Session not found!")),
         },
         Err(error) => Err(error.into()),
+    }
+}
+
+async fn begin(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    request: &CompletionRequest,
+    id: Option<SessionId>,
+) -> Result<Session, ApiError> {
+    let TurnInput { user_id, query, .. } = &request.input;
+    match (state.app.open_named_session(canvas, user_id, id.clone(), query).await, id) {
+        (Ok(session), _) => Ok(session),
+        (Err(error), _) if error.kind == ErrorKind::NotFound => Err(ApiError::data("Agent not found.")),
+        // Somebody else began it in this very moment.
+        (Err(error), Some(id)) if error.kind == ErrorKind::Conflict => {
+            Ok(state.app.sessions.load(&SessionKey::new(&canvas.tenant, id)).await?)
+        }
+        (Err(error), _) => Err(error.into()),
     }
 }
 

@@ -60,7 +60,8 @@ async fn refusals_come_in_both_shapes() {
     check(&path, json!({}), 101, "required argument are missing: model,messages; ").await;
     check(&path, json!({"model": "m", "messages": []}), 102, "You must provide at least one message.").await;
     check(&path, json!({"model": "m", "messages": "x"}), 101, "messages").await;
-    check("/api/v1/agents_openai/gone/chat/completions", request("x"), 102, "Agent not found.").await;
+    check("/api/v1/agents_openai/gone/chat/completions", request("x"), 102, "You don't own the agent gone")
+        .await;
     let mut body = request("x");
     body["session_id"] = json!("gone");
     check(&path, body, 102, "Session not found!").await;

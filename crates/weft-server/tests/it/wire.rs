@@ -297,3 +297,47 @@ async fn many_streams_at_once_are_each_whole() {
     assert_eq!(all.len(), 40);
     server.stop().await;
 }
+
+/// `curl` as the documents use it; `None` when there is none.
+fn curl(arguments: &[&str]) -> Option<String> {
+    let output =
+        std::process::Command::new("curl").args(["-sS", "-N", "--max-time", "60"]).args(arguments).output();
+    match output {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(String::from_utf8(output.stdout).unwrap())
+        }
+        Err(error) => {
+            println!("skipped: there is no curl here: {error}");
+            None
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_two_calls_of_the_documents_work_with_curl() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = ScriptedServer::start(Script::new().reply(Reply::pieces(["Xin ", "chào"]).always())).await;
+    let server = start(&config(folder.path(), &models)).await;
+    let key = format!("Authorization: Bearer {}", server.token.clone().unwrap());
+    let base = server.base.clone();
+    let calls = tokio::task::spawn_blocking(move || {
+        let common = ["-H", &key, "-H", "Content-Type: application/json"];
+        let canvas = json!({"title": "Trợ lý", "dsl": chat_canvas()}).to_string();
+        let set =
+            curl(&[&common[..], &["-X", "POST", &format!("{base}/api/canvas/set"), "-d", &canvas]].concat())?;
+        let set: Json = serde_json::from_str(&set).unwrap();
+        let ask = json!({"id": set["data"]["id"], "query": "xin chào", "stream": true}).to_string();
+        let asked =
+            curl(&[&common[..], &["-i", &format!("{base}/api/canvas/completion"), "-d", &ask]].concat())?;
+        Some((set, asked))
+    });
+    if let Some((set, asked)) = calls.await.unwrap() {
+        assert_eq!((&set["code"], &set["data"]["title"]), (&json!(0), &json!("Trợ lý")));
+        let (head, body) = asked.split_once("\r\n\r\n").unwrap();
+        assert!(head.to_lowercase().contains("content-type: text/event-stream; charset=utf-8"), "{head}");
+        assert_eq!(said(&frames(body)), "Xin chào");
+        assert!(body.starts_with("id: 1\ndata:{\"event\":\"workflow_started\""), "{body}");
+    }
+    server.stop().await;
+}
