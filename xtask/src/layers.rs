@@ -59,6 +59,7 @@ const TESTS_MAY_USE: &[(&str, &[&str])] =
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
 const CORE_DEPENDENCIES: &[&str] = &[
     "async-trait",
+    "foldhash",
     "futures",
     "indexmap",
     "serde",

@@ -12,10 +12,8 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use crate::id::ComponentId;
-use crate::value::{self, Json, Value};
+use crate::value::{self, Json, OrderedMap, Value};
 
 /// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -239,7 +237,7 @@ fn spaces(bytes: &[u8]) -> usize {
 
 /// The values a component was given, by reference.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs(pub IndexMap<Reference, Value>);
+pub struct Inputs(pub OrderedMap<Reference, Value>);
 
 impl Inputs {
     /// The value; null when it was not asked for in [`crate::component::Reads`].
@@ -323,7 +321,7 @@ mod tests {
         let components = HashSet::from(["A:x".into()]);
         let names = Names { components: &components, item: None };
         let template = Template::parse("Hi {sys.query} you {A:x@n}", names);
-        let inputs = Inputs(IndexMap::from_iter([
+        let inputs = Inputs(OrderedMap::from_iter([
             (Reference::Global("sys.query".into()), Value::text("{A:x@n}")),
             (Reference::parse("A:x@n", names).unwrap(), json!([1, "汉"]).into()),
         ]));

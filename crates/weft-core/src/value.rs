@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -10,6 +9,9 @@ use crate::stream::SharedText;
 
 /// Any JSON value.
 pub type Json = serde_json::Value;
+
+/// A map that keeps the order of its entries. Its hash is seeded at random and fast on short keys.
+pub type OrderedMap<K, V> = indexmap::IndexMap<K, V, foldhash::fast::RandomState>;
 
 /// The value of an output, of a global or of a reference. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -99,7 +101,7 @@ impl<'de> serde::Deserialize<'de> for Value {
 
 /// The named values a component produced, in the order it named them.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outputs(pub IndexMap<Arc<str>, Value>);
+pub struct Outputs(pub OrderedMap<Arc<str>, Value>);
 
 impl Outputs {
     /// No outputs.

@@ -168,14 +168,17 @@ impl<'a> Driver<'a> {
                 }
                 continue;
             }
+            if self.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
             tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return Err(cancelled()),
                 written = self.journal.written() => written?,
                 Some((activation, signal)) = self.signals.recv(), if !self.journal.is_full() => {
                     self.signal(activation, signal);
                 }
                 Some(outcome) = self.tasks.next(), if !self.journal.is_full() => self.outcome(outcome)?,
+                () = self.cancel.cancelled() => return Err(cancelled()),
                 () = tokio::time::sleep_until(deadline) => {
                     let message = format!("the run took longer than its {} s", self.limits.run.as_secs());
                     return Err(Error::new(ErrorKind::Timeout, message).help("raise limits.run_seconds"));
@@ -203,6 +206,9 @@ impl<'a> Driver<'a> {
 
     /// A form whose answers came with the run, below its node's id, need not wait for a person.
     fn unpark_addressed(&mut self) -> bool {
+        if !std::mem::take(&mut self.machine.newly_parked) {
+            return false;
+        }
         let context = Arc::clone(&self.context);
         let inputs = &context.input.inputs;
         let parked = self.machine.parked().into_iter();

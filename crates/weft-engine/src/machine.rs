@@ -100,6 +100,8 @@ pub struct Machine {
     pub(crate) globals: serde_json::Map<String, Json>,
     pub(crate) filled: HashMap<ComponentId, serde_json::Map<String, Json>>,
     pub(crate) answered: HashSet<ComponentId>,
+    /// A node has been parked since the driver last looked.
+    pub(crate) newly_parked: bool,
     pub(crate) next_activation: u32,
     pub(crate) next_scope: ScopeId,
     /// Activations that may still begin.
@@ -129,6 +131,7 @@ impl Machine {
             globals,
             filled: HashMap::new(),
             answered: HashSet::new(),
+            newly_parked: true,
             next_activation: 1,
             next_scope: TOP + 1,
             allowance,
@@ -201,6 +204,7 @@ impl Machine {
 
     fn park(&mut self, scope: ScopeId, ix: NodeIx) {
         let local = self.plan.nodes[ix].local;
+        self.newly_parked = true;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |node| node.status = Status::Parked);
         }

@@ -42,14 +42,15 @@ pub async fn perform(
     let activation = context.activation;
     let work = AssertUnwindSafe(node.component.run(&context)).catch_unwind();
     let result = tokio::select! {
+        // The work first: most of it is done at the first look, and then nobody asks for the rest.
         biased;
-        () = cancel.cancelled() => Err(cancelled()),
         done = tokio::time::timeout(limit, work) => match done {
             Ok(Ok(result)) => result,
             Ok(Err(panic)) => Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
                 .help("this is a defect of Weft; please report it with the canvas")),
             Err(_) => Err(Error::new(ErrorKind::Timeout, format!("it took longer than its {} s", limit.as_secs_f64()))),
         },
+        () = cancel.cancelled() => Err(cancelled()),
     };
     Outcome { activation, result }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weft_core::context::mix;
 use weft_core::reference::Inputs;
+use weft_core::value::OrderedMap;
 use weft_core::{Outputs, Value};
 use weft_dsl::plan::{NodeIx, PlanNode};
 
@@ -70,8 +71,8 @@ impl Machine {
     ) -> (Inputs, Arc<Outputs>) {
         let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
         let count = node.reads.len() + chosen.len();
-        let mut inputs = Inputs(indexmap::IndexMap::with_capacity(count));
-        let mut named = Outputs(indexmap::IndexMap::with_capacity(count));
+        let mut inputs = Inputs(OrderedMap::with_capacity_and_hasher(count, Default::default()));
+        let mut named = Outputs(OrderedMap::with_capacity_and_hasher(count, Default::default()));
         for read in node.reads.iter().chain(chosen) {
             let mut value = self.value(scope, read);
             if !node.shape.listens {
