@@ -7,10 +7,13 @@ use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
-use weft_models::{Directory, Discovered, FoundKeys};
+use weft_models::Directory;
 use weft_net::{AllowList, Outbound};
 use weft_search::MemoryIndex;
 use weft_store::Store;
+
+pub use weft_models::{Discovered, FoundKeys, ModelsConfig, OneServer, Secret};
+pub use weft_search::{Document, load_folder};
 
 use crate::app::{App, Parts};
 use crate::config::Config;

@@ -15,6 +15,9 @@ use crate::wire::session::sources;
 /// What a run without an end in its journal is told as.
 const CUT_OFF: &str = "the run was cut off before its end; start the turn again";
 
+/// Nodes that a trace tells at most: each frame of a traced stream holds all of them so far.
+const TRACED_MAX: usize = 1_000;
+
 /// Which events of a run a route forwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kinds {
@@ -86,29 +89,31 @@ impl RunEvents {
         self
     }
 
-    fn end(&mut self, ending: Ending, error: Option<&str>, id: Option<u64>, out: &mut Vec<u8>) {
-        self.ended = true;
-        if ending != Ending::Failed {
-            return;
-        }
-        let error = error.unwrap_or("the run failed").to_owned();
-        if self.kinds == Kinds::Older {
-            // These clients look at messages only.
+    /// Why the run failed, before the event that says so. Many clients look at messages only.
+    fn tell_failure(&mut self, error: Option<&str>, out: &mut Vec<u8>) {
+        let error = error.unwrap_or("the run failed");
+        if self.kinds != Kinds::All {
             let content = format!("**ERROR**: {error}");
-            put_frame(out, Prefix::Tight, id, |out| {
+            put_frame(out, Prefix::Tight, None, |out| {
                 ragflow::write_message(&self.view, &content, out);
                 true
             });
         }
-        self.failure = Some(error);
+        self.failure = Some(error.to_owned());
     }
 }
 
 impl Frames for RunEvents {
     fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
         self.view.learn(entry);
-        if let Some(trace) = &mut self.trace {
+        if let Some(trace) = self.trace.as_mut().filter(|trace| trace.len() < TRACED_MAX) {
             trace.extend(ragflow::traced(entry));
+        }
+        if let Record::RunFinished { ending, error, .. } = &entry.record {
+            self.ended = true;
+            if *ending == Ending::Failed {
+                self.tell_failure(error.as_deref(), out);
+            }
         }
         let new = entry.event.is_some_and(|event| event > self.after);
         if new && self.kinds.takes(&entry.record) {
@@ -117,9 +122,6 @@ impl Frames for RunEvents {
             put_frame(out, Prefix::Tight, entry.event, |out| {
                 ragflow::write_frame(entry, &self.view, additions, out)
             });
-        }
-        if let Record::RunFinished { ending, error, .. } = &entry.record {
-            self.end(*ending, error.as_deref(), entry.event, out);
         }
     }
 

@@ -23,8 +23,9 @@ pub mod tokens;
 pub mod wire;
 
 pub use app::{App, DEFAULT_TENANT, Parts};
-pub use assemble::{assemble, assemble_in_memory, discover_models};
+pub use assemble::{
+    Discovered, Document, FoundKeys, ModelsConfig, OneServer, Secret, assemble, assemble_in_memory,
+    discover_models, load_folder,
+};
 pub use config::{Auth, Config};
 pub use serve::{ServeOptions, bind, serve};
-pub use weft_models::{Discovered, FoundKeys, ModelsConfig, OneServer, Secret};
-pub use weft_search::{Document, load_folder};

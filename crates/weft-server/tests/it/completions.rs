@@ -89,7 +89,9 @@ async fn a_failed_run_says_so_in_every_manner() {
     assert_eq!(older.last().unwrap().data, "[DONE]");
     let newer = json!({"agent_id": id, "query": "x", "stream": true});
     let newer = bench.post("/api/v1/agents/chat/completions", newer).await.frames();
-    let [.., finished, error, done] = newer.as_slice() else { panic!("{newer:?}") };
+    let [.., told, finished, error, done] = newer.as_slice() else { panic!("{newer:?}") };
+    assert!(told.json()["data"]["content"].as_str().unwrap().starts_with("**ERROR**: "), "{told:?}");
+    assert_eq!(told.id, None, "no event of the journal says so");
     assert_eq!(
         (finished.event(), finished.json()["data"]["status"].clone()),
         ("workflow_finished".into(), json!("failed"))

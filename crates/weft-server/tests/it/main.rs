@@ -10,6 +10,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod agents;
+mod app;
 mod canvas;
 mod completions;
 mod gate;

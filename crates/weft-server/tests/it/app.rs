@@ -1,0 +1,87 @@
+//! The calls that routes and command line share, over the real backends in memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::{CanvasId, CanvasKey, ErrorKind, SessionId, SessionKey, TurnInput};
+use weft_server::answer::collect;
+use weft_server::dialect::ragflow::RunView;
+use weft_server::{App, Config, assemble_in_memory};
+
+use crate::support::{default_tenant, echo_canvas};
+
+fn head(title: &str) -> CanvasHead {
+    CanvasHead { title: title.into(), ..CanvasHead::default() }
+}
+
+async fn with_echo() -> (App, CanvasKey) {
+    let app = assemble_in_memory(&Config::default()).await.unwrap();
+    let dsl = serde_json::to_string_pretty(&echo_canvas()).unwrap();
+    let id = Some(CanvasId::new("echo"));
+    let (stored, problems) = app.put_canvas(&default_tenant(), id, head("Echo"), &dsl).await.unwrap();
+    assert!(problems.iter().all(|problem| !problem.is_error()), "{problems:?}");
+    (app, stored.key)
+}
+
+#[tokio::test]
+async fn a_canvas_is_stored_planned_and_run() {
+    let (app, key) = with_echo().await;
+    let session = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap();
+    let opening = app.sessions.messages(&session.key, 10).await.unwrap();
+    assert_eq!((opening.len(), opening[0].content.as_str()), (1, "Hi!"));
+    let input = TurnInput { query: "hello".into(), ..TurnInput::default() };
+    let mut run = app.start_turn(&session.key, input).await.unwrap();
+    let mut view = RunView::new(&run.key.id, &session.key.id);
+    let answer = collect(&mut run.entries, &mut view).await.unwrap();
+    assert_eq!(answer.text(), "you said: hello");
+    assert!(view.started_ms > 0);
+    let taken = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap_err();
+    assert_eq!(taken.kind, ErrorKind::Conflict);
+    assert!(!app.cancel(&default_tenant(), run.key.id.as_str()), "it is over");
+    app.shut_down(Duration::from_secs(5)).await.unwrap();
+    assert!(app.canvases.get(&key).await.is_err(), "the store is closed");
+}
+
+#[tokio::test]
+async fn a_version_is_compiled_once_and_its_sessions_stay_on_it() {
+    let (app, key) = with_echo().await;
+    let session = app.open_session(&key, "ada", None).await.unwrap();
+    let plan = app.plan(&key, &session.canvas_version).await.unwrap();
+    assert!(Arc::ptr_eq(&plan, &app.plan(&key, &session.canvas_version).await.unwrap()));
+    assert_eq!(plan.version, session.canvas_version);
+
+    // Space between the words of a document makes no new version, other words do.
+    let compact = echo_canvas().to_string();
+    let (same, _) = app.put_canvas(&key.tenant, Some(key.id.clone()), head("Echo"), &compact).await.unwrap();
+    assert_eq!(same.version, session.canvas_version);
+    let changed = compact.replace("you said", "now");
+    let (changed, _) =
+        app.put_canvas(&key.tenant, Some(key.id.clone()), head("Echo"), &changed).await.unwrap();
+    assert_ne!(changed.version, session.canvas_version);
+    let input = || TurnInput { query: "x".into(), ..TurnInput::default() };
+    let said = async |session: &SessionKey| {
+        let mut run = app.start_turn(session, input()).await.unwrap();
+        let mut view = RunView::new(&run.key.id, &session.id);
+        collect(&mut run.entries, &mut view).await.unwrap().text()
+    };
+    assert_eq!(said(&session.key).await, "you said: x");
+    let newer = app.open_session(&key, "ada", None).await.unwrap();
+    assert_eq!(said(&newer.key).await, "now: x");
+    assert_eq!(app.plan(&key, "nothing").await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_canvas_whose_model_is_missing_says_so() {
+    let app = assemble_in_memory(&Config::default()).await.unwrap();
+    let dsl = crate::support::chat_canvas().to_string();
+    let (stored, problems) = app.put_canvas(&default_tenant(), None, head("Chat"), &dsl).await.unwrap();
+    assert!(problems.iter().any(|problem| problem.message.contains("MODEL_NOT_CONFIGURED")), "{problems:?}");
+    let refused = app.open_session(&stored.key, "ada", None).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Invalid);
+    assert!(refused.message.contains("MODEL_NOT_CONFIGURED"), "{}", refused.message);
+    for (dsl, words) in [("{", "is no JSON"), ("[1]", "is no JSON object")] {
+        let refused = app.put_canvas(&default_tenant(), None, head("Bad"), dsl).await.unwrap_err();
+        assert!(refused.kind == ErrorKind::Invalid && refused.message.contains(words), "{}", refused.message);
+    }
+}
