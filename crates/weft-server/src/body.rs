@@ -1,6 +1,7 @@
 //! What a request brings: a JSON object, or query parameters. Everything wrong is told in an envelope.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Query, Request};
@@ -10,6 +11,9 @@ use axum::response::IntoResponse as _;
 use serde_json::Value as Json;
 
 use crate::error::ApiError;
+
+/// How long the body of a request may take to arrive.
+const BODY_TIME: Duration = Duration::from_secs(120);
 
 /// How long an id that a caller makes up may be.
 const ID_MAX: usize = 128;
@@ -30,11 +34,12 @@ impl<S: Send + Sync> FromRequest<S> for Body {
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let kind = request.headers().get(header::CONTENT_TYPE);
         let kind = kind.map_or("nothing", |kind| kind.to_str().unwrap_or("nothing readable")).to_owned();
-        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
-            match rejection.into_response().status() {
-                StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
-                _ => ApiError::argument("the body of the request cannot be read"),
-            }
+        let reading = tokio::time::timeout(BODY_TIME, Bytes::from_request(request, state));
+        let read =
+            reading.await.map_err(|_| ApiError::argument("the body of the request did not come in time"))?;
+        let bytes = read.map_err(|rejection| match rejection.into_response().status() {
+            StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large(),
+            _ => ApiError::argument("the body of the request cannot be read"),
         })?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Ok(Self::default());

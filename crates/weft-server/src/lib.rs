@@ -10,6 +10,7 @@ pub mod assemble;
 pub mod auth;
 pub mod body;
 pub mod config;
+mod connection;
 pub mod dialect;
 pub mod error;
 pub mod frames;

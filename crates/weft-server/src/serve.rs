@@ -4,12 +4,12 @@ use std::future::{Future, IntoFuture as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::serve::ListenerExt as _;
 use tokio::net::TcpListener;
 use weft_core::{Error, Result};
 
 use crate::app::App;
 use crate::config::{Auth, Config, check_auth};
+use crate::connection::Guarded;
 use crate::router::router;
 use crate::state::ServerState;
 
@@ -64,13 +64,7 @@ pub async fn serve(
     check_auth(options.auth, listener.local_addr().map_err(failed)?)?;
     let state = ServerState::new(app.clone(), options.auth);
     let stopping = state.stopping.clone();
-    // Each token is a packet of its own, and it should leave at once.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot turn off delays of a connection");
-        }
-    });
-    let serving = axum::serve(listener, router(state))
+    let serving = axum::serve(Guarded::new(listener), router(state))
         .with_graceful_shutdown(stopping.clone().cancelled_owned())
         .into_future();
     tokio::pin!(serving);

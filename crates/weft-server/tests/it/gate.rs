@@ -111,3 +111,13 @@ async fn too_many_runs_are_refused_and_may_try_again() {
     assert!(bench.app.cancel(&default_tenant(), &run));
     stream.whole().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_ends_is_not_waited_for() {
+    let bench = bench(Script::new()).await;
+    let mut request = bench.request("POST", "/api/v1/agents", &json!(null));
+    let first = futures::stream::iter([Ok::<_, std::io::Error>("{\"title\": ")]);
+    *request.body_mut() = Body::from_stream(futures::StreamExt::chain(first, futures::stream::pending()));
+    let refused = bench.send(request).await.refusal();
+    assert_eq!(refused, (101, "the body of the request did not come in time".into()));
+}

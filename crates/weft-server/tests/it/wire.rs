@@ -13,7 +13,7 @@ use weft_server::{
 };
 use weft_testkit::{Reply, Script, ScriptedServer, Step};
 
-use crate::support::{FOREVER_MS, Frame, chat_canvas, events, frames, said};
+use crate::support::{FOREVER_MS, Frame, chat_canvas, component, events, frames, said};
 
 struct Server {
     base: String,
@@ -339,5 +339,54 @@ async fn the_two_calls_of_the_documents_work_with_curl() {
         assert_eq!(said(&frames(body)), "Xin chào");
         assert!(body.starts_with("id: 1\ndata:{\"event\":\"workflow_started\""), "{body}");
     }
+    server.stop().await;
+}
+
+/// Cuts the question at its commas and repeats each piece.
+fn pieces_canvas() -> Json {
+    let split = json!({
+        "method": "split", "script": "", "split_ref": "sys.query", "delimiters": [","],
+        "outputs": {"result": {"type": "Array<string>", "value": []}},
+    });
+    let merge = |script: &str| {
+        let outputs = json!({"result": {"type": "string", "value": ""}});
+        json!({"method": "merge", "script": script, "split_ref": "", "delimiters": [","], "outputs": outputs})
+    };
+    let each = json!({
+        "items_ref": "StringTransform:Split@result",
+        "outputs": {"out": {"ref": "StringTransform:Body@result", "type": "Array<string>"}},
+    });
+    let mut components = json!({
+        "begin": component("Begin", &json!({"enablePrologue": false}), &["StringTransform:Split"]),
+        "StringTransform:Split": component("StringTransform", &split, &["Iteration:I"]),
+        "Iteration:I": component("Iteration", &each, &["Message:M"]),
+        "IterationItem:Item": component("IterationItem", &json!({}), &["StringTransform:Body"]),
+        "StringTransform:Body": component("StringTransform", &merge("{IterationItem:Item@item}"), &[]),
+        "Message:M": component("Message", &json!({"content": ["done"]}), &[]),
+    });
+    for child in ["IterationItem:Item", "StringTransform:Body"] {
+        components[child]["parent_id"] = json!("Iteration:I");
+    }
+    json!({"components": components})
+}
+
+#[tokio::test]
+async fn a_reader_that_does_not_read_holds_up_nobody_and_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let models = ScriptedServer::start(Script::new()).await;
+    let server = start(&config(folder.path(), &models)).await;
+    let head = weft_core::seam::canvas_store::CanvasHead { title: "pieces".into(), ..Default::default() };
+    let id = Some(CanvasId::new("pieces"));
+    server.app.put_canvas(&DEFAULT_TENANT.into(), id, head, &pieces_canvas().to_string()).await.unwrap();
+    // More than the sockets and the memory of the feed hold together.
+    let query = vec!["x".repeat(4_000); 800].join(",");
+    let mut lazy = server.stream("/v1/canvas/completion", json!({"id": "pieces", "query": query})).await;
+    let begun = lazy.until(|frames| !frames.is_empty()).await;
+    let watched = server.events(&run_of(&begun), 0).await.whole().await;
+    assert_eq!(said(&watched), "done");
+    assert!(watched.len() > 3_000, "{}", watched.len());
+    let late = lazy.whole().await;
+    assert_eq!(ids(&late), (1..=late.len() as u64).collect::<Vec<_>>());
+    assert_eq!(late, watched[..watched.len() - 1], "the same but for the word at the end");
     server.stop().await;
 }
