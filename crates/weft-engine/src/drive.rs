@@ -84,6 +84,8 @@ pub struct Driver<'a> {
     active: BTreeMap<u32, Active>,
     /// Finished producers whose listeners still read.
     held: Vec<Settled>,
+    /// An activation has failed and nothing caught it: the run is about to end.
+    failed: bool,
     said: String,
     cited: Vec<Cited>,
     usage: Usage,
@@ -113,6 +115,7 @@ impl<'a> Driver<'a> {
             signals,
             active: BTreeMap::new(),
             held: Vec::new(),
+            failed: false,
             said: String::new(),
             cited: Vec::new(),
             usage: Usage::default(),
@@ -391,6 +394,7 @@ impl<'a> Driver<'a> {
         let assigned = assigned(&settled.finished.assigned);
         self.last = Arc::clone(&outputs);
         self.note_finished(active, &outputs, settled.error.as_ref(), (&settled.onward, &assigned));
+        self.failed |= settled.error.is_some() && settled.onward == Onward::Nowhere;
         let done = Done { outputs, onward: settled.onward, assigned };
         self.machine.finished(settled.activation, done);
         self.follow();
@@ -424,6 +428,8 @@ impl<'a> Driver<'a> {
                     self.journal.note(Record::NodeSkipped { node, frame });
                 }
                 Consequence::Stop(activation) => self.stop(activation, "stopped: its loop was left"),
+                // The body broke off: the frame is stopped with everything else.
+                Consequence::FrameDone(..) if self.failed => {}
                 Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
             }
         }
@@ -480,7 +486,9 @@ impl<'a> Driver<'a> {
             _ => "stopped: the run failed elsewhere",
         };
         self.tasks.clear();
-        // Only what was begun in this run: a frame restored from a pause has no start here.
+        // A frame that was open when its run paused has its start there and its finish here.
+        let open: Vec<_> = self.machine.frames.keys().copied().collect();
+        open.into_iter().for_each(|activation| self.ensure_active(activation));
         let rest: Vec<_> = self.active.keys().rev().copied().collect();
         for activation in rest {
             self.stop(activation, why);

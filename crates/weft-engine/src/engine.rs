@@ -1,15 +1,18 @@
 //! The public face: start a turn, watch it, cancel it.
 
 use std::collections::{HashMap, HashSet};
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_core::citation::{Citations, reference};
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::journal::{Ending, JOURNAL_VERSION};
+use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{RunStore, Seams, SessionStore};
@@ -160,16 +163,18 @@ impl Engine {
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
         let live = Live { feed: live_feed, cancel: cancel.clone(), session };
         self.running().runs.insert(key.clone(), live);
+        let listed =
+            Listed { engine: self.clone(), run: key.clone(), feed: Arc::clone(&feed), lock: Some(lock) };
         let entries =
             EntryReader::new(Some(Arc::clone(&feed)), Some((Arc::clone(&stores.runs), key.clone())), 0);
         let (engine, stop, run) = (self.clone(), cancel.clone(), key.clone());
         self.0.tasks.spawn(async move {
-            engine.turn(&stores, prepared, &feed, stop).await;
-            // The session is free before a reader can see that the run is over.
-            drop(lock);
-            engine.running().runs.remove(&run);
-            feed.close();
-            drop(place);
+            let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &feed, stop)).catch_unwind().await;
+            if turn.is_err() {
+                tracing::error!(run.id = %run.id, "the end of a run could not be written: the engine broke");
+                engine.note_ending(&stores, &run, Ending::Failed).await;
+            }
+            drop((listed, place));
         });
         Ok(RunHandle { key, entries, cancel })
     }
@@ -342,7 +347,11 @@ impl Engine {
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
         let mut journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
-        let (mut report, context) = self.drive(prepared, &mut journal, cancel).await;
+        let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
+        let Ok((mut report, context)) = driven else {
+            self.end(stores, &mut journal, (&key, broken_record())).await;
+            return;
+        };
         let state = next_state(&before, &report, &context);
         let messages = messages(&report, &context, (resumed, self.now_ms()));
         // The conversation is safe before anybody is told that the turn is over.
@@ -355,15 +364,47 @@ impl Engine {
             report.ending = Ending::Failed;
             report.error = Some(error);
         }
-        journal.note(last_record(&report));
-        if let Err(error) = journal.flush().await {
-            tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be stored");
-            report.ending = Ending::Failed;
-            report.error = Some(error);
-            journal.show_unstored(last_record(&report));
-        } else if let Err(error) = stores.runs.finish(&key, report.ending, self.now_ms()).await {
+        self.end(stores, &mut journal, (&key, last_record(&report))).await;
+    }
+
+    /// Writes the last record of a run. When that fails, those who watch are told that the run failed.
+    async fn end(&self, stores: &Stores, journal: &mut Journal, (key, record): (&RunKey, Record)) {
+        let mut last = record.clone();
+        journal.note(record);
+        if let Err(cause) = journal.flush().await {
+            tracing::error!(run.id = %key.id, error = cause.full(), "the end of a run could not be stored");
+            if let Record::RunFinished { ending, error, .. } = &mut last {
+                *ending = Ending::Failed;
+                *error = Some(cause.full().into());
+            }
+            journal.show_unstored(last.clone());
+        }
+        if let Record::RunFinished { ending, .. } = last {
+            self.note_ending(stores, key, ending).await;
+        }
+    }
+
+    async fn note_ending(&self, stores: &Stores, key: &RunKey, ending: Ending) {
+        if let Err(error) = stores.runs.finish(key, ending, self.now_ms()).await {
             tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
         }
+    }
+}
+
+/// A run on the list of those under way; whatever becomes of its task, it is taken off again.
+struct Listed {
+    engine: Engine,
+    run: RunKey,
+    feed: Arc<Feed>,
+    lock: Option<SessionLock>,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        // The session is free before a reader can see that the run is over.
+        drop(self.lock.take());
+        self.engine.running().runs.remove(&self.run);
+        self.feed.close();
     }
 }
 
@@ -441,6 +482,19 @@ fn messages(report: &Report, context: &RunContext, (resumed, now_ms): (bool, i64
         messages.push(message("assistant", &report.said, sources));
     }
     messages
+}
+
+/// The end of a run that broke off in the middle of the engine.
+fn broken_record() -> Record {
+    let error = Error::internal("the engine broke in the middle of the run");
+    let error = error.help("this is a defect of Weft; please report it with the canvas");
+    Record::RunFinished {
+        ending: Ending::Failed,
+        outputs: Arc::default(),
+        error: Some(error.full().into()),
+        usage: Usage::default(),
+        elapsed: 0.0,
+    }
 }
 
 fn last_record(report: &Report) -> Record {

@@ -11,7 +11,7 @@ use weft_core::{Json, Outputs};
 use weft_dsl::plan::{NodeIx, Read};
 
 use crate::machine::{Consequence, Machine};
-use crate::scope::{RoundOf, ScopeId, ScopeRun};
+use crate::scope::{Past, RoundOf, ScopeId, ScopeRun};
 
 /// An open frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -124,14 +124,7 @@ impl Machine {
     }
 
     fn close_round(&mut self, scope: ScopeId) {
-        let plan = Arc::clone(&self.plan);
-        let Some(run) = self.scopes.remove(&scope) else { return };
-        for (&ix, state) in plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes) {
-            if let Some(outputs) = state.outputs {
-                self.last.insert(ix, outputs);
-            }
-        }
-        let Some(round) = run.round else { return };
+        let Some(round) = self.drop_scope(scope) else { return };
         if let Some(frame) = self.frames.get_mut(&round.frame) {
             frame.live.retain(|&live| live != scope);
         }
@@ -187,10 +180,23 @@ impl Machine {
                 }
                 self.consequences.push_back(Consequence::Stop(inner));
             }
-            if let Some(run) = self.scopes.remove(&scope) {
-                let nodes = self.plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes);
-                self.last.extend(nodes.filter_map(|(&ix, state)| Some((ix, state.outputs?))));
+            self.drop_scope(scope);
+        }
+    }
+
+    /// Takes away a round; what its nodes produced can still be read from the scope around it.
+    fn drop_scope(&mut self, scope: ScopeId) -> Option<RoundOf> {
+        let plan = Arc::clone(&self.plan);
+        let run = self.scopes.remove(&scope)?;
+        let round = run.round?;
+        if let Some(parent) = self.scopes.get_mut(&round.parent) {
+            let own = plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes);
+            let own = own.filter_map(|(&ix, state)| Some((ix, state.outputs?)));
+            let deeper = run.past.into_iter().map(|(ix, past)| (ix, past.outputs));
+            for (ix, outputs) in deeper.chain(own) {
+                parent.remember(ix, Past { frame: round.frame, round: round.index, outputs });
             }
         }
+        Some(round)
     }
 }

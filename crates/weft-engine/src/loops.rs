@@ -1,6 +1,7 @@
 //! Decides about cycles: when a loop comes round again, when it has come to rest, and what that means
 //! for the edges that leave it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_dsl::plan::{NodeIx, Plan};
@@ -16,11 +17,14 @@ impl Machine {
         for (&scope, run) in self.scopes.iter_mut().filter(|(_, run)| !run.dying.is_empty()) {
             let shape = &plan.scopes[run.plan_scope];
             let dying = std::mem::take(&mut run.dying);
+            let mut known = HashMap::new();
             for edge in dying {
                 if run.edges[edge] != EdgeState::Dying {
                     continue;
                 }
-                if shape.edges[edge].leaves.iter().all(|&region| at_rest(run, &plan, region)) {
+                let mut rests =
+                    |region: usize| *known.entry(region).or_insert_with(|| at_rest(run, &plan, region));
+                if shape.edges[edge].leaves.iter().all(|&region| rests(region)) {
                     run.edges[edge] = EdgeState::Dead;
                     buried.push((scope, shape.edges[edge].to));
                 } else {
@@ -40,9 +44,7 @@ impl Machine {
         let plan = Arc::clone(&self.plan);
         let reached = self.scopes.iter().find_map(|(&scope, run)| {
             let nodes = plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
-            let held = |ix: NodeIx| {
-                plan.nodes[ix].ins.iter().any(|&e| matches!(run.edges[e], EdgeState::Open | EdgeState::Dying))
-            };
+            let held = |ix: NodeIx| plan.nodes[ix].ins.iter().any(|&e| run.edges[e].holds());
             let mut waiting = nodes.filter(|(_, state)| state.pending && !state.excused);
             let found = waiting.find(|(ix, state)| {
                 !matches!(state.status, Status::Running(_) | Status::Parked) && !held(**ix)
@@ -103,8 +105,22 @@ pub(crate) fn next_pass(run: &mut ScopeRun, plan: &Plan, region: usize) {
 
 /// Whether a loop cannot come round again: nothing in it is active and nothing can enter it.
 fn at_rest(run: &ScopeRun, plan: &Plan, region: usize) -> bool {
-    let region = &plan.scopes[run.plan_scope].loops[region];
-    let quiet = region.nodes.iter().all(|&ix| !run.nodes[plan.nodes[ix].local].is_active());
-    let open = |edge: &usize| matches!(run.edges[*edge], EdgeState::Open | EdgeState::Dying);
-    quiet && !region.entries.iter().any(open)
+    let shape = &plan.scopes[run.plan_scope];
+    // Another loop may come round into the middle of this one: they rest together.
+    let mut together = vec![region];
+    let mut next = 0;
+    while let Some(region) = together.get(next).map(|&region| &shape.loops[region]) {
+        if region.nodes.iter().any(|&ix| run.nodes[plan.nodes[ix].local].is_active()) {
+            return false;
+        }
+        for closed in region.entries.iter().filter_map(|&edge| shape.edges[edge].closes) {
+            if !together.contains(&closed) {
+                together.push(closed);
+            }
+        }
+        next += 1;
+    }
+    let inside = |ix: NodeIx| together.iter().any(|&r| shape.loops[r].nodes.binary_search(&ix).is_ok());
+    let mut entries = together.iter().flat_map(|&region| &shape.loops[region].entries);
+    !entries.any(|&edge| run.edges[edge].holds() && !inside(shape.edges[edge].from))
 }

@@ -95,8 +95,6 @@ pub struct Machine {
     pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
-    /// Outputs of bodies whose rounds are over: what a reference from outside sees.
-    pub(crate) last: HashMap<NodeIx, Arc<Outputs>>,
     pub(crate) globals: serde_json::Map<String, Json>,
     pub(crate) filled: HashMap<ComponentId, serde_json::Map<String, Json>>,
     pub(crate) answered: HashSet<ComponentId>,
@@ -108,6 +106,8 @@ pub struct Machine {
     pub(crate) allowance: u64,
     pub(crate) working: usize,
     pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
+    /// What is ready and waits for one of the places for nodes at once.
+    in_line: VecDeque<(ScopeId, NodeIx)>,
     pub(crate) work: VecDeque<(ScopeId, NodeIx)>,
     pub(crate) consequences: VecDeque<Consequence>,
 }
@@ -127,7 +127,6 @@ impl Machine {
             scopes: BTreeMap::new(),
             frames: BTreeMap::new(),
             running: BTreeMap::new(),
-            last: HashMap::new(),
             globals,
             filled: HashMap::new(),
             answered: HashSet::new(),
@@ -137,6 +136,7 @@ impl Machine {
             allowance,
             working: 0,
             ready: VecDeque::new(),
+            in_line: VecDeque::new(),
             work: VecDeque::new(),
             consequences: VecDeque::new(),
             plan,
@@ -168,9 +168,10 @@ impl Machine {
     /// When the run has used up its activations.
     pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
         let plan = Arc::clone(&self.plan);
-        let mut put_back = VecDeque::new();
-        let mut found = None;
-        while let Some((scope, ix)) = self.ready.pop_front() {
+        loop {
+            let free = self.working < self.limits.at_once;
+            let first = if free { self.in_line.pop_front() } else { None };
+            let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
             let node = &plan.nodes[ix];
             let Some(run) = self.scopes.get_mut(&scope) else { continue };
             run.nodes[node.local].queued = false;
@@ -179,21 +180,16 @@ impl Machine {
                 self.park(scope, ix);
                 continue;
             }
-            let works = works(node);
-            if works && self.working >= self.limits.at_once {
+            if works(node) && !free {
                 self.mark_queued(scope, node.local);
-                put_back.push_back((scope, ix));
+                self.in_line.push_back((scope, ix));
                 continue;
             }
             if self.allowance == 0 {
                 return Err(OutOfActivations);
             }
-            found = Some(self.begin(scope, ix, alternative));
-            break;
+            return Ok(Some(self.begin(scope, ix, alternative)));
         }
-        put_back.append(&mut self.ready);
-        self.ready = put_back;
-        Ok(found)
     }
 
     fn mark_queued(&mut self, scope: ScopeId, local: usize) {
@@ -233,7 +229,7 @@ impl Machine {
             for &edge in &node.outs {
                 // Its target has not started since this node last finished: it waits for the new result.
                 if run.edges[edge] == EdgeState::Fresh {
-                    run.edges[edge] = EdgeState::Open;
+                    run.edges[edge] = EdgeState::Again;
                     reopened.push(plan.scopes[run.plan_scope].edges[edge].to);
                 }
             }
@@ -259,7 +255,9 @@ impl Machine {
         run.nodes[plan.nodes[node].local].published.get_or_insert_default().set(output, text);
         for &edge in &plan.nodes[node].outs {
             let to = plan.scopes[run.plan_scope].edges[edge].to;
-            if run.edges[edge] == EdgeState::Open && plan.nodes[node].listeners.contains(&to) {
+            if matches!(run.edges[edge], EdgeState::Open | EdgeState::Again)
+                && plan.nodes[node].listeners.contains(&to)
+            {
                 run.edges[edge] = EdgeState::Early;
                 run.change(plan.nodes[to].local, |state| state.pending = true);
                 self.work.push_back((scope, to));
@@ -355,6 +353,12 @@ impl Machine {
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let shape = &plan.scopes[run.plan_scope].edges[edge];
+        if run.edges[edge] == EdgeState::Again {
+            run.edges[edge] = EdgeState::Fresh;
+            run.change(plan.nodes[shape.to].local, |state| state.pending = true);
+            self.work.push_back((scope, shape.to));
+            return;
+        }
         if shape.closes.is_some() {
             return;
         }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::citation::Cited;
 use weft_core::context::RunContext;
-use weft_core::{Error, ErrorKind, Outputs, Result, RunId, TurnInput};
-use weft_dsl::plan::{NodeIx, Plan};
+use weft_core::{Error, ErrorKind, Result, RunId, TurnInput};
+use weft_dsl::plan::Plan;
 
 use crate::frame::FrameRun;
 use crate::machine::{Machine, MachineLimits, Running};
@@ -26,7 +26,6 @@ pub struct Paused {
     scopes: BTreeMap<ScopeId, ScopeRun>,
     frames: BTreeMap<u32, FrameRun>,
     running: BTreeMap<u32, Running>,
-    last: BTreeMap<NodeIx, Arc<Outputs>>,
     next_activation: u32,
     next_scope: ScopeId,
     allowance: u64,
@@ -50,7 +49,6 @@ impl Paused {
             scopes: machine.scopes.clone(),
             frames: machine.frames.clone(),
             running: machine.running.clone(),
-            last: machine.last.iter().map(|(&ix, outputs)| (ix, Arc::clone(outputs))).collect(),
             next_activation: machine.next_activation,
             next_scope: machine.next_scope,
             allowance: machine.allowance,
@@ -80,7 +78,6 @@ impl Paused {
         machine.scopes = self.scopes;
         machine.frames = self.frames;
         machine.running = self.running;
-        machine.last = self.last.into_iter().collect();
         machine.next_activation = self.next_activation;
         machine.next_scope = self.next_scope;
         machine.allowance = self.allowance;
@@ -103,7 +100,8 @@ impl Paused {
                 scope.nodes.len() == run.nodes.len() && scope.edges.len() == run.edges.len()
             })
         });
+        let past = self.scopes.values().flat_map(|run| run.past.keys().copied());
         let nodes = self.frames.values().map(|f| f.node).chain(self.running.values().map(|r| r.node));
-        scopes && nodes.chain(self.last.keys().copied()).all(|ix| ix < plan.nodes.len())
+        scopes && nodes.chain(past).all(|ix| ix < plan.nodes.len())
     }
 }

@@ -10,7 +10,7 @@ use weft_core::{Outputs, Value};
 use weft_dsl::plan::{NodeIx, PlanNode};
 
 use crate::machine::Machine;
-use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+use crate::scope::{ScopeId, ScopeRun, Status};
 
 impl Machine {
     /// Whether a pending node may start, and with which of its alternative texts.
@@ -20,7 +20,7 @@ impl Machine {
         if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
             return None;
         }
-        let held = node.ins.iter().any(|&edge| matches!(run.edges[edge], EdgeState::Open | EdgeState::Dying));
+        let held = node.ins.iter().any(|&edge| run.edges[edge].holds());
         if held {
             return None;
         }

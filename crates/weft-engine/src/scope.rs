@@ -1,11 +1,13 @@
 //! The state of one scope: which edges have fired and what each node is doing. The top of a canvas
 //! is one scope; every round of an Iteration or Loop is another.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use weft_core::journal::FramePath;
 use weft_core::{Json, Outputs};
+use weft_dsl::plan::NodeIx;
 
 /// Number of a scope within its run.
 pub type ScopeId = u32;
@@ -22,12 +24,22 @@ pub enum EdgeState {
     EarlyTaken,
     /// Taken, and its target has not started since.
     Fresh,
+    /// Taken, but its source runs again before its target has started: the target waits for the new
+    /// result, and the source need not take it a second time.
+    Again,
     /// Taken, and its target has started since.
     Fired,
     /// Not taken, but a loop that it leaves may come round again.
     Dying,
     /// Not taken.
     Dead,
+}
+
+impl EdgeState {
+    /// Whether its target waits for it.
+    pub fn holds(self) -> bool {
+        matches!(self, Self::Open | Self::Again | Self::Dying)
+    }
 }
 
 /// What a node is doing.
@@ -102,6 +114,17 @@ pub struct RoundOf {
     pub item: Option<Arc<Json>>,
 }
 
+/// What a node of a body was in the last round that is over, as seen from the scope around the body.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Past {
+    /// The activation of the Iteration or Loop.
+    pub frame: u32,
+    /// 0-based.
+    pub round: usize,
+    /// What it produced.
+    pub outputs: Arc<Outputs>,
+}
+
 /// The state of one scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScopeRun {
@@ -119,6 +142,8 @@ pub struct ScopeRun {
     pub dying: Vec<usize>,
     /// How many nodes are active.
     pub active: usize,
+    /// Nodes in the bodies of this scope's frames, however deep.
+    pub past: BTreeMap<NodeIx, Past>,
 }
 
 impl ScopeRun {
@@ -137,6 +162,16 @@ impl ScopeRun {
             nodes: vec![NodeState::new(); shape.nodes.len()],
             dying: Vec::new(),
             active: 0,
+            past: BTreeMap::new(),
+        }
+    }
+
+    /// Keeps what a node of a body was in a round that is over. Rounds that run side by side may end in
+    /// any order: the last item counts.
+    pub fn remember(&mut self, ix: NodeIx, new: Past) {
+        let later = |old: &Past| old.frame == new.frame && old.round > new.round;
+        if !self.past.get(&ix).is_some_and(later) {
+            self.past.insert(ix, new);
         }
     }
 

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use weft_core::component::Role;
 use weft_core::value::walk;
 use weft_core::{Json, Outputs, Reference, Value};
-use weft_dsl::plan::{NodeIx, Read};
+use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::machine::Machine;
-use crate::scope::{NodeState, ScopeId, Status};
+use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 
 /// The value of a reference, seen from a scope. What was never produced is null.
 pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
@@ -17,7 +18,7 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
             let Some(node) = read.node else { return Value::null() };
             match find(machine, scope, node) {
                 Some(Found::Here(state)) => from_state(state, path, read),
-                Some(Found::Over(outputs)) => from_outputs(outputs, path),
+                Some(Found::Past(outputs)) => from_outputs(outputs, path),
                 None => Value::null(),
             }
         }
@@ -26,20 +27,42 @@ pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
 
 enum Found<'a> {
     Here(&'a NodeState),
-    Over(&'a Outputs),
+    Past(&'a Outputs),
 }
 
-/// Looks for a node in this scope, then in those around it, then among the rounds that are over.
+/// Looks for a node in this scope and in those around it; or, for a node of a body further in, among
+/// the rounds that are over of the innermost scope that holds both.
 fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<Found<'_>> {
     let plan_node = &machine.plan.nodes[node];
     let mut at = Some(scope);
     while let Some(run) = at.and_then(|scope| machine.scopes.get(&scope)) {
         if run.plan_scope == plan_node.scope {
-            return Some(Found::Here(&run.nodes[plan_node.local]));
+            let state = &run.nodes[plan_node.local];
+            let before = if state.outputs.is_none() { round_before(machine, run, node) } else { None };
+            return Some(before.map_or(Found::Here(state), Found::Past));
+        }
+        if encloses(&machine.plan, run.plan_scope, plan_node.scope) {
+            return run.past.get(&node).map(|past| Found::Past(&past.outputs));
         }
         at = run.round.as_ref().map(|round| round.parent);
     }
-    machine.last.get(&node).map(|outputs| Found::Over(outputs))
+    None
+}
+
+/// Whether a scope of the plan lies inside another one.
+fn encloses(plan: &Plan, outer: usize, inner: usize) -> bool {
+    let around = |&scope: &usize| plan.scopes[scope].owner.map(|owner| plan.nodes[owner].scope);
+    std::iter::successors(Some(inner), around).take(plan.scopes.len()).any(|scope| scope == outer)
+}
+
+/// In a Loop, a node whose turn has not come in this round is what it was in the round before.
+fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Option<&'a Outputs> {
+    let round = run.round.as_ref()?;
+    let loops = |ix: NodeIx| machine.plan.nodes[ix].role == Role::Repeat;
+    let to_come = !matches!(run.nodes[machine.plan.nodes[node].local].status, Status::Done | Status::Skipped);
+    let in_loop = to_come && machine.plan.scopes[run.plan_scope].owner.is_some_and(loops);
+    let past = machine.scopes.get(&round.parent)?.past.get(&node)?;
+    (in_loop && past.frame == round.frame).then_some(&*past.outputs)
 }
 
 fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
@@ -98,9 +121,14 @@ impl Machine {
                 set_output(Arc::make_mut(outputs), path, value);
                 return;
             }
+            if encloses(&self.plan, run.plan_scope, plan_scope) {
+                if let Some(past) = run.past.get_mut(&node) {
+                    set_output(Arc::make_mut(&mut past.outputs), path, value);
+                }
+                return;
+            }
             at = run.round.as_ref().map(|round| round.parent);
         }
-        set_output(Arc::make_mut(self.last.entry(node).or_default()), path, value);
     }
 }
 

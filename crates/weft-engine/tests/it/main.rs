@@ -9,6 +9,7 @@
 #![allow(missing_docs, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "tests may read where to find data and whether to update it")]
 
+mod branches;
 mod cycles;
 mod frames;
 mod golden;

@@ -1,0 +1,1255 @@
+//! Canvases of the real components whose ways part and meet: each says exactly what it should, runs
+//! every node as often as it should, and keeps the order of what depends on each other.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::citation::Chunk;
+use weft_core::journal::{Ending, FramePath, Record};
+use weft_core::seam::SearchIndex;
+use weft_core::seam::search_index::SearchRequest;
+use weft_core::{Error, ErrorKind, Json, Result, TenantId, TurnInput};
+use weft_dsl::Plan;
+use weft_models::script::{Reply, Script, Step};
+use weft_testkit::fake_http::FakeHttp;
+
+use crate::kit::{Ran, asking};
+use crate::real::{Drawn, World, drawn};
+
+type Component = Drawn<'static>;
+type To = &'static [&'static str];
+
+fn begin(to: To) -> Component {
+    ("begin", "Begin", json!({}), to, None)
+}
+
+/// Puts a text together.
+fn text(id: &'static str, script: &str, to: To) -> Component {
+    (id, "StringTransform", json!({"method": "merge", "script": script, "delimiters": [","]}), to, None)
+}
+
+fn cut(id: &'static str, reference: &str, to: To) -> Component {
+    (id, "StringTransform", json!({"method": "split", "split_ref": reference, "delimiters": [","]}), to, None)
+}
+
+fn say(id: &'static str, content: &str, to: To) -> Component {
+    (id, "Message", json!({"content": [content]}), to, None)
+}
+
+fn llm(id: &'static str, prompt: &str, to: To) -> Component {
+    let params = json!({
+        "llm_id": "m", "sys_prompt": "s", "prompts": [{"role": "user", "content": prompt}], "cite": false,
+    });
+    (id, "LLM", params, to, None)
+}
+
+/// Goes on by the first case whose value is what `left` is; the last targets are for everything else.
+fn switch(id: &'static str, left: &str, cases: &[(Json, To)], otherwise: To) -> Component {
+    let cases = cases.iter().map(|(value, to)| {
+        let items = json!([{"cpn_id": left, "operator": "=", "value": value}]);
+        json!({"logical_operator": "and", "items": items, "to": to})
+    });
+    let params = json!({"conditions": cases.collect::<Vec<_>>(), "end_cpn_ids": otherwise});
+    (id, "Switch", params, &[], None)
+}
+
+fn by_query(id: &'static str, cases: &[(&str, To)], otherwise: To) -> Component {
+    let cases: Vec<_> = cases.iter().map(|&(value, to)| (json!(value), to)).collect();
+    switch(id, "sys.query", &cases, otherwise)
+}
+
+fn categorize(id: &'static str, categories: &[(&str, To)]) -> Component {
+    let categories: serde_json::Map<_, _> = categories
+        .iter()
+        .map(|&(name, to)| (name.to_owned(), json!({"description": name, "examples": [], "to": to})))
+        .collect();
+    (
+        id,
+        "Categorize",
+        json!({"llm_id": "m", "query": "sys.query", "category_description": categories}),
+        &[],
+        None,
+    )
+}
+
+/// Output `answer`: the first of these that has a value.
+fn first_of(id: &'static str, references: &[&str], to: To) -> Component {
+    let variables: Vec<_> = references.iter().map(|reference| json!({"value": reference})).collect();
+    let groups = json!([{"group_name": "answer", "type": "string", "variables": variables}]);
+    (id, "VariableAggregator", json!({"groups": groups}), to, None)
+}
+
+fn assign(id: &'static str, variable: &str, operator: &str, parameter: &Json, to: To) -> Component {
+    let variables = json!([{"variable": variable, "operator": operator, "parameter": parameter}]);
+    (id, "VariableAssigner", json!({"variables": variables}), to, None)
+}
+
+fn form(id: &'static str, field: &str, to: To) -> Component {
+    let inputs = json!({field: {"name": field, "type": "line", "optional": false}});
+    (id, "UserFillUp", json!({"enable_tips": true, "tips": "?", "inputs": inputs}), to, None)
+}
+
+/// Output `all`: what each round's `collect` is.
+fn each(id: &'static str, items: &str, parallelism: usize, collect: &str, to: To) -> Component {
+    let outputs = json!({"all": {"ref": collect, "type": "Array<string>"}});
+    (id, "Iteration", json!({"items_ref": items, "parallelism": parallelism, "outputs": outputs}), to, None)
+}
+
+fn item(id: &'static str, parent: &'static str, to: To) -> Component {
+    (id, "IterationItem", json!({}), to, Some(parent))
+}
+
+/// Counts its variable `n` from 0; ends when it is `end`.
+fn repeat(id: &'static str, end: u32, to: To) -> Component {
+    let params = json!({
+        "loop_variables": [{"variable": "n", "type": "number", "input_mode": "constant", "value": 0}],
+        "logical_operator": "and", "maximum_loop_count": 20,
+        "loop_termination_condition":
+            [{"variable": format!("{id}@n"), "operator": "≥", "value": end, "input_mode": "constant"}],
+    });
+    (id, "Loop", params, to, None)
+}
+
+fn round(id: &'static str, parent: &'static str, to: To) -> Component {
+    (id, "LoopItem", json!({}), to, Some(parent))
+}
+
+fn leave(id: &'static str) -> Component {
+    (id, "ExitLoop", json!({}), &[], None)
+}
+
+/// Asks a server that is not there.
+fn broken(id: &'static str, exception: &Json, to: To) -> Component {
+    let mut params = json!({"url": "http://gone.test/", "method": "get"});
+    params.as_object_mut().unwrap().extend(exception.as_object().unwrap().clone());
+    (id, "Invoke", params, to, None)
+}
+
+fn goto(to: To) -> Json {
+    json!({"exception_method": "goto", "exception_goto": to})
+}
+
+fn default(value: &str) -> Json {
+    json!({"exception_method": "comment", "exception_default_value": value})
+}
+
+/// Into the body of `parent`.
+fn within(parent: &'static str, components: Vec<Component>) -> Vec<Component> {
+    components.into_iter().map(|(id, kind, params, to, _)| (id, kind, params, to, Some(parent))).collect()
+}
+
+fn canvas(parts: impl IntoIterator<Item = Vec<Component>>) -> Arc<Plan> {
+    drawn(&parts.into_iter().flatten().collect::<Vec<_>>())
+}
+
+/// Answers each prompt that holds the first text with the second, piece by piece, so many
+/// milliseconds apart.
+fn answers(replies: &[(&str, &[&str], u64)]) -> Script {
+    replies.iter().fold(Script::new(), |script, &(prompt, pieces, ms)| {
+        script.reply(Reply::pieces(pieces.iter().copied()).delay_ms(ms).when_user(prompt).always())
+    })
+}
+
+async fn hold(plan: &Arc<Plan>, script: Script, turns: impl IntoIterator<Item = TurnInput>) -> Vec<Ran> {
+    let ran = World::new(script, FakeHttp::new()).hold(plan, turns).await;
+    ran.iter().for_each(|ran| in_order(plan, ran));
+    ran
+}
+
+/// One turn; it must succeed, say this, and run these nodes this often.
+async fn check(plan: &Arc<Plan>, script: Script, query: &str, said: &str, times: &[(&str, usize)]) -> Ran {
+    let ran = hold(plan, script, [asking(query)]).await.remove(0);
+    is(&ran, said, times);
+    ran
+}
+
+fn is(ran: &Ran, said: &str, times: &[(&str, usize)]) {
+    let log = ran.log().join("\n");
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}\n{log}", ran.report.error);
+    assert_eq!(ran.report.said, said, "{log}");
+    for &(id, times) in times {
+        assert_eq!(ran.times(id), times, "{id}\n{log}");
+    }
+}
+
+/// Nothing starts while something that it reads is under way, except those who listen; nothing that
+/// others have listened to ends before they have said its last word; a message ends before its node.
+fn in_order(plan: &Plan, ran: &Ran) {
+    let log = ran.log().join("\n");
+    let mut under_way: HashMap<u32, (usize, FramePath)> = HashMap::new();
+    let mut listening: HashMap<u32, Vec<u32>> = HashMap::new();
+    let mut over = Vec::new();
+    for record in &ran.records {
+        match record {
+            Record::NodeStarted { who } => {
+                let node = &plan.nodes[plan.by_id[&who.node]];
+                for (&activation, (source, frame)) in &under_way {
+                    let hears = plan.nodes[*source].listeners.contains(&plan.by_id[&who.node]);
+                    let reads = node.waits.contains(source) && *frame == who.frame;
+                    assert!(!reads || hears, "{} began too early\n{log}", who.node);
+                    if hears && *frame == who.frame {
+                        listening.entry(who.activation).or_default().push(activation);
+                    }
+                }
+                under_way.insert(who.activation, (plan.by_id[&who.node], who.frame.clone()));
+            }
+            Record::NodeFinished { who, .. } => {
+                under_way.remove(&who.activation);
+                over.push(who.activation);
+            }
+            Record::Said { activation, node, .. } => {
+                let heard = listening.get(activation).into_iter().flatten();
+                assert!(!heard.into_iter().any(|source| over.contains(source)), "{node} speaks late\n{log}");
+                assert!(!over.contains(activation), "{node} speaks after its end\n{log}");
+            }
+            Record::MessageEnded { activation, node, .. } => {
+                assert!(!over.contains(activation), "{node}'s message ends after it\n{log}");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The place in the log of a line.
+fn at(ran: &Ran, line: &str) -> usize {
+    let log = ran.log();
+    log.iter().position(|l| l == line).unwrap_or_else(|| panic!("no `{line}` in\n{}", log.join("\n")))
+}
+
+fn filled(inputs: &Json) -> TurnInput {
+    TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
+}
+
+// Joins after a branch.
+
+/// Any-of and all-of, long and short ways, and one way straight into the join.
+#[tokio::test(start_paused = true)]
+async fn branches_of_every_length_meet_once() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query(
+            "s",
+            &[("long", &["a1"]), ("short", &["b1"]), ("both", &["a1", "b1"]), ("all", &["a1", "b1", "m"])],
+            &["m"],
+        ),
+        text("a1", "A", &["a2"]),
+        text("a2", "{a1@result}A", &["a3"]),
+        llm("a3", "think {a2@result}", &["m"]),
+        text("b1", "B", &["m"]),
+        say("m", "[{a3@content}|{b1@result}]", &[]),
+    ]]);
+    let script = || answers(&[("think AA", &["de", "ep"], 10)]);
+    for (query, said, long, short) in [
+        ("long", "[deep|]", 1, 0),
+        ("short", "[|B]", 0, 1),
+        ("both", "[deep|B]", 1, 1),
+        ("all", "[deep|B]", 1, 1),
+        ("none", "[|]", 0, 0),
+    ] {
+        check(&plan, script(), query, said, &[("m", 1), ("a3", long), ("b1", short)]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn branches_inside_branches_meet_at_the_end() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("x", &["x"])], &["t"]),
+        text("x", "X", &["j"]),
+        by_query("t", &[("y", &["y"])], &["u"]),
+        text("y", "Y", &["j"]),
+        by_query("u", &[("z", &["z"])], &["w"]),
+        text("z", "Z", &["k"]),
+        text("w", "W", &["k"]),
+        text("k", "({z@result}{w@result})", &["j"]),
+        first_of("j", &["x@result", "y@result", "k@result"], &["m"]),
+        say("m", "{j@answer}", &[]),
+    ]]);
+    for (query, said, k) in [("x", "X", 0), ("y", "Y", 0), ("z", "(Z)", 1), ("?", "(W)", 1)] {
+        check(&plan, Script::new(), query, said, &[("j", 1), ("m", 1), ("k", k)]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_branch_after_a_join_after_a_branch() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("a", &["a"])], &["b"]),
+        text("a", "one", &["j"]),
+        text("b", "two", &["j"]),
+        text("j", "{a@result}{b@result}", &["t"]),
+        switch("t", "j@result", &[(json!("one"), &["c"])], &["d"]),
+        text("c", "C{j@result}", &["k"]),
+        text("d", "D{j@result}", &["k"]),
+        say("k", "{c@result}{d@result}:{a@result}{b@result}", &[]),
+    ]]);
+    for (query, said) in [("a", "Cone:one"), ("x", "Dtwo:two")] {
+        check(&plan, Script::new(), query, said, &[("j", 1), ("t", 1), ("k", 1)]).await;
+    }
+}
+
+/// A target of one branch that another branch also leads to by itself.
+#[tokio::test(start_paused = true)]
+async fn a_target_that_also_follows_another_branch_runs_once() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("a", &["a"]), ("b", &["b"]), ("both", &["a", "b"])], &["m"]),
+        text("a", "A", &["b"]),
+        text("b", "<{a@result}>", &["m"]),
+        say("m", "{a@result}{b@result}", &[]),
+    ]]);
+    for (query, said, a, b) in
+        [("a", "A<A>", 1, 1), ("b", "<>", 0, 1), ("both", "A<A>", 1, 1), ("-", "", 0, 0)]
+    {
+        check(&plan, Script::new(), query, said, &[("a", a), ("b", b), ("m", 1)]).await;
+    }
+}
+
+/// Two branchings side by side whose ways all meet: the join waits for the slower.
+#[tokio::test(start_paused = true)]
+async fn two_branchings_side_by_side_meet_once() {
+    let plan = canvas([vec![
+        begin(&["s", "c"]),
+        by_query("s", &[("a", &["a"])], &["b"]),
+        categorize("c", &[("red", &["r"]), ("blue", &["u"])]),
+        text("a", "A", &["m"]),
+        text("b", "B", &["m"]),
+        text("r", "R", &["m"]),
+        text("u", "U", &["m"]),
+        say("m", "{a@result}{b@result}{r@result}{u@result}", &[]),
+    ]]);
+    for (query, reply, said) in [("a", "red", "AR"), ("a", "blue", "AU"), ("x", "blue", "BU")] {
+        let script = Script::new().reply(Reply::text(reply).delay_ms(500).always());
+        check(&plan, script, query, said, &[("m", 1)]).await;
+    }
+}
+
+/// Several nodes of one category, of which some lead to the same place.
+#[tokio::test(start_paused = true)]
+async fn a_category_with_several_targets_takes_all_of_them() {
+    let plan = canvas([vec![
+        begin(&["c"]),
+        categorize("c", &[("many", &["a", "b", "m"]), ("one", &["b"]), ("none", &["z"])]),
+        text("a", "A", &["m"]),
+        llm("b", "go", &["m"]),
+        text("z", "Z", &["m"]),
+        say("m", "{a@result}-{b@content}-{z@result}", &[]),
+    ]]);
+    for (reply, said) in [("many", "A-yes-"), ("one", "-yes-"), ("none", "--Z"), ("gibberish", "--Z")] {
+        let script = answers(&[("go", &["y", "es"], 20)]).reply(Reply::text(reply).always());
+        check(&plan, script, "q", said, &[("m", 1)]).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_target_named_twice_and_an_edge_listed_twice_count_once() {
+    let plan = canvas([vec![
+        begin(&["s", "s"]),
+        by_query("s", &[("a", &["x", "x"]), ("b", &["x"])], &["x", "y"]),
+        text("x", "X", &["m", "m"]),
+        text("y", "Y", &["m"]),
+        say("m", "{x@result}{y@result}", &[]),
+    ]]);
+    for (query, said, y) in [("a", "X", 0), ("b", "X", 0), ("c", "XY", 1)] {
+        check(&plan, Script::new(), query, said, &[("s", 1), ("x", 1), ("y", y), ("m", 1)]).await;
+    }
+}
+
+/// What a Switch says counts, not where its edges are drawn to: neither an edge too many nor one too
+/// few changes anything.
+#[tokio::test(start_paused = true)]
+async fn the_drawn_edges_of_a_switch_do_not_count() {
+    let mut s = by_query("s", &[("a", &["a"])], &["b"]);
+    s.3 = &["c", "a"];
+    let plan = canvas([vec![
+        begin(&["s"]),
+        s,
+        text("a", "A", &["m"]),
+        text("b", "B", &["m"]),
+        text("c", "C", &["m"]),
+        say("m", "{a@result}{b@result}{c@result}", &[]),
+    ]]);
+    for (query, said) in [("a", "A"), ("x", "B")] {
+        check(&plan, Script::new(), query, said, &[("c", 0), ("m", 1)]).await;
+    }
+}
+
+/// Nodes with several ways in from the same Switch: directly, over one node and over two.
+#[tokio::test(start_paused = true)]
+async fn several_ways_from_one_switch_into_one_node() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("all", &["j", "a", "b"]), ("j", &["j"]), ("b", &["b"])], &["a", "j"]),
+        text("a", "a", &["j"]),
+        text("b", "b", &["b2"]),
+        text("b2", "{b@result}2", &["j", "k"]),
+        text("j", "[{a@result}{b2@result}]", &["k"]),
+        say("k", "{j@result}{b2@result}", &[]),
+    ]]);
+    for (query, said) in [("all", "[ab2]b2"), ("j", "[]"), ("b", "[b2]b2"), ("x", "[a]")] {
+        check(&plan, Script::new(), query, said, &[("j", 1), ("k", 1)]).await;
+    }
+}
+
+/// A reference from a join to what lies in the middle of a way not taken, several steps up.
+#[tokio::test(start_paused = true)]
+async fn a_join_reads_deep_into_a_way_not_taken() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("long", &["a1"])], &["b"]),
+        text("a1", "1", &["a2"]),
+        text("a2", "{a1@result}2", &["a3"]),
+        text("a3", "{a2@result}3", &["j"]),
+        text("b", "B", &["j"]),
+        text("j", "j", &["m"]),
+        say("m", "{a1@result}.{a2@result}.{a3@result}.{b@result}", &[]),
+    ]]);
+    for (query, said) in [("long", "1.12.123."), ("x", "...B")] {
+        check(&plan, Script::new(), query, said, &[("j", 1), ("m", 1)]).await;
+    }
+}
+
+/// References without edges: what is read is on another way, slow, or not taken.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_beside_the_edges_is_waited_for_or_empty() {
+    let plan = canvas([vec![
+        begin(&["slow", "s"]),
+        llm("slow", "go", &[]),
+        by_query("s", &[("a", &["a"])], &["b"]),
+        text("a", "A", &[]),
+        text("b", "B", &["m"]),
+        say("m", "{slow@content}{a@result}{b@result}", &[]),
+    ]]);
+    let ran = check(&plan, answers(&[("go", &["S", "L"], 900)]), "x", "SLB", &[("m", 1), ("a", 0)]).await;
+    assert!(at(&ran, "end slow") < at(&ran, "start m"));
+    check(&plan, answers(&[("go", &["S"], 900)]), "a", "", &[("m", 0), ("a", 1)]).await;
+}
+
+/// After ways that both run, an aggregator waits for both and runs once.
+#[tokio::test(start_paused = true)]
+async fn an_aggregator_waits_for_every_way_that_runs() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("both", &["a", "b"]), ("a", &["a"])], &["b"]),
+        llm("a", "slow", &["v"]),
+        text("b", "fast", &["v"]),
+        first_of("v", &["a@content", "b@result"], &["m"]),
+        say("m", "{v@answer}", &[]),
+    ]]);
+    for (query, said) in [("both", "considered"), ("a", "considered"), ("b", "fast")] {
+        let script = answers(&[("slow", &["consi", "dered"], 700)]);
+        let ran = check(&plan, script, query, said, &[("v", 1), ("m", 1)]).await;
+        if ran.times("a") == 1 {
+            assert!(at(&ran, "end a") < at(&ran, "start v"));
+        }
+    }
+}
+
+// Failures.
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_goes_elsewhere_meets_the_ordinary_way_again() {
+    for (url, said, rescue) in [("up", "ok!", 0), ("down", "rescued", 1)] {
+        let mut call = broken("call", &goto(&["rescue"]), &["fine"]);
+        call.2["url"] = json!(format!("http://{url}.test/"));
+        let plan = canvas([vec![
+            begin(&["call"]),
+            call,
+            text("fine", "{call@result}!", &["m"]),
+            text("rescue", "rescued", &["m"]),
+            say("m", "{fine@result}{rescue@result}", &[]),
+        ]]);
+        let world = World::new(Script::new(), FakeHttp::new().on("up.test", 200, "ok"));
+        let ran = world.hold(&plan, [asking("q")]).await.remove(0);
+        in_order(&plan, &ran);
+        is(&ran, said, &[("m", 1), ("rescue", rescue), ("fine", 1 - rescue)]);
+    }
+}
+
+/// The way after a failure leads straight into a node that the ordinary way also reaches.
+#[tokio::test(start_paused = true)]
+async fn a_failure_may_jump_ahead_into_a_later_join() {
+    let plan = canvas([vec![
+        begin(&["call", "side"]),
+        broken("call", &goto(&["m"]), &["next"]),
+        text("next", "N", &["m"]),
+        llm("side", "go", &["m"]),
+        say("m", "{next@result}{side@content}.", &[]),
+    ]]);
+    let script = answers(&[("go", &["S"], 400)]);
+    let ran = check(&plan, script, "q", "S.", &[("m", 1), ("next", 0)]).await;
+    assert!(ran.log().contains(&"skip next".to_owned()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_way_after_a_failure_that_is_also_the_ordinary_way_runs_once() {
+    let plan =
+        canvas([vec![begin(&["call"]), broken("call", &goto(&["m"]), &["m"]), say("m", "on we go", &[])]]);
+    check(&plan, Script::new(), "q", "on we go", &[("m", 1)]).await;
+}
+
+struct Down;
+
+#[async_trait]
+impl SearchIndex for Down {
+    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
+        Err(Error::new(ErrorKind::Unavailable, "the index is down"))
+    }
+
+    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A search and a request that fail, each with a default value, feed a join with another branch.
+#[tokio::test(start_paused = true)]
+async fn a_join_reads_the_default_values_of_what_failed() {
+    let mut search = default("nothing found");
+    search["query"] = json!("{sys.query}");
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("off", &["t"])], &["r", "i", "t"]),
+        ("r", "Retrieval", search, &["j"], None),
+        broken("i", &default("no page"), &["j"]),
+        text("t", "T", &["j"]),
+        text("j", "{r@formalized_content}+{i@result}+{t@result}", &["m"]),
+        say("m", "{j@result}", &[]),
+    ]]);
+    for (query, said, ran_times) in [("on", "nothing found+no page+T", 1), ("off", "++T", 0)] {
+        let world = World::with_search(Script::new(), FakeHttp::new(), Arc::new(Down));
+        let ran = world.hold(&plan, [asking(query)]).await.remove(0);
+        in_order(&plan, &ran);
+        // The default of a node that no Message follows is shown as well.
+        let shown: String = ran
+            .records
+            .iter()
+            .filter_map(|r| match r {
+                Record::Said { node, text, .. } if node.as_str() == "m" => Some(&**text),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(
+            (ran.report.ending, shown.as_str()),
+            (Ending::Succeeded, said),
+            "{}",
+            ran.log().join("\n")
+        );
+        assert_eq!((ran.times("r"), ran.times("i"), ran.times("j")), (ran_times, ran_times, 1));
+    }
+}
+
+/// A failure that nobody handles ends the run, whatever else is under way.
+#[tokio::test(start_paused = true)]
+async fn an_unhandled_failure_in_one_branch_ends_the_run() {
+    let plan = canvas([vec![
+        begin(&["a", "call"]),
+        llm("a", "go", &["m"]),
+        broken("call", &json!({}), &["m"]),
+        say("m", "{a@content}", &[]),
+    ]]);
+    let ran = hold(&plan, answers(&[("go", &["x", "y"], 10_000)]), [asking("q")]).await.remove(0);
+    assert_eq!((ran.report.ending, ran.times("m")), (Ending::Failed, 0));
+    let error = ran.report.error.as_ref().unwrap().full();
+    assert!(error.contains("call"), "{error}");
+    assert!(ran.log().contains(&"error a".to_owned()), "{:?}", ran.log());
+}
+
+// Texts and streams.
+
+#[tokio::test(start_paused = true)]
+async fn alternatives_follow_the_branch_that_ran() {
+    let texts =
+        json!({"content": ["a:{a@result}", "b:{b@content}", "both:{a@result}{b@content}", "c:{c@result}"]});
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("a", &["a"]), ("b", &["b"])], &["c"]),
+        text("a", "A", &["m"]),
+        llm("b", "go", &["m"]),
+        text("c", "C", &["m"]),
+        ("m", "Message", texts, &[], None),
+    ]]);
+    for (query, said) in [("a", "a:A"), ("b", "b:Bee"), ("c", "c:C")] {
+        check(&plan, answers(&[("go", &["B", "ee"], 5)]), query, said, &[("m", 1)]).await;
+    }
+}
+
+/// A model streams into a Message whichever branch it is in, and ends after its last piece is said.
+#[tokio::test(start_paused = true)]
+async fn a_model_in_a_branch_streams_into_the_join() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("a", &["a"])], &["b"]),
+        llm("a", "aa", &["m"]),
+        llm("b", "bb", &["m"]),
+        say("m", "<{a@content}{b@content}>", &["n"]),
+        text("n", "{m@content}", &[]),
+    ]]);
+    for (query, which, pieces) in [("a", "a", ["1", "2", "3"]), ("x", "b", ["4", "5", "6"])] {
+        let script = answers(&[("aa", &["1", "2", "3"], 10), ("bb", &["4", "5", "6"], 10)]);
+        let said = format!("<{}>", pieces.concat());
+        let ran = check(&plan, script, query, &said, &[("m", 1), ("n", 1)]).await;
+        assert!(at(&ran, "start m") < at(&ran, &format!("end {which}")), "it streams");
+        assert!(at(&ran, &format!("say m {:?}", pieces[2])) < at(&ran, &format!("end {which}")));
+        assert!(at(&ran, "end m") < at(&ran, "start n"));
+        assert_eq!(ran.output("n", "result"), said);
+    }
+}
+
+/// Both models of two ways that run: one Message tells both, in the order of its text, although the
+/// second is done first.
+#[tokio::test(start_paused = true)]
+async fn two_models_at_once_stream_into_one_message_in_the_order_of_its_text() {
+    let plan = canvas([vec![
+        begin(&["a", "b"]),
+        llm("a", "aa", &["m"]),
+        llm("b", "bb", &["m"]),
+        say("m", "{a@content}/{b@content}", &[]),
+    ]]);
+    let script = answers(&[("aa", &["1", "2", "3"], 100), ("bb", &["4", "5"], 1)]);
+    let ran = check(&plan, script, "q", "123/45", &[("m", 1)]).await;
+    assert!(at(&ran, "say m \"5\"") < at(&ran, "end b"));
+}
+
+/// One model, two Messages and a reader that is no Message: asked once, told twice, read whole.
+#[tokio::test(start_paused = true)]
+async fn a_text_heard_by_two_messages_is_written_once() {
+    let plan = canvas([vec![
+        begin(&["a"]),
+        llm("a", "aa", &["m", "n", "t"]),
+        say("m", "m:{a@content}", &["z"]),
+        say("n", "n:{a@content}", &["z"]),
+        text("t", "t:{a@content}", &["z"]),
+        text("z", "{m@content} {n@content} {t@result}", &[]),
+    ]]);
+    let world = World::new(answers(&[("aa", &["x", "y"], 10)]), FakeHttp::new());
+    let ran = world.hold(&plan, [asking("q")]).await.remove(0);
+    in_order(&plan, &ran);
+    assert_eq!(world.model.requests().len(), 1);
+    assert_eq!((ran.times("a"), ran.times("z")), (1, 1));
+    assert_eq!(ran.output("z", "result"), "m:xy n:xy t:xy", "{}", ran.log().join("\n"));
+    assert!(at(&ran, "end a") < at(&ran, "start t"));
+}
+
+/// Two Messages after a Switch: one, the other, or both, and what follows both.
+#[tokio::test(start_paused = true)]
+async fn messages_in_branches_feed_what_follows() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("m", &["m"]), ("both", &["m", "n"])], &["n"]),
+        say("m", "M;", &["t"]),
+        say("n", "N;", &["t"]),
+        text("t", "({m@content}{n@content})", &["end"]),
+        say("end", "{t@result}", &[]),
+    ]]);
+    for (query, said) in [("m", "M;(M;)"), ("both", "M;N;(M;N;)"), ("x", "N;(N;)")] {
+        check(&plan, Script::new(), query, said, &[("t", 1), ("end", 1)]).await;
+    }
+}
+
+/// A Message that streams leads on to a branch by what it said.
+#[tokio::test(start_paused = true)]
+async fn a_branch_reads_what_a_message_said() {
+    let plan = canvas([vec![
+        begin(&["a"]),
+        llm("a", "aa", &["m"]),
+        say("m", "{a@content}", &["s"]),
+        switch("s", "m@content", &[(json!("yes"), &["y"])], &["n"]),
+        say("y", " indeed", &[]),
+        say("n", " but no", &[]),
+    ]]);
+    for (pieces, said) in [(["y", "es"], "yes indeed"), (["n", "o"], "no but no")] {
+        let script = Script::new().reply(Reply::pieces(pieces).delay_ms(3).always());
+        check(&plan, script, "q", said, &[("s", 1)]).await;
+    }
+}
+
+/// A model that breaks off while it is heard: its default ends the text, and the join goes on.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_breaks_off_goes_on_with_its_default() {
+    let mut a = llm("a", "aa", &["m"]);
+    a.2.as_object_mut().unwrap().extend(default("(lost)").as_object().unwrap().clone());
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("a", &["a"])], &["b"]),
+        a,
+        text("b", "B", &["m"]),
+        say("m", "<{a@content}{b@result}>", &["t"]),
+        text("t", "{a@content}", &[]),
+    ]]);
+    let broken = Step::Error(weft_models::script::Failure {
+        kind: ErrorKind::Invalid,
+        message: "gone".into(),
+        retry_after_ms: None,
+    });
+    let script = Script::new().reply(Reply::pieces(["half "]).then(broken).always());
+    let ran = hold(&plan, script, [asking("a")]).await.remove(0);
+    let log = ran.log().join("\n");
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{log}");
+    assert_eq!((ran.times("m"), ran.times("t")), (1, 1), "{log}");
+    assert!(ran.report.said.contains("(lost)"), "{}\n{log}", ran.report.said);
+}
+
+// Cycles.
+
+/// A cycle with a join inside it and a join after it.
+#[tokio::test(start_paused = true)]
+async fn a_cycle_with_joins_inside_and_after() {
+    let plan = canvas([vec![
+        begin(&["count", "p"]),
+        text("p", "P", &["m"]),
+        assign("count", "env.n", "+=", &json!(1), &["s"]),
+        switch("s", "env.n", &[(json!(2), &["odd"])], &["even", "odd"]),
+        text("odd", "o{env.n}", &["j"]),
+        llm("even", "go", &["j"]),
+        text("j", "{odd@result}{even@content}", &["t"]),
+        switch("t", "env.n", &[(json!(3), &["out"])], &["count"]),
+        text("out", "{j@result}", &["m"]),
+        say("m", "{p@result}:{out@result}", &[]),
+    ]]);
+    let script = answers(&[("go", &["e"], 50)]);
+    let times = [("count", 3), ("j", 3), ("t", 3), ("odd", 3), ("even", 2), ("out", 1), ("m", 1)];
+    check(&plan, script, "q", "P:o3e", &times).await;
+}
+
+/// Every pass leads on to a Message as well as back; each says what its pass was.
+#[tokio::test(start_paused = true)]
+async fn a_cycle_that_speaks_in_every_pass() {
+    let plan = canvas([vec![
+        begin(&["count"]),
+        assign("count", "env.n", "+=", &json!(1), &["m"]),
+        say("m", "{env.n} ", &["s"]),
+        switch("s", "env.n", &[(json!(4), &["end"])], &["count"]),
+        say("end", "done", &[]),
+    ]]);
+    check(&plan, Script::new(), "q", "1 2 3 4 done", &[("m", 4), ("end", 1)]).await;
+}
+
+/// A node after a cycle is reached in one pass, still waits for something else, and is not reached in
+/// the next pass: what reached it is not lost.
+#[tokio::test(start_paused = true)]
+async fn what_one_pass_reached_is_not_lost_in_the_next() {
+    let plan = canvas([vec![
+        begin(&["slow", "count"]),
+        llm("slow", "go", &[]),
+        assign("count", "env.n", "+=", &json!(1), &["s"]),
+        switch("s", "env.n", &[(json!(1), &["count", "m"]), (json!(2), &["count"])], &["end"]),
+        text("end", "E", &[]),
+        text("m", "{slow@content}{end@result}", &["say"]),
+        say("say", "{m@result}", &[]),
+    ]]);
+    let script = answers(&[("go", &["S"], 500)]);
+    check(&plan, script, "q", "SE", &[("s", 3), ("m", 1), ("say", 1)]).await;
+}
+
+/// A failure that leads back: tried again until it works.
+#[tokio::test(start_paused = true)]
+async fn a_failure_that_leads_back_is_a_cycle() {
+    let plan = canvas([vec![
+        begin(&["count"]),
+        assign("count", "env.n", "+=", &json!(1), &["call"]),
+        broken("call", &goto(&["count"]), &["m"]),
+        say("m", "{call@result} after {env.n}", &[]),
+    ]]);
+    let http = FakeHttp::new()
+        .fails_once("gone", ErrorKind::Unavailable, "1")
+        .fails_once("gone", ErrorKind::Unavailable, "2")
+        .on("gone", 200, "ok");
+    let ran = World::new(Script::new(), http).hold(&plan, [asking("q")]).await.remove(0);
+    in_order(&plan, &ran);
+    is(&ran, "ok after 3", &[("call", 3), ("m", 1)]);
+}
+
+// Iterations and Loops.
+
+/// A branch and a join in the body of an Iteration, over none, one and many items, one after the
+/// other and side by side: the results are in the order of the items.
+#[tokio::test(start_paused = true)]
+async fn a_branch_in_an_iteration_joins_in_every_round() {
+    for parallelism in [1, 3, 64] {
+        let plan = canvas([
+            vec![
+                begin(&["cut"]),
+                cut("cut", "sys.query", &["it"]),
+                each("it", "cut@result", parallelism, "j@result", &["m"]),
+                say("m", "{it@all}", &[]),
+                item("i", "it", &["s"]),
+            ],
+            within(
+                "it",
+                vec![
+                    switch("s", "i@item", &[(json!("a"), &["a", "b"]), (json!("b"), &["b"])], &["j"]),
+                    llm("a", "item {i@item}", &["j"]),
+                    text("b", "B{i@index}", &["j"]),
+                    text("j", "{a@content}{b@result}{i@item}", &[]),
+                ],
+            ),
+        ]);
+        for (query, said, a, b, j) in
+            [("a", r#"["AB0a"]"#, 1, 1, 1), ("b,a,c,a", r#"["B0b","AB1a","c","AB3a"]"#, 2, 3, 4)]
+        {
+            let script = answers(&[("item a", &["A"], 300)]);
+            check(&plan, script, query, said, &[("a", a), ("b", b), ("j", j), ("i", j), ("it", 1), ("m", 1)])
+                .await;
+        }
+    }
+    let plan = canvas([
+        vec![
+            begin(&["it"]),
+            each("it", "env.list", 4, "a@result", &["m"]),
+            say("m", "none: {it@all}", &[]),
+            item("i", "it", &["a"]),
+        ],
+        within("it", vec![text("a", "A", &[])]),
+    ]);
+    check(&plan, Script::new(), "q", "none: []", &[("it", 1), ("i", 0), ("a", 0), ("m", 1)]).await;
+}
+
+/// An Iteration in one branch, something plain in the other.
+#[tokio::test(start_paused = true)]
+async fn an_iteration_in_a_branch_meets_the_other_branch() {
+    let plan = canvas([
+        vec![
+            begin(&["s"]),
+            by_query("s", &[("x", &["x"])], &["cut"]),
+            text("x", "X", &["m"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 2, "a@result", &["m"]),
+            say("m", "{x@result}{it@all}", &[]),
+            item("i", "it", &["a"]),
+        ],
+        within("it", vec![text("a", "<{i@item}>", &[])]),
+    ]);
+    check(&plan, Script::new(), "x", "X", &[("it", 0), ("i", 0), ("m", 1)]).await;
+    check(&plan, Script::new(), "p,q", r#"["<p>","<q>"]"#, &[("it", 1), ("a", 2), ("m", 1)]).await;
+}
+
+/// From outside, a node of a body is what the last item's round made it, whichever round is done last.
+#[tokio::test(start_paused = true)]
+async fn from_outside_a_body_is_what_its_last_round_was() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 3, "a@content", &["m"]),
+            say("m", "{a@content}", &[]),
+            item("i", "it", &["a"]),
+        ],
+        within("it", vec![llm("a", "item {i@item}", &[])]),
+    ]);
+    let script = answers(&[("item p", &["P"], 900), ("item q", &["Q"], 500), ("item r", &["R"], 100)]);
+    check(&plan, script, "p,q,r", "R", &[("a", 3)]).await;
+}
+
+/// A Loop in the body of an Iteration whose rounds run side by side: each has its own Loop, and what
+/// it reads from it is its own.
+#[tokio::test(start_paused = true)]
+async fn a_loop_in_parallel_rounds_belongs_to_its_round() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 4, "j@result", &["m"]),
+            say("m", "{it@all}", &[]),
+            item("i", "it", &["lo"]),
+        ],
+        within(
+            "it",
+            vec![
+                repeat("lo", 2, &["wait"]),
+                llm("wait", "wait {i@item}", &["j"]),
+                text("j", "{i@item}{t@result}{wait@content}", &[]),
+            ],
+        ),
+        vec![round("li", "lo", &["t"])],
+        within("lo", vec![text("t", "({lo@n}{i@item})", &["v"]), assign("v", "lo@n", "+=", &json!(1), &[])]),
+    ]);
+    let script = answers(&[("wait p", &["P"], 900), ("wait q", &["Q"], 300), ("wait r", &["R"], 600)]);
+    let said = r#"["p(1p)P","q(1q)Q","r(1r)R"]"#;
+    check(&plan, script, "p,q,r", said, &[("lo", 3), ("li", 9), ("t", 6), ("j", 3)]).await;
+}
+
+/// An Iteration in the body of a Loop begins anew in every round.
+#[tokio::test(start_paused = true)]
+async fn an_iteration_in_a_loop_begins_anew_in_every_round() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["lo"]),
+            repeat("lo", 3, &["m"]),
+            say("m", "{lo@n}{it@all}", &[]),
+            round("li", "lo", &["it"]),
+        ],
+        within(
+            "lo",
+            vec![each("it", "cut@result", 2, "a@result", &["v"]), assign("v", "lo@n", "+=", &json!(1), &[])],
+        ),
+        vec![item("i", "it", &["a"])],
+        within("it", vec![text("a", "{lo@n}{i@item}{i@index}", &[])]),
+    ]);
+    check(&plan, Script::new(), "x,y", r#"3["2x0","2y1"]"#, &[("it", 3), ("i", 6), ("a", 6), ("li", 4)])
+        .await;
+}
+
+/// A Loop whose body branches and joins, and leaves by an ExitLoop in one of the branches while
+/// another is still busy.
+#[tokio::test(start_paused = true)]
+async fn an_exit_in_a_branch_leaves_the_loop_at_once() {
+    let plan = canvas([
+        vec![
+            begin(&["lo"]),
+            repeat("lo", 9, &["m"]),
+            say("m", "left at {lo@n}", &[]),
+            round("li", "lo", &["v"]),
+        ],
+        within(
+            "lo",
+            vec![
+                assign("v", "lo@n", "+=", &json!(1), &["s", "busy"]),
+                llm("busy", "go", &["j"]),
+                switch("s", "lo@n", &[(json!(3), &["x"])], &["j"]),
+                leave("x"),
+                text("j", "{busy@content}", &[]),
+            ],
+        ),
+    ]);
+    let script = answers(&[("go", &["b"], 1_000)]);
+    let ran =
+        check(&plan, script, "q", "left at 3", &[("li", 3), ("j", 2), ("x", 1), ("busy", 3), ("m", 1)]).await;
+    assert!(ran.log().contains(&"error busy".to_owned()), "what was busy is stopped");
+}
+
+/// A Loop inside a Loop: leaving the inner one goes on in the outer one.
+#[tokio::test(start_paused = true)]
+async fn an_exit_leaves_only_the_innermost_loop() {
+    let plan = canvas([
+        vec![
+            begin(&["out"]),
+            repeat("out", 2, &["m"]),
+            say("m", "{out@n}{in@n}", &[]),
+            round("oi", "out", &["in"]),
+        ],
+        within("out", vec![repeat("in", 9, &["v"]), assign("v", "out@n", "+=", &json!(1), &[])]),
+        vec![round("ii", "in", &["w"])],
+        within(
+            "in",
+            vec![
+                assign("w", "in@n", "+=", &json!(1), &["s"]),
+                switch("s", "in@n", &[(json!(2), &["x"])], &["on"]),
+                text("on", "on", &[]),
+                leave("x"),
+            ],
+        ),
+    ]);
+    check(&plan, Script::new(), "q", "22", &[("in", 2), ("ii", 4), ("x", 2), ("v", 2), ("oi", 3)]).await;
+}
+
+/// In a Loop a node whose turn is still to come is what it was in the round before; a node that the
+/// round passed over is empty.
+#[tokio::test(start_paused = true)]
+async fn a_loop_reads_the_round_before() {
+    let plan = canvas([
+        vec![
+            begin(&["out"]),
+            repeat("out", 2, &["m"]),
+            say("m", "{draft@result}", &[]),
+            round("oi", "out", &["lo"]),
+        ],
+        within("out", vec![repeat("lo", 3, &["w"]), assign("w", "out@n", "+=", &json!(1), &[])]),
+        vec![round("li", "lo", &["draft"])],
+        within(
+            "lo",
+            vec![
+                text("draft", "{out@n}{lo@n}<{critic@result}>", &["s"]),
+                switch("s", "lo@n", &[(json!(1), &["skip"])], &["once"]),
+                text("once", "!", &["critic"]),
+                text("skip", "?", &["critic"]),
+                text("critic", "c{lo@n}{once@result}", &["v"]),
+                assign("v", "lo@n", "+=", &json!(1), &[]),
+            ],
+        ),
+    ]);
+    let ran = check(&plan, Script::new(), "q", "12<c1>", &[("draft", 6), ("critic", 6)]).await;
+    let drafts = ran.records.iter().filter_map(|record| match record {
+        Record::NodeFinished { who, outputs, .. } if who.node.as_str() == "draft" => {
+            outputs.get("result").map(|value| value.snapshot().as_str().unwrap().to_owned())
+        }
+        _ => None,
+    });
+    let drafts: Vec<_> = drafts.collect();
+    assert_eq!(drafts, ["00<>", "01<c0!>", "02<c1>", "10<>", "11<c0!>", "12<c1>"]);
+}
+
+/// What a Loop in a round left behind is not seen in the next round, which passes the Loop over.
+#[tokio::test(start_paused = true)]
+async fn a_round_sees_nothing_of_a_loop_in_another_round() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 1, "j@result", &["m"]),
+            say("m", "{it@all}", &[]),
+            item("i", "it", &["s"]),
+        ],
+        within(
+            "it",
+            vec![
+                switch("s", "i@item", &[(json!("a"), &["lo"])], &["j"]),
+                repeat("lo", 1, &["j"]),
+                text("j", "{i@item}{t@result}", &[]),
+            ],
+        ),
+        vec![round("li", "lo", &["t"])],
+        within("lo", vec![text("t", "T", &["v"]), assign("v", "lo@n", "+=", &json!(1), &[])]),
+    ]);
+    check(&plan, Script::new(), "a,b,a", r#"["aT","b","aT"]"#, &[("lo", 2), ("j", 3)]).await;
+}
+
+/// A failure inside a round with a way out of it, in some of the rounds that run side by side.
+#[tokio::test(start_paused = true)]
+async fn failures_in_parallel_rounds_take_their_own_way() {
+    let mut call = broken("call", &goto(&["r"]), &["ok"]);
+    call.2["url"] = json!("http://{i@item}.test/");
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 3, "j@result", &["m"]),
+            say("m", "{it@all}", &[]),
+            item("i", "it", &["call"]),
+        ],
+        within(
+            "it",
+            vec![
+                call,
+                text("ok", "{call@result}", &["j"]),
+                text("r", "failed {i@index}", &["j"]),
+                text("j", "{ok@result}{r@result}", &[]),
+            ],
+        ),
+    ]);
+    let world = World::new(Script::new(), FakeHttp::new().on("up.test", 200, "up"));
+    let ran = world.hold(&plan, [asking("up,down,up,off")]).await.remove(0);
+    in_order(&plan, &ran);
+    is(&ran, r#"["up","failed 1","up","failed 3"]"#, &[("call", 4), ("j", 4), ("r", 2)]);
+}
+
+// People.
+
+/// A form in one branch, and a join that reads it and the other branch; every turn is like the first.
+#[tokio::test(start_paused = true)]
+async fn a_form_in_a_branch_is_waited_for_before_the_join() {
+    let plan = canvas([vec![
+        begin(&["s"]),
+        by_query("s", &[("ask", &["f", "b"])], &["b"]),
+        form("f", "name", &["m"]),
+        llm("b", "go", &["m"]),
+        say("m", "{f@name}{b@content}", &[]),
+    ]]);
+    let turns = || {
+        [
+            asking("ask"),
+            filled(&json!({"name": "Ada"})),
+            asking("no"),
+            asking("ask"),
+            filled(&json!({"name": {"value": "Bo"}})),
+        ]
+    };
+    let ran = hold(&plan, answers(&[("go", &["b", "!"], 10)]), turns()).await;
+    let endings: Vec<_> = ran.iter().map(|ran| ran.report.ending).collect();
+    use Ending::{Succeeded, Waiting};
+    assert_eq!(endings, [Waiting, Succeeded, Succeeded, Waiting, Succeeded]);
+    let said: Vec<_> = ran.iter().map(|ran| ran.report.said.as_str()).collect();
+    assert_eq!(said, ["", "Adab!", "b!", "", "Bob!"]);
+    assert_eq!(ran[0].started(), ["begin", "s", "b"]);
+    assert_eq!(ran[1].started(), ["f", "m"]);
+    assert_eq!((ran[2].times("f"), ran[2].times("m")), (0, 1));
+}
+
+/// Two forms side by side before a join, answered one at a time.
+#[tokio::test(start_paused = true)]
+async fn two_forms_before_a_join_may_be_answered_in_two_turns() {
+    let plan = canvas([vec![
+        begin(&["f", "g"]),
+        form("f", "x", &["m"]),
+        form("g", "y", &["m"]),
+        say("m", "{f@x}+{g@y}", &[]),
+    ]]);
+    let turns = [asking("q"), filled(&json!({"y": "2"})), filled(&json!({"x": "1"}))];
+    let ran = hold(&plan, Script::new(), turns).await;
+    assert_eq!((ran[0].report.ending, ran[1].report.ending), (Ending::Waiting, Ending::Waiting));
+    assert_eq!(ran[1].started(), ["g"]);
+    is(&ran[2], "1+2", &[("f", 1), ("m", 1)]);
+}
+
+/// Rounds that run side by side each wait for a person; each is answered for itself.
+#[tokio::test(start_paused = true)]
+async fn parallel_rounds_wait_for_a_person_each() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 2, "j@result", &["m"]),
+            say("m", "{it@all}", &[]),
+            item("i", "it", &["s"]),
+        ],
+        within(
+            "it",
+            vec![
+                switch("s", "i@item", &[(json!("c"), &["j"])], &["f"]),
+                form("f", "x", &["j"]),
+                text("j", "{i@item}{f@x}", &[]),
+            ],
+        ),
+    ]);
+    let answer = |x: &str| filled(&json!({"x": x}));
+    let turns = [asking("a,b,c,d"), answer("1"), answer("2"), answer("3")];
+    let ran = hold(&plan, Script::new(), turns.clone()).await;
+    let waits: Vec<_> = ran.iter().map(|ran| ran.report.forms.len()).collect();
+    // One after the other: what is free goes on to the next item.
+    assert_eq!(waits, [2, 2, 1, 0]);
+    is(&ran[3], r#"["a1","b2","c","d3"]"#, &[("it", 0), ("f", 1), ("m", 1)]);
+    // And the next conversation is like the first.
+    let again = hold(&plan, Script::new(), turns).await;
+    assert_eq!(again[3].report.said, ran[3].report.said);
+}
+
+/// A form in a Loop asks in every round, in a cycle in every pass.
+#[tokio::test(start_paused = true)]
+async fn a_form_in_a_loop_asks_in_every_round() {
+    let plan = canvas([
+        vec![begin(&["lo"]), repeat("lo", 2, &["m"]), say("m", "{t@result}", &[]), round("li", "lo", &["f"])],
+        within(
+            "lo",
+            vec![
+                form("f", "x", &["t"]),
+                text("t", "{t@result}{f@x}{lo@n}", &["v"]),
+                assign("v", "lo@n", "+=", &json!(1), &[]),
+            ],
+        ),
+    ]);
+    let turns = [asking("q"), filled(&json!({"x": "a"})), filled(&json!({"x": "b"}))];
+    let ran = hold(&plan, Script::new(), turns).await;
+    assert_eq!((ran[0].report.ending, ran[1].report.ending), (Ending::Waiting, Ending::Waiting));
+    is(&ran[2], "a0b1", &[("t", 1), ("f", 1), ("m", 1)]);
+    let plan = canvas([vec![
+        begin(&["f"]),
+        form("f", "x", &["s"]),
+        switch("s", "f@x", &[(json!("stop"), &["m"])], &["say"]),
+        say("say", "again: {f@x}", &["f"]),
+        say("m", "bye", &[]),
+    ]]);
+    let turns = [asking("q"), filled(&json!({"x": "a"})), filled(&json!({"x": "stop"}))];
+    let ran = hold(&plan, Script::new(), turns).await;
+    assert_eq!((ran[1].report.ending, ran[1].report.said.as_str()), (Ending::Waiting, "again: a"));
+    is(&ran[2], "bye", &[("f", 1), ("say", 0)]);
+}
+
+/// A run that goes on after a pause and then fails closes the Iteration that was open.
+#[tokio::test(start_paused = true)]
+async fn a_resumed_run_that_fails_closes_what_was_open() {
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 1, "f@x", &["m"]),
+            say("m", "{it@all}", &[]),
+            item("i", "it", &["f"]),
+        ],
+        within("it", vec![form("f", "x", &["call"]), broken("call", &json!({}), &[])]),
+    ]);
+    let ran = hold(&plan, Script::new(), [asking("a"), filled(&json!({"x": "1"}))]).await;
+    assert_eq!((ran[0].report.ending, ran[1].report.ending), (Ending::Waiting, Ending::Failed));
+    assert!(ran[1].log().contains(&"error it".to_owned()), "{:?}", ran[1].log());
+}
+
+// Sizes.
+
+/// Five thousand ways side by side into one join, and ten thousand items: no more work for each of
+/// them than for a few.
+#[tokio::test(start_paused = true)]
+async fn a_wide_canvas_and_a_long_list() {
+    use crate::kit::{Does, node};
+    let ids: Vec<&'static str> = (0..5_000).map(|n| &*Box::leak(format!("n{n}").into_boxed_str())).collect();
+    let mut nodes = vec![node("begin", Does::Echo, &ids), node("j", Does::Echo, &[]).text("done")];
+    nodes.extend(ids.iter().map(|&id| node(id, Does::Slow(1), &["j"])));
+    let ran = crate::kit::run(&nodes).await;
+    assert_eq!((ran.started().len(), ran.times("j")), (5_002, 1));
+    let plan = canvas([
+        vec![
+            begin(&["cut"]),
+            cut("cut", "sys.query", &["it"]),
+            each("it", "cut@result", 64, "a@result", &["j"]),
+            text("j", "{it@all}", &[]),
+            item("i", "it", &["a"]),
+        ],
+        within("it", vec![text("a", "{i@item}", &[])]),
+    ]);
+    let query = (0..10_000).map(|n| n.to_string()).collect::<Vec<_>>().join(",");
+    let ran = check(&plan, Script::new(), &query, "", &[("a", 10_000), ("j", 1)]).await;
+    let expected: Vec<_> = (0..10_000).map(|n| json!(n.to_string())).collect();
+    assert_eq!(ran.output("it", "all"), Json::Array(expected));
+}
+
+// The engine itself.
+
+/// A clock that breaks once.
+struct BreaksAt(std::sync::atomic::AtomicI64);
+
+impl weft_core::seam::Clock for BreaksAt {
+    fn now_ms(&self) -> i64 {
+        assert_ne!(self.0.fetch_sub(1, std::sync::atomic::Ordering::SeqCst), 0, "the clock broke");
+        1_700_000_000_000
+    }
+}
+
+/// Wherever the engine itself breaks, the run has an ending, its readers reach the end of the stream,
+/// and the session is free.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
+    use crate::kit::{Does, node, seams, turn};
+    use futures::FutureExt as _;
+    use weft_core::seam::{RunStore as _, SessionStore, session_store::Session};
+    let plan = crate::kit::plan(&[
+        node("begin", Does::Echo, &["a"]),
+        node("a", Does::Slow(5), &["m"]).text("A"),
+        node("m", Does::Say(true), &[]).text("{a@out}"),
+    ]);
+    let mut unbroken = false;
+    for place in 0..40 {
+        let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
+        let key = weft_core::SessionKey::new(&"t".into(), "s");
+        let state = weft_engine::SessionState::new(&plan).to_json().unwrap();
+        let session = Session {
+            key: key.clone(),
+            canvas: "c".into(),
+            canvas_version: Arc::clone(&plan.version),
+            user_id: String::new(),
+            name: String::new(),
+            state,
+            revision: 0,
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        SessionStore::create(&*store, &session, &[]).await.unwrap();
+        let clock = Arc::new(BreaksAt(place.into()));
+        let seams = weft_core::seam::Seams { clock: clock.clone(), ..Arc::into_inner(seams()).unwrap() };
+        let stores = weft_engine::engine::Stores { runs: store.clone(), sessions: store.clone() };
+        let engine = weft_engine::Engine::new(Arc::new(seams), Some(stores), Default::default());
+        let started =
+            std::panic::AssertUnwindSafe(engine.start(turn(&plan, asking("q")))).catch_unwind().await;
+        if let Ok(started) = started {
+            let mut handle = started.unwrap();
+            while handle.entries.next().await.unwrap().is_some() {}
+            assert!(!engine.cancel(&handle.key), "it is no longer under way");
+            assert!(store.get(&handle.key).await.unwrap().ending.is_some(), "breaking at {place}");
+            unbroken |= clock.0.load(std::sync::atomic::Ordering::SeqCst) >= 0;
+        }
+        clock.0.store(-1, std::sync::atomic::Ordering::SeqCst);
+        let mut next = engine.start(turn(&plan, asking("q"))).await.unwrap();
+        while next.entries.next().await.unwrap().is_some() {}
+        assert_eq!(store.get(&next.key).await.unwrap().ending, Some(Ending::Succeeded));
+    }
+    assert!(unbroken, "the last places are after the end");
+}
