@@ -420,11 +420,12 @@ impl Linked {
         }
     }
 
-    /// Reading what runs later is fine inside a loop, where it is the value of the pass before.
+    /// Reading what runs later is fine inside a loop, where it is the value of the pass or round before.
     fn note_later(&mut self, scope: usize, wish: &Wish) {
-        let loops = &self.scopes[scope].loops;
+        let Scope { loops, owner, .. } = &self.scopes[scope];
         let together = loops.iter().any(|l| l.nodes.contains(&wish.source) && l.nodes.contains(&wish.waiter));
-        if !together {
+        let rounds = owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
+        if !together && !rounds {
             self.findings.push(Finding::ReadsLater(wish.reader, wish.reference.clone()));
         }
     }

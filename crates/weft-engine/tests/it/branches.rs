@@ -5,15 +5,18 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use proptest::prelude::*;
 use serde_json::json;
 use weft_core::citation::Chunk;
 use weft_core::journal::{Ending, FramePath, Record};
-use weft_core::seam::SearchIndex;
 use weft_core::seam::search_index::SearchRequest;
+use weft_core::seam::session_store::Session;
+use weft_core::seam::{RunStore as _, SearchIndex, SessionStore};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_models::script::{Reply, Script, Step};
 use weft_testkit::fake_http::FakeHttp;
+use weft_testkit::memory_store::MemoryStore;
 
 use crate::kit::{Ran, asking};
 use crate::real::{Drawn, World, drawn};
@@ -84,6 +87,11 @@ fn first_of(id: &'static str, references: &[&str], to: To) -> Component {
 fn assign(id: &'static str, variable: &str, operator: &str, parameter: &Json, to: To) -> Component {
     let variables = json!([{"variable": variable, "operator": operator, "parameter": parameter}]);
     (id, "VariableAssigner", json!({"variables": variables}), to, None)
+}
+
+/// Sets `env.n`, which outlives the turn, to what it is at first.
+fn reset(to: To) -> Component {
+    assign("reset", "env.n", "clear", &Json::Null, to)
 }
 
 fn form(id: &'static str, field: &str, to: To) -> Component {
@@ -158,11 +166,11 @@ async fn hold(plan: &Arc<Plan>, script: Script, turns: impl IntoIterator<Item = 
     ran
 }
 
-/// One turn; it must succeed, say this, and run these nodes this often.
+/// Two turns of a session; each must succeed, say this, and run these nodes this often.
 async fn check(plan: &Arc<Plan>, script: Script, query: &str, said: &str, times: &[(&str, usize)]) -> Ran {
-    let ran = hold(plan, script, [asking(query)]).await.remove(0);
-    is(&ran, said, times);
-    ran
+    let mut ran = hold(plan, script, [asking(query), asking(query)]).await;
+    ran.iter().for_each(|ran| is(ran, said, times));
+    ran.remove(0)
 }
 
 fn is(ran: &Ran, said: &str, times: &[(&str, usize)]) {
@@ -697,7 +705,8 @@ async fn a_stream_that_breaks_off_goes_on_with_its_default() {
 #[tokio::test(start_paused = true)]
 async fn a_cycle_with_joins_inside_and_after() {
     let plan = canvas([vec![
-        begin(&["count", "p"]),
+        begin(&["reset", "p"]),
+        reset(&["count"]),
         text("p", "P", &["m"]),
         assign("count", "env.n", "+=", &json!(1), &["s"]),
         switch("s", "env.n", &[(json!(2), &["odd"])], &["even", "odd"]),
@@ -717,7 +726,8 @@ async fn a_cycle_with_joins_inside_and_after() {
 #[tokio::test(start_paused = true)]
 async fn a_cycle_that_speaks_in_every_pass() {
     let plan = canvas([vec![
-        begin(&["count"]),
+        begin(&["reset"]),
+        reset(&["count"]),
         assign("count", "env.n", "+=", &json!(1), &["m"]),
         say("m", "{env.n} ", &["s"]),
         switch("s", "env.n", &[(json!(4), &["end"])], &["count"]),
@@ -731,7 +741,8 @@ async fn a_cycle_that_speaks_in_every_pass() {
 #[tokio::test(start_paused = true)]
 async fn what_one_pass_reached_is_not_lost_in_the_next() {
     let plan = canvas([vec![
-        begin(&["slow", "count"]),
+        begin(&["slow", "reset"]),
+        reset(&["count"]),
         llm("slow", "go", &[]),
         assign("count", "env.n", "+=", &json!(1), &["s"]),
         switch("s", "env.n", &[(json!(1), &["count", "m"]), (json!(2), &["count"])], &["end"]),
@@ -741,6 +752,28 @@ async fn what_one_pass_reached_is_not_lost_in_the_next() {
     ]]);
     let script = answers(&[("go", &["S"], 500)]);
     check(&plan, script, "q", "SE", &[("s", 3), ("m", 1), ("say", 1)]).await;
+}
+
+/// Two ways back from one Switch, to different places: each pass runs what lies on its way, and what
+/// follows the cycle joins once with what ran beside it.
+#[tokio::test(start_paused = true)]
+async fn a_cycle_with_two_ways_back() {
+    let plan = canvas([vec![
+        begin(&["reset", "p"]),
+        llm("p", "go", &[]),
+        reset(&["i"]),
+        assign("i", "env.n", "+=", &json!(1), &["h"]),
+        text("h", "{env.n}", &["s"]),
+        switch("s", "env.n", &[(json!(1), &["i"]), (json!(2), &["t"]), (json!(9), &["never"])], &["out"]),
+        assign("t", "env.n", "+=", &json!(10), &["h"]),
+        text("out", "{h@result}", &["m"]),
+        text("never", "never", &["m"]),
+        say("m", "{out@result}{never@result}", &["end"]),
+        say("end", "{p@content}", &[]),
+    ]]);
+    let times = [("i", 2), ("h", 3), ("s", 3), ("t", 1), ("m", 1), ("end", 1), ("never", 0)];
+    let ran = check(&plan, answers(&[("go", &["P"], 5_000)]), "q", "12P", &times).await;
+    assert!(at(&ran, "end m") < at(&ran, "end p"), "the join after the cycle waits for nothing else");
 }
 
 /// A failure that leads back: tried again until it works.
@@ -1194,6 +1227,23 @@ async fn a_wide_canvas_and_a_long_list() {
 
 // The engine itself.
 
+/// Stores with a session of this plan.
+async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
+    let session = Session {
+        key: weft_core::SessionKey::new(&"t".into(), "s"),
+        canvas: "c".into(),
+        canvas_version: Arc::clone(&plan.version),
+        user_id: String::new(),
+        name: String::new(),
+        state: weft_engine::SessionState::new(plan).to_json().unwrap(),
+        revision: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    };
+    SessionStore::create(&**store, &session, &[]).await.unwrap();
+    weft_engine::engine::Stores { runs: store.clone(), sessions: store.clone() }
+}
+
 /// A clock that breaks once.
 struct BreaksAt(std::sync::atomic::AtomicI64);
 
@@ -1210,7 +1260,6 @@ impl weft_core::seam::Clock for BreaksAt {
 async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
     use crate::kit::{Does, node, seams, turn};
     use futures::FutureExt as _;
-    use weft_core::seam::{RunStore as _, SessionStore, session_store::Session};
     let plan = crate::kit::plan(&[
         node("begin", Does::Echo, &["a"]),
         node("a", Does::Slow(5), &["m"]).text("A"),
@@ -1218,24 +1267,10 @@ async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
     ]);
     let mut unbroken = false;
     for place in 0..40 {
-        let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
-        let key = weft_core::SessionKey::new(&"t".into(), "s");
-        let state = weft_engine::SessionState::new(&plan).to_json().unwrap();
-        let session = Session {
-            key: key.clone(),
-            canvas: "c".into(),
-            canvas_version: Arc::clone(&plan.version),
-            user_id: String::new(),
-            name: String::new(),
-            state,
-            revision: 0,
-            created_ms: 0,
-            updated_ms: 0,
-        };
-        SessionStore::create(&*store, &session, &[]).await.unwrap();
+        let store = Arc::new(MemoryStore::default());
+        let stores = stored(&store, &plan).await;
         let clock = Arc::new(BreaksAt(place.into()));
         let seams = weft_core::seam::Seams { clock: clock.clone(), ..Arc::into_inner(seams()).unwrap() };
-        let stores = weft_engine::engine::Stores { runs: store.clone(), sessions: store.clone() };
         let engine = weft_engine::Engine::new(Arc::new(seams), Some(stores), Default::default());
         let started =
             std::panic::AssertUnwindSafe(engine.start(turn(&plan, asking("q")))).catch_unwind().await;
@@ -1252,4 +1287,242 @@ async fn a_run_that_breaks_the_engine_leaves_nothing_behind() {
         assert_eq!(store.get(&next.key).await.unwrap().ending, Some(Ending::Succeeded));
     }
     assert!(unbroken, "the last places are after the end");
+}
+
+/// Stopped at any moment, a run ends as cancelled, closes what it began, and leaves the session free.
+#[tokio::test(start_paused = true)]
+async fn a_run_may_be_cancelled_at_any_moment() {
+    use crate::kit::{Does, choose, node, seams, turn};
+    let in_round = |id, does, to: To| node(id, does, to).within("it");
+    let plan = crate::kit::plan(&[
+        node("begin", Does::Echo, &["it", "l"]),
+        node("it", Does::Each(2, "j@out"), &["m"]).text("{sys.files}"),
+        node("i", Does::Item, &["s"]).within("it"),
+        in_round("s", choose(&["a", "b"], |n, _| if n % 2 == 0 { vec!["a"] } else { vec!["a", "b"] }), &[]),
+        in_round("a", Does::Stream(vec!["x", "y"], 5), &["j", "said"]),
+        in_round("b", Does::Slow(7), &["j"]),
+        in_round("said", Does::Say(true), &[]).text("{a@out}"),
+        in_round("j", Does::Echo, &[]).text("{a@out}{b@out}"),
+        node("l", Does::Stream(vec!["1", "2", "3"], 9), &["m"]),
+        node("m", Does::Say(true), &[]).text("{l@out}{it@all}"),
+    ]);
+    let input = || TurnInput { files: vec![json!(1), json!(2), json!(3)], ..asking("q") };
+    for moment in 0..200 {
+        let store = Arc::new(MemoryStore::default());
+        let stores = stored(&store, &plan).await;
+        let engine = weft_engine::Engine::new(seams(), Some(stores), Default::default());
+        let mut handle = engine.start(turn(&plan, input())).await.unwrap();
+        let (mut seen, mut open, mut ending) = (0, std::collections::HashSet::new(), None);
+        if moment == 0 {
+            handle.cancel.cancel();
+        }
+        while let Some(entry) = handle.entries.next().await.unwrap() {
+            seen += 1;
+            if seen == moment {
+                handle.cancel.cancel();
+            }
+            assert_eq!(ending, None, "nothing follows the end");
+            match &entry.record {
+                Record::NodeStarted { who } => assert!(open.insert(who.activation)),
+                Record::NodeFinished { who, .. } => assert!(open.remove(&who.activation)),
+                Record::RunFinished { ending: how, .. } => ending = Some(*how),
+                _ => {}
+            }
+        }
+        assert!(open.is_empty(), "stopped at {moment}: {open:?} are still open");
+        assert_eq!(ending, store.get(&handle.key).await.unwrap().ending);
+        let mut next = engine.start(turn(&plan, asking("q"))).await.unwrap();
+        while next.entries.next().await.unwrap().is_some() {}
+        if ending == Some(Ending::Succeeded) {
+            assert!(moment > 30, "{moment}");
+            return;
+        }
+        assert_eq!(ending, Some(Ending::Cancelled));
+    }
+    panic!("it never came to its end");
+}
+
+// Random canvases against a plain reading of what they mean.
+
+#[derive(Clone, Debug)]
+enum Sort {
+    Step(u64),
+    Branch(u64),
+    Stream(u64),
+    Say,
+    Each(usize, Vec<Spot>),
+}
+
+/// A node: what it is, which nodes before it lead to it (none: the start does), and what it reads.
+#[derive(Clone, Debug)]
+struct Spot {
+    sort: Sort,
+    ins: Vec<usize>,
+    reads: Vec<usize>,
+}
+
+fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
+    let plain = prop_oneof![
+        4 => (0..30_u64).prop_map(Sort::Step),
+        3 => any::<u64>().prop_map(Sort::Branch),
+        1 => (0..9_u64).prop_map(Sort::Stream),
+        1 => Just(Sort::Say),
+    ];
+    let sort = match depth {
+        0 => plain.boxed(),
+        _ => prop_oneof![5 => plain, 1 => (1..4_usize, level(depth - 1)).prop_map(|(n, body)| Sort::Each(n, body))]
+            .boxed(),
+    };
+    let places = || prop::collection::vec(any::<prop::sample::Index>(), 0..3);
+    prop::collection::vec((sort, places(), places()), 1..7)
+        .prop_map(|nodes| {
+            let before = |i: usize, places: Vec<prop::sample::Index>| {
+                let mut places: Vec<_> =
+                    if i == 0 { Vec::new() } else { places.iter().map(|place| place.index(i)).collect() };
+                places.sort_unstable();
+                places.dedup();
+                places
+            };
+            let nodes = nodes.into_iter().enumerate();
+            nodes
+                .map(|(i, (sort, ins, reads))| Spot { sort, ins: before(i, ins), reads: before(i, reads) })
+                .collect()
+        })
+        .boxed()
+}
+
+fn leak(text: String) -> &'static str {
+    Box::leak(text.into_boxed_str())
+}
+
+fn outs(level: &[Spot], from: usize) -> Vec<usize> {
+    (0..level.len()).filter(|&to| level[to].ins.contains(&from)).collect()
+}
+
+fn output(node: &Spot) -> &'static str {
+    match node.sort {
+        Sort::Each(..) => "all",
+        Sort::Say => "content",
+        _ => "out",
+    }
+}
+
+fn takes(bits: u64, way: usize, round: usize) -> bool {
+    bits >> ((way + 7 * round) % 64) & 1 == 1
+}
+
+/// Draws a level and those inside it; the nodes that the start leads to come back.
+fn draw(
+    level: &[Spot],
+    prefix: &str,
+    parent: Option<&'static str>,
+    nodes: &mut Vec<crate::kit::Node>,
+) -> Vec<&'static str> {
+    use crate::kit::{Does, choose, node};
+    let ids: Vec<_> = (0..level.len()).map(|i| leak(format!("{prefix}{i}"))).collect();
+    for (i, drawn) in level.iter().enumerate() {
+        let to: Vec<_> = outs(level, i).into_iter().map(|to| ids[to]).collect();
+        let reads = drawn.reads.iter().map(|&read| format!("{{{}@{}}}", ids[read], output(&level[read])));
+        let mut text = format!("<{}>{}", ids[i], reads.collect::<String>());
+        let does = match &drawn.sort {
+            Sort::Step(ms) => Does::Slow(*ms),
+            Sort::Stream(ms) => Does::Stream(vec!["x", "y"], *ms),
+            Sort::Say => Does::Say(true),
+            Sort::Branch(_) if to.is_empty() => Does::Echo,
+            Sort::Branch(bits) => {
+                let (bits, ways) = (*bits, to.clone());
+                choose(&to, move |_, ctx| {
+                    let round = ctx.round.as_ref().map_or(0, |round| round.index);
+                    ways.iter()
+                        .enumerate()
+                        .filter(|&(way, _)| takes(bits, way, round))
+                        .map(|(_, &to)| to)
+                        .collect()
+                })
+            }
+            Sort::Each(at_once, body) => {
+                let inner = format!("{}x", ids[i]);
+                let first = draw(body, &inner, Some(ids[i]), nodes);
+                nodes.push(node(leak(format!("{inner}i")), Does::Item, &first).within(ids[i]));
+                text = "{sys.files}".to_owned();
+                let last = body.len() - 1;
+                Does::Each(*at_once, leak(format!("{inner}{last}@{}", output(&body[last]))))
+            }
+        };
+        let drawn = node(ids[i], does, &to).text(leak(text));
+        nodes.push(match parent {
+            Some(parent) => drawn.within(parent),
+            None => drawn,
+        });
+    }
+    (0..level.len()).filter(|&i| level[i].ins.is_empty()).map(|i| ids[i]).collect()
+}
+
+/// What each node of a level comes to, in the order of their numbers; counts how often each runs.
+fn meaning(
+    level: &[Spot],
+    prefix: &str,
+    round: usize,
+    items: usize,
+    times: &mut HashMap<String, usize>,
+) -> Vec<Json> {
+    let mut values: Vec<Option<Json>> = Vec::new();
+    for (i, drawn) in level.iter().enumerate() {
+        let reached = drawn.ins.is_empty()
+            || drawn.ins.iter().any(|&from| {
+                let way = outs(level, from).iter().position(|&to| to == i).unwrap();
+                let taken = match level[from].sort {
+                    Sort::Branch(bits) => takes(bits, way, round),
+                    _ => true,
+                };
+                values[from].is_some() && taken
+            });
+        let id = format!("{prefix}{i}");
+        values.push(reached.then(|| {
+            *times.entry(id.clone()).or_default() += 1;
+            match &drawn.sort {
+                Sort::Stream(_) => json!("xy"),
+                Sort::Each(_, body) => {
+                    let inner = format!("{id}x");
+                    (0..items)
+                        .map(|round| meaning(body, &inner, round, items, times).pop().unwrap())
+                        .collect()
+                }
+                _ => {
+                    let reads = drawn.reads.iter().filter_map(|&read| values[read].as_ref());
+                    json!(format!("<{id}>{}", reads.map(weft_core::value::to_text).collect::<String>()))
+                }
+            }
+        }));
+    }
+    values.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(400), ..Default::default() })]
+
+    /// Branches, joins, streams and Iterations in each other come to what they mean, however fast each
+    /// node is and however many run at once.
+    #[test]
+    fn canvases_come_to_what_they_mean(top in level(2), items in 0..4_usize, at_once in 1..6_usize) {
+        let mut nodes = Vec::new();
+        let first = draw(&top, "n", None, &mut nodes);
+        nodes.push(crate::kit::node("begin", crate::kit::Does::Echo, &first));
+        let limits = weft_engine::EngineLimits { nodes_at_once: at_once, ..Default::default() };
+        let input = TurnInput { files: (0..items).map(|n| json!(n)).collect(), ..asking("q") };
+        let virtual_time = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        let ran = virtual_time.block_on(crate::kit::run_with(&nodes, input, limits));
+        let log = ran.log().join("\n");
+        prop_assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}\n{}", ran.report.error, log);
+        let mut times = HashMap::new();
+        let values = meaning(&top, "n", 0, items, &mut times);
+        for (i, value) in values.iter().enumerate() {
+            let id = format!("n{i}");
+            prop_assert_eq!(&ran.output(&id, output(&top[i])), value, "{}\n{:#?}\n{}", id, top, log);
+        }
+        for id in ran.started().iter().filter(|id| **id != "begin" && !id.ends_with('i')) {
+            prop_assert_eq!(ran.times(id), times.get(*id).copied().unwrap_or(0), "{}\n{}", id, log);
+        }
+        prop_assert_eq!(times.values().sum::<usize>(), ran.started().iter().filter(|id| **id != "begin" && !id.ends_with('i')).count());
+    }
 }
