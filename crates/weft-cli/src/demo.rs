@@ -43,9 +43,9 @@ const DOCUMENTS: [(&str, &str); 8] = documents![
 
 /// What is asked when nobody asks anything.
 const QUESTIONS: [&str; 3] = [
-    "How long do I have to return a bicycle?",
-    "How far does the battery of the Finch take me?",
-    "Do you ship to islands, and what does it cost?",
+    "Within how many days may I return a bicycle?",
+    "When is the workshop open on Saturday?",
+    "Can I pay in instalments?",
 ];
 
 /// Asks the sample canvas.
@@ -94,8 +94,22 @@ async fn ask(opened: &Opened, question: &str) -> Outcome {
 
 fn documents() -> Vec<weft_server::Document> {
     let document =
-        |(name, text): (&str, &str)| weft_server::Document { name: name.to_owned(), text: text.to_owned() };
+        |(name, text): (&str, &str)| weft_server::Document { name: name.to_owned(), text: unwrapped(text) };
     DOCUMENTS.into_iter().map(document).collect()
+}
+
+/// The files are wrapped for those who read them; sentences are quoted better in one piece.
+fn unwrapped(text: &str) -> String {
+    let begins = |line: &str| line.is_empty() || line.starts_with(['#', '-', '*', '|', '>']);
+    let mut whole = String::with_capacity(text.len());
+    let mut before = "";
+    for line in text.lines().map(str::trim) {
+        let goes_on = !begins(line) && !before.is_empty() && !before.starts_with('#');
+        whole.push(if goes_on { ' ' } else { '\n' });
+        whole.push_str(line);
+        before = line;
+    }
+    whole
 }
 
 #[cfg(test)]
@@ -111,5 +125,11 @@ mod tests {
             .collect();
         on_disk.sort();
         assert_eq!(on_disk, DOCUMENTS.map(|(name, _)| name));
+    }
+
+    #[test]
+    fn paragraphs_become_single_lines_and_nothing_else_does() {
+        let text = "# Title\nOne\ntwo.\n\n- a\n  b\n- c\n";
+        assert_eq!(unwrapped(text), "\n# Title\nOne two.\n\n- a b\n- c");
     }
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value as Json, json};
 
-use crate::weft::{Home, ask_a_model, sample};
+use crate::weft::{Home, ask_a_model, ended, sample};
 use crate::workload;
 
 #[test]
@@ -114,4 +114,15 @@ fn ctrl_c_stops_the_run_and_its_journal_says_so() {
     assert_eq!(ended.json_lines().last().unwrap()["data"]["status"], "cancelled");
     let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
     assert_eq!(runs[0]["status"], "cancelled");
+}
+
+#[test]
+fn an_answer_that_cannot_be_written_is_a_failure() {
+    let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+        println!("skipped: there is no /dev/full");
+        return;
+    };
+    let home = Home::quoting();
+    let ended = ended(home.command(&["run", &sample("greet"), "--query", "x"]).stdout(full)).with(1);
+    ended.says(&["cannot write to standard output"]);
 }
