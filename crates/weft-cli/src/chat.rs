@@ -76,16 +76,17 @@ impl Chat<'_> {
         Ok(self.last)
     }
 
-    /// A line; Ctrl-C while typing only says how to end.
+    /// A line. Ctrl-C while a person types only says how to end; with a pipe it ends.
     async fn next_question(&mut self) -> Option<String> {
         loop {
             let typed = tokio::select! {
                 biased;
-                _ = ctrl_c(), if self.lines.interactive => None,
+                _ = ctrl_c() => None,
                 line = self.lines.next(PROMPT) => Some(line),
             };
             match typed {
                 Some(line) => return line,
+                None if !self.lines.interactive => return None,
                 None => Notes::line("\n(Ctrl-D ends the conversation)"),
             }
         }
@@ -98,7 +99,7 @@ impl Chat<'_> {
                 let mut interrupt = pin!(ctrl_c());
                 tokio::select! {
                     biased;
-                    _ = &mut interrupt, if self.lines.interactive => None,
+                    _ = &mut interrupt => None,
                     answers = form::ask(&waiting, &mut self.lines) => answers,
                 }
             };
