@@ -26,6 +26,8 @@ pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     let before = |error| Failure::before_running(&error);
     let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
     let app = weft_server::assemble(&setup.config).await.map_err(before)?;
+    // Without tokens the server is for trying and measuring, so what serves measuring is there too.
+    let app = if setup.config.server.auth == Auth::Off { app.for_measuring() } else { app };
     if let Err(failure) = prepare(&app, &agents, setup).await {
         app.shut_down(Duration::ZERO).await?;
         return Err(failure);

@@ -1,0 +1,93 @@
+//! Activations that do not end by themselves: frames that are complete, loops that are left, runs that
+//! are over.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use weft_core::component::Route;
+use weft_core::journal::{Ending, Onward};
+use weft_core::{Error, ErrorKind, Outputs, Record};
+
+use super::{Active, Driver};
+use crate::machine::{Consequence, Done};
+
+impl Driver<'_> {
+    /// Carries out what the machine concluded.
+    pub(super) fn follow(&mut self) {
+        while let Some(consequence) = self.machine.consequence() {
+            match consequence {
+                Consequence::Skipped(scope, ix) => {
+                    let node = self.plan.nodes[ix].id.clone();
+                    let frame = self.machine.path(scope);
+                    self.journal.note(Record::NodeSkipped { node, frame });
+                }
+                Consequence::Stop(activation) => self.stop(activation, "stopped: its loop was left"),
+                // The body broke off: the frame is stopped with everything else.
+                Consequence::FrameDone(..) if self.failed => {}
+                Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
+            }
+        }
+    }
+
+    fn frame_done(&mut self, activation: u32, outputs: Arc<Outputs>) {
+        self.ensure_active(activation);
+        let onward = Onward::By(Route::Onward);
+        if let Some(active) = self.active.remove(&activation) {
+            self.note_finished(active, &outputs, None, (&onward, &[]));
+        }
+        self.last = Arc::clone(&outputs);
+        self.machine.finished(activation, Done { outputs, onward, assigned: Vec::new() });
+    }
+
+    /// A frame that was open when its run paused is not among this driver's own activations.
+    fn ensure_active(&mut self, activation: u32) {
+        if self.active.contains_key(&activation) {
+            return;
+        }
+        let Some((who, node)) = self.machine.who(activation) else { return };
+        let active = Active {
+            who,
+            node,
+            named: Arc::default(),
+            cancel: self.cancel.child_token(),
+            began: Instant::now(),
+            thinking: false,
+            said: false,
+        };
+        self.active.insert(activation, active);
+    }
+
+    fn stop(&mut self, activation: u32, why: &str) {
+        self.held.retain(|held| held.activation != activation);
+        self.ensure_active(activation);
+        let Some(mut active) = self.active.remove(&activation) else { return };
+        if !active.who.frame.is_empty() {
+            active.cancel.cancel();
+        }
+        if std::mem::take(&mut active.thinking) {
+            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
+        }
+        if active.said {
+            let (node, end) = (active.who.node.clone(), Default::default());
+            self.journal.note(Record::MessageEnded { activation, node, end });
+        }
+        let error = Error::new(ErrorKind::Cancelled, why);
+        self.note_finished(active, &Arc::default(), Some(&error), (&Onward::Nowhere, &[]));
+    }
+
+    /// Ends everything that is under way, so that every start has its finish.
+    pub(super) fn stop_all(&mut self, ending: Ending) {
+        let why = match ending {
+            Ending::Cancelled => "stopped: the run was cancelled",
+            _ => "stopped: the run failed elsewhere",
+        };
+        self.tasks.clear();
+        // A frame that was open when its run paused has its start there and its finish here.
+        let open: Vec<_> = self.machine.frames.keys().copied().collect();
+        open.into_iter().for_each(|activation| self.ensure_active(activation));
+        let rest: Vec<_> = self.active.keys().rev().copied().collect();
+        for activation in rest {
+            self.stop(activation, why);
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! One turn, from its first record to its last: the run itself, then the session, then the end.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio_util::sync::CancellationToken;
+use weft_core::citation::reference;
+use weft_core::context::RunContext;
+use weft_core::journal::{Ending, JOURNAL_VERSION};
+use weft_core::seam::chat_model::Usage;
+use weft_core::seam::session_store::SessionMessage;
+use weft_core::{Error, Json, Record, RunKey};
+
+use super::{Engine, EngineLimits, Prepared, Stores};
+use crate::drive::{DriveLimits, Driver, Report};
+use crate::feed::Feed;
+use crate::journal::Journal;
+use crate::pause::Paused;
+use crate::session::SessionState;
+
+impl Engine {
+    /// Runs the machine and writes everything but the last record.
+    pub(super) async fn drive(
+        &self,
+        prepared: Prepared,
+        journal: &mut Journal,
+        cancel: CancellationToken,
+    ) -> (Report, Arc<RunContext>) {
+        let Prepared { request, machine, context, resumes, .. } = prepared;
+        journal.note(Record::RunStarted {
+            version: JOURNAL_VERSION,
+            canvas: request.canvas,
+            canvas_version: Arc::clone(&request.plan.version),
+            session: request.session.id,
+            input: request.input,
+            seed: context.seed,
+            resumes,
+        });
+        let EngineLimits { run_time, node_time, output_bytes, .. } = self.0.limits;
+        let limits = DriveLimits { run: run_time, node: node_time, output_bytes };
+        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits);
+        // The driver's future is large; one allocation keeps it off everybody's stack.
+        let report = Box::pin(driver.run()).await;
+        if !report.forms.is_empty() {
+            journal.note(Record::Waiting { forms: report.forms.clone() });
+        }
+        (report, context)
+    }
+
+    /// One turn of a stored session, from its first record to its last.
+    pub(super) async fn turn(
+        &self,
+        stores: &Stores,
+        prepared: Prepared,
+        feed: &Arc<Feed>,
+        cancel: CancellationToken,
+    ) {
+        let (key, session) = (prepared.key.clone(), prepared.request.session.clone());
+        let (before, revision) = (prepared.state.clone(), prepared.revision);
+        let resumed = prepared.resumes.is_some();
+        let clock = Arc::clone(&self.0.seams.clock);
+        let mut journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
+        let Ok((mut report, context)) = driven else {
+            self.end(stores, &mut journal, (&key, broken_record())).await;
+            return;
+        };
+        let state = next_state(&before, &report, &context);
+        let messages = messages(&report, &context, (resumed, self.now_ms()));
+        // The conversation is safe before anybody is told that the turn is over.
+        let committed = match (journal.flush().await, state.to_json()) {
+            (Ok(()), Ok(state)) => stores.sessions.commit(&session, revision, &state, &messages).await,
+            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+        };
+        if let Err(error) = committed {
+            tracing::error!(run.id = %key.id, error = error.full(), "a turn could not be stored");
+            report.ending = Ending::Failed;
+            report.error = Some(error);
+        }
+        self.end(stores, &mut journal, (&key, last_record(&report))).await;
+    }
+
+    /// Writes the last record of a run. When that fails, those who watch are told that the run failed.
+    async fn end(&self, stores: &Stores, journal: &mut Journal, (key, record): (&RunKey, Record)) {
+        let mut last = record.clone();
+        journal.note(record);
+        if let Err(cause) = journal.flush().await {
+            tracing::error!(run.id = %key.id, error = cause.full(), "the end of a run could not be stored");
+            if let Record::RunFinished { ending, error, .. } = &mut last {
+                *ending = Ending::Failed;
+                *error = Some(cause.full().into());
+            }
+            journal.show_unstored(last.clone());
+        }
+        if let Record::RunFinished { ending, .. } = last {
+            self.note_ending(stores, key, ending).await;
+        }
+    }
+
+    pub(super) async fn note_ending(&self, stores: &Stores, key: &RunKey, ending: Ending) {
+        if let Err(error) = stores.runs.finish(key, ending, self.now_ms()).await {
+            tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
+        }
+    }
+}
+
+pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunContext) -> SessionState {
+    let machine = &report.machine;
+    let paused = (report.ending == Ending::Waiting).then(|| {
+        let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
+        Paused::take(machine, context, fields)
+    });
+    before.after(machine.globals.clone(), paused)
+}
+
+fn messages(report: &Report, context: &RunContext, (resumed, now_ms): (bool, i64)) -> Vec<SessionMessage> {
+    let message = |role: &str, content: &str, reference| SessionMessage {
+        role: role.to_owned(),
+        content: content.to_owned(),
+        run: Some(context.run.clone()),
+        reference,
+        created_ms: now_ms,
+    };
+    let mut messages = Vec::new();
+    // The answers to a form are no question of their own.
+    if !resumed && !context.input.query.is_empty() {
+        messages.push(message("user", &context.input.query, Json::Null));
+    }
+    if !report.said.is_empty() {
+        let sources = if report.cited.is_empty() { Json::Null } else { reference(&report.cited) };
+        messages.push(message("assistant", &report.said, sources));
+    }
+    messages
+}
+
+/// The end of a run that broke off in the middle of the engine.
+pub(super) fn broken_record() -> Record {
+    let error = Error::internal("the engine broke in the middle of the run");
+    let error = error.help("this is a defect of Weft; please report it with the canvas");
+    Record::RunFinished {
+        ending: Ending::Failed,
+        outputs: Arc::default(),
+        error: Some(error.full().into()),
+        usage: Usage::default(),
+        elapsed: 0.0,
+    }
+}
+
+pub(super) fn last_record(report: &Report) -> Record {
+    Record::RunFinished {
+        ending: report.ending,
+        outputs: Arc::clone(&report.outputs),
+        error: report.error.as_ref().map(|error| error.full().into()),
+        usage: report.usage,
+        elapsed: report.elapsed,
+    }
+}
