@@ -7,6 +7,7 @@ use weft_core::TurnInput;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
+use crate::documents::unwrapped;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::local::{self, Opened};
@@ -98,20 +99,6 @@ fn documents() -> Vec<weft_server::Document> {
     DOCUMENTS.into_iter().map(document).collect()
 }
 
-/// The files are wrapped for those who read them; sentences are quoted better in one piece.
-fn unwrapped(text: &str) -> String {
-    let begins = |line: &str| line.is_empty() || line.starts_with(['#', '-', '*', '|', '>']);
-    let mut whole = String::with_capacity(text.len());
-    let mut before = "";
-    for line in text.lines().map(str::trim) {
-        let goes_on = !begins(line) && !before.is_empty() && !before.starts_with('#');
-        whole.push(if goes_on { ' ' } else { '\n' });
-        whole.push_str(line);
-        before = line;
-    }
-    whole
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,11 +112,5 @@ mod tests {
             .collect();
         on_disk.sort();
         assert_eq!(on_disk, DOCUMENTS.map(|(name, _)| name));
-    }
-
-    #[test]
-    fn paragraphs_become_single_lines_and_nothing_else_does() {
-        let text = "# Title\nOne\ntwo.\n\n- a\n  b\n- c\n";
-        assert_eq!(unwrapped(text), "\n# Title\nOne two.\n\n- a b\n- c");
     }
 }

@@ -12,6 +12,7 @@ use weft_server::{App, DEFAULT_TENANT};
 
 use crate::check;
 use crate::document::Document;
+use crate::documents;
 use crate::failure::{Failure, Outcome};
 use crate::form::quoted;
 use crate::screen::Notes;
@@ -45,7 +46,10 @@ pub struct Opened {
 pub async fn open(setup: &Setup, file: &Path) -> Outcome<Opened> {
     let document = Document::read(file)?;
     let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
-    let opened = store(app.clone(), setup, &document).await;
+    let opened = match documents::add_beside(&app, file).await {
+        Ok(()) => store(app.clone(), setup, &document).await,
+        Err(failure) => Err(failure),
+    };
     if opened.is_err() {
         app.shut_down(Duration::ZERO).await?;
     }

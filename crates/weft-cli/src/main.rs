@@ -8,6 +8,7 @@ mod chat;
 mod check;
 mod demo;
 mod document;
+mod documents;
 mod failure;
 mod follow;
 mod form;

@@ -11,6 +11,7 @@ use weft_server::{App, Auth, ServeOptions};
 use crate::args::ServeArgs;
 use crate::check;
 use crate::document::Document;
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local;
@@ -80,6 +81,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
+    documents::add_beside(app, file).await?;
     let text = document.text().unwrap_or_default();
     app.put_canvas(&local::tenant(), Some(CanvasId::new(id)), head, text).await?;
     Ok(())

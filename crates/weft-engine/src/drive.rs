@@ -304,6 +304,9 @@ impl<'a> Driver<'a> {
         while let Ok((activation, signal)) = self.signals.try_recv() {
             self.signal(activation, signal);
         }
+        if self.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
         let activation = outcome.activation;
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];

@@ -370,7 +370,12 @@ fn answer(machine: &mut Machine, request: &StartRun, query: &str) {
         {
             answers.insert(field.to_owned(), Json::String(query.to_owned()));
         }
-        if form::satisfied(&form, &answers) && machine.use_answers(&node.id) {
+        // Inputs that are for other forms are no answer to this one, even if it needs none.
+        let meant = request.input.inputs.is_empty()
+            || form.fields.is_empty()
+            || !answers.is_empty()
+            || form::addressed(&node.id, &request.input.inputs);
+        if meant && form::satisfied(&form, &answers) && machine.use_answers(&node.id) {
             machine.fill(node.id.clone(), answers);
             machine.unpark(scope, ix);
         }

@@ -25,7 +25,7 @@ pub enum Kinds {
     All,
     /// What a conversation needs: nodes that finished, messages, forms, the end.
     Session,
-    /// What clients before 2026 know: nodes that finished, and messages.
+    /// The same in a form that clients before 2026 can read: an empty `content` in every frame.
     Older,
 }
 
@@ -37,9 +37,8 @@ impl Kinds {
             | Record::ThinkingStarted { .. }
             | Record::ThinkingEnded { .. }
             | Record::MessageEnded { .. } => true,
-            Record::MessageReset { .. } | Record::Waiting { .. } | Record::RunFinished { .. } => {
-                self != Self::Older
-            }
+            Record::Waiting { .. } | Record::RunFinished { .. } => true,
+            Record::MessageReset { .. } => self != Self::Older,
             Record::RunStarted { .. } | Record::NodeStarted { .. } => self == Self::All,
             Record::NodeSkipped { .. }
             | Record::FrameOpened { .. }

@@ -45,6 +45,8 @@ pub enum Does {
     Say(bool),
     /// Waits for a person; these are its required fields.
     Ask(Vec<&'static str>),
+    /// The same with one field that may stay empty.
+    AskIfYouLike(&'static str),
     /// Goes over the list its text refers to, so many at once; collects this reference as `all`.
     Each(usize, &'static str),
     /// Repeats; has `n` = 0 as its variable.
@@ -222,7 +224,7 @@ impl Component for Fake {
             Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
             Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
             Does::Say(_) => self.say(ctx).await,
-            Does::Ask(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
+            Does::Ask(_) | Does::AskIfYouLike(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
             Does::Each(..) => {
                 let list = self.templates[0].value(&ctx.inputs);
                 let items = list.as_array().cloned();
@@ -253,8 +255,13 @@ impl Component for Fake {
     }
 
     fn form(&self, inputs: &Inputs) -> Form {
-        let Does::Ask(fields) = &self.node.does else { return Form::default() };
-        let fields = fields.iter().map(|&field| (field.to_owned(), json!({"type": "line"})));
+        let (fields, optional) = match &self.node.does {
+            Does::Ask(fields) => (fields.clone(), false),
+            Does::AskIfYouLike(field) => (vec![*field], true),
+            _ => return Form::default(),
+        };
+        let field = |field: &str| (field.to_owned(), json!({"type": "line", "optional": optional}));
+        let fields = fields.into_iter().map(field);
         Form { fields: fields.collect(), tips: self.templates.first().map(|t| t.render(inputs)) }
     }
 }
@@ -286,7 +293,7 @@ fn spec_of(node: &Node) -> &'static ComponentSpec {
     match node.does {
         _ if node.id == "begin" => &ENTRY,
         Does::Say(_) => &MESSAGE,
-        Does::Ask(_) => &PAUSE,
+        Does::Ask(_) | Does::AskIfYouLike(_) => &PAUSE,
         Does::Each(..) => &EACH,
         Does::Repeat => &REPEAT,
         Does::Item | Does::Until(_) => &ITEM,

@@ -155,3 +155,18 @@ async fn a_pause_of_another_version_is_refused_with_a_remedy() {
     assert_eq!(error.kind, weft_core::ErrorKind::Conflict);
     assert!(error.help.is_some());
 }
+
+/// Inputs that are no field of a form do not count as its answer, even when it needs none.
+#[tokio::test]
+async fn inputs_for_something_else_are_no_answer() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        node("ask", Does::AskIfYouLike("ok"), &["m"]),
+        node("m", Does::Say(false), &[]).text("<{ask@ok}>"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+    let second = go_on(&plan, first.state, filled(&json!({"nosuch": 1})), Default::default()).await;
+    assert_eq!(second.report.ending, Ending::Waiting);
+    let third = go_on(&plan, second.state, TurnInput::default(), Default::default()).await;
+    assert_eq!(third.report.said, "<>", "an empty answer is one");
+}

@@ -113,6 +113,8 @@ async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
     assert!(b.engine.cancel(&handle.key));
     let records = rest(&mut handle).await;
     assert_eq!(ending(&records), Ending::Cancelled);
+    let Some(Record::RunFinished { error: Some(error), .. }) = records.last() else { panic!() };
+    assert_eq!(&**error, "the run was cancelled", "and no node is blamed");
     assert!(began.elapsed() < Duration::from_secs(1));
     let finished = records.iter().filter(|r| matches!(r, Record::NodeFinished { .. })).count();
     assert_eq!(finished, 2, "the model and the message are closed");

@@ -51,7 +51,7 @@ impl From<&StoredRun> for RunView {
 /// Additions to the frames that some routes promise.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Additions<'a> {
-    /// An empty `content` in `node_finished`: clients before 0.24 look for one in every frame.
+    /// An empty `content` in what is no message: clients before 0.24 look for one in every frame.
     pub blank_content: bool,
     /// The nodes that have finished so far, for callers that asked for a trace.
     pub trace: Option<&'a [Json]>,
@@ -140,6 +140,8 @@ enum Data<'a> {
         inputs: Fields<'a>,
         tips: &'a str,
         forms: Vec<FormFrame<'a>>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        content: Option<&'static str>,
     },
     WorkflowFinished(WorkflowFinished<'a>),
 }
@@ -184,6 +186,8 @@ struct WorkflowFinished<'a> {
     elapsed_time: f64,
     created_at: f64,
     usage: TokenCounts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content: Option<&'static str>,
 }
 
 /// Token counts in the shape of the OpenAI API, with the number of calls.
@@ -312,6 +316,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             inputs: Fields(forms),
             tips: forms.iter().rev().find_map(|waiting| waiting.form.tips.as_deref()).unwrap_or(""),
             forms: forms.iter().map(FormFrame::from).collect(),
+            content: additions.blank_content.then_some(""),
         },
         Record::RunFinished { ending, outputs, error, usage, elapsed } => {
             Data::WorkflowFinished(WorkflowFinished {
@@ -322,6 +327,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
                 elapsed_time: *elapsed,
                 created_at,
                 usage: (*usage).into(),
+                content: additions.blank_content.then_some(""),
             })
         }
         Record::NodeSkipped { .. }
