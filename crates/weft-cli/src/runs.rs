@@ -12,6 +12,7 @@ use weft_server::App;
 
 use crate::args::{RunsCommand, RunsListArgs, RunsShowArgs};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
 use crate::local::{each_entry, tenant};
 use crate::progress::duration;
 use crate::screen::{Data, Notes};
@@ -40,7 +41,8 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     let runs = app.runs.list(&tenant(), &filter).await?;
     let mut data = Data::stdout();
     if runs.is_empty() {
-        Notes::line("nothing has run yet");
+        let nothing = args.session.as_ref().map(|id| format!("nothing has run in a session {}", quoted(id)));
+        Notes::line(nothing.unwrap_or_else(|| "nothing has run yet".to_owned()));
     }
     for run in &runs {
         data.line(&if args.json { json_line(run) } else { list_line(run) })?;

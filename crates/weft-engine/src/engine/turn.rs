@@ -10,7 +10,7 @@ use weft_core::context::RunContext;
 use weft_core::journal::{Ending, JOURNAL_VERSION};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::session_store::SessionMessage;
-use weft_core::{Error, Json, Record, RunKey};
+use weft_core::{Error, ErrorKind, Json, Record, RunKey, SessionKey};
 
 use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, Driver, Report};
@@ -73,7 +73,7 @@ impl Engine {
             (Ok(()), Ok(state)) => stores.sessions.commit(&session, revision, &state, &messages).await,
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
         };
-        if let Err(error) = committed {
+        if let Err(error) = committed.map_err(|error| overtaken(&session, error)) {
             tracing::error!(run.id = %key.id, error = error.full(), "a turn could not be stored");
             report.ending = Ending::Failed;
             report.error = Some(error);
@@ -103,6 +103,16 @@ impl Engine {
             tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
         }
     }
+}
+
+/// Another process has gone on with the session in the meantime: what it did stands.
+fn overtaken(session: &SessionKey, error: Error) -> Error {
+    if error.kind != ErrorKind::Conflict {
+        return error;
+    }
+    let message =
+        format!("somebody else went on with session {} while this turn ran, so it was not kept", session.id);
+    Error::new(ErrorKind::Conflict, message).because(error).help("ask again")
 }
 
 pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunContext) -> SessionState {

@@ -177,3 +177,23 @@ async fn shutting_down_waits_and_then_stops_what_is_left() {
     b.engine.shut_down(Duration::from_secs(5)).await;
     assert_eq!(ending(&rest(&mut handle).await), Ending::Cancelled);
 }
+
+/// Row 22, between processes: the store's revision lets one turn win, and the other says so.
+#[tokio::test(start_paused = true)]
+async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other() {
+    let plan = plan(&[
+        node("begin", Does::Echo, &["slow"]),
+        node("slow", Does::Slow(1_000), &["m"]),
+        node("m", Does::Say(false), &[]).text("{sys.query}"),
+    ]);
+    let b = bench(&plan).await;
+    let mut slow = b.engine.start(turn(&plan, asking("mine"))).await.unwrap();
+    let state = SessionState::new(&plan).to_json().unwrap();
+    b.store.commit(&b.key, 0, &state, &[]).await.unwrap();
+    let records = rest(&mut slow).await;
+    let Some(Record::RunFinished { ending: Ending::Failed, error: Some(error), .. }) = records.last() else {
+        panic!("{records:?}")
+    };
+    assert!(error.contains("somebody else went on with session s"), "{error}");
+    assert!(b.store.messages(&b.key, 10).await.unwrap().is_empty());
+}
