@@ -34,6 +34,15 @@ pub fn check(root: &Path, text: &str, findings: &mut Findings) {
     findings.fact(format!("{proven} of {ROWS} features are proven by a test"));
 }
 
+/// Every `file::function` between backticks in docs/behaviours.md is a test.
+pub fn check_behaviours(root: &Path, text: &str, findings: &mut Findings) {
+    for test in text.split('`').skip(1).step_by(2).filter(|word| word.contains(".rs::")) {
+        if let Some(problem) = missing(root, &format!("crates/{test}")) {
+            findings.problem(format!("docs/behaviours.md: {problem}"));
+        }
+    }
+}
+
 fn rows(text: &str, findings: &mut Findings) -> Vec<Row> {
     let mut rows = Vec::with_capacity(ROWS);
     for (number, line) in (1..).zip(text.lines()) {

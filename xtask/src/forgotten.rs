@@ -39,6 +39,8 @@ pub fn check(root: &Path) -> Result<Findings> {
     }
     findings.fact(format!("{} components, {} kinds in sample canvases", specs.len(), shown.len()));
     features::check(root, &source::read_text(&root.join("docs/features.md"))?, &mut findings);
+    let behaviours = source::read_text(&root.join("docs/behaviours.md"))?;
+    features::check_behaviours(root, &behaviours, &mut findings);
     Ok(findings)
 }
 
