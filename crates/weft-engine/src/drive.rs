@@ -219,15 +219,9 @@ impl<'a> Driver<'a> {
         let parked = self.machine.parked().into_iter();
         let mut any = false;
         for (scope, ix) in parked.filter(|(_, ix)| form::addressed(&self.plan.nodes[*ix].id, inputs)) {
-            let node = self.plan.nodes[ix].id.clone();
-            let form = self.form(scope, ix).form;
-            let answers = form::answers(&node, &form, inputs);
-            // Answers are used once: a form that comes up again asks again.
-            if form::satisfied(&form, &answers) && self.machine.use_answers(&node) {
-                self.machine.fill(node, answers);
-                self.machine.unpark(scope, ix);
-                any = true;
-            }
+            let form = self.machine.form(scope, ix);
+            let answers = form::answers(&self.plan.nodes[ix].id, &form, inputs);
+            any |= self.machine.answer((scope, ix), &form, answers);
         }
         any
     }
@@ -272,14 +266,14 @@ impl<'a> Driver<'a> {
     }
 
     fn signal(&mut self, activation: u32, signal: Signal) {
+        if matches!(signal, Signal::Say(Piece::Text(_))) {
+            self.end_thinking(activation);
+        }
         let Some(active) = self.active.get_mut(&activation) else { return };
         let node = active.who.node.clone();
         match signal {
             Signal::Say(Piece::Text(text)) => {
                 active.said = true;
-                if std::mem::take(&mut active.thinking) {
-                    self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
-                }
                 self.said.push_str(&text);
                 self.journal.note(Record::Said { activation, node, text });
             }
@@ -296,6 +290,14 @@ impl<'a> Driver<'a> {
                 self.journal.note(Record::EffectFinished { activation, effect: "model".into(), usage });
             }
             Signal::Warn(message) => self.journal.note(Record::Warned { node, message: message.into() }),
+        }
+    }
+
+    /// Says that the reasoning is over, if it is under way.
+    fn end_thinking(&mut self, activation: u32) {
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        if std::mem::take(&mut active.thinking) {
+            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
         }
     }
 
@@ -334,9 +336,6 @@ impl<'a> Driver<'a> {
         let items = settled.finished.items.map(Arc::new);
         let activation = settled.activation;
         self.journal.note(Record::FrameOpened { activation, items: items.clone() });
-        for Assigned { target, value } in assigned(&settled.finished.assigned) {
-            self.machine.assign(crate::machine::TOP, &target, value);
-        }
         self.machine.open_frame(activation, settled.finished.outputs, items);
     }
 
@@ -369,11 +368,9 @@ impl<'a> Driver<'a> {
 
     fn end_message(&mut self, settled: &mut Settled) {
         let activation = settled.activation;
-        let Some(active) = self.active.get_mut(&activation) else { return };
+        self.end_thinking(activation);
+        let Some(active) = self.active.get(&activation) else { return };
         let (node, ix) = (active.who.node.clone(), active.node);
-        if std::mem::take(&mut active.thinking) {
-            self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
-        }
         let said = active.said;
         let plan_node = &self.plan.nodes[ix];
         let caught = settled.error.is_some() && settled.onward == Onward::By(Route::Onward);
@@ -426,12 +423,10 @@ impl<'a> Driver<'a> {
     }
 
     fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
-        let node = &self.plan.nodes[ix];
-        let inputs = self.machine.inputs_of(scope, ix);
         WaitingForm {
-            node: node.id.clone(),
+            node: self.plan.nodes[ix].id.clone(),
             frame: self.machine.path(scope),
-            form: node.component.form(&inputs),
+            form: self.machine.form(scope, ix),
         }
     }
 

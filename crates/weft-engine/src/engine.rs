@@ -181,8 +181,8 @@ impl Engine {
         Ok(RunHandle { key, entries, cancel })
     }
 
-    /// Runs one turn without any store and hands every entry to `show`; the state that a next turn
-    /// would begin with comes back.
+    /// Runs one turn without any store. Its entries, how it went, and the state that a next turn would
+    /// begin with come back.
     ///
     /// # Errors
     /// When a waiting run cannot go on with this plan.
@@ -363,7 +363,7 @@ fn answer(machine: &mut Machine, request: &StartRun, query: &str) {
     let plan = Arc::clone(&request.plan);
     for (scope, ix) in machine.parked() {
         let node = &plan.nodes[ix];
-        let form = node.component.form(&machine.inputs_of(scope, ix));
+        let form = machine.form(scope, ix);
         let mut answers = form::answers(&node.id, &form, &request.input.inputs);
         if let (true, Some(field)) =
             (request.input.inputs.is_empty() && !query.is_empty(), form::only_field(&form))
@@ -375,9 +375,8 @@ fn answer(machine: &mut Machine, request: &StartRun, query: &str) {
             || form.fields.is_empty()
             || !answers.is_empty()
             || form::addressed(&node.id, &request.input.inputs);
-        if meant && form::satisfied(&form, &answers) && machine.use_answers(&node.id) {
-            machine.fill(node.id.clone(), answers);
-            machine.unpark(scope, ix);
+        if meant {
+            machine.answer((scope, ix), &form, answers);
         }
     }
 }

@@ -1,27 +1,39 @@
 //! Nodes that wait for a person: which they are, what they are told, and how they go on.
 
+use serde_json::Map;
+use weft_core::Json;
+use weft_core::component::Form;
 use weft_core::reference::Inputs;
-use weft_core::{ComponentId, Json};
 use weft_dsl::plan::NodeIx;
 
+use crate::form::satisfied;
 use crate::machine::Machine;
 use crate::scope::{ScopeId, Status};
 
 impl Machine {
-    /// Values a person filled in, by Pause node.
-    pub fn fill(&mut self, node: ComponentId, values: serde_json::Map<String, Json>) {
-        self.filled.insert(node, values);
+    /// What a waiting node asks, with the values of this moment.
+    pub fn form(&self, scope: ScopeId, ix: NodeIx) -> Form {
+        let node = &self.plan.nodes[ix];
+        let reads = node.reads.iter();
+        let inputs = Inputs(reads.map(|read| (read.reference.clone(), self.value(scope, read))).collect());
+        node.component.form(&inputs)
     }
 
-    /// The values that a waiting form is filled in with.
-    pub fn inputs_of(&self, scope: ScopeId, ix: NodeIx) -> Inputs {
-        let reads = self.plan.nodes[ix].reads.iter();
-        Inputs(reads.map(|read| (read.reference.clone(), self.value(scope, read))).collect())
-    }
-
-    /// Marks the answers that came with the run for this node as used. Whether they were unused.
-    pub fn use_answers(&mut self, node: &ComponentId) -> bool {
-        self.answered.insert(node.clone())
+    /// Lets a waiting node go on when these answers are all that its form needs. Answers are used once
+    /// in a run: a form that comes up again asks again. Whether it goes on.
+    pub fn answer(
+        &mut self,
+        (scope, ix): (ScopeId, NodeIx),
+        form: &Form,
+        answers: Map<String, Json>,
+    ) -> bool {
+        let node = self.plan.nodes[ix].id.clone();
+        if !satisfied(form, &answers) || !self.answered.insert(node.clone()) {
+            return false;
+        }
+        self.filled.insert(node, answers);
+        self.unpark(scope, ix);
+        true
     }
 
     /// The nodes that wait for a person.
@@ -36,7 +48,7 @@ impl Machine {
     }
 
     /// A person has answered: the node may start.
-    pub fn unpark(&mut self, scope: ScopeId, ix: NodeIx) {
+    fn unpark(&mut self, scope: ScopeId, ix: NodeIx) {
         let local = self.plan.nodes[ix].local;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |state| {

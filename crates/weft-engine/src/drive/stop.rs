@@ -60,12 +60,10 @@ impl Driver<'_> {
     fn stop(&mut self, activation: u32, why: &str) {
         self.held.retain(|held| held.activation != activation);
         self.ensure_active(activation);
-        let Some(mut active) = self.active.remove(&activation) else { return };
+        self.end_thinking(activation);
+        let Some(active) = self.active.remove(&activation) else { return };
         if !active.who.frame.is_empty() {
             active.cancel.cancel();
-        }
-        if std::mem::take(&mut active.thinking) {
-            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
         }
         if active.said {
             let (node, end) = (active.who.node.clone(), Default::default());
