@@ -27,10 +27,7 @@ use crate::form;
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
 use crate::pause::Paused;
-use crate::session::{SessionState, date};
-
-/// Turns of the conversation a canvas gets when its components name no number.
-const HISTORY_TURNS: usize = 13;
+use crate::session::{SessionState, date, turns_looked_back};
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
@@ -260,8 +257,7 @@ impl Engine {
             );
         }
         let state = SessionState::from_json(&state)?;
-        let turns = request.plan.nodes.iter().map(|node| node.shape.history_turns).max().unwrap_or(0);
-        let turns = if turns == 0 { HISTORY_TURNS } else { turns };
+        let turns = turns_looked_back(&request.plan);
         let messages = stores.sessions.messages(&request.session, 2 * turns as u64).await?;
         let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
         self.assemble(request, state, history.collect(), revision)

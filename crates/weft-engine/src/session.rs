@@ -7,6 +7,15 @@ use weft_dsl::Plan;
 
 use crate::pause::Paused;
 
+/// Turns of the conversation that every canvas gets, for `sys.history`.
+const HISTORY_TURNS: usize = 13;
+
+/// How many turns of the conversation a canvas needs: as many as its component that looks back
+/// furthest.
+pub fn turns_looked_back(plan: &Plan) -> usize {
+    plan.nodes.iter().map(|node| node.shape.history_turns).fold(HISTORY_TURNS, usize::max)
+}
+
 /// The engine's part of a session. Its size does not grow with the conversation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SessionState {

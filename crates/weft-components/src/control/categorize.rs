@@ -207,6 +207,7 @@ impl Component for Categorize {
         Shape {
             reads: Reads::always([self.query.clone()]),
             branches: Some(branches),
+            history_turns: self.settings.history_turns,
             models: vec![("/llm_id".to_owned(), self.settings.llm_id.clone())],
             main_output: "category_name",
             ..Shape::default()

@@ -26,6 +26,7 @@ impl Caller {
         Shape {
             reads: Reads::always(settings.references()),
             streams: settings.streams,
+            history_turns: settings.history_turns,
             models: vec![("/llm_id".to_owned(), settings.llm_id.clone())],
             main_output: if settings.schema.is_some() { "structured" } else { "content" },
             warnings: settings.warnings.clone(),

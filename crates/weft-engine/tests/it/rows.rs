@@ -292,3 +292,18 @@ async fn a_plan_is_not_changed_by_its_runs() {
     assert_eq!(first.log(), second.log());
     assert_eq!(plan.globals, before);
 }
+
+/// A window wider than the usual one is filled from the store.
+#[test]
+fn the_conversation_is_read_as_far_back_as_the_widest_window() {
+    for (window, expected) in [(1, 13), (40, 40)] {
+        let mut params = llm("{sys.query}");
+        params["message_history_window_size"] = window.into();
+        let plan = drawn(&[
+            ("begin", "Begin", json!({}), &["LLM:l"], None),
+            ("LLM:l", "LLM", params, &["Message:m"], None),
+            ("Message:m", "Message", json!({"content": ["{LLM:l@content}"]}), &[], None),
+        ]);
+        assert_eq!(weft_engine::session::turns_looked_back(&plan), expected);
+    }
+}
