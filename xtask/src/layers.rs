@@ -23,9 +23,12 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-core", may_use: &[] },
     Layer { name: "weft-dsl", may_use: &["weft-core"] },
     Layer { name: "weft-engine", may_use: &["weft-core", "weft-dsl"] },
-    Layer { name: "weft-components", may_use: &["weft-core"] },
+    Layer { name: "weft-agent", may_use: &["weft-core"] },
+    Layer { name: "weft-components", may_use: &["weft-core", "weft-agent"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
+    Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
+    Layer { name: "weft-sandbox", may_use: &["weft-core"] },
     Layer { name: "weft-search", may_use: &["weft-core"] },
     Layer { name: "weft-store", may_use: &["weft-core"] },
     Layer {
@@ -36,7 +39,9 @@ const LAYERS: &[Layer] = &[
             "weft-engine",
             "weft-components",
             "weft-net",
+            "weft-mcp",
             "weft-models",
+            "weft-sandbox",
             "weft-search",
             "weft-store",
         ],
@@ -53,8 +58,11 @@ const LAYERS: &[Layer] = &[
 const TESTKIT: &str = "weft-testkit";
 
 /// What else the tests of a crate may use of ours, because a fake would prove nothing.
-const TESTS_MAY_USE: &[(&str, &[&str])] =
-    &[("weft-engine", &["weft-components", "weft-models", "weft-search"])];
+const TESTS_MAY_USE: &[(&str, &[&str])] = &[
+    ("weft-agent", &["weft-models", "weft-net"]),
+    ("weft-components", &["weft-sandbox"]),
+    ("weft-engine", &["weft-components", "weft-models", "weft-sandbox", "weft-search"]),
+];
 
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
 const CORE_DEPENDENCIES: &[&str] = &[
@@ -136,8 +144,20 @@ const ABSENT: &[Absent] = &[
     Absent {
         within: &["crates/weft-server/src"],
         except: &["crates/weft-server/src/assemble.rs", "crates/weft-server/src/assemble/"],
-        words: &["weft_store::", "weft_search::", "weft_net::Outbound", "weft_models::Directory"],
+        words: &[
+            "weft_store::",
+            "weft_search::",
+            "weft_sandbox::ProcessSandbox",
+            "weft_net::Outbound",
+            "weft_models::Directory",
+        ],
         reason: "only assemble.rs names a backend",
+    },
+    Absent {
+        within: &["crates/weft-server/src", "crates/weft-cli/src"],
+        except: &[],
+        words: &["InProcess"],
+        reason: "programs of canvases run in processes of their own, or not at all",
     },
     Absent {
         within: &["crates/weft-engine/src", "crates/weft-components/src"],

@@ -44,6 +44,11 @@ pub enum Command {
         #[command(subcommand)]
         command: RunsCommand,
     },
+    /// Look at the servers of tools and accept what they offer
+    Mcp {
+        #[command(subcommand)]
+        command: McpCommand,
+    },
     /// Serve the HTTP API
     Serve(ServeArgs),
 }
@@ -84,6 +89,9 @@ pub struct RunArgs {
     /// Begin this session, or go on with it
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,
+    /// Do not run this node; it gives this JSON object, or what it gave in a run; repeatable
+    #[arg(long = "pin", value_name = "NODE=JSON|NODE@RUN")]
+    pub pins: Vec<String>,
     /// Use this model for everything
     #[arg(long, value_name = "NAME")]
     pub model: Option<String>,
@@ -139,6 +147,79 @@ pub enum RunsCommand {
     List(RunsListArgs),
     /// Print the journal of a run
     Show(RunsShowArgs),
+    /// Go on with runs that were cut off by the end of their process
+    Resume(RunsResumeArgs),
+    /// Do a run again from its journal, with nothing outside, and print its events
+    Replay(RunsReplayArgs),
+    /// Begin a run that shares the beginning of another one up to a step
+    Fork(RunsForkArgs),
+    /// Compare two runs node by node
+    Diff(RunsDiffArgs),
+}
+
+/// Flags of `weft runs replay`.
+#[derive(Debug, Args)]
+pub struct RunsReplayArgs {
+    /// The run
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Print no events, only where the run is no longer the same
+    #[arg(long)]
+    pub quiet: bool,
+}
+
+/// Flags of `weft runs fork`.
+#[derive(Debug, Args)]
+pub struct RunsForkArgs {
+    /// The run
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// The node whose end is the last thing that both runs share
+    #[arg(long, value_name = "NODE")]
+    pub at: String,
+    /// Which of its activations, as `weft runs show` numbers them; the last without it
+    #[arg(long, value_name = "N")]
+    pub activation: Option<u32>,
+    /// Let the node have given this output, read as JSON if it is JSON and as text otherwise; repeatable
+    #[arg(long, value_name = "OUTPUT=VALUE")]
+    pub set: Vec<String>,
+    /// Let a node that branches go on here instead; repeatable
+    #[arg(long, value_name = "NODE")]
+    pub to: Vec<String>,
+    /// The id of the session that comes into being
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Print every event as a line of JSON instead of the answer
+    #[arg(long)]
+    pub events: bool,
+}
+
+/// Flags of `weft runs diff`.
+#[derive(Debug, Args)]
+pub struct RunsDiffArgs {
+    /// The first run
+    #[arg(value_name = "ID")]
+    pub first: String,
+    /// The second run
+    #[arg(value_name = "ID")]
+    pub second: String,
+    /// Show what is the same as well
+    #[arg(long)]
+    pub all: bool,
+    /// Print the comparison as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft runs resume`.
+#[derive(Debug, Args)]
+pub struct RunsResumeArgs {
+    /// The run
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pub id: Option<String>,
+    /// Every run that was cut off
+    #[arg(long)]
+    pub all: bool,
 }
 
 /// Flags of `weft runs list`.
@@ -164,6 +245,37 @@ pub struct RunsShowArgs {
     /// Print a line of JSON for each record
     #[arg(long)]
     pub json: bool,
+}
+
+/// What to do with the servers of tools.
+#[derive(Debug, Subcommand)]
+pub enum McpCommand {
+    /// Connect to the servers and show their tools, with those that are new, changed or refused
+    List(McpListArgs),
+    /// Accept the definitions of a server's tools as they are now
+    Accept(McpAcceptArgs),
+}
+
+/// Flags of `weft mcp list`.
+#[derive(Debug, Args)]
+pub struct McpListArgs {
+    /// Only this server
+    #[arg(value_name = "SERVER")]
+    pub server: Option<String>,
+    /// Print a line of JSON for each tool
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft mcp accept`.
+#[derive(Debug, Args)]
+pub struct McpAcceptArgs {
+    /// The server
+    #[arg(value_name = "SERVER")]
+    pub server: String,
+    /// The tools, by the server's own names; without any, all that are new or changed
+    #[arg(value_name = "TOOL")]
+    pub tools: Vec<String>,
 }
 
 /// Flags of `weft serve`.

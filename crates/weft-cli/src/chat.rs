@@ -13,7 +13,7 @@ use crate::follow::{Show, follow};
 use crate::lines::Lines;
 use crate::local::{self, Opened};
 use crate::progress::Progress;
-use crate::run::conclude;
+use crate::run::{conclude, tell_limits};
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::{form, sources};
@@ -112,10 +112,11 @@ impl Chat<'_> {
     /// One turn; what it waits for, if it does.
     async fn turn(&mut self, input: TurnInput) -> Outcome<Vec<WaitingForm>> {
         let handle = self.opened.turn(&self.session.key, input).await?;
-        let answer = follow(handle, Show::Answer, &mut self.data, &mut Progress::Silent).await?;
+        let answer = follow(handle, Show::Answer, &mut self.data, &mut Progress::Tools).await?;
         Notes::raw(&sources::lines(&answer.cited));
         if answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting) {
             self.last = Exit::Waiting;
+            tell_limits(&answer);
             return Ok(answer.forms);
         }
         self.last = conclude(&answer, String::new);

@@ -107,7 +107,12 @@ pub fn compile(
 ) -> Result<Compiled, Vec<Problem>> {
     let canvas = weft_dsl::load(&document.bytes)?;
     let models = |llm_id: &str| can_be_asked(llm_id, app, setup);
-    let options = CompileOptions { models: Some(&models), measuring: measuring == Measuring::Yes };
+    let servers: Vec<String> = setup.config.mcp.servers.keys().cloned().collect();
+    let options = CompileOptions {
+        models: Some(&models),
+        tool_servers: Some(&servers),
+        measuring: measuring == Measuring::Yes,
+    };
     weft_dsl::compile(&canvas, &app.catalog, &options)
 }
 

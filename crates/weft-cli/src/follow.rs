@@ -57,6 +57,9 @@ pub async fn follow(
             entry = run.entries.next() => entry?,
         };
         let Some(entry) = entry else { break };
+        if progress.tells(&entry.record) && data.is_terminal() {
+            failure = failure.or(data.end_line().err());
+        }
         progress.observe(&entry.record);
         if let Err(error) = view.show(&entry, data, progress) {
             failure.get_or_insert(error);

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use serde_json::json;
 use weft_core::journal::WaitingForm;
 use weft_core::{Json, value};
 
@@ -19,7 +20,12 @@ struct Field<'a> {
     optional: bool,
     options: Vec<String>,
     preset: Option<&'a Json>,
+    /// For an approval: the call that a person decides about.
+    call: Option<String>,
 }
+
+/// How an approval can be answered besides `approve` and `deny`, for people who write JSON.
+const DECISIONS: &str = r#"{"decision":"deny","reason":"…"} or {"decision":"edit","arguments":{…}}"#;
 
 impl<'a> Field<'a> {
     fn of(key: &'a str, description: &'a Json) -> Self {
@@ -32,6 +38,10 @@ impl<'a> Field<'a> {
             optional: description.get("optional").and_then(Json::as_bool).unwrap_or(false),
             options: options.map(value::to_text).collect(),
             preset: description.get("value").filter(|value| !value.is_null() && *value != &Json::from("")),
+            call: (text("type") == "approval").then(|| {
+                let arguments = description.get("arguments").map(value::to_text).unwrap_or_default();
+                format!("{} {arguments}", text("tool"))
+            }),
         }
     }
 
@@ -64,6 +74,7 @@ impl<'a> Field<'a> {
             };
         }
         match self.kind.to_lowercase().as_str() {
+            "approval" => self.decision(typed).map(Some),
             "boolean" => {
                 yes_or_no(typed).map(|yes| Some(Json::Bool(yes))).ok_or_else(|| "answer yes or no".to_owned())
             }
@@ -73,6 +84,34 @@ impl<'a> Field<'a> {
             },
             _ if !self.options.is_empty() => self.option(typed).map(Some),
             _ => Ok(Some(Json::from(typed))),
+        }
+    }
+
+    /// `approve`, `deny`, `deny WHY` or `edit {…}` with other arguments; also the decision as JSON.
+    fn decision(&self, typed: &str) -> Result<Json, String> {
+        if let Ok(decision @ Json::Object(_)) = serde_json::from_str(typed) {
+            return Ok(decision);
+        }
+        let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+        let word = word.trim_end_matches([':', ',']).to_lowercase();
+        let meant = match word.as_str() {
+            "a" | "approve" => Some("approve"),
+            "d" | "deny" => Some("deny"),
+            "e" | "edit" => Some("edit"),
+            other => yes_or_no(other).map(|yes| if yes { "approve" } else { "deny" }),
+        };
+        let offered =
+            |word: &&str| self.options.is_empty() || self.options.iter().any(|option| option == word);
+        match (meant.filter(offered), rest.trim()) {
+            (Some(word @ ("approve" | "deny")), "") => Ok(Json::from(word)),
+            (Some("deny"), reason) => Ok(json!({"decision": "deny", "reason": reason})),
+            (Some("edit"), arguments) => match serde_json::from_str(arguments) {
+                Ok(Json::Object(arguments)) => Ok(json!({"decision": "edit", "arguments": arguments})),
+                Ok(_) | Err(_) => {
+                    Err("write the other arguments behind it: edit {\"name\": \"value\"}".to_owned())
+                }
+            },
+            _ => Err("answer approve, deny, deny WHY, or edit {\"name\": \"value\"}".to_owned()),
         }
     }
 
@@ -103,7 +142,12 @@ pub fn describe(forms: &[WaitingForm]) -> String {
             let _ = writeln!(text, "  {line}");
         }
         for (key, description) in &waiting.form.fields {
-            let _ = writeln!(text, "  - {}", Field::of(key, description).line());
+            let field = Field::of(key, description);
+            let _ = writeln!(text, "  - {}", field.line());
+            if let Some(call) = field.call {
+                let _ = writeln!(text, "      {call}");
+                let _ = writeln!(text, "      also: {DECISIONS}");
+            }
         }
     }
     text
@@ -116,7 +160,9 @@ pub fn flags(forms: &[WaitingForm]) -> String {
     let mut text = String::new();
     for waiting in forms {
         let fields = waiting.form.fields.iter().map(|(key, description)| Field::of(key, description));
-        if apart {
+        // A flag's key ends at its first `=`, and a field below an address may hold one.
+        let plain = waiting.form.fields.keys().all(|key| !key.contains('='));
+        if apart && plain {
             for field in fields {
                 let flag = format!("--input {}", quoted(&format!("{}=VALUE", field.key)));
                 // Writing to a String cannot fail.
@@ -125,7 +171,7 @@ pub fn flags(forms: &[WaitingForm]) -> String {
         } else {
             let values: serde_json::Map<_, _> =
                 fields.map(|field| (field.key.to_owned(), Json::from("VALUE"))).collect();
-            let value = format!("{}={}", waiting.node, Json::Object(values));
+            let value = format!("{}={}", waiting.address(), Json::Object(values));
             let _ = write!(text, " --input {}", quoted(&value));
         }
     }
@@ -142,15 +188,11 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Asks a person field by field. The answers, each below the id of the node that asks; `None` when
-/// the input ended before.
+/// Asks a person field by field. The answers, each below its form's address; `None` when the input
+/// ended before.
 pub async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json::Map<String, Json>> {
     let mut answers = serde_json::Map::new();
     for waiting in forms {
-        // Of several rounds that ask the same, one is answered at a time.
-        if answers.contains_key(waiting.node.as_str()) {
-            continue;
-        }
         waiting.form.tips.iter().for_each(Notes::line);
         let mut own = serde_json::Map::new();
         for (key, description) in &waiting.form.fields {
@@ -158,13 +200,14 @@ pub async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json:
                 own.insert(key.clone(), value);
             }
         }
-        answers.insert(waiting.node.to_string(), Json::Object(own));
+        answers.insert(waiting.address(), Json::Object(own));
     }
     Some(answers)
 }
 
 async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>> {
     let prompt = format!("  {} ", crate::screen::harmless(&field.line()));
+    field.call.iter().for_each(|call| Notes::line(format!("  {call}")));
     loop {
         let typed = lines.next(&prompt).await?;
         match field.parse(&typed) {
@@ -177,8 +220,8 @@ async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
     use weft_core::component::Form;
+    use weft_core::journal::FrameStep;
 
     fn waiting(node: &str, fields: &Json) -> WaitingForm {
         let fields = fields.as_object().unwrap().clone();
@@ -209,6 +252,41 @@ mod tests {
         check(json!({"type": "line", "optional": true}), "", Ok(None));
         check(json!({"type": "line", "value": "preset"}), "", Ok(Some(json!("preset"))));
         check(json!("odd"), "text", Ok(Some(json!("text"))));
+        let approval = || json!({"type": "approval", "options": ["approve", "deny", "edit"]});
+        check(approval(), "a", Ok(Some(json!("approve"))));
+        check(approval(), "yes", Ok(Some(json!("approve"))));
+        check(approval(), "No", Ok(Some(json!("deny"))));
+        check(
+            approval(),
+            "deny: not this one",
+            Ok(Some(json!({"decision": "deny", "reason": "not this one"}))),
+        );
+        let edited = json!({"decision": "edit", "arguments": {"path": "b"}});
+        check(approval(), "edit {\"path\": \"b\"}", Ok(Some(edited.clone())));
+        check(approval(), &edited.to_string(), Ok(Some(edited)));
+        for unclear in ["", "perhaps", "edit", "edit 5", "approve and more"] {
+            check(approval(), unclear, Err(()));
+        }
+        check(json!({"type": "approval", "options": ["approve", "deny"]}), "edit {}", Err(()));
+    }
+
+    #[test]
+    fn an_approval_shows_the_call() {
+        let field = json!({"call_1": {"name": "Allow delete_file?", "type": "approval", "tool": "delete_file",
+            "arguments": {"path": "a"}, "options": ["approve", "deny", "edit"], "optional": false}});
+        let text = describe(&[waiting("A:1", &field)]);
+        for part in
+            ["call_1 (approve | deny | edit): Allow delete_file?", r#"delete_file {"path":"a"}"#, "decision"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let step = FrameStep { node: "It".into(), activation: 1, round: 1 };
+        let round = |frame: &[FrameStep]| WaitingForm { frame: frame.into(), ..waiting("A:1", &field) };
+        assert_eq!(flags(&[round(&[])]), " --input call_1=VALUE");
+        assert_eq!(
+            flags(&[round(&[]), round(&[step])]),
+            r#" --input 'A:1={"call_1":"VALUE"}' --input 'A:1[1]={"call_1":"VALUE"}'"#
+        );
     }
 
     #[test]
@@ -219,6 +297,7 @@ mod tests {
             flags(&[waiting("A:1", &json!({"go": {}})), waiting("B:2", &json!({"go": {}}))]),
             r#" --input 'A:1={"go":"VALUE"}' --input 'B:2={"go":"VALUE"}'"#
         );
+        assert_eq!(flags(&[waiting("A:1", &json!({"a=b": {}}))]), r#" --input 'A:1={"a=b":"VALUE"}'"#);
         let text = describe(&[waiting("A:1", &go)]);
         assert_eq!(text, "`A:1` waits for a person:\n  Look:\n  - go (boolean)\n  - any note (optional)\n");
     }

@@ -1,12 +1,14 @@
 //! A canvas file and the data folder it runs in.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::session_store::Session;
 use weft_core::{CanvasId, CanvasKey, ErrorKind, Record, SessionId, SessionKey, TenantId, TurnInput};
 use weft_core::{Entry, RunKey, journal::WaitingForm};
+use weft_dsl::Plan;
 use weft_engine::{RunHandle, SessionState};
 use weft_server::{App, DEFAULT_TENANT};
 
@@ -129,6 +131,14 @@ impl Opened {
         Ok(session)
     }
 
+    /// The canvas as the session runs it.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn plan(&self, session: &Session) -> Outcome<Arc<Plan>> {
+        Ok(self.app.plan(&self.canvas, &session.canvas_version).await?)
+    }
+
     /// Starts a turn.
     ///
     /// # Errors
@@ -142,7 +152,7 @@ impl Opened {
     /// # Errors
     /// When the store cannot be read.
     pub async fn prologue(&self, session: &Session) -> Outcome<String> {
-        let mut said = self.app.sessions.messages(&session.key, 2).await?;
+        let mut said = self.app.sessions.messages(&session.key, i64::MAX, 2).await?;
         Ok(match (said.pop(), said.is_empty()) {
             (Some(opening), true) if opening.run.is_none() => opening.content,
             _ => String::new(),

@@ -7,9 +7,11 @@ use crate::settings::Environment;
 /// Which lines are written, as `tracing` filters them: `debug`, `weft_engine=trace`.
 pub const VARIABLE: &str = "WEFT_LOG";
 
-/// Starts writing log lines; `level` is what is written when nobody says otherwise.
+/// Starts writing log lines; `level` is what is written when nobody says otherwise. What goes wrong with a
+/// server of tools is told by whoever asked it, so the library that talks to them need not.
 pub fn start(environment: &Environment, level: &str) {
-    let filter = environment.text(VARIABLE).unwrap_or(level);
+    let usual = format!("{level},rmcp=off");
+    let filter = environment.text(VARIABLE).unwrap_or(&usual);
     let filter = EnvFilter::builder().parse_lossy(filter);
     let terminal = crate::screen::Notes::is_terminal();
     let writer = tracing_subscriber::fmt()

@@ -15,8 +15,10 @@ mod form;
 mod lines;
 mod local;
 mod logging;
+mod mcp;
 mod measure;
 mod models;
+mod pins;
 mod progress;
 mod report;
 mod run;
@@ -26,6 +28,7 @@ mod serve;
 mod settings;
 mod setup;
 mod sources;
+mod unheard;
 
 use std::process::ExitCode;
 
@@ -38,6 +41,10 @@ use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
 fn main() -> ExitCode {
+    // Nothing may have been started or opened by then.
+    if std::env::args_os().nth(1).is_some_and(|word| word == settings::SANDBOX_WORKER) {
+        return weft_server::sandbox_work();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -75,11 +82,14 @@ pub(crate) fn tell(failure: &Failure) {
     }
 }
 
+/// What commands log that show their run: how it failed they say themselves, outside of its answer.
+const QUIET: &str = "error,weft_engine=off";
+
 async fn command(cli: &Cli) -> Outcome {
     let environment = Environment::of_process();
     let mut flags =
         Flags { config: cli.common.config.clone(), data: cli.common.data.clone(), ..Flags::default() };
-    let level = if matches!(cli.command, Command::Serve(_)) { "warn,weft_server=info" } else { "error" };
+    let level = if matches!(cli.command, Command::Serve(_)) { "warn,weft_server=info" } else { QUIET };
     logging::start(&environment, level);
     match &cli.command {
         Command::Demo(args) => {
@@ -104,6 +114,7 @@ async fn command(cli: &Cli) -> Outcome {
             // No model is asked, so none is looked for.
             runs::run(command, &Setup::without_models(&environment, &flags)?).await
         }
+        Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Serve(args) => {
             flags.listen = args.listen;
             flags.no_auth = args.no_auth;

@@ -1,11 +1,12 @@
-//! What the nodes of a run are doing, for people who watch: one line each, live on a terminal.
+//! What the nodes of a run are doing, the tools that agents call, and what they warn of, for people who
+//! watch: one line each, live on a terminal.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use weft_core::Record;
-use weft_core::journal::Who;
+use weft_core::journal::{Onward, Who};
+use weft_core::{Record, value};
 
 use crate::screen::{Notes, harmless};
 
@@ -13,11 +14,15 @@ use crate::screen::{Notes, harmless};
 const TICK: Duration = Duration::from_millis(100);
 /// Live lines at the same time; further nodes are shown when they end.
 const LIVE_MAX: usize = 16;
+/// Characters of arguments and failures that a line shows.
+const TEXT_CHARS: usize = 160;
 
 /// Shows nodes as they start and end.
 pub enum Progress {
     /// Not at all.
     Silent,
+    /// Only calls of tools and warnings.
+    Tools,
     /// A line for each node that ends.
     Lines,
     /// A line for each node that works, which stays when it ends.
@@ -45,14 +50,21 @@ impl Progress {
     pub fn observe(&mut self, record: &Record) {
         match (self, record) {
             (Self::Live(live), Record::NodeStarted { who }) => live.start(who),
-            (Self::Live(live), Record::NodeFinished { who, error, elapsed, .. }) => {
-                live.end(who.activation, ended(who, error.as_deref(), *elapsed));
+            (Self::Live(live), Record::NodeFinished { who, error, elapsed, route, .. }) => {
+                live.end(who.activation, ended(who, (error.as_deref(), route), *elapsed));
             }
-            (Self::Lines, Record::NodeFinished { who, error, elapsed, .. }) => {
-                Notes::line(ended(who, error.as_deref(), *elapsed));
+            (Self::Lines, Record::NodeFinished { who, error, elapsed, route, .. }) => {
+                Notes::line(ended(who, (error.as_deref(), route), *elapsed));
             }
-            (Self::Live(_) | Self::Lines | Self::Silent, _) => {}
+            (Self::Live(live), record) => told(record).into_iter().for_each(|line| live.tell(line)),
+            (Self::Lines | Self::Tools, record) => told(record).iter().for_each(Notes::line),
+            (Self::Silent, _) => {}
         }
+    }
+
+    /// Whether this leads to a line of its own, so that an open one has to end first.
+    pub fn tells(&self, record: &Record) -> bool {
+        matches!(self, Self::Tools) && told(record).is_some()
     }
 
     /// Makes room for text on the same terminal.
@@ -89,6 +101,10 @@ impl Live {
         if let Some(line) = self.working.remove(&activation) {
             line.finish_and_clear();
         }
+        self.tell(text);
+    }
+
+    fn tell(&mut self, text: String) {
         match &mut self.held_back {
             Some(held_back) => held_back.push(text),
             None => drop(self.lines.println(harmless(&text))),
@@ -105,9 +121,42 @@ fn named(who: &Who) -> String {
     if *who.name == *who.kind { who.kind.to_string() } else { format!("{} ({})", who.name, who.kind) }
 }
 
-fn ended(who: &Who, error: Option<&str>, elapsed: f64) -> String {
+/// A call of a tool, when it begins and when it is over, and a warning.
+fn told(record: &Record) -> Option<String> {
+    match record {
+        Record::ToolStarted { call, .. } => {
+            Some(format!("  → {} {}", call.path, short(&value::to_text(&call.arguments))))
+        }
+        Record::ToolFinished { call, .. } => {
+            let (path, took) = (&call.started.path, duration(call.elapsed));
+            Some(match call.failed {
+                // A call whose inner work asks: it is made again when a person has answered.
+                false if call.result.as_str() == Some("waits for a person") => {
+                    format!("  … {path} waits for a person")
+                }
+                false => format!("  ✓ {path}, {took}"),
+                true => format!("  ✗ {path}, {took}: {}", short(&value::to_text(&call.result))),
+            })
+        }
+        Record::Warned { node, message } => Some(format!("warning: {node}: {message}")),
+        _ => None,
+    }
+}
+
+/// A text on one line, cut to a readable length.
+fn short(text: &str) -> String {
+    let mut line: String =
+        text.chars().take(TEXT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.len() < text.len() {
+        line.push('…');
+    }
+    line
+}
+
+fn ended(who: &Who, (error, route): (Option<&str>, &Onward), elapsed: f64) -> String {
     let name = named(who);
     match error {
+        None if *route == Onward::Suspended => format!("  … {name} waits for a person"),
         None => format!("  ✓ {name}, {}", duration(elapsed)),
         Some(error) => format!("  ✗ {name}, {}: {error}", duration(elapsed)),
     }
@@ -125,6 +174,53 @@ pub fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+    use weft_core::context::{ToolFinished, ToolStarted};
+
+    #[test]
+    fn calls_of_tools_are_told_in_a_line() {
+        let started = ToolStarted {
+            agent: "Agent:A".into(),
+            path: "Agent A-->search".into(),
+            call: "c".into(),
+            tool: "search".into(),
+            arguments: Arc::new(serde_json::json!({"query": "a\nb"})),
+        };
+        let result = Arc::new(serde_json::Value::from("x".repeat(500)));
+        let (failed, repaired, elapsed) = (true, false, 0.25);
+        let finished = ToolFinished { started: started.clone(), result, failed, repaired, elapsed };
+        let begun = told(&Record::ToolStarted { activation: 1, call: started }).unwrap();
+        assert_eq!(begun, r#"  → Agent A-->search {"query":"a\nb"}"#);
+        let over = told(&Record::ToolFinished { activation: 1, call: finished }).unwrap();
+        assert!(
+            over.starts_with("  ✗ Agent A-->search, 250 ms: xxx") && over.chars().count() < 220,
+            "{over}"
+        );
+    }
+
+    /// Neither a node nor a call that waits is shown as done.
+    #[test]
+    fn what_waits_is_not_over() {
+        let started = ToolStarted {
+            agent: "Agent:A".into(),
+            path: "Agent A-->helper".into(),
+            call: "c".into(),
+            tool: "helper".into(),
+            arguments: Arc::new(serde_json::json!({})),
+        };
+        let result = Arc::new("waits for a person".into());
+        let call = ToolFinished { started, result, failed: false, repaired: false, elapsed: 0.002 };
+        let line = told(&Record::ToolFinished { activation: 1, call });
+        assert_eq!(line.unwrap(), "  … Agent A-->helper waits for a person");
+        let who = Who {
+            activation: 1,
+            node: "Agent:A".into(),
+            name: "Boss".into(),
+            kind: "Agent".into(),
+            frame: Arc::from([]),
+        };
+        assert_eq!(ended(&who, (None, &Onward::Suspended), 0.1), "  … Boss (Agent) waits for a person");
+    }
 
     #[test]
     fn durations() {

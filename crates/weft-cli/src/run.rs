@@ -1,17 +1,19 @@
 //! `weft run`: one turn, its answer on standard output.
 
 use weft_core::journal::Ending;
+use weft_core::seam::session_store::Session;
 use weft_core::{Json, SessionId, TurnInput};
 use weft_server::answer::Answer;
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
+use crate::form::quoted;
 use crate::local::{self, Opened};
 use crate::progress::Progress;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
-use crate::{form, sources};
+use crate::{form, pins, sources, unheard};
 
 /// Runs a canvas once.
 ///
@@ -20,25 +22,49 @@ use crate::{form, sources};
 pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
-        inputs: inputs(&args.inputs)?,
+        inputs: inputs("--input", &args.inputs)?,
         ..TurnInput::default()
     };
     let opened = local::open(setup, &args.file).await?;
-    let ended = turn(args, setup, &opened, input).await;
+    let ended = match pins::read(&args.pins, &opened.app).await {
+        Ok(pins) => turn(args, setup, &opened, TurnInput { pins, ..input }).await,
+        Err(failure) => Err(failure),
+    };
     opened.close().await?;
     ended
 }
 
 async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) -> Outcome {
     let session = opened.session(args.session.as_deref()).await?;
+    if args.session.is_some() && args.query.is_none() && !input.inputs.is_empty() {
+        must_be_heard(opened, &session, &input.inputs).await?;
+    }
     let handle = opened.turn(&session.key, input).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();
-    let answer = follow(handle, show, &mut data, &mut Progress::Silent).await?;
+    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
+    let answer = follow(handle, show, &mut data, &mut progress).await?;
     if show == Show::Answer {
         Notes::raw(&sources::lines(&answer.cited));
     }
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
+}
+
+/// Answers for a session that waits for none must not begin a run without a question.
+async fn must_be_heard(
+    opened: &Opened,
+    session: &Session,
+    inputs: &serde_json::Map<String, Json>,
+) -> Outcome<()> {
+    if !opened.waiting(session).await?.is_empty() || unheard::can_use(&*opened.plan(session).await?, inputs) {
+        return Ok(());
+    }
+    let given: Vec<_> = inputs.keys().map(|key| format!("`{key}`")).collect();
+    let id = quoted(session.key.id.as_str());
+    let message =
+        format!("session {id} waits for nothing, and the canvas reads no input {}", given.join(", "));
+    let help = format!("`weft runs list --session {id}` shows what has run; --query begins something new");
+    Err(Failure::usage(message).help(help))
 }
 
 /// The command that goes on with a waiting run.
@@ -48,6 +74,7 @@ fn command(opened: &Opened, session: &SessionId, setup: &Setup, answer: &Answer)
 
 /// Says what people must know about the end of a run, and gives its exit code.
 pub fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
+    tell_limits(answer);
     match answer.end.as_ref().map(|end| end.ending) {
         Some(Ending::Succeeded) => Exit::Done,
         Some(Ending::Waiting) => {
@@ -70,13 +97,25 @@ pub fn conclude(answer: &Answer, command: impl FnOnce() -> String) -> Exit {
     }
 }
 
-/// `KEY=VALUE` pairs as form values.
-fn inputs(pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
+/// An answer that a limit cut short is no failure, but whoever reads it should know.
+pub fn tell_limits(answer: &Answer) {
+    let limits = answer.end.iter().flat_map(|end| &end.limited).map(|limit| limit.as_str());
+    let limits: Vec<_> = limits.collect();
+    if !limits.is_empty() {
+        Notes::line(format!("note: a limit cut the work short: {}", limits.join(", ")));
+    }
+}
+
+/// The `KEY=VALUE` pairs of a flag. A value is read as JSON if it is JSON, and as text otherwise.
+///
+/// # Errors
+/// When one has no key.
+pub fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, Json>> {
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("--input {} names no field", form::quoted(pair)))
-                .help("write --input KEY=VALUE, such as --input name=Ada"));
+            return Err(Failure::usage(format!("{flag} {} names no field", form::quoted(pair)))
+                .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
         inputs.insert(key.to_owned(), value);
@@ -93,11 +132,11 @@ mod tests {
     fn values_are_json_where_they_are_json() {
         let pairs =
             ["name=Ada", "n=5", "zip=01234", "ok=true", "o={\"a\": [1]}", "text=\"5\"", "eq=a=b", "none="];
-        let read = inputs(&pairs.map(str::to_owned)).unwrap();
+        let read = inputs("--input", &pairs.map(str::to_owned)).unwrap();
         let expected = json!({"name": "Ada", "n": 5, "zip": "01234", "ok": true, "o": {"a": [1]}, "text": "5",
             "eq": "a=b", "none": ""});
         assert_eq!(Json::Object(read), expected);
-        assert!(inputs(&["novalue".to_owned()]).is_err());
-        assert!(inputs(&["=x".to_owned()]).is_err());
+        assert!(inputs("--input", &["novalue".to_owned()]).is_err());
+        assert!(inputs("--input", &["=x".to_owned()]).is_err());
     }
 }

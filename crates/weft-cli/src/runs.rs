@@ -1,20 +1,22 @@
 //! `weft runs`: what has run.
 
-use std::fmt::Write as _;
+mod again;
+mod fact;
+
 use std::time::Duration;
 
 use serde_json::json;
-use weft_core::journal::{FramePath, Onward};
 use weft_core::seam::run_store::{RunFilter, StoredRun};
-use weft_core::{Entry, Outputs, Record, Route, RunId, RunKey, SessionId};
+use weft_core::{Ending, RunId, RunKey, SessionId};
+use weft_engine::engine::PickedUp;
 use weft_engine::session::date;
 use weft_server::App;
 
-use crate::args::{RunsCommand, RunsListArgs, RunsShowArgs};
+use self::fact::entry_line;
+use crate::args::{RunsCommand, RunsListArgs, RunsResumeArgs, RunsShowArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::{each_entry, tenant};
-use crate::progress::duration;
 use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
@@ -30,6 +32,10 @@ pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
     let shown = match command {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
+        RunsCommand::Resume(args) => resume(args, &app).await,
+        RunsCommand::Replay(args) => again::replay(args, &app).await,
+        RunsCommand::Fork(args) => again::fork(args, &app).await,
+        RunsCommand::Diff(args) => again::diff(args, &app).await,
     };
     app.shut_down(Duration::ZERO).await?;
     shown
@@ -49,6 +55,45 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     Ok(Exit::Done)
+}
+
+/// Goes on with runs that were cut off, one after the other, and waits for their ends.
+async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
+    let mut runs = app.cut_off().await?;
+    if let Some(id) = &args.id {
+        let run = app.runs.get(&RunKey::new(&tenant(), RunId::new(id.as_str()))).await?;
+        if let Some(ending) = run.ending {
+            return Err(Failure::usage(format!("run {id} has ended: {}", ending.as_str())));
+        }
+        runs.retain(|cut_off| cut_off.key == run.key);
+        if runs.is_empty() {
+            let error =
+                Failure::usage(format!("run {id} was not cut off: its process was heard of just now"));
+            return Err(error.help("if that process is gone, try again in a quarter of a minute"));
+        }
+    }
+    if runs.is_empty() {
+        Notes::line("no run was cut off".to_owned());
+    }
+    let mut data = Data::stdout();
+    let mut exit = Exit::Done;
+    for run in runs {
+        let ending = match app.pick_up(&run).await? {
+            PickedUp::Ended(ending) => ending,
+            PickedUp::Running(mut handle) => {
+                while handle.entries.next().await?.is_some() {}
+                app.runs.get(&run.key).await?.ending.unwrap_or(Ending::Failed)
+            }
+        };
+        data.line(&format!("{}  {}", run.key.id, ending.as_str()))?;
+        exit = match ending {
+            Ending::Succeeded => exit,
+            Ending::Waiting => Exit::Waiting,
+            Ending::Failed | Ending::Cancelled => Exit::Failed,
+        };
+    }
+    data.flush()?;
+    Ok(exit)
 }
 
 fn ending(run: &StoredRun) -> &'static str {
@@ -87,94 +132,6 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
     .await?;
     data.flush()?;
     Ok(Exit::Done)
-}
-
-/// `   4  +0.013 s  finished Reply (Message), 12 ms: {"content":"hello"}`
-fn entry_line(entry: &Entry, began_ms: i64) -> String {
-    let since = Duration::from_millis(u64::try_from(entry.at_ms - began_ms).unwrap_or(0));
-    format!("{:>5}  +{:.3} s  {}", entry.seq, since.as_secs_f64(), fact(&entry.record))
-}
-
-fn fact(record: &Record) -> String {
-    match record {
-        Record::RunStarted { canvas, canvas_version, session, input, resumes, .. } => {
-            let resumes =
-                resumes.as_ref().map(|run| format!(", going on with run {run}")).unwrap_or_default();
-            let version = canvas_version.get(..12).unwrap_or(canvas_version);
-            let inputs =
-                if input.inputs.is_empty() { String::new() } else { format!(" {}", json!(input.inputs)) };
-            let asked = short(&format!("{}{inputs}", input.query));
-            format!("run of {canvas} ({version}) in session {session}{resumes}: {asked}")
-        }
-        Record::NodeStarted { who } => format!("started {} ({}){}", who.name, who.kind, place(&who.frame)),
-        Record::NodeSkipped { node, frame } => format!("skipped {node}{}", place(frame)),
-        Record::FrameOpened { activation, items } => match items {
-            Some(items) => format!("opened a frame of {} items for activation {activation}", items.len()),
-            None => format!("opened a frame for activation {activation}"),
-        },
-        Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
-        Record::ThinkingStarted { node, .. } => format!("{node} began to reason"),
-        Record::ThinkingEnded { node, .. } => format!("{node} ended its reasoning"),
-        Record::MessageEnded { node, end, .. } => match end.cited.len() {
-            0 => format!("{node} ended its message"),
-            count => format!("{node} ended its message, which cites {count} sources"),
-        },
-        Record::MessageReset { node } => format!("{node} took back what it has said"),
-        Record::EffectFinished { activation, effect, usage } => format!(
-            "activation {activation} called a {effect}: {} and {} tokens",
-            usage.prompt_tokens, usage.completion_tokens
-        ),
-        Record::Warned { node, message } => format!("{node} warns: {}", short(message)),
-        Record::NodeFinished { .. } => finished(record),
-        Record::Waiting { forms } => {
-            let forms: Vec<String> =
-                forms.iter().map(|waiting| format!("{}{}", waiting.node, place(&waiting.frame))).collect();
-            format!("waits for a person at {}", forms.join(", "))
-        }
-        Record::RunFinished { ending, outputs, error, elapsed, .. } => {
-            let why = error.as_ref().map(|error| format!(": {}", short(error))).unwrap_or_default();
-            format!(
-                "the run ended: {}, {}{why} {}",
-                ending.as_str(),
-                duration(*elapsed),
-                short(&values(outputs))
-            )
-        }
-    }
-}
-
-fn finished(record: &Record) -> String {
-    let Record::NodeFinished { who, outputs, error, elapsed, route, .. } = record else {
-        return String::new();
-    };
-    let onward = match route {
-        Onward::By(Route::Onward) => String::new(),
-        Onward::By(Route::To(ids)) => {
-            let ids: Vec<&str> = ids.iter().map(weft_core::ComponentId::as_str).collect();
-            format!(" → {}", ids.join(", "))
-        }
-        Onward::By(Route::EndFrame) => " → the end of its frame".to_owned(),
-        Onward::Exception => " → its exception branch".to_owned(),
-        Onward::Nowhere => " → nowhere".to_owned(),
-    };
-    let mut text =
-        format!("finished {} ({}){}, {}{onward}", who.name, who.kind, place(&who.frame), duration(*elapsed));
-    // Writing to a String cannot fail.
-    let _ = match error {
-        Some(error) => write!(text, ": failed, {}", short(error)),
-        None => write!(text, ": {}", short(&values(outputs))),
-    };
-    text
-}
-
-fn place(frame: &FramePath) -> String {
-    let steps: Vec<String> =
-        frame.iter().map(|step| format!("{} round {}", step.node, step.round + 1)).collect();
-    if steps.is_empty() { String::new() } else { format!(" in {}", steps.join(", ")) }
-}
-
-fn values(outputs: &Outputs) -> String {
-    json!(outputs).to_string()
 }
 
 /// A text on one line, cut to a readable length.

@@ -37,7 +37,10 @@ const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// Settings and sections at the top.
-const SECTIONS: [&str; 7] = ["data", "limits", "listen", "models", "net", "server", "store"];
+const SECTIONS: [&str; 10] =
+    ["data", "files", "limits", "listen", "mcp", "models", "net", "sandbox", "server", "store"];
+/// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
+pub const SANDBOX_WORKER: &str = "sandbox-worker";
 /// What servers get that want no key; some refuse a request without any.
 const NO_KEY: &str = "x";
 
@@ -123,10 +126,23 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
         Ok(models) => config.models = models,
         Err(error) => wrong.push(error.full()),
     }
+    match config.mcp.clone().with_environment(|name| environment.text(name).map(str::to_owned)) {
+        Ok(mcp) => config.mcp = mcp,
+        Err(unset) => wrong.extend(unset),
+    }
+    if config.sandbox.worker.is_empty() {
+        config.sandbox.worker = own_worker().unwrap_or_default();
+    }
     if let Err(error) = config.check() {
         wrong.push(error.full());
     }
     if wrong.is_empty() { Ok(config) } else { Err(refusal(&wrong)) }
+}
+
+/// This very program as what runs programs of canvases.
+fn own_worker() -> Option<Vec<String>> {
+    let program = std::env::current_exe().ok()?.into_os_string().into_string().ok()?;
+    Some(vec![program, SANDBOX_WORKER.to_owned()])
 }
 
 fn refusal(wrong: &[String]) -> Failure {

@@ -11,14 +11,21 @@ use crate::data::{
 };
 use crate::model::{agent, llm};
 use crate::output::{invoke, message};
+use crate::tools::{
+    calculator, code_exec, current_time, http_get, read_file, searxng, web_search, write_file,
+};
 
 /// Every component that this build can run.
 pub static ALL: &[&ComponentSpec] = &[
     &agent::SPEC,
     &begin::SPEC,
+    &calculator::SPEC,
     &categorize::SPEC,
+    &code_exec::SPEC,
+    &current_time::SPEC,
     &data_operations::SPEC,
     &exit_loop::SPEC,
+    &http_get::SPEC,
     &invoke::SPEC,
     &iteration::SPEC,
     &iteration_item::SPEC,
@@ -28,13 +35,22 @@ pub static ALL: &[&ComponentSpec] = &[
     &repeat::SPEC,
     &loop_item::SPEC,
     &message::SPEC,
+    &read_file::SPEC,
     &retrieval::SPEC,
+    &searxng::SPEC,
     &string_transform::SPEC,
     &switch::SPEC,
     &user_fill_up::SPEC,
     &variable_aggregator::SPEC,
     &variable_assigner::SPEC,
+    &web_search::SPEC,
+    &write_file::SPEC,
 ];
+
+/// The component type of this name, also when this build cannot run it.
+pub fn find(kind: &str) -> Option<&'static ComponentSpec> {
+    ALL.iter().copied().chain(&unbuilt::ALL).find(|spec| spec.kind == kind)
+}
 
 /// What plans are compiled against: [`ALL`], and the names this build knows and cannot run.
 pub fn catalog() -> Catalog {
@@ -110,6 +126,8 @@ mod tests {
                     components: &ids,
                     item: None,
                     downstream: &[],
+                    others: &weft_core::component::NoOthers,
+                    measuring: false,
                 };
                 if let Err(found) = (spec.build)(&source) {
                     problems.push(format!("{} {id}: {found:?}", path.display()));

@@ -7,12 +7,18 @@ pub mod control;
 pub mod data;
 pub mod model;
 pub mod output;
+pub mod tools;
 
 mod jinja;
 mod operators;
 mod params;
+mod passages;
+mod suggest;
 mod text;
+mod web;
 
+#[cfg(test)]
+mod again;
 #[cfg(test)]
 mod testing;
 

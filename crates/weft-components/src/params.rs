@@ -22,6 +22,14 @@ impl<'a> Params<'a> {
         Self { source: *source, problems: Vec::new(), warnings: Vec::new() }
     }
 
+    /// What was read, or everything that is wrong.
+    ///
+    /// # Errors
+    /// The problems noted so far, if there are any.
+    pub fn done<T>(self, read: T) -> Result<T, Vec<ParamProblem>> {
+        if self.problems.is_empty() { Ok(read) } else { Err(self.problems) }
+    }
+
     /// The component, or everything that is wrong.
     ///
     /// # Errors
@@ -36,6 +44,11 @@ impl<'a> Params<'a> {
     /// Notes a problem.
     pub fn problem(&mut self, problem: ParamProblem) {
         self.problems.push(problem);
+    }
+
+    /// Notes something that is not as it was meant, but does no harm.
+    pub fn warn(&mut self, problem: ParamProblem) {
+        self.warnings.push(problem);
     }
 
     /// What is set and has no effect, so far.

@@ -7,21 +7,24 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use weft_core::catalog::Catalog;
 use weft_core::citation::{Chunk, Citations};
 use weft_core::context::{HistoryMessage, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
+use weft_core::effect::{Effects, Known};
 use weft_core::reference::{Inputs, Names};
-use weft_core::seam::Seams;
 use weft_core::seam::chat_model::{
-    ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, StopReason, Usage,
+    ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
 use weft_core::seam::search_index::{SearchIndex, SearchRequest};
+use weft_core::seam::{Sandbox, Seams};
 use weft_core::{
     Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
     TenantId, Value,
 };
+use weft_sandbox::InProcess;
 
 /// A node of a canvas whose other components are `Agent:A`, `Agent:B`, `begin` and the like.
 pub struct Node {
@@ -64,6 +67,8 @@ impl Node {
             components: &self.components,
             item: self.item.as_ref(),
             downstream: &self.downstream,
+            others: &weft_core::component::NoOthers,
+            measuring: false,
         }
     }
 
@@ -93,8 +98,34 @@ impl Node {
 /// Everything around one activation.
 pub struct Stage {
     pub ctx: NodeContext,
-    signals: mpsc::Receiver<(u32, Signal)>,
+    heard: Arc<Heard>,
     pub outside: Arc<Outside>,
+    _listening: JoinSet<()>,
+}
+
+/// What a component signals. It is heard at once, so that nobody who signals has to wait for the test.
+struct Heard {
+    coming: Mutex<mpsc::Receiver<(u32, Signal)>>,
+    signals: Mutex<Vec<Signal>>,
+}
+
+impl Heard {
+    fn add(&self, mut signal: Signal) {
+        if let Signal::EffectStarted(started) = &mut signal
+            && let Some(safe) = started.safe.take()
+        {
+            let _ = safe.send(());
+        }
+        self.signals.lock().unwrap().push(signal);
+    }
+
+    async fn listen(&self) {
+        while let Some((_, signal)) =
+            std::future::poll_fn(|task| self.coming.lock().unwrap().poll_recv(task)).await
+        {
+            self.add(signal);
+        }
+    }
 }
 
 /// What the fakes answer, and what they were asked.
@@ -120,7 +151,12 @@ pub struct Setting {
     pub alternative: usize,
     pub heard: bool,
     pub cited: Vec<Chunk>,
+    /// Puts something else in the place of the fakes.
+    pub seams: Option<Replace>,
+    pub sandbox: Option<Arc<dyn Sandbox>>,
 }
+
+pub type Replace = Box<dyn FnOnce(&mut Seams)>;
 
 impl Setting {
     pub fn values(values: impl IntoIterator<Item = (&'static str, Json)>) -> Self {
@@ -133,9 +169,27 @@ impl Stage {
     /// A stage on which `component` finds its inputs.
     pub fn new(node: &Node, component: &dyn Component, setting: Setting) -> Self {
         let outside = Arc::new(Outside::default());
-        let (send, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let (send, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let heard = Arc::new(Heard { coming: Mutex::new(coming), signals: Mutex::default() });
+        let mut listening = JoinSet::new();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let heard = Arc::clone(&heard);
+            listening.spawn_on(async move { heard.listen().await }, &runtime);
+        }
         let citations = Citations::default();
         citations.number(setting.cited);
+        let mut seams = Seams {
+            models: Arc::new(FakeModels(Arc::clone(&outside))),
+            http: Arc::new(FakeHttp(Arc::clone(&outside))),
+            search: Arc::new(FakeSearch(Arc::clone(&outside))),
+            tools: Arc::new(weft_core::seam::tool_source::NoTools),
+            workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
+            sandbox: setting.sandbox.unwrap_or_else(|| Arc::new(InProcess::new(weft_sandbox::LIMITS))),
+            clock: Arc::new(FixedClock(0)),
+        };
+        if let Some(change) = setting.seams {
+            change(&mut seams);
+        }
         let run = RunContext {
             tenant: TenantId::new("t"),
             run: "r".into(),
@@ -151,13 +205,9 @@ impl Stage {
                 .map(|(role, content)| HistoryMessage { role: role.to_owned(), content: content.to_owned() })
                 .collect(),
             citations,
-            seams: Arc::new(Seams {
-                models: Arc::new(FakeModels(Arc::clone(&outside))),
-                http: Arc::new(FakeHttp(Arc::clone(&outside))),
-                search: Arc::new(FakeSearch(Arc::clone(&outside))),
-                clock: Arc::new(FixedClock(0)),
-            }),
+            seams: Arc::new(seams),
             components: Arc::new(node.components.clone()),
+            budget: weft_core::Budget::unlimited(),
             seed: 1,
         };
         let mut values = setting.values;
@@ -177,16 +227,47 @@ impl Stage {
             alternative: setting.alternative,
             round: setting.round,
             filled: setting.filled.as_object().cloned().unwrap_or_default(),
+            resumed: None,
+            budget: weft_core::Budget::unlimited(),
+            effects: Effects::default(),
+            part: "".into(),
             heard: setting.heard,
             cancel: tokio_util::sync::CancellationToken::new(),
             signals: send,
         };
-        Self { ctx, signals, outside }
+        Self { ctx, heard, outside, _listening: listening }
     }
 
-    /// What the component has signalled so far.
+    /// What the component has signalled since it was asked last, without its calls to the outside.
     pub fn signals(&mut self) -> Vec<Signal> {
-        std::iter::from_fn(|| self.signals.try_recv().ok().map(|(_, signal)| signal)).collect()
+        let effect = |signal: &Signal| matches!(signal, Signal::EffectStarted(_) | Signal::EffectGave(_));
+        self.all_signals().into_iter().filter(|signal| !effect(signal)).collect()
+    }
+
+    pub fn all_signals(&mut self) -> Vec<Signal> {
+        let mut coming = self.heard.coming.lock().unwrap();
+        while let Ok((_, signal)) = coming.try_recv() {
+            self.heard.add(signal);
+        }
+        drop(coming);
+        std::mem::take(&mut *self.heard.signals.lock().unwrap())
+    }
+
+    /// What the journal was told about calls to the outside since it was asked last, in order.
+    pub fn notes(&mut self) -> Vec<(Arc<str>, Known)> {
+        let note = |signal| match signal {
+            Signal::EffectStarted(started) => Some((started.key, Known::Begun)),
+            Signal::EffectGave(gave) => Some((gave.key, Known::Gave(gave.gave))),
+            _ => None,
+        };
+        self.all_signals().into_iter().filter_map(note).collect()
+    }
+
+    /// The activation is done again, in a process that has read these notes.
+    #[must_use]
+    pub fn again(mut self, notes: &[(Arc<str>, Known)]) -> Self {
+        self.ctx.effects = Effects::known(notes.iter().cloned().collect());
+        self
     }
 
     /// The model answers this next.
@@ -240,7 +321,9 @@ impl ModelDirectory for FakeModels {
             provider: "scripted".to_owned(),
             model: "fake".to_owned(),
             window,
-            tools: false,
+            tools: llm_id == "tools",
+            kind: ModelKind::Chat,
+            prices: None,
         };
         Ok(Arc::new(FakeModel(Arc::clone(&self.0), info)))
     }

@@ -73,6 +73,13 @@ impl Citations {
             .collect()
     }
 
+    /// The sources found after the first `count`.
+    pub fn since(&self, count: usize) -> Vec<Cited> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = (0..).zip(known.iter()).skip(count);
+        new.map(|(number, chunk)| Cited { number, chunk: Arc::clone(chunk) }).collect()
+    }
+
     /// Every source so far.
     pub fn all(&self) -> Vec<Cited> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,6 +1,7 @@
 //! What a component is: one spec, one build step, one `run`.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +49,23 @@ pub struct ComponentSpec {
     pub time_limit: Option<Duration>,
     /// Whether runs that are being measured may use it and others may not.
     pub measuring_only: bool,
+    /// How agents call it; absent: by whichever of its parameters the canvas leaves open.
+    pub tool: Option<ToolSpec>,
     /// Reads the parameters once.
     pub build: Build,
+}
+
+/// A component as a tool of agents.
+#[derive(Debug)]
+pub struct ToolSpec {
+    /// What the model calls it when the canvas does not say: lower case with underscores.
+    pub function: &'static str,
+    /// The JSON schema of what the model fills in: parameters of the component.
+    pub arguments: fn() -> Json,
+    /// A call that was cut off may be made again.
+    pub idempotent: bool,
+    /// It adds sources that the answer may cite.
+    pub sources: bool,
 }
 
 /// Reads the parameters of a node once: the component, or everything that is wrong with them.
@@ -72,6 +88,26 @@ pub struct NodeSource<'a> {
     pub item: Option<&'a ComponentId>,
     /// Its successors in order.
     pub downstream: &'a [ComponentId],
+    /// The other nodes of the canvas, for agents that name one as a tool.
+    pub others: &'a dyn Others,
+    /// Whether components that only serve for measuring may be used.
+    pub measuring: bool,
+}
+
+/// The nodes of a canvas as written.
+pub trait Others: fmt::Debug + Sync {
+    /// The type and the parameters of the node with this id.
+    fn get(&self, id: &ComponentId) -> Option<(&str, &serde_json::Map<String, Json>)>;
+}
+
+/// A canvas without other nodes.
+#[derive(Clone, Copy, Debug)]
+pub struct NoOthers;
+
+impl Others for NoOthers {
+    fn get(&self, _: &ComponentId) -> Option<(&str, &serde_json::Map<String, Json>)> {
+        None
+    }
 }
 
 impl NodeSource<'_> {
@@ -156,6 +192,8 @@ pub struct Shape {
     pub warnings: Vec<ParamProblem>,
     /// Set when this build knows the component and cannot run it.
     pub unsupported: Option<String>,
+    /// Other nodes of the canvas that it calls as tools: they need no edge that leads to them.
+    pub calls: Vec<ComponentId>,
 }
 
 /// What an activation leads to besides its outputs.
@@ -184,9 +222,31 @@ pub struct Finished {
     pub assigned: Vec<(Reference, Json)>,
     /// What came with the end of a message.
     pub message_end: Option<MessageEnd>,
+    /// It is not finished: a person has to answer first. Everything else here is ignored.
+    pub suspended: Option<Suspension>,
+}
+
+/// Work that waits for a person in the middle. It goes on, also in another process, by running
+/// again with [`NodeContext::resumed`] and the answers in [`NodeContext::filled`].
+///
+/// Answers may come one by one: they are kept, and the node runs again when every field that is not
+/// optional has one. Texts begin anew: what the node publishes or says when it goes on starts with
+/// what it had published or said before. Nobody hears that part twice. The writer of a text that it
+/// published is dropped and not finished.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Suspension {
+    /// What to ask. The keys of its fields are the ids of the human tasks.
+    pub form: Form,
+    /// What the work has to remember: plain data with a version of its own.
+    pub state: Json,
 }
 
 impl Finished {
+    /// Nothing yet: it waits for a person.
+    pub fn suspended(suspension: Suspension) -> Self {
+        Self { suspended: Some(suspension), ..Self::default() }
+    }
+
     /// Outputs and nothing else.
     pub fn with(outputs: Outputs) -> Self {
         Self { outputs, ..Self::default() }

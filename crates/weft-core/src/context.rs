@@ -1,18 +1,22 @@
 //! What a component is given while it runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::budget::{Budget, Limit};
 use crate::citation::Citations;
+use crate::effect::{Again, EffectGave, EffectStarted, Effects, Gave, Known};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ComponentId, RunId, SessionId, TenantId};
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
 use crate::stream::{Piece, SharedText};
-use crate::value::{Json, Value};
+use crate::value::{Json, Outputs, Value};
 
 /// What the caller gave for one turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +33,21 @@ pub struct TurnInput {
     /// Form values: `{field: value}`, `{field: {"value": …}}`, or the same below a component's id.
     #[serde(default)]
     pub inputs: serde_json::Map<String, Json>,
+    /// Nodes that do not run: what they give is given here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pins: BTreeMap<ComponentId, Pin>,
+}
+
+/// What a node gives without running.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pin {
+    /// Its outputs.
+    #[serde(default)]
+    pub outputs: Outputs,
+    /// Where the run goes on, for a node that branches; absent: everywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to: Option<Vec<ComponentId>>,
 }
 
 /// One message of the conversation so far.
@@ -59,6 +78,8 @@ pub struct RunContext {
     pub seams: Arc<Seams>,
     /// Every component id of the canvas, for references that are only known at run time.
     pub components: Arc<std::collections::HashSet<ComponentId>>,
+    /// What the whole run may use.
+    pub budget: Arc<Budget>,
     /// What random choices derive from; the same seed chooses the same.
     pub seed: u64,
 }
@@ -83,13 +104,82 @@ pub enum Signal {
     Used(crate::seam::chat_model::Usage),
     /// Something worth knowing that is no failure.
     Warn(String),
+    /// A tool is being called.
+    ToolStarted(ToolStarted),
+    /// A tool's call is over.
+    ToolFinished(ToolFinished),
+    /// A budget or another limit of an agent has cut its work short.
+    Limited(Limited),
+    /// A call to the outside is about to be made.
+    EffectStarted(EffectStarted),
+    /// A call to the outside came back.
+    EffectGave(EffectGave),
+}
+
+/// A call of a tool that begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolStarted {
+    /// The agent that calls; a sub-agent's id is its agent's, `-->` and its own name.
+    pub agent: ComponentId,
+    /// The way to the tool in display names: `Agent A-->search`.
+    pub path: Arc<str>,
+    /// The call's id, unique within the activation: behind the ids of the calls that lead to it, `/`
+    /// after each.
+    pub call: Arc<str>,
+    /// The name the model calls it by.
+    pub tool: Arc<str>,
+    /// The arguments, presets left out.
+    pub arguments: Arc<Json>,
+}
+
+/// A call of a tool that is over. Every [`ToolStarted`] has one, also when the call failed, was too
+/// slow or was stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToolFinished {
+    /// What began.
+    #[serde(flatten)]
+    pub started: ToolStarted,
+    /// What the tool gave, or what the model is told about its failure.
+    pub result: Arc<Json>,
+    /// Whether it failed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub failed: bool,
+    /// Whether the arguments had to be repaired before they could be read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub repaired: bool,
+    /// How long it took, in seconds.
+    pub elapsed: f64,
+}
+
+/// Why an agent's work was cut short although it gave an answer or could have given one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limited {
+    /// A budget is used up.
+    Budget(Limit),
+    /// Its own number of rounds is.
+    MaxRounds,
+    /// It did the same thing again and again.
+    LoopDetected,
+}
+
+impl Limited {
+    /// The word for it in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Budget(Limit::Rounds) => "max_rounds",
+            Self::Budget(limit) => limit.as_str(),
+            Self::MaxRounds => "max_rounds",
+            Self::LoopDetected => "loop_detected",
+        }
+    }
 }
 
 /// How many signals of one activation may wait for the engine.
 pub const SIGNALS_IN_FLIGHT_MAX: usize = 64;
 
-/// What one activation is given.
-#[derive(Debug)]
+/// What one activation is given. A clone belongs to the same activation.
+#[derive(Clone, Debug)]
 pub struct NodeContext {
     /// What it shares with the whole run.
     pub run: Arc<RunContext>,
@@ -107,6 +197,16 @@ pub struct NodeContext {
     pub round: Option<Round>,
     /// Values a person filled in, for Entry and Pause nodes: field → value.
     pub filled: serde_json::Map<String, Json>,
+    /// What it had to remember when it stopped to wait for a person; see
+    /// [`crate::component::Suspension`].
+    pub resumed: Option<Json>,
+    /// What it may use.
+    pub budget: Arc<Budget>,
+    /// Its calls to the outside; see [`NodeContext::effect`].
+    pub effects: Effects,
+    /// The part of the activation's work that this is: empty for the work itself, the ids of the
+    /// calls that lead there for what an agent calls.
+    pub part: Arc<str>,
     /// Whether a listener follows, so that publishing a growing text is worth while.
     pub heard: bool,
     /// Fires when the run is cancelled or the activation's frame is left.
@@ -141,6 +241,57 @@ impl NodeContext {
             .send((self.activation, signal))
             .await
             .map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
+    }
+
+    /// Makes a call to the outside, or gives what it gave before. The second value says whether it was
+    /// made now.
+    ///
+    /// # Errors
+    /// What the call fails with, now or before; `Interrupted` when it was cut off before and may not be
+    /// made again, or when the work is done from a recording that does not have it; `Cancelled` when the
+    /// run no longer listens.
+    pub async fn effect<T: Serialize + DeserializeOwned>(
+        &self,
+        (kind, again): (&'static str, Again),
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<(T, bool)> {
+        if !self.effects.are_kept() {
+            return call.await.map(|value| (value, true));
+        }
+        let (key, known) = self.effects.next(&self.part, kind);
+        if let Some(error) = self.effects.refused(&key, known.as_ref()).await {
+            return Err(error);
+        }
+        match (known, again) {
+            (Some(Known::Gave(gave)), _) => return gave.into_result().map(|value| (value, false)),
+            (Some(Known::Begun), Again::Never) => {
+                let error = Error::new(
+                    ErrorKind::Interrupted,
+                    "the call was cut off by a stop of the process, and it may have been carried out",
+                );
+                let error = error.help("look whether it was, and do it again if it was not");
+                let gave = Gave::Failure { kind: error.kind, message: error.full().into() };
+                self.signal(Signal::EffectGave(EffectGave { key, gave })).await?;
+                return Err(error);
+            }
+            (Some(Known::Begun) | None, _) => {}
+        }
+        let started = |safe| Signal::EffectStarted(EffectStarted { key: Arc::clone(&key), kind, safe });
+        match again {
+            Again::Allowed => self.signal(started(None)).await?,
+            Again::Never => {
+                let (safe, noted) = oneshot::channel();
+                self.signal(started(Some(safe))).await?;
+                noted.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))?;
+            }
+        }
+        let result = call.await;
+        let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
+        if !given_up {
+            let gave = Gave::of(&result)?;
+            self.signal(Signal::EffectGave(EffectGave { key, gave })).await?;
+        }
+        result.map(|value| (value, true))
     }
 
     /// The value of something it reads.

@@ -42,6 +42,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether the same call may succeed when it is made again a little later.
+    pub fn is_passing(self) -> bool {
+        matches!(self, Self::RateLimited | Self::Timeout | Self::Unavailable)
+    }
+
     /// The kind in upper case with underscores, as it appears in answers and logs.
     pub fn code(self) -> &'static str {
         match self {

@@ -1,12 +1,15 @@
 //! The append-only records of a run. The run's state is their fold, and what clients see is a
 //! projection of them.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::component::{Form, MessageEnd, Route};
-use crate::context::TurnInput;
+use crate::citation::Cited;
+use crate::component::{Form, MessageEnd, Route, Suspension};
+use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
+use crate::effect::Gave;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId};
 use crate::reference::Reference;
 use crate::seam::chat_model::Usage;
@@ -55,6 +58,15 @@ pub struct FrameStep {
 /// The way from the top of the canvas into nested frames; empty at the top.
 pub type FramePath = Arc<[FrameStep]>;
 
+/// Where a run was forked from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forked {
+    /// The other run.
+    pub run: RunId,
+    /// The last entry that they share, apart from what was edited in it.
+    pub seq: u64,
+}
+
 /// Which activation a record is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Who {
@@ -91,6 +103,19 @@ pub struct WaitingForm {
     pub form: Form,
 }
 
+impl WaitingForm {
+    /// Where answers for this form go among a caller's inputs, so that no other form can take them:
+    /// the node's id, and for each frame around it the number of the round, as in `Agent:A[2]`.
+    pub fn address(&self) -> String {
+        let mut address = self.node.to_string();
+        for step in self.frame.iter() {
+            // Writing to a String cannot fail.
+            let _ = write!(address, "[{}]", step.round);
+        }
+        address
+    }
+}
+
 /// A fact about a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -111,6 +136,21 @@ pub enum Record {
         seed: u64,
         /// The waiting run that this one goes on with.
         resumes: Option<RunId>,
+        /// The words that answer a waiting run's form, when they came as a question.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        reply: String,
+        /// The time that the run takes as its own, in milliseconds since 1970.
+        #[serde(default)]
+        now_ms: i64,
+        /// The revision of the session that it began with.
+        #[serde(default)]
+        revision: i64,
+        /// The engine's state of the session at that revision, so that the run can be done again.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        state: Option<Arc<Json>>,
+        /// The run whose beginning this one shares.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forks: Option<Forked>,
     },
     /// A node began. `inputs` are what it reads.
     NodeStarted {
@@ -129,6 +169,9 @@ pub enum Record {
     FrameOpened {
         /// Its activation.
         activation: u32,
+        /// What the Iteration or Loop itself has produced so far.
+        #[serde(default)]
+        outputs: Arc<Outputs>,
         /// The items, for an Iteration.
         items: Option<Arc<Vec<Json>>>,
     },
@@ -178,6 +221,61 @@ pub enum Record {
         /// Tokens, when it was a model.
         usage: Usage,
     },
+    /// An agent calls a tool.
+    ToolStarted {
+        /// Which activation.
+        activation: u32,
+        /// The call.
+        call: ToolStarted,
+    },
+    /// A tool's call is over.
+    ToolFinished {
+        /// Which activation.
+        activation: u32,
+        /// The call and what came of it.
+        call: ToolFinished,
+    },
+    /// A limit has cut an agent's work short.
+    Limited {
+        /// Which activation.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+        /// Which limit.
+        reason: Limited,
+    },
+    /// A call to the outside is about to be made.
+    EffectBegan {
+        /// Which activation makes it.
+        activation: u32,
+        /// Its place in the activation's work.
+        key: Arc<str>,
+        /// What kind of call: `model`, `http`, `tool`.
+        effect: Arc<str>,
+    },
+    /// A call to the outside gave something.
+    EffectGave {
+        /// Which activation made it.
+        activation: u32,
+        /// Its place in the activation's work.
+        key: Arc<str>,
+        /// What it gave.
+        gave: Gave,
+    },
+    /// A node has begun to write a text that others may begin with.
+    Published {
+        /// Which activation.
+        activation: u32,
+        /// The output.
+        output: Arc<str>,
+    },
+    /// Sources were found; they follow those found before.
+    Sourced {
+        /// With their numbers.
+        sources: Vec<Cited>,
+    },
+    /// The run was cut off here and has been picked up again.
+    PickedUp,
     /// Something worth knowing that is no failure.
     Warned {
         /// Where.
@@ -202,6 +300,9 @@ pub enum Record {
         /// Values it gave to globals or to outputs of other components.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         assigned: Vec<Assigned>,
+        /// What it asks and remembers, when it only stopped to wait for a person.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        suspension: Option<Box<Suspension>>,
     },
     /// Nothing more can run until a person has answered.
     Waiting {
@@ -218,6 +319,9 @@ pub enum Record {
         error: Option<Arc<str>>,
         /// Tokens and calls of the whole run.
         usage: Usage,
+        /// The limits that have cut agents' work short.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        limited: Vec<Limited>,
         /// How long it took, in seconds.
         elapsed: f64,
     },
@@ -250,6 +354,8 @@ pub enum Onward {
     /// None: it failed and nothing caught it, or it was cancelled.
     #[default]
     Nowhere,
+    /// None yet: a person has to answer first, and then the node starts again.
+    Suspended,
 }
 
 impl Record {
@@ -264,12 +370,20 @@ impl Record {
             | Self::MessageEnded { .. }
             | Self::MessageReset { .. }
             | Self::NodeFinished { .. }
+            | Self::ToolStarted { .. }
+            | Self::ToolFinished { .. }
+            | Self::Warned { .. }
             | Self::Waiting { .. }
             | Self::RunFinished { .. } => true,
             Self::NodeSkipped { .. }
             | Self::FrameOpened { .. }
             | Self::EffectFinished { .. }
-            | Self::Warned { .. } => false,
+            | Self::EffectBegan { .. }
+            | Self::EffectGave { .. }
+            | Self::Published { .. }
+            | Self::Sourced { .. }
+            | Self::PickedUp
+            | Self::Limited { .. } => false,
         }
     }
 }

@@ -3,26 +3,34 @@
 //! Ids, values, references, events, errors, what a component is, and the seams. No files, no
 //! network, no SQL, no environment, no clock: those live behind the traits in [`seam`].
 
+pub mod budget;
 pub mod catalog;
 pub mod citation;
 pub mod component;
 pub mod context;
+pub mod effect;
 pub mod error;
 pub mod id;
 pub mod journal;
 pub mod reference;
 pub mod seam;
+pub mod secret;
 pub mod stream;
+pub mod tool;
 pub mod value;
 
+pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{
-    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape,
+    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape, Suspension,
+    ToolSpec,
 };
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{CanvasId, CanvasKey, ComponentId, RunId, RunKey, SessionId, SessionKey, TenantId};
 pub use journal::{Ending, Entry, Record};
 pub use reference::{Reference, Template};
+pub use secret::Secret;
 pub use stream::{Piece, SharedText};
+pub use tool::{Tool, ToolBody, ToolOutput};
 pub use value::{Json, Outputs, Value};

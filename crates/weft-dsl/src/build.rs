@@ -157,6 +157,8 @@ impl<'a> Builder<'a> {
             components: &self.ids,
             item: self.names(node).item,
             downstream,
+            others: self.canvas,
+            measuring: self.options.measuring,
         };
         let wrong = match (spec.build)(&source) {
             Ok(component) => return Some(component),
@@ -282,6 +284,7 @@ const fn unknown(role: Role) -> ComponentSpec {
         params_schema: || Json::Null,
         time_limit: None,
         measuring_only: false,
+        tool: None,
         build: |_| Err(Vec::new()),
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use serde_json::Map;
 use sha2::{Digest as _, Sha256};
+use weft_core::component::Others;
 use weft_core::context::HistoryMessage;
 use weft_core::{ComponentId, Json};
 
@@ -157,5 +158,11 @@ impl io::Write for Hashing {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Others for Canvas {
+    fn get(&self, id: &ComponentId) -> Option<(&str, &Map<String, Json>)> {
+        self.nodes.get(id).map(|node| (node.kind.as_str(), &node.params))
     }
 }

@@ -21,6 +21,7 @@ use crate::secrets;
 use crate::span;
 use crate::suggest::Suggester;
 use crate::targets;
+use crate::tool_servers;
 
 /// What a session begins with when the canvas does not say.
 const PROLOGUE: &str = "Hello! How can I help you?";
@@ -34,6 +35,8 @@ pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 pub struct CompileOptions<'a> {
     /// Asked about every model that a component names; without it models are not checked.
     pub models: Option<&'a ModelCheck<'a>>,
+    /// The MCP servers that are configured; without it they are not checked.
+    pub tool_servers: Option<&'a [String]>,
     /// Whether components that only serve for measuring may be used.
     pub measuring: bool,
 }
@@ -41,7 +44,11 @@ pub struct CompileOptions<'a> {
 impl fmt::Debug for CompileOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let models = self.models.map(|_| "checked");
-        f.debug_struct("CompileOptions").field("models", &models).field("measuring", &self.measuring).finish()
+        f.debug_struct("CompileOptions")
+            .field("models", &models)
+            .field("tool_servers", &self.tool_servers)
+            .field("measuring", &self.measuring)
+            .finish()
     }
 }
 
@@ -141,6 +148,9 @@ impl<'a> Compiler<'a> {
 
     fn node(&mut self, node: &crate::CanvasNode, problems: &mut Problems) -> Built {
         let built = self.builder.build(node, &mut self.suggester, problems);
+        if let Some(configured) = self.builder.options.tool_servers {
+            tool_servers::check(node, configured, &mut self.suggester, problems);
+        }
         targets::check(node, &built, &self.builder.ids, &mut self.suggester, problems);
         let shape = &built.draft.shape;
         let collected = shape.collects.iter().map(|(_, reference)| reference);

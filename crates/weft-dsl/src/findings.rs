@@ -32,14 +32,19 @@ impl Reporter<'_> {
     /// Reports everything.
     pub fn report(&self, problems: &mut Problems) {
         let findings = &self.linked.findings;
-        let unreachable: HashSet<NodeIx> = findings
+        let without_turn: HashMap<NodeIx, &str> = findings
             .iter()
-            .filter_map(|finding| if let Finding::Unreachable(node) = finding { Some(*node) } else { None })
+            .filter_map(|finding| match finding {
+                Finding::Unreachable(node) => Some((*node, "since no way leads to its component")),
+                Finding::OnlyCalled(node) => Some((*node, "since its component only runs as a tool")),
+                _ => None,
+            })
             .collect();
         let mut places = Places { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
                 Finding::Unreachable(node) => self.unreachable(*node),
+                Finding::OnlyCalled(_) => None,
                 Finding::EndlessCycle(nodes) => self.endless_cycle(nodes),
                 Finding::NoStart(node) => self.no_start(*node),
                 Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
@@ -54,7 +59,7 @@ impl Reporter<'_> {
             };
             problems.extend(problem);
         }
-        self.reads_of_what_never_runs(&unreachable, &mut places, problems);
+        self.reads_of_what_never_runs(&without_turn, &mut places, problems);
     }
 
     fn node(&self, ix: NodeIx) -> Option<&CanvasNode> {
@@ -156,20 +161,17 @@ impl Reporter<'_> {
 
     fn reads_of_what_never_runs(
         &self,
-        never: &HashSet<NodeIx>,
+        never: &HashMap<NodeIx, &str>,
         places: &mut Places<'_>,
         problems: &mut Problems,
     ) {
         if never.is_empty() {
             return;
         }
-        for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(ix, _)| !never.contains(ix)) {
+        for (ix, node) in self.linked.nodes.iter().enumerate().filter(|(ix, _)| !never.contains_key(ix)) {
             for read in node.reads.iter().chain(node.alternative_reads.iter().flatten()) {
-                if read.node.is_some_and(|source| never.contains(&source)) {
-                    let message = format!(
-                        "`{}` never has a value, since no way leads to its component: it reads as empty",
-                        read.key
-                    );
+                if let Some(why) = read.node.and_then(|source| never.get(&source)) {
+                    let message = format!("`{}` never has a value, {why}: it reads as empty", read.key);
                     problems.add(self.read(places, ix, &read.reference, message));
                 }
             }

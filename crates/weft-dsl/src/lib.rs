@@ -4,6 +4,7 @@
 //! component types and links it into a [`Plan`]. Both say everything that is wrong at once.
 
 mod build;
+mod calls;
 pub mod canvas;
 pub mod compile;
 mod drawing;
@@ -20,6 +21,7 @@ mod secrets;
 pub mod span;
 mod suggest;
 mod targets;
+mod tool_servers;
 mod upgrade;
 
 use std::sync::Arc;

@@ -38,6 +38,8 @@ pub struct NodeDraft {
 pub enum Finding {
     /// No way leads to this node.
     Unreachable(NodeIx),
+    /// No way leads to this node, but one that runs calls it as a tool.
+    OnlyCalled(NodeIx),
     /// These nodes go round for ever: no branch leads out.
     EndlessCycle(Vec<NodeIx>),
     /// An Iteration or Loop without its item node.
@@ -75,6 +77,7 @@ pub fn link(drafts: Vec<NodeDraft>, entry: &ComponentId) -> Linked {
     for scope in 0..linked.scopes.len() {
         linked.connect(scope, &wiring);
     }
+    linked.note_calls();
     linked.note_passes();
     linked.wait();
     linked

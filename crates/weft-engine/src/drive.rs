@@ -1,31 +1,40 @@
 //! Does: starts activations, waits for them, stops them, and tells the machine and the journal what
 //! came of it. Everything that is decided is decided in [`crate::machine`].
 
+mod go_on;
+mod hear;
+mod put_off;
 mod stop;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::citation::Cited;
-use weft_core::component::{Role, Route};
-use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal};
+use weft_core::component::{Role, Route, Suspension};
+use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
+use weft_core::effect::Effects;
 use weft_core::journal::{Assigned, Ending, Onward, WaitingForm, Who};
 use weft_core::seam::chat_model::Usage;
-use weft_core::{Error, ErrorKind, NodeContext, Outputs, Piece, Record, Result, Value};
+use weft_core::{Error, ErrorKind, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::form;
+use crate::answers;
 use crate::journal::Journal;
 use crate::machine::{Done, Machine, Start};
-use crate::perform::{Outcome, Settled, assigned, cancelled, perform, settle, settled_inputs, size};
-use crate::scope::ScopeId;
+use crate::perform::{
+    Outcome, Own, Settled, assigned, bounded, cancelled, context_of, settle, settled_inputs, work,
+};
+use crate::recover::{Before, Place};
+use crate::speech::Speech;
+
+/// How the errors of work begin that did not end by itself.
+pub(crate) const STOPPED: &str = "stopped: ";
 
 /// What one run and its activations may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -53,6 +62,8 @@ pub struct Report {
     pub cited: Vec<Cited>,
     /// What it used.
     pub usage: Usage,
+    /// The limits that have cut agents' work short.
+    pub limited: Vec<Limited>,
     /// The open forms of a waiting run.
     pub forms: Vec<WaitingForm>,
     /// How long it took, in seconds.
@@ -69,7 +80,16 @@ struct Active {
     cancel: CancellationToken,
     began: Instant,
     thinking: bool,
+    /// It has said something that nobody had heard before.
     said: bool,
+    speech: Speech,
+    alternative: usize,
+    /// Calls of tools that are under way, and since when.
+    calls: Vec<(ToolStarted, Instant)>,
+    /// Calls of tools that were told before the run was cut off.
+    told: HashSet<(Arc<str>, Arc<str>)>,
+    /// What it asks and remembers, when it stops to wait for a person.
+    suspension: Option<Box<Suspension>>,
 }
 
 /// Runs a machine until it ends, waits or fails.
@@ -86,11 +106,20 @@ pub struct Driver<'a> {
     active: BTreeMap<u32, Active>,
     /// Finished producers whose listeners still read.
     held: Vec<Settled>,
+    /// Listeners whose text was cut off, until those who wrote it tell why.
+    cut_off: Vec<Outcome>,
     /// An activation has failed and nothing caught it: the run is about to end.
     failed: bool,
+    /// Why the run was about to fail when it was cut off.
+    fails: Option<Error>,
     said: String,
     cited: Vec<Cited>,
     usage: Usage,
+    limited: Vec<Limited>,
+    /// How many of the sources that were found are in the journal.
+    sourced: usize,
+    /// What work that begins again need not do again.
+    before: HashMap<Place, Before>,
     last: Arc<Outputs>,
     last_message: Option<Arc<Outputs>>,
 }
@@ -117,10 +146,15 @@ impl<'a> Driver<'a> {
             signals,
             active: BTreeMap::new(),
             held: Vec::new(),
+            cut_off: Vec::new(),
             failed: false,
+            fails: None,
             said: String::new(),
             cited: Vec::new(),
             usage: Usage::default(),
+            limited: Vec::new(),
+            sourced: 0,
+            before: HashMap::new(),
             last: Arc::default(),
             last_message: None,
         }
@@ -156,6 +190,7 @@ impl<'a> Driver<'a> {
             said: self.said,
             cited: self.cited,
             usage: self.usage,
+            limited: self.limited,
             forms,
             elapsed: began.elapsed().as_secs_f64(),
             machine: self.machine,
@@ -163,6 +198,9 @@ impl<'a> Driver<'a> {
     }
 
     async fn go(&mut self, deadline: Instant) -> Result<()> {
+        if let Some(error) = self.fails.take() {
+            return Err(error);
+        }
         loop {
             self.start_ready()?;
             self.journal.begin_write()?;
@@ -197,7 +235,7 @@ impl<'a> Driver<'a> {
             self.follow();
             match self.machine.next_start() {
                 Ok(Some(start)) => self.start(start),
-                Ok(None) if self.unpark_addressed() => {}
+                Ok(None) if answers::give_ahead(&mut self.machine, &self.context.input.inputs) => {}
                 Ok(None) => return Ok(()),
                 Err(_) => {
                     let count = self.machine.limits.activations;
@@ -209,122 +247,81 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// A form whose answers came with the run, below its node's id, need not wait for a person.
-    fn unpark_addressed(&mut self) -> bool {
-        if !std::mem::take(&mut self.machine.newly_parked) {
-            return false;
-        }
-        let context = Arc::clone(&self.context);
-        let inputs = &context.input.inputs;
-        let parked = self.machine.parked().into_iter();
-        let mut any = false;
-        for (scope, ix) in parked.filter(|(_, ix)| form::addressed(&self.plan.nodes[*ix].id, inputs)) {
-            let form = self.machine.form(scope, ix);
-            let answers = form::answers(&self.plan.nodes[ix].id, &form, inputs);
-            any |= self.machine.answer((scope, ix), &form, answers);
-        }
-        any
-    }
-
-    fn start(&mut self, start: Start) {
+    fn start(&mut self, mut start: Start) {
         let node = &self.plan.nodes[start.node];
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
         // Only what is inside a frame can be stopped on its own.
         let framed = !start.who.frame.is_empty();
         let cancel = if framed { self.cancel.child_token() } else { self.cancel.clone() };
-        let filled = match node.role {
-            Role::Entry => form::unwrap(&self.context.input.inputs),
-            _ => start.filled,
-        };
-        let context = NodeContext {
-            run: Arc::clone(&self.context),
-            node: node.id.clone(),
-            name: Arc::clone(&node.name),
-            activation: start.who.activation,
-            inputs: start.inputs,
-            alternative: start.alternative,
-            round: start.round,
-            filled,
-            heard: start.heard,
-            cancel: cancel.clone(),
-            signals: self.to_driver.clone(),
-        };
+        let place = self.machine.place(start.who.activation);
+        let before = place.and_then(|place| self.before.remove(&place)).unwrap_or_default();
+        let effects =
+            if self.journal.is_stored() { Effects::known(before.effects) } else { Effects::unkept() };
+        let own = Own { effects, cancel: cancel.clone(), signals: self.to_driver.clone() };
+        let context = context_of(&self.context, node, &mut start, own);
         let activation = start.who.activation;
         let active = Active {
             who: start.who,
             node: start.node,
             named: start.named,
-            cancel: cancel.clone(),
+            cancel,
             began: Instant::now(),
             thinking: false,
             said: false,
+            speech: Speech::after(start.spoken),
+            alternative: start.alternative,
+            calls: Vec::new(),
+            told: before.told,
+            suspension: None,
         };
         self.active.insert(activation, active);
         let limit = node.time_limit.unwrap_or(self.limits.node);
-        let (plan, ix) = (Arc::clone(&self.plan), start.node);
-        self.tasks.push(async move { perform(&plan.nodes[ix], context, cancel, limit).await }.boxed());
+        self.tasks.push(work(&self.plan, start.node, context, limit));
     }
 
-    fn signal(&mut self, activation: u32, signal: Signal) {
-        if matches!(signal, Signal::Say(Piece::Text(_))) {
-            self.end_thinking(activation);
-        }
-        let Some(active) = self.active.get_mut(&activation) else { return };
-        let node = active.who.node.clone();
-        match signal {
-            Signal::Say(Piece::Text(text)) => {
-                active.said = true;
-                self.said.push_str(&text);
-                self.journal.note(Record::Said { activation, node, text });
-            }
-            Signal::Say(Piece::Thinking(text)) => {
-                active.said = true;
-                if !std::mem::replace(&mut active.thinking, true) {
-                    self.journal.note(Record::ThinkingStarted { activation, node: node.clone() });
-                }
-                self.journal.note(Record::Said { activation, node, text });
-            }
-            Signal::Publish(output, text) => self.machine.published(activation, &output, Value::Stream(text)),
-            Signal::Used(usage) => {
-                self.usage += usage;
-                self.journal.note(Record::EffectFinished { activation, effect: "model".into(), usage });
-            }
-            Signal::Warn(message) => self.journal.note(Record::Warned { node, message: message.into() }),
-        }
-    }
-
-    /// Says that the reasoning is over, if it is under way.
-    fn end_thinking(&mut self, activation: u32) {
-        let Some(active) = self.active.get_mut(&activation) else { return };
-        if std::mem::take(&mut active.thinking) {
-            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
-        }
-    }
-
-    fn outcome(&mut self, mut outcome: Outcome) -> Result<()> {
+    fn outcome(&mut self, outcome: Outcome) -> Result<()> {
         // What an activation said before it ended comes before its end.
         while let Ok((activation, signal)) = self.signals.try_recv() {
+            let begins = matches!(signal, Signal::Publish(..));
             self.signal(activation, signal);
+            if begins {
+                // Whoever listens begins as soon as there is something to hear, however fast the rest was.
+                self.start_ready()?;
+            }
         }
         if self.cancel.is_cancelled() {
             return Err(cancelled());
         }
+        if self.was_cut_off(&outcome) {
+            self.cut_off.push(outcome);
+            return Ok(());
+        }
+        self.ended(outcome)?;
+        while let Some(place) = self.cut_off.iter().position(|outcome| !self.was_cut_off(outcome)) {
+            let listener = self.cut_off.swap_remove(place);
+            self.ended(listener)?;
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, outcome: Outcome) -> Result<()> {
         let activation = outcome.activation;
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
         let role = node.role;
-        let limit = self.limits.output_bytes;
-        if outcome.result.as_ref().is_ok_and(|finished| size(&finished.outputs) > limit) {
-            let message = format!("its output is larger than {limit} bytes");
-            outcome.result = Err(Error::invalid(message).help("shorten it, or raise limits.output_bytes"));
-        }
-        let settled = settle(node, outcome);
-        if settled.error.is_none() && matches!(role, Role::Each | Role::Repeat) {
+        let mut outcome = bounded(outcome, self.limits.output_bytes);
+        let settled = self.put_off(&mut outcome).unwrap_or_else(|| settle(node, outcome));
+        let pinned = self.context.input.pins.contains_key(&node.id);
+        let opens = settled.error.is_none() && settled.onward != Onward::Suspended && !pinned;
+        if opens && matches!(role, Role::Each | Role::Repeat) {
             self.open_frame(settled);
             return Ok(());
         }
         // Whoever listens to it reads what there is before it ends, also when it failed.
         self.start_ready()?;
+        if settled.onward == Onward::Suspended {
+            self.machine.fall_silent(activation);
+        }
         if !self.machine.listening_to(activation).is_empty() {
             self.held.push(settled);
             return Ok(());
@@ -335,7 +332,8 @@ impl<'a> Driver<'a> {
     fn open_frame(&mut self, settled: Settled) {
         let items = settled.finished.items.map(Arc::new);
         let activation = settled.activation;
-        self.journal.note(Record::FrameOpened { activation, items: items.clone() });
+        let outputs = Arc::new(settled.finished.outputs.clone());
+        self.journal.note(Record::FrameOpened { activation, outputs, items: items.clone() });
         self.machine.open_frame(activation, settled.finished.outputs, items);
     }
 
@@ -363,7 +361,8 @@ impl<'a> Driver<'a> {
     fn failure(&self, settled: &Settled) -> Option<Error> {
         let error = settled.error.as_ref().filter(|_| settled.onward == Onward::Nowhere)?;
         let who = &self.active.get(&settled.activation)?.who;
-        Some(Error::new(error.kind, format!("{} ({}) failed: {}", who.name, who.node, error.full())))
+        let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
+        Some(Error::new(error.kind, format!("{}{id} failed: {}", who.name, error.full())))
     }
 
     fn end_message(&mut self, settled: &mut Settled) {
@@ -372,6 +371,13 @@ impl<'a> Driver<'a> {
         let Some(active) = self.active.get(&activation) else { return };
         let (node, ix) = (active.who.node.clone(), active.node);
         let said = active.said;
+        if settled.onward == Onward::Suspended {
+            if said {
+                // What there is so far is a message of this turn.
+                self.journal.note(Record::MessageEnded { activation, node, end: Default::default() });
+            }
+            return;
+        }
         let plan_node = &self.plan.nodes[ix];
         let caught = settled.error.is_some() && settled.onward == Onward::By(Route::Onward);
         if caught && !plan_node.message_follows {
@@ -393,6 +399,10 @@ impl<'a> Driver<'a> {
     }
 
     fn finish(&mut self, settled: Settled) {
+        if settled.onward == Onward::Suspended {
+            self.end_for_now(settled);
+            return;
+        }
         let Some(active) = self.active.remove(&settled.activation) else { return };
         let outputs = Arc::new(settled.finished.outputs);
         let assigned = assigned(&settled.finished.assigned);
@@ -411,6 +421,8 @@ impl<'a> Driver<'a> {
         error: Option<&Error>,
         (onward, assigned): (&Onward, &[Assigned]),
     ) {
+        self.end_calls(&active);
+        self.note_sources();
         self.journal.note(Record::NodeFinished {
             inputs: settled_inputs(&active.named),
             who: active.who,
@@ -419,18 +431,20 @@ impl<'a> Driver<'a> {
             elapsed: active.began.elapsed().as_secs_f64(),
             route: onward.clone(),
             assigned: assigned.to_vec(),
+            suspension: active.suspension,
         });
     }
 
-    fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
-        WaitingForm {
-            node: self.plan.nodes[ix].id.clone(),
-            frame: self.machine.path(scope),
-            form: self.machine.form(scope, ix),
-        }
-    }
-
     fn forms(&self) -> Vec<WaitingForm> {
-        self.machine.parked().into_iter().map(|(scope, ix)| self.form(scope, ix)).collect()
+        let parked = self.machine.parked().into_iter();
+        let mut forms: Vec<_> = parked.map(|(scope, ix)| self.machine.form(scope, ix)).collect();
+        if let Some((node, message)) = &self.machine.unused
+            && let Some(waiting) = forms.iter_mut().find(|waiting| waiting.node == *node)
+        {
+            let tips = waiting.form.tips.get_or_insert_default();
+            tips.push('\n');
+            tips.push_str(message);
+        }
+        forms
     }
 }

@@ -1,5 +1,10 @@
 //! The public face: start a turn, watch it, cancel it.
 
+mod again;
+mod fork;
+
+mod pick_up;
+mod replay;
 mod turn;
 
 use std::collections::{HashMap, HashSet};
@@ -8,26 +13,38 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use weft_core::budget::{Budget, BudgetLimits, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{RunStore, Seams, SessionStore};
-use weft_core::{CanvasId, Error, ErrorKind, Json, Result, RunId, RunKey, SessionKey, TurnInput};
+use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
 
+pub use self::fork::ForkPoint;
+pub use self::pick_up::{PICK_UPS_MAX, PickedUp};
+pub use self::replay::Replayed;
 use self::turn::{last_record, next_state};
+use crate::answers;
 use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
-use crate::form;
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
 use crate::pause::Paused;
+use crate::pins;
+use crate::recover::Recovered;
 use crate::session::{SessionState, date, turns_looked_back};
+
+/// A run whose process has not been heard of for so long was cut off.
+pub const SILENT_MAX: Duration = Duration::from_secs(15);
+
+/// How often a process says that it is at work on a run.
+const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
@@ -43,6 +60,8 @@ pub struct EngineLimits {
     pub activations: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,
+    /// What the models and tools of a run may use together.
+    pub budget: BudgetLimits,
     /// How long a run may take.
     pub run_time: Duration,
     /// How long an activation may take whose component names no limit.
@@ -56,6 +75,7 @@ impl Default for EngineLimits {
             nodes_at_once: 5,
             activations: 1_000,
             output_bytes: 32 << 20,
+            budget: BudgetLimits::default(),
             run_time: Duration::from_secs(3_600),
             node_time: Duration::from_secs(600),
         }
@@ -129,7 +149,19 @@ struct Prepared {
     machine: Machine,
     context: Arc<RunContext>,
     resumes: Option<RunId>,
+    /// The words that answer the waiting run's form.
+    reply: String,
     revision: i64,
+    now_ms: i64,
+    /// Where it goes on, when it was cut off.
+    recovered: Option<Recovered>,
+}
+
+/// What a run begins with besides its request.
+struct Beginning {
+    key: RunKey,
+    revision: i64,
+    now_ms: i64,
 }
 
 impl Engine {
@@ -158,6 +190,16 @@ impl Engine {
         let lock = SessionLock::take(self, &request.session)?;
         let prepared = self.prepare(&stores, request).await?;
         stores.runs.create(&stored_run(&prepared, self.now_ms())).await?;
+        Ok(self.launch(stores, prepared, (place, lock)))
+    }
+
+    /// Sets a run going, on the list of those under way.
+    fn launch(
+        &self,
+        stores: Stores,
+        prepared: Prepared,
+        (place, lock): (OwnedSemaphorePermit, SessionLock),
+    ) -> RunHandle {
         let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
         let live = Live { feed: live_feed, cancel: cancel.clone(), session };
@@ -168,14 +210,19 @@ impl Engine {
             EntryReader::new(Some(Arc::clone(&feed)), Some((Arc::clone(&stores.runs), key.clone())), 0);
         let (engine, stop, run) = (self.clone(), cancel.clone(), key.clone());
         self.0.tasks.spawn(async move {
-            let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &feed, stop)).catch_unwind().await;
+            let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &feed, stop)).catch_unwind();
+            let turn = tokio::select! {
+                biased;
+                turn = turn => turn,
+                never = say_alive(&stores, &run, &engine) => match never {},
+            };
             if turn.is_err() {
                 tracing::error!(run.id = %run.id, "the end of a run could not be written: the engine broke");
                 engine.note_ending(&stores, &run, Ending::Failed).await;
             }
             drop((listed, place));
         });
-        Ok(RunHandle { key, entries, cancel })
+        RunHandle { key, entries, cancel }
     }
 
     /// Runs one turn without any store. Its entries, how it went, and the state that a next turn would
@@ -190,7 +237,8 @@ impl Engine {
         history: Vec<HistoryMessage>,
     ) -> Result<(Arc<Feed>, Report, SessionState)> {
         let feed = Feed::whole();
-        let prepared = self.assemble(request, state, history, 0)?;
+        let beginning = self.beginning(&request.session, 0);
+        let prepared = self.assemble(request, state, history, beginning)?;
         let clock = Arc::clone(&self.0.seams.clock);
         let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
         let before = prepared.state.clone();
@@ -200,6 +248,11 @@ impl Engine {
         journal.flush().await?;
         feed.close();
         Ok((feed, report, state))
+    }
+
+    /// Whether a run is under way in this process.
+    pub fn is_under_way(&self, key: &RunKey) -> bool {
+        self.running().runs.contains_key(key)
     }
 
     /// Asks a run to stop. Whether it was under way.
@@ -258,9 +311,14 @@ impl Engine {
         }
         let state = SessionState::from_json(&state)?;
         let turns = turns_looked_back(&request.plan);
-        let messages = stores.sessions.messages(&request.session, 2 * turns as u64).await?;
+        let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
-        self.assemble(request, state, history.collect(), revision)
+        let beginning = self.beginning(&request.session, revision);
+        self.assemble(request, state, history.collect(), beginning)
+    }
+
+    fn beginning(&self, session: &SessionKey, revision: i64) -> Beginning {
+        Beginning { key: RunKey::new(&session.tenant, RunId::generate()), revision, now_ms: self.now_ms() }
     }
 
     fn assemble(
@@ -268,32 +326,38 @@ impl Engine {
         mut request: StartRun,
         state: SessionState,
         history: Vec<HistoryMessage>,
-        revision: i64,
+        Beginning { key, revision, now_ms }: Beginning,
     ) -> Result<Prepared> {
-        let key = RunKey::new(&request.session.tenant, RunId::generate());
+        pins::check(&request.plan, &request.input.pins)?;
         let limits =
             MachineLimits { at_once: self.0.limits.nodes_at_once, activations: self.0.limits.activations };
         let seed =
             request.seed.unwrap_or_else(|| u64::from_str_radix(&key.id.as_str()[..16], 16).unwrap_or(0));
-        let now = date(self.now_ms());
+        let now = date(now_ms);
         let going_on = state.paused.as_deref().cloned().filter(|paused| goes_on(paused, &request.input));
-        let (machine, resumes, cited) = match going_on {
+        let (machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
-                let (waiting, cited) = (paused.run.clone(), paused.cited.clone());
+                let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
                 let query = std::mem::replace(&mut request.input.query, paused.input.query.clone());
                 if request.input.files.is_empty() {
                     request.input.files.clone_from(&paused.input.files);
                 }
+                if request.input.pins.is_empty() {
+                    request.input.pins.clone_from(&paused.input.pins);
+                }
                 let globals = state.globals_for(&request.input, &history, &now);
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
-                answer(&mut machine, &request, &query);
-                (machine, Some(waiting), cited)
+                answers::give(&mut machine, &request.input.inputs, &query);
+                (machine, Some(waiting), query, cited, spent)
             }
             None => {
                 let globals = state.globals_for(&request.input, &history, &now);
-                (Machine::new(Arc::clone(&request.plan), globals, seed, limits), None, Vec::new())
+                let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
+                machine.unused = answers::unasked(&request.plan, &request.input.inputs);
+                (machine, None, String::new(), Vec::new(), Spent::default())
             }
         };
+        let budget = Budget::new(self.0.limits.budget, spent, None);
         let context = Arc::new(RunContext {
             tenant: request.session.tenant.clone(),
             run: key.id.clone(),
@@ -303,9 +367,31 @@ impl Engine {
             citations: Citations::restore(cited),
             seams: Arc::clone(&self.0.seams),
             components: Arc::clone(&request.plan.components),
+            budget,
             seed,
         });
-        Ok(Prepared { request, key, state, machine, context, resumes, revision })
+        Ok(Prepared {
+            request,
+            key,
+            state,
+            machine,
+            context,
+            resumes,
+            reply,
+            revision,
+            now_ms,
+            recovered: None,
+        })
+    }
+}
+
+/// Says again and again that a run is being worked on, so that nobody else takes it over.
+async fn say_alive(stores: &Stores, run: &RunKey, engine: &Engine) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(ALIVE_EVERY).await;
+        if let Err(error) = stores.runs.alive(std::slice::from_ref(run), engine.now_ms()).await {
+            tracing::warn!(run.id = %run.id, error = error.full(), "cannot say that the run is being worked on");
+        }
     }
 }
 
@@ -349,32 +435,9 @@ impl Drop for SessionLock {
 }
 
 /// Whether a caller's input speaks to a waiting run. A bare question does when the form has at most
-/// one field; otherwise it begins a new turn.
+/// one field; otherwise it begins a new turn. Work that waits in the middle is not lost to one.
 fn goes_on(paused: &Paused, input: &TurnInput) -> bool {
-    !input.inputs.is_empty() || input.query.is_empty() || paused.fields <= 1
-}
-
-/// Gives the caller's answers to the forms they are for, and lets those go on that have all they need.
-fn answer(machine: &mut Machine, request: &StartRun, query: &str) {
-    let plan = Arc::clone(&request.plan);
-    for (scope, ix) in machine.parked() {
-        let node = &plan.nodes[ix];
-        let form = machine.form(scope, ix);
-        let mut answers = form::answers(&node.id, &form, &request.input.inputs);
-        if let (true, Some(field)) =
-            (request.input.inputs.is_empty() && !query.is_empty(), form::only_field(&form))
-        {
-            answers.insert(field.to_owned(), Json::String(query.to_owned()));
-        }
-        // Inputs that are for other forms are no answer to this one, even if it needs none.
-        let meant = request.input.inputs.is_empty()
-            || form.fields.is_empty()
-            || !answers.is_empty()
-            || form::addressed(&node.id, &request.input.inputs);
-        if meant {
-            machine.answer((scope, ix), &form, answers);
-        }
-    }
+    !input.inputs.is_empty() || input.query.is_empty() || paused.fields <= 1 || paused.waits_within()
 }
 
 fn stored_run(prepared: &Prepared, now_ms: i64) -> StoredRun {
@@ -386,5 +449,6 @@ fn stored_run(prepared: &Prepared, now_ms: i64) -> StoredRun {
         ending: None,
         started_ms: now_ms,
         finished_ms: None,
+        alive_ms: now_ms,
     }
 }

@@ -1,12 +1,14 @@
 //! Numbers what happened, stores it, and only then shows it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio::sync::oneshot;
 use weft_core::seam::run_store::StoredEntry;
 use weft_core::seam::{Clock, RunStore};
-use weft_core::{Entry, Error, Record, Result, RunKey};
+use weft_core::{Entry, Error, Record, Result, RunId, RunKey};
 
 use crate::feed::Feed;
 
@@ -25,9 +27,23 @@ pub struct Journal {
     shown: (u64, u64),
     waiting: Vec<Arc<Entry>>,
     in_flight: Option<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
+    /// Who waits for which entry to be stored.
+    awaited: VecDeque<(u64, oneshot::Sender<()>)>,
 }
 
 impl Journal {
+    /// The same journal, to be gone on with after its last entry.
+    #[must_use]
+    pub fn after(self, seq: u64, event: u64) -> Self {
+        Self { seq, event, shown: (seq, event), ..self }
+    }
+
+    /// Adds a record, and tells `safe` when it is stored.
+    pub fn note_awaited(&mut self, record: Record, safe: oneshot::Sender<()>) {
+        self.note(record);
+        self.awaited.push_back((self.seq, safe));
+    }
+
     /// An empty journal. Without a store entries are shown at once.
     pub fn new(
         key: RunKey,
@@ -45,6 +61,7 @@ impl Journal {
             shown: (0, 0),
             waiting: Vec::new(),
             in_flight: None,
+            awaited: VecDeque::new(),
         }
     }
 
@@ -58,6 +75,11 @@ impl Journal {
         self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms: self.clock.now_ms(), record }));
     }
 
+    /// Whose it is.
+    pub fn run(&self) -> &RunId {
+        &self.key.id
+    }
+
     /// The time that entries carry.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
@@ -66,6 +88,11 @@ impl Journal {
     /// Whether the run should wait for the store before it goes on.
     pub fn is_full(&self) -> bool {
         self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Whether there is a store behind it.
+    pub fn is_stored(&self) -> bool {
+        self.store.is_some()
     }
 
     /// Whether a write is under way.
@@ -123,6 +150,10 @@ impl Journal {
             self.shown = (entry.seq, entry.event.unwrap_or(self.shown.1));
         }
         self.feed.show(entries);
+        while let Some((_, safe)) = self.awaited.pop_front_if(|(seq, _)| *seq <= self.shown.0) {
+            // Whoever waited may be gone.
+            let _ = safe.send(());
+        }
     }
 
     /// Stores and shows everything.

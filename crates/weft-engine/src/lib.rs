@@ -3,7 +3,10 @@
 //! [`machine`] decides and never waits; [`drive`] waits and never decides; [`journal`] numbers what
 //! happened, stores it and then shows it.
 
+mod answers;
+mod begin;
 pub mod clock;
+pub mod compare;
 pub mod drive;
 pub mod engine;
 pub mod feed;
@@ -15,9 +18,15 @@ pub mod machine;
 mod parked;
 pub mod pause;
 mod perform;
+mod pins;
 mod ready;
+pub mod recording;
+mod recover;
+pub mod replay;
 pub mod scope;
 pub mod session;
+mod speech;
+mod suspend;
 mod values;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};

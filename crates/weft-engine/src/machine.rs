@@ -14,11 +14,12 @@ use weft_core::context::Round;
 use weft_core::journal::{Assigned, Onward, Who};
 use weft_core::reference::Inputs;
 use weft_core::{ComponentId, Json, Outputs, Value};
-use weft_dsl::plan::{NodeIx, Plan, PlanNode, Read};
+use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
 use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+use crate::speech::Spoken;
 
 /// The scope at the top of a canvas.
 pub const TOP: ScopeId = 0;
@@ -38,8 +39,12 @@ pub struct Start {
     pub alternative: usize,
     /// The innermost round around it.
     pub round: Option<Round>,
-    /// What a person filled in, for a Pause node.
+    /// What a person filled in or decided.
     pub filled: serde_json::Map<String, Json>,
+    /// What it had to remember when it stopped to wait for a person.
+    pub resumed: Option<Json>,
+    /// What its node had said before its work was put off.
+    pub spoken: Spoken,
     /// Whether a listener follows.
     pub heard: bool,
 }
@@ -75,6 +80,9 @@ pub struct Running {
     pub node: NodeIx,
     /// Whether it takes one of the places for nodes at once.
     pub works: bool,
+    /// For a listener: the edges that its start used up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub took: Vec<usize>,
 }
 
 /// How much a run may do.
@@ -96,10 +104,13 @@ pub struct Machine {
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
     pub(crate) globals: serde_json::Map<String, Json>,
-    pub(crate) filled: HashMap<ComponentId, serde_json::Map<String, Json>>,
-    pub(crate) answered: HashSet<ComponentId>,
+    pub(crate) filled: HashMap<(ScopeId, NodeIx), serde_json::Map<String, Json>>,
+    /// The addresses whose answers have been used.
+    pub(crate) answered: HashSet<String>,
     /// A node has been parked since the driver last looked.
     pub(crate) newly_parked: bool,
+    /// What the caller gave to no effect, and the node that waits instead.
+    pub(crate) unused: Option<(ComponentId, String)>,
     pub(crate) next_activation: u32,
     pub(crate) next_scope: ScopeId,
     /// Activations that may still begin.
@@ -107,7 +118,7 @@ pub struct Machine {
     pub(crate) working: usize,
     pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
     /// What is ready and waits for one of the places for nodes at once.
-    in_line: VecDeque<(ScopeId, NodeIx)>,
+    pub(crate) in_line: VecDeque<(ScopeId, NodeIx)>,
     pub(crate) work: VecDeque<(ScopeId, NodeIx)>,
     pub(crate) consequences: VecDeque<Consequence>,
 }
@@ -131,6 +142,7 @@ impl Machine {
             filled: HashMap::new(),
             answered: HashSet::new(),
             newly_parked: true,
+            unused: None,
             next_activation: 1,
             next_scope: TOP + 1,
             allowance,
@@ -160,91 +172,6 @@ impl Machine {
     /// What follows from what has happened so far. Call until it returns nothing.
     pub fn consequence(&mut self) -> Option<Consequence> {
         self.consequences.pop_front()
-    }
-
-    /// The next activation that may begin, if there is one and a place is free.
-    ///
-    /// # Errors
-    /// When the run has used up its activations.
-    pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
-        let plan = Arc::clone(&self.plan);
-        loop {
-            let free = self.working < self.limits.at_once;
-            let first = if free { self.in_line.pop_front() } else { None };
-            let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
-            let node = &plan.nodes[ix];
-            let Some(run) = self.scopes.get_mut(&scope) else { continue };
-            run.nodes[node.local].queued = false;
-            let Some(alternative) = self.can_start(scope, node) else { continue };
-            if node.role == Role::Pause && !self.filled.contains_key(&node.id) {
-                self.park(scope, ix);
-                continue;
-            }
-            if works(node) && !free {
-                self.mark_queued(scope, node.local);
-                self.in_line.push_back((scope, ix));
-                continue;
-            }
-            if self.allowance == 0 {
-                return Err(OutOfActivations);
-            }
-            return Ok(Some(self.begin(scope, ix, alternative)));
-        }
-    }
-
-    fn mark_queued(&mut self, scope: ScopeId, local: usize) {
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.nodes[local].queued = true;
-        }
-    }
-
-    fn park(&mut self, scope: ScopeId, ix: NodeIx) {
-        let local = self.plan.nodes[ix].local;
-        self.newly_parked = true;
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(local, |node| node.status = Status::Parked);
-        }
-    }
-
-    fn begin(&mut self, scope: ScopeId, ix: NodeIx, alternative: usize) -> Start {
-        let plan = Arc::clone(&self.plan);
-        let node = &plan.nodes[ix];
-        let works = works(node);
-        let activation = self.next_activation;
-        self.next_activation += 1;
-        self.allowance -= 1;
-        self.running.insert(activation, Running { scope, node: ix, works });
-        self.working += usize::from(works);
-        let (inputs, named) = self.inputs(scope, node, alternative);
-        let filled = self.filled.remove(&node.id).unwrap_or_default();
-        let mut reopened = Vec::new();
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(node.local, |state| {
-                state.status = Status::Running(activation);
-                state.pending = false;
-                state.excused = false;
-                state.published = None;
-            });
-            take_edges(run, &plan, ix);
-            for &edge in &node.outs {
-                // Its target has not started since this node last finished: it waits for the new result.
-                if run.edges[edge] == EdgeState::Fresh {
-                    run.edges[edge] = EdgeState::Again;
-                    reopened.push(plan.scopes[run.plan_scope].edges[edge].to);
-                }
-            }
-        }
-        for target in reopened {
-            self.recount_pending(scope, target);
-        }
-        let who = self.name(activation, scope, ix);
-        let heard = !node.listeners.is_empty();
-        Start { who, node: ix, inputs, named, alternative, round: self.round(scope), filled, heard }
-    }
-
-    fn round(&self, scope: ScopeId) -> Option<Round> {
-        let round = self.scopes.get(&scope)?.round.as_ref()?;
-        Some(Round { index: round.index, item: round.item.clone() })
     }
 
     /// A running node has begun to write a text: listeners may begin.
@@ -283,7 +210,7 @@ impl Machine {
 
     /// An activation is over.
     pub fn finished(&mut self, activation: u32, done: Done) {
-        let Some(Running { scope, node, works }) = self.running.remove(&activation) else { return };
+        let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         self.frames.remove(&activation);
         let plan = Arc::clone(&self.plan);
@@ -317,7 +244,7 @@ impl Machine {
             Onward::By(Route::To(ids)) => {
                 edges[edge].ordinary && ids.contains(&plan.nodes[edges[edge].to].id)
             }
-            Onward::By(Route::EndFrame) | Onward::Nowhere => false,
+            Onward::By(Route::EndFrame) | Onward::Nowhere | Onward::Suspended => false,
             Onward::Exception => edges[edge].exception,
         };
         let (fire, kill): (Vec<_>, Vec<_>) = plan.nodes[node].outs.iter().partition(|&&edge| taken(edge));
@@ -375,7 +302,7 @@ impl Machine {
         self.work.push_back((scope, shape.to));
     }
 
-    fn recount_pending(&mut self, scope: ScopeId, ix: NodeIx) {
+    pub(crate) fn recount_pending(&mut self, scope: ScopeId, ix: NodeIx) {
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let edges = &plan.scopes[run.plan_scope].edges;
@@ -404,7 +331,7 @@ impl Machine {
         if matches!(state.status, Status::Running(_) | Status::Parked) {
             return;
         }
-        if state.pending {
+        if state.pending || state.status == Status::Resuming {
             if !state.queued && self.can_start(scope, node).is_some() {
                 self.mark_queued(scope, node.local);
                 self.ready.push_back((scope, ix));
@@ -422,7 +349,10 @@ impl Machine {
     fn skip(&mut self, scope: ScopeId, ix: NodeIx) {
         let plan = Arc::clone(&self.plan);
         if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(plan.nodes[ix].local, |state| state.status = Status::Skipped);
+            run.change(plan.nodes[ix].local, |state| {
+                state.status = Status::Skipped;
+                state.spoken = None;
+            });
         }
         self.consequences.push_back(Consequence::Skipped(scope, ix));
         for &edge in &plan.nodes[ix].outs {
@@ -447,7 +377,7 @@ impl Machine {
         Some((self.name(activation, running.scope, running.node), running.node))
     }
 
-    fn name(&self, activation: u32, scope: ScopeId, ix: NodeIx) -> Who {
+    pub(crate) fn name(&self, activation: u32, scope: ScopeId, ix: NodeIx) -> Who {
         let node = &self.plan.nodes[ix];
         let frame = self.path(scope);
         Who { activation, node: node.id.clone(), name: node.name.clone(), kind: node.kind.clone(), frame }
@@ -463,30 +393,5 @@ impl Machine {
             stuck.extend(pending.map(|(&ix, _)| self.plan.nodes[ix].id.clone()));
         }
         stuck
-    }
-}
-
-/// The run has begun as many activations as it may.
-#[derive(Debug, PartialEq)]
-pub struct OutOfActivations;
-
-/// Whether a node takes one of the places for nodes at once. Listeners do not: they would wait in
-/// line behind the very node they listen to. Frames do not: their bodies do.
-fn works(node: &PlanNode) -> bool {
-    !node.shape.listens && !matches!(node.role, Role::Each | Role::Repeat | Role::RoundStart)
-}
-
-/// The node starts: what has fired is used up.
-fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) {
-    let shape = &plan.scopes[run.plan_scope];
-    let closing = shape.loops.iter().any(|region| region.header == ix);
-    let mut take = |edge: usize| match run.edges[edge] {
-        EdgeState::Fresh => run.edges[edge] = EdgeState::Fired,
-        EdgeState::Early => run.edges[edge] = EdgeState::EarlyTaken,
-        _ => {}
-    };
-    plan.nodes[ix].ins.iter().copied().for_each(&mut take);
-    if closing {
-        (0..shape.edges.len()).filter(|&e| shape.edges[e].to == ix).for_each(take);
     }
 }

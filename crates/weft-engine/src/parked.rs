@@ -1,8 +1,10 @@
-//! Nodes that wait for a person: which they are, what they are told, and how they go on.
+//! Nodes that wait for a person before they begin: which they are, what they are told, and how they
+//! go on. Those that wait in the middle of their work are in [`crate::suspend`].
 
 use serde_json::Map;
 use weft_core::Json;
 use weft_core::component::Form;
+use weft_core::journal::WaitingForm;
 use weft_core::reference::Inputs;
 use weft_dsl::plan::NodeIx;
 
@@ -11,28 +13,51 @@ use crate::machine::Machine;
 use crate::scope::{ScopeId, Status};
 
 impl Machine {
-    /// What a waiting node asks, with the values of this moment.
-    pub fn form(&self, scope: ScopeId, ix: NodeIx) -> Form {
-        let node = &self.plan.nodes[ix];
-        let reads = node.reads.iter();
-        let inputs = Inputs(reads.map(|read| (read.reference.clone(), self.value(scope, read))).collect());
-        node.component.form(&inputs)
+    /// A node waits before it begins.
+    pub(crate) fn park(&mut self, scope: ScopeId, ix: NodeIx) {
+        let local = self.plan.nodes[ix].local;
+        self.newly_parked = true;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |node| node.status = Status::Parked);
+        }
     }
 
-    /// Lets a waiting node go on when these answers are all that its form needs. Answers are used once
-    /// in a run: a form that comes up again asks again. Whether it goes on.
+    /// What a waiting node asks, with the values of this moment. Of a form that is answered bit by
+    /// bit, what is still open.
+    pub fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
+        let node = &self.plan.nodes[ix];
+        let form = match self.asleep(scope, ix) {
+            Some(asleep) => asleep.open(),
+            None => {
+                let reads = node.reads.iter();
+                let values = reads.map(|read| (read.reference.clone(), self.value(scope, read)));
+                node.component.form(&Inputs(values.collect()))
+            }
+        };
+        WaitingForm { node: node.id.clone(), frame: self.path(scope), form }
+    }
+
+    /// Lets a waiting node begin when these answers are all that its form needs. What came under one
+    /// address is used once in a run: a form that comes up again asks again. Whether it goes on.
     pub fn answer(
         &mut self,
         (scope, ix): (ScopeId, NodeIx),
         form: &Form,
-        answers: Map<String, Json>,
+        (address, answers): (&str, Map<String, Json>),
     ) -> bool {
-        let node = self.plan.nodes[ix].id.clone();
-        if !satisfied(form, &answers) || !self.answered.insert(node.clone()) {
+        if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }
-        self.filled.insert(node, answers);
-        self.unpark(scope, ix);
+        self.filled.insert((scope, ix), answers);
+        let local = self.plan.nodes[ix].local;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |state| {
+                state.status = Status::Waiting;
+                state.pending = true;
+            });
+        }
+        self.work.push_back((scope, ix));
+        self.settle();
         true
     }
 
@@ -45,18 +70,5 @@ impl Machine {
             parked.extend(waiting.map(|(&ix, _)| (scope, ix)));
         }
         parked
-    }
-
-    /// A person has answered: the node may start.
-    fn unpark(&mut self, scope: ScopeId, ix: NodeIx) {
-        let local = self.plan.nodes[ix].local;
-        if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(local, |state| {
-                state.status = Status::Waiting;
-                state.pending = true;
-            });
-        }
-        self.work.push_back((scope, ix));
-        self.settle();
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weft_core::budget::Spent;
 use weft_core::citation::Cited;
 use weft_core::context::RunContext;
 use weft_core::{Error, ErrorKind, Result, RunId, TurnInput};
@@ -13,8 +14,8 @@ use crate::frame::FrameRun;
 use crate::machine::{Machine, MachineLimits, Running};
 use crate::scope::{ScopeId, ScopeRun};
 
-/// The format of [`Paused`].
-const FORMAT: u32 = 1;
+/// The format of [`Paused`]. Those before it can be read as well: 2 brought work that waits in the middle.
+const FORMAT: u32 = 2;
 
 /// A run that waits for a person.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -38,6 +39,9 @@ pub struct Paused {
     pub input: TurnInput,
     /// The sources it has found.
     pub cited: Vec<Cited>,
+    /// What it has used up.
+    #[serde(default)]
+    pub spent: Spent,
 }
 
 impl Paused {
@@ -57,6 +61,7 @@ impl Paused {
             run: context.run.clone(),
             input: context.input.clone(),
             cited: context.citations.all(),
+            spent: context.budget.spent(),
         }
     }
 
@@ -70,7 +75,7 @@ impl Paused {
         globals: serde_json::Map<String, weft_core::Json>,
         limits: MachineLimits,
     ) -> Result<Machine> {
-        if self.format != FORMAT || self.plan_version != plan.version || !self.fits(&plan) {
+        if self.format > FORMAT || self.plan_version != plan.version || !self.fits(&plan) {
             let message = format!("run {} waits on another version of its canvas", self.run);
             return Err(Error::new(ErrorKind::Conflict, message).help("start a new turn"));
         }
@@ -92,6 +97,11 @@ impl Paused {
     /// earlier run and finish in a later one.
     pub fn open_frames(&self) -> impl Iterator<Item = u32> {
         self.frames.keys().copied()
+    }
+
+    /// Whether a node waits in the middle of its work.
+    pub fn waits_within(&self) -> bool {
+        self.scopes.values().flat_map(|run| &run.nodes).any(|node| node.asleep.is_some())
     }
 
     fn fits(&self, plan: &Plan) -> bool {

@@ -6,11 +6,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use weft_core::component::{Finished, Route};
+use weft_core::component::{Finished, Role, Route};
+use weft_core::context::{RunContext, Signal};
+use weft_core::effect::Effects;
 use weft_core::journal::{Assigned, Onward};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Outputs, Result, Value};
-use weft_dsl::plan::PlanNode;
+use weft_dsl::plan::{NodeIx, Plan, PlanNode};
+
+use crate::machine::Start;
+use crate::{form, pins};
 
 /// What became of an activation.
 pub struct Outcome {
@@ -32,8 +39,64 @@ pub struct Settled {
     pub error: Option<Error>,
 }
 
+/// What an activation has of its own.
+pub struct Own {
+    /// Its calls to the outside.
+    pub effects: Effects,
+    /// Stops it.
+    pub cancel: CancellationToken,
+    /// Where it tells what it does.
+    pub signals: mpsc::Sender<(u32, Signal)>,
+}
+
+/// What an activation is given; taken out of its start.
+pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own: Own) -> NodeContext {
+    let filled = std::mem::take(&mut start.filled);
+    let filled = match node.role {
+        Role::Entry if start.resumed.is_none() => form::unwrap(&run.input.inputs),
+        _ => filled,
+    };
+    NodeContext {
+        run: Arc::clone(run),
+        node: node.id.clone(),
+        name: Arc::clone(&node.name),
+        activation: start.who.activation,
+        inputs: std::mem::take(&mut start.inputs),
+        alternative: start.alternative,
+        round: start.round.take(),
+        filled,
+        resumed: start.resumed.take(),
+        budget: Arc::clone(&run.budget),
+        effects: own.effects,
+        part: "".into(),
+        heard: start.heard,
+        cancel: own.cancel,
+        signals: own.signals,
+    }
+}
+
+/// The work of an activation: its node's, or nothing for a node that is pinned.
+pub fn work(
+    plan: &Arc<Plan>,
+    ix: NodeIx,
+    context: NodeContext,
+    limit: Duration,
+) -> BoxFuture<'static, Outcome> {
+    let (plan, cancel) = (Arc::clone(plan), context.cancel.clone());
+    async move {
+        let node = &plan.nodes[ix];
+        match context.run.input.pins.get(&node.id) {
+            Some(pin) => {
+                Outcome { activation: context.activation, result: pins::given(node, pin, &context).await }
+            }
+            None => perform(node, context, cancel, limit).await,
+        }
+    }
+    .boxed()
+}
+
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
-pub async fn perform(
+async fn perform(
     node: &PlanNode,
     context: NodeContext,
     cancel: CancellationToken,
@@ -99,8 +162,17 @@ pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
     Arc::new(Outputs(settled.collect()))
 }
 
-/// About how many bytes outputs take as text.
-pub fn size(outputs: &Outputs) -> usize {
+/// What came of an activation; what is too large is a failure.
+pub fn bounded(mut outcome: Outcome, bytes_max: usize) -> Outcome {
+    if outcome.result.as_ref().is_ok_and(|finished| size(finished) > bytes_max) {
+        let message = format!("its output is larger than {bytes_max} bytes");
+        outcome.result = Err(Error::invalid(message).help("shorten it, or raise limits.output_bytes"));
+    }
+    outcome
+}
+
+/// About how many bytes what an activation gives takes as text.
+fn size(finished: &Finished) -> usize {
     fn of(json: &Json) -> usize {
         match json {
             Json::String(text) => text.len(),
@@ -109,7 +181,10 @@ pub fn size(outputs: &Outputs) -> usize {
             Json::Null | Json::Bool(_) | Json::Number(_) => 8,
         }
     }
-    outputs.0.values().filter_map(Value::as_json).map(of).sum()
+    let outputs = finished.outputs.0.values().filter_map(Value::as_json);
+    let asleep = finished.suspended.iter();
+    let asleep = asleep.flat_map(|asleep| asleep.form.fields.values().chain([&asleep.state]));
+    outputs.chain(asleep).map(of).sum()
 }
 
 pub fn cancelled() -> Error {

@@ -17,6 +17,9 @@ impl Machine {
     pub(crate) fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
         let run = self.scopes.get(&scope)?;
         let state = &run.nodes[node.local];
+        if let (Status::Resuming, Some(asleep)) = (state.status, &state.asleep) {
+            return Some(asleep.alternative);
+        }
         if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
             return None;
         }

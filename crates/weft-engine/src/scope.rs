@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use weft_core::component::Form;
 use weft_core::journal::FramePath;
 use weft_core::{Json, Outputs};
 use weft_dsl::plan::NodeIx;
+
+use crate::speech::Spoken;
 
 /// Number of a scope within its run.
 pub type ScopeId = u32;
@@ -52,6 +55,8 @@ pub enum Status {
     Running(u32),
     /// A person must answer first.
     Parked,
+    /// A person has answered what it asked in the middle of its work: it goes on.
+    Resuming,
     /// It has finished.
     Done,
     /// It can no longer run.
@@ -76,6 +81,36 @@ pub struct NodeState {
     /// Texts it is still writing.
     #[serde(skip)]
     pub published: Option<Outputs>,
+    /// What it remembers while a person decides about its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asleep: Option<Box<Asleep>>,
+    /// What it had said when its work was put off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spoken: Option<Box<Spoken>>,
+}
+
+/// The work of a node that waits for a person in the middle of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Asleep {
+    /// What it asks.
+    pub form: Form,
+    /// What it has to remember.
+    pub state: Json,
+    /// What has been answered so far.
+    #[serde(default)]
+    pub answers: serde_json::Map<String, Json>,
+    /// Which of its alternative texts was chosen.
+    #[serde(default)]
+    pub alternative: usize,
+}
+
+impl Asleep {
+    /// What has not been answered yet.
+    pub fn open(&self) -> Form {
+        let mut form = self.form.clone();
+        form.fields.retain(|field, _| !self.answers.contains_key(field));
+        form
+    }
 }
 
 impl NodeState {
@@ -87,12 +122,14 @@ impl NodeState {
             queued: false,
             outputs: None,
             published: None,
+            asleep: None,
+            spoken: None,
         }
     }
 
     /// Whether the scope cannot end while it is like this.
     pub fn is_active(&self) -> bool {
-        self.pending || matches!(self.status, Status::Running(_) | Status::Parked)
+        self.pending || matches!(self.status, Status::Running(_) | Status::Parked | Status::Resuming)
     }
 
     /// Whether what reads it need not wait.

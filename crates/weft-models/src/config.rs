@@ -1,13 +1,15 @@
 //! Which models there are, as the operator says.
 
 use serde::Deserialize;
+use weft_core::seam::chat_model::{ModelKind, Prices};
 use weft_core::{Error, Result};
 
+use crate::cache::CacheConfig;
 use crate::factories::{Factory, Provider, factory};
 use crate::secret::Secret;
 
 /// Tokens of question and answer when an entry does not say.
-const WINDOW: usize = 32_768;
+pub(crate) const WINDOW: usize = 32_768;
 
 /// The `models` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -15,6 +17,8 @@ const WINDOW: usize = 32_768;
 pub struct ModelsConfig {
     /// The name of the entry for an empty or unknown `llm_id`; the only entry when there is one.
     pub default: Option<String>,
+    /// How many answers are kept for requests that allow it.
+    pub cache: CacheConfig,
     /// The models.
     pub entries: Vec<ModelEntry>,
     /// The name of the entry that stands for every `llm_id` (`--model`).
@@ -68,22 +72,15 @@ pub struct ModelEntry {
     /// Whether it can be given tools.
     #[serde(default = "yes")]
     pub tools: bool,
+    /// What it is for; to answer messages by default.
+    #[serde(default)]
+    pub kind: ModelKind,
     /// What it costs.
     #[serde(default)]
     pub prices: Option<Prices>,
     /// For `scripted`: the file with its script.
     #[serde(default)]
     pub script: Option<std::path::PathBuf>,
-}
-
-/// Money for a million tokens, in any one currency.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Prices {
-    /// Of questions.
-    pub prompt: f64,
-    /// Of answers.
-    pub completion: f64,
 }
 
 fn window() -> usize {
@@ -107,6 +104,7 @@ impl ModelEntry {
             model: None,
             window: WINDOW,
             tools: true,
+            kind: ModelKind::default(),
             prices: None,
             script: None,
         }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_core::seam::ModelDirectory;
-use weft_core::seam::chat_model::{ChatModel, ModelInfo};
+use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use crate::config::{ModelEntry, ModelsConfig, OneServer, Prices};
+use crate::cache::{Answers, Cached};
+use crate::config::{ModelEntry, ModelsConfig, OneServer, WINDOW};
 use crate::deadlines::{Deadlines, Limits};
 use crate::extractive::Extractive;
 use crate::factories::{Provider, factory, plain_name};
@@ -20,6 +21,8 @@ use crate::scripted::ScriptedModel;
 const NAMES_MAX: usize = 1000;
 /// The name sent when one server stands for everything and nobody named a model.
 const UNNAMED: &str = "default";
+/// Of a model for another purpose.
+const SILENT: &str = "is configured for something else than answering messages";
 
 /// The configured models.
 pub struct Directory {
@@ -27,11 +30,21 @@ pub struct Directory {
     default: Option<usize>,
     replace_all: Option<usize>,
     one_server: Option<OneServerModels>,
+    answers: Arc<Answers>,
 }
 
 struct Known {
     entry: ModelEntry,
+    info: ModelInfo,
+    /// None for those that answer no messages.
+    model: Option<Arc<dyn ChatModel>>,
+}
+
+/// A model that was found, and its number among the entries.
+struct Found {
     model: Arc<dyn ChatModel>,
+    place: usize,
+    notice: Option<String>,
 }
 
 struct OneServerModels {
@@ -74,7 +87,7 @@ impl Directory {
     /// `Invalid` for an entry without an address, a script that cannot be read, or a `default` or
     /// `replace_all` that names no entry.
     pub fn open(config: &ModelsConfig, client: &reqwest::Client) -> Result<Self> {
-        let set_up = |entry: &ModelEntry| Ok(Known { entry: entry.clone(), model: model(entry, client)? });
+        let set_up = |entry: &ModelEntry| known(entry, client);
         let models = config.entries.iter().map(set_up).collect::<Result<Vec<_>>>()?;
         let place = |role: &str, name: &Option<String>| match name.as_deref().filter(|name| !name.is_empty())
         {
@@ -84,7 +97,8 @@ impl Directory {
                     .because(error)
             }),
         };
-        let only = (models.len() == 1).then_some(0);
+        let answering: Vec<usize> = (0..models.len()).filter(|at| models[*at].model.is_some()).collect();
+        let only = answering.first().copied().filter(|_| answering.len() == 1);
         let (default, replace_all) =
             (place("default", &config.default)?.or(only), place("replace_all", &config.replace_all)?);
         let one_server = config.one_server.clone().map(|server| OneServerModels {
@@ -92,7 +106,8 @@ impl Directory {
             client: client.clone(),
             by_name: Mutex::new(HashMap::new()),
         });
-        Ok(Self { models, default, replace_all, one_server })
+        let answers = Arc::new(Answers::new(config.cache));
+        Ok(Self { models, default, replace_all, one_server, answers })
     }
 
     /// The model for an `llm_id`, and a sentence when it is not the one that was named.
@@ -100,22 +115,29 @@ impl Directory {
     /// # Errors
     /// As [`ModelDirectory::resolve`].
     pub fn resolve_with_notice(&self, llm_id: &str) -> Result<(Arc<dyn ChatModel>, Option<String>)> {
+        self.found(llm_id).map(|found| (found.model, found.notice))
+    }
+
+    fn found(&self, llm_id: &str) -> Result<Found> {
         if let Some(server) = &self.one_server {
-            return Ok((server.model(llm_id)?, None));
-        }
-        if let Some(at) = self.replace_all {
-            return Ok((Arc::clone(&self.models[at].model), None));
+            return Ok(Found { model: server.model(llm_id)?, place: self.models.len(), notice: None });
         }
         let llm_id = llm_id.trim();
-        let failure = match find(&self.models, llm_id) {
-            Ok(at) => return Ok((Arc::clone(&self.models[at].model), None)),
-            Err(failure) => failure,
-        };
-        let Some(default) = self.default.map(|at| &self.models[at]) else { return Err(failure) };
-        let notice = (!llm_id.is_empty()).then(|| {
-            format!("the model `{llm_id}` is not configured; `{}` is used instead", default.entry.name)
-        });
-        Ok((Arc::clone(&default.model), notice))
+        let (place, notice) =
+            match (self.replace_all.map_or_else(|| find(&self.models, llm_id), Ok), self.default) {
+                (Ok(place), _) => (place, None),
+                (Err(failure), None) => return Err(failure),
+                (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
+            };
+        let model = self.models[place].model.as_ref();
+        let model = model.ok_or_else(|| not_configured(llm_id, SILENT, [].into_iter()))?;
+        Ok(Found { model: Arc::clone(model), place, notice })
+    }
+
+    fn instead(&self, llm_id: &str, place: usize) -> Option<String> {
+        let name = &self.models[place].entry.name;
+        (!llm_id.is_empty())
+            .then(|| format!("the model `{llm_id}` is not configured; `{name}` is used instead"))
     }
 
     /// What a model costs, by the name of its entry.
@@ -125,12 +147,16 @@ impl Directory {
 }
 
 impl ModelDirectory for Directory {
-    fn resolve(&self, _tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
-        self.resolve_with_notice(llm_id).map(|(model, _)| model)
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        let Found { model, place, .. } = self.found(llm_id)?;
+        if self.answers.is_off() {
+            return Ok(model);
+        }
+        Ok(Arc::new(Cached::new(model, place, tenant.clone(), Arc::clone(&self.answers))))
     }
 
     fn list(&self, _tenant: &TenantId) -> Vec<ModelInfo> {
-        self.models.iter().map(|known| known.model.info().clone()).collect()
+        self.models.iter().map(|known| known.info.clone()).collect()
     }
 }
 
@@ -154,16 +180,21 @@ impl OneServerModels {
     }
 }
 
-/// Name and factory, then the name alone if only one model has it.
+/// Name and factory, then the name alone if only one model has it; only models that answer messages.
 fn find(models: &[Known], llm_id: &str) -> Result<usize> {
     let is_known =
         |last: &str| factory(last).is_some() || models.iter().any(|known| is_of(&known.entry, last));
     let wanted = wanted(llm_id, is_known);
-    let named: Vec<usize> = (0..models.len()).filter(|at| is_named(&models[*at].entry, &wanted)).collect();
+    let (named, silent): (Vec<usize>, Vec<usize>) = (0..models.len())
+        .filter(|at| is_named(&models[*at].entry, &wanted))
+        .partition(|at| models[*at].model.is_some());
     let fitting = |at: &&usize| wanted.factory.is_some_and(|factory| is_of(&models[**at].entry, factory));
     match (named.iter().find(fitting), named.as_slice()) {
         (Some(at), _) | (None, [at]) => Ok(*at),
-        (None, []) => Err(not_configured(llm_id, "is not configured", models.iter())),
+        (None, []) => {
+            let what = if silent.is_empty() { "is not configured" } else { SILENT };
+            Err(not_configured(llm_id, what, models.iter().filter(|known| known.model.is_some())))
+        }
         (None, several) => {
             Err(not_configured(llm_id, "is configured more than once", several.iter().map(|at| &models[*at])))
         }
@@ -195,15 +226,28 @@ fn not_configured<'a>(llm_id: &str, what: &str, candidates: impl Iterator<Item =
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }
 
-fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatModel>> {
-    let provider = entry.wire();
-    let info = ModelInfo {
+fn info(entry: &ModelEntry) -> ModelInfo {
+    ModelInfo {
         name: entry.name.clone(),
-        provider: provider.as_str().to_owned(),
+        provider: entry.wire().as_str().to_owned(),
         model: entry.provider_name().to_owned(),
         window: entry.window,
         tools: entry.tools,
-    };
+        kind: entry.kind,
+        prices: entry.prices,
+    }
+}
+
+fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
+    let answers = matches!(entry.kind, ModelKind::Chat | ModelKind::Vision);
+    let model = answers.then(|| model(entry, client)).transpose()?;
+    let info = model.as_ref().map_or_else(|| info(entry), |model| model.info().clone());
+    Ok(Known { entry: entry.clone(), info, model })
+}
+
+fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatModel>> {
+    let provider = entry.wire();
+    let info = info(entry);
     match provider {
         Provider::Extractive => Ok(Arc::new(Extractive::new(&entry.name))),
         Provider::Scripted => scripted(entry),
@@ -227,8 +271,14 @@ fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
         let error = Error::invalid(format!("the scripted model `{}` has no script", entry.name));
         return Err(error.help("set `script` to the file with its replies"));
     };
-    let failed = || format!("cannot read the script of the model `{}`", entry.name);
+    let failed = || format!("cannot read the script {} of the model `{}`", path.display(), entry.name);
     let source = std::fs::read_to_string(path).map_err(|cause| Error::invalid(failed()).because(cause))?;
     let script = Script::parse(&source).map_err(|cause| Error::invalid(failed()).because(cause))?;
-    Ok(Arc::new(ScriptedModel::named(&entry.name, entry.provider_name(), script)))
+    let model = ScriptedModel::named(&entry.name, entry.provider_name(), script);
+    Ok(Arc::new(model.with_info(|info| {
+        (info.tools, info.kind, info.prices) = (entry.tools, entry.kind, entry.prices);
+        if entry.window != WINDOW {
+            info.window = entry.window;
+        }
+    })))
 }

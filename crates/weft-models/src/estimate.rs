@@ -1,9 +1,11 @@
 //! How many tokens a text has, roughly, for providers that do not say.
 
-use weft_core::seam::chat_model::{ChatMessage, Usage};
+use weft_core::seam::chat_model::{ChatMessage, ChatRequest, ToolSchema, Usage};
 
 /// What a provider adds around every message: the author and the borders.
 const TOKENS_PER_MESSAGE: u64 = 4;
+/// What an image costs, about, whatever its size.
+const TOKENS_PER_IMAGE: u64 = 800;
 /// Letters of an alphabet that make one token, on average.
 const LETTERS_PER_TOKEN: u64 = 4;
 
@@ -26,10 +28,44 @@ pub fn tokens(text: &str) -> u64 {
     tokens + word(letters)
 }
 
-/// What a call used, when only its texts are known.
-pub fn usage(messages: &[ChatMessage], answer: &str) -> Usage {
-    let prompt_tokens = messages.iter().map(|m| tokens(&m.text) + TOKENS_PER_MESSAGE).sum();
-    Usage { prompt_tokens, completion_tokens: tokens(answer), calls: 1 }
+/// What a call used, when its provider does not say: everything that is sent with the question, and the
+/// whole answer with its reasoning and the arguments of its calls.
+pub fn usage(request: &ChatRequest, answer: &str) -> Usage {
+    let messages: u64 = request.messages.iter().map(message).sum();
+    let tools: u64 = request.tools.iter().map(tool).sum();
+    let schema = request.schema.as_ref().map_or(0, |schema| tokens(&schema.to_string()));
+    Usage { prompt_tokens: messages + tools + schema, completion_tokens: tokens(answer), calls: 1 }
+}
+
+/// The usage that a provider sent, prompt and completion, with an estimate where it said nothing or
+/// nought: budgets are counted with it.
+pub(crate) fn completed(sent: (Option<u64>, Option<u64>), request: &ChatRequest, answer: &str) -> Usage {
+    let prompt = sent.0.filter(|tokens| *tokens > 0);
+    let completion = sent.1.filter(|tokens| *tokens > 0 || answer.is_empty());
+    match (prompt, completion) {
+        (Some(prompt_tokens), Some(completion_tokens)) => {
+            Usage { prompt_tokens, completion_tokens, calls: 1 }
+        }
+        _ => {
+            let guessed = usage(request, answer);
+            Usage {
+                prompt_tokens: prompt.unwrap_or(guessed.prompt_tokens),
+                completion_tokens: completion.unwrap_or(guessed.completion_tokens),
+                calls: 1,
+            }
+        }
+    }
+}
+
+fn message(message: &ChatMessage) -> u64 {
+    let calls: u64 = message.tool_calls.iter().map(|call| tokens(&call.name) + tokens(&call.arguments)).sum();
+    let thinking = message.thinking.as_deref().filter(|_| !message.tool_calls.is_empty()).map_or(0, tokens);
+    let images = TOKENS_PER_IMAGE.saturating_mul(u64::try_from(message.images.len()).unwrap_or(u64::MAX));
+    TOKENS_PER_MESSAGE + tokens(&message.text) + calls + thinking + images
+}
+
+fn tool(tool: &ToolSchema) -> u64 {
+    TOKENS_PER_MESSAGE + tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.parameters.to_string())
 }
 
 fn word(letters: u64) -> u64 {
@@ -45,6 +81,8 @@ pub(crate) fn is_ideograph(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+    use weft_core::seam::chat_model::{Author, ToolCall};
 
     #[test]
     fn words_ideographs_and_signs_count() {
@@ -54,5 +92,57 @@ mod tests {
         check("internationalisation", 5);
         check("今天天气不错。", 7);
         check("北京 is a city", 5);
+    }
+
+    #[test]
+    fn everything_that_is_sent_counts() {
+        let plain = || ChatRequest {
+            messages: vec![ChatMessage::new(Author::Assistant, "one two")],
+            ..ChatRequest::default()
+        };
+        let check = |change: fn(&mut ChatRequest), more: u64| {
+            let mut request = plain();
+            change(&mut request);
+            assert_eq!(usage(&request, "").prompt_tokens, 6 + more, "{request:?}");
+        };
+        check(|_| {}, 0);
+        check(|r| r.messages[0].images = vec!["data:x".into()], TOKENS_PER_IMAGE);
+        check(|r| r.messages[0].thinking = Some("never sent back".into()), 0);
+        check(|r| r.schema = Some(json!({"a": 1})), 7);
+        check(
+            |r| {
+                r.messages[0].thinking = Some("hm".into());
+                r.messages[0].tool_calls =
+                    vec![ToolCall { id: "c".into(), name: "look".into(), arguments: "{}".into() }];
+            },
+            4,
+        );
+        check(
+            |r| {
+                let (name, description) = ("look".into(), "all around".into());
+                r.tools = [ToolSchema { name, description, parameters: json!({}) }].into();
+            },
+            10,
+        );
+    }
+
+    #[test]
+    fn what_a_provider_leaves_out_is_estimated() {
+        let request = ChatRequest {
+            messages: vec![ChatMessage::new(Author::User, "one two")],
+            ..ChatRequest::default()
+        };
+        let check = |sent: (Option<u64>, Option<u64>), expected: (u64, u64)| {
+            let usage = completed(sent, &request, "three");
+            assert_eq!(
+                (usage.prompt_tokens, usage.completion_tokens, usage.calls),
+                (expected.0, expected.1, 1)
+            );
+        };
+        check((Some(9), Some(8)), (9, 8));
+        check((Some(9), None), (9, 2));
+        check((None, Some(8)), (6, 8));
+        check((Some(0), Some(0)), (6, 2));
+        assert_eq!(completed((Some(9), Some(0)), &request, "").completion_tokens, 0);
     }
 }

@@ -3,6 +3,7 @@
 //! Whatever answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the
 //! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
 
+pub mod cache;
 pub mod config;
 pub mod deadlines;
 mod directory;
@@ -13,6 +14,7 @@ mod factories;
 mod failure;
 pub mod inline_tags;
 mod native;
+mod offer;
 mod openai;
 pub mod retrying;
 mod sampling;
@@ -20,8 +22,10 @@ pub mod script;
 pub mod scripted;
 mod secret;
 mod sse;
+mod tool_images;
 
-pub use config::{ModelEntry, ModelsConfig, OneServer, Prices};
+pub use cache::{Answers, CacheConfig, Cached};
+pub use config::{ModelEntry, ModelsConfig, OneServer};
 pub use deadlines::{Deadlines, Limits};
 pub use directory::Directory;
 pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};
@@ -31,3 +35,9 @@ pub use retrying::{RetryPolicy, Retrying};
 pub use script::{Reply, Script, Step};
 pub use scripted::ScriptedModel;
 pub use secret::Secret;
+pub use weft_core::seam::chat_model::{ModelKind, Prices};
+
+/// The id of call number `at` of a conversation, from 0, for providers that give none.
+pub(crate) fn call_id(at: usize) -> String {
+    format!("call_{}", at + 1)
+}

@@ -34,20 +34,25 @@ impl Default for RetryPolicy {
 
 impl RetryPolicy {
     /// How long to wait after try number `tries` (1 for the first) failed with `error`; `None` when
-    /// it is not worth another one. `random` spreads callers that failed together over half the wait.
-    fn pause(&self, error: &Error, tries: u32, random: u64) -> Option<Duration> {
+    /// it is not worth another one. `random` spreads callers that failed together over half the wait,
+    /// unless the request `wanted` a wait: that one is never cut short.
+    fn pause(&self, error: &Error, tries: u32, wanted: Option<Duration>, random: u64) -> Option<Duration> {
         let again =
             matches!(error.kind, ErrorKind::RateLimited | ErrorKind::Unavailable | ErrorKind::Timeout);
         if !again {
             return None;
         }
-        let doubled =
-            self.delay.saturating_mul(2_u32.saturating_pow(tries.saturating_sub(1))).min(self.delay_max);
-        let thousandths = u32::try_from(random % 501).unwrap_or(0) + 500;
-        let own = doubled.saturating_mul(thousandths) / 1000;
+        let doublings = 2_u32.saturating_pow(tries.saturating_sub(1));
+        let own = match wanted {
+            Some(wanted) => wanted.saturating_mul(doublings).min(self.delay_max.max(wanted)),
+            None => {
+                let thousandths = u32::try_from(random % 501).unwrap_or(0) + 500;
+                self.delay.saturating_mul(doublings).min(self.delay_max).saturating_mul(thousandths) / 1000
+            }
+        };
         match error.retry_after {
             Some(asked) if asked > self.asked_delay_max => None,
-            Some(asked) => Some(asked),
+            Some(asked) => Some(asked.max(wanted.map_or(Duration::ZERO, |_| own))),
             None => Some(own),
         }
     }
@@ -90,13 +95,14 @@ impl<M: ChatModel> ChatModel for Retrying<M> {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let retries_max = request.retries_max.unwrap_or(self.policy.retries_max);
+        let wanted = request.retry_delay;
         let mut tries = 1;
         loop {
             let mut error = match self.begin(request.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let pause = self.policy.pause(&error, tries, random()).filter(|_| tries <= retries_max);
+            let pause = self.policy.pause(&error, tries, wanted, random()).filter(|_| tries <= retries_max);
             let Some(pause) = pause else {
                 if tries > 1 {
                     error.message.push_str(&format!(" (asked {tries} times)"));
@@ -159,6 +165,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_request_can_choose_how_often_and_after_how_long_to_ask_again() {
+        let model = ScriptedModel::new(failing(ErrorKind::Unavailable, 2));
+        let retrying = Retrying::new(model.clone(), RetryPolicy::default());
+        let request = ChatRequest {
+            retries_max: Some(2),
+            retry_delay: Some(Duration::from_secs(2)),
+            ..ChatRequest::default()
+        };
+        let begun = tokio::time::Instant::now();
+        let answer: Vec<_> = retrying.chat(request).await.unwrap().collect().await;
+        assert_eq!(answer.len(), 2);
+        assert_eq!(model.requests().len(), 3);
+        assert_eq!(begun.elapsed(), Duration::from_secs(2 + 4));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn nothing_is_repeated_once_a_piece_was_seen() {
         let cut = Reply::text("a").then(Step::Fault(Fault::Cut));
         let (asked, answer) = ask(Script::new().reply(cut).reply(Reply::text("b")), None).await;
@@ -176,7 +198,7 @@ mod tests {
             Failure { kind: ErrorKind::RateLimited, message: String::new(), retry_after_ms: asked }.to_error()
         };
         let pause = |asked: Option<u64>, tries: u32, random: u64| {
-            policy.pause(&error(asked), tries, random).map(|pause| pause.as_millis())
+            policy.pause(&error(asked), tries, None, random).map(|pause| pause.as_millis())
         };
         assert_eq!(pause(None, 1, 500), Some(500));
         assert_eq!(pause(None, 1, 0), Some(250));
@@ -185,5 +207,17 @@ mod tests {
         assert_eq!(pause(Some(7000), 1, 500), Some(7000));
         assert_eq!(pause(Some(100), 1, 500), Some(100));
         assert_eq!(pause(Some(61_000), 1, 500), None);
+        let wanted = |wanted_ms: u64, asked: Option<u64>, tries: u32| {
+            policy
+                .pause(&error(asked), tries, Some(Duration::from_millis(wanted_ms)), 0)
+                .map(|pause| pause.as_millis())
+        };
+        assert_eq!(wanted(3000, None, 1), Some(3000));
+        assert_eq!(wanted(3000, None, 2), Some(6000));
+        assert_eq!(wanted(3000, None, 30), Some(20_000));
+        assert_eq!(wanted(30_000, None, 2), Some(30_000));
+        assert_eq!(wanted(3000, Some(7000), 1), Some(7000));
+        assert_eq!(wanted(3000, Some(100), 1), Some(3000));
+        assert_eq!(wanted(0, None, 2), Some(0));
     }
 }

@@ -133,6 +133,10 @@ pub(crate) fn settle(asked: Asked<'_>, sampling: &Sampling) -> Settled {
             settled.apply(asked.model, *action, &mut thinking);
         }
     }
+    if asked.provider == "anthropic" && sampling.thinking == Some(true) {
+        // Refused together.
+        settled.apply(asked.model, Drop(&["temperature", "top_p"]), &mut thinking);
+    }
     if let Some(wanted) = thinking.filter(|_| !native) {
         let what = if wanted { "enabled" } else { "disabled" };
         settled
@@ -250,6 +254,7 @@ mod tests {
             &json!({"temperature": 1.0, "top_p": 0.3, "max_tokens": 99}),
         );
         assert_eq!(settled.warnings.len(), 2);
+        check("anthropic", "", "claude-sonnet-4-6", Some(true), &json!({"max_tokens": 99}));
         check("anthropic", "", "claude-opus-4-8", None, &json!({"max_tokens": 99}));
         let kept = json!({"temperature": 1.5, "top_p": 0.3, "max_tokens": 99});
         check("openai", "https://api.hunyuan.cloud.tencent.com/v1", "hunyuan-pro", None, &kept);

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures::StreamExt as _;
 use futures::stream;
 use weft_core::seam::ModelDirectory;
-use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
+use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::script::{Fault, Playback, Reply, Script, Step};
@@ -36,16 +36,46 @@ impl ScriptedModel {
         Self::named("scripted", "scripted", script)
     }
 
+    /// A model whose every reply is made by `answerer` from the request and the number of requests
+    /// before it.
+    ///
+    /// ```
+    /// use weft_models::{Reply, ScriptedModel};
+    ///
+    /// let model = ScriptedModel::from_fn(|request, nth| match nth {
+    ///     0 => Reply::call("look", serde_json::json!({})),
+    ///     _ => Reply::text(format!("{} messages", request.messages.len())),
+    /// });
+    /// # let _ = model;
+    /// ```
+    pub fn from_fn(answerer: impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::playing("scripted", "scripted", Playback::from_fn(answerer))
+    }
+
     /// A model with a configured name, and the name its script knows it by.
     pub fn named(name: &str, model: &str, script: Script) -> Self {
+        Self::playing(name, model, Playback::new(script))
+    }
+
+    /// The same model with other information about itself; both play the same script.
+    #[must_use]
+    pub fn with_info(&self, change: impl FnOnce(&mut ModelInfo)) -> Self {
+        let mut model = self.clone();
+        change(&mut model.info);
+        model
+    }
+
+    fn playing(name: &str, model: &str, playback: Playback) -> Self {
         let info = ModelInfo {
             name: name.to_owned(),
             provider: "scripted".to_owned(),
             model: model.to_owned(),
             window: WINDOW,
             tools: true,
+            kind: ModelKind::Chat,
+            prices: None,
         };
-        let state = State { playback: Playback::new(script), requests: Vec::new() };
+        let state = State { playback, requests: Vec::new() };
         Self { info, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -129,6 +159,7 @@ fn said(step: Step, calls: &mut usize) -> Result<ChatDelta> {
     match step {
         Step::Text(text) => Ok(ChatDelta::Text(text)),
         Step::Thinking(text) => Ok(ChatDelta::Thinking(text)),
+        Step::Signature(seal) => Ok(ChatDelta::Signature(seal)),
         Step::Call(call) => {
             let index = *calls;
             *calls += 1;
@@ -138,6 +169,12 @@ fn said(step: Step, calls: &mut usize) -> Result<ChatDelta> {
                 id: Some(call.id.unwrap_or_else(|| format!("call_{}", index + 1))),
                 name: Some(call.name),
             })
+        }
+        Step::CallPart(part) => {
+            *calls = (*calls).max(part.index + 1);
+            let id =
+                part.name.is_some().then(|| part.id.unwrap_or_else(|| format!("call_{}", part.index + 1)));
+            Ok(ChatDelta::ToolCall { index: part.index, id, name: part.name, arguments: part.arguments })
         }
         Step::Error(failure) => Err(failure.to_error()),
         Step::Fault(Fault::Cut) => {
@@ -184,6 +221,25 @@ mod tests {
         assert_eq!(deltas, [ChatDelta::Thinking("hm".into()), ChatDelta::Text("a".into()), call, end]);
         assert_eq!(begun.elapsed(), Duration::from_millis(530));
         assert_eq!(model.requests(), [asked("hi")]);
+    }
+
+    #[tokio::test]
+    async fn calls_can_come_in_turns() {
+        let calls = [("t", json!({"a": "é"})), ("u", json!("{broken"))];
+        let model = ScriptedModel::from_fn(move |_, _| {
+            Reply::text("both").and_calls_in_turns(calls.clone(), 4).stop(StopReason::Length)
+        });
+        let deltas: Vec<_> = model.chat(asked("hi")).await.unwrap().map(Result::unwrap).collect().await;
+        let (mut order, mut whole) = (Vec::new(), [String::new(), String::new()]);
+        for delta in &deltas {
+            if let ChatDelta::ToolCall { index, arguments, .. } = delta {
+                order.push(*index);
+                whole[*index].push_str(arguments);
+            }
+        }
+        assert_eq!(order, [0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(whole, [r#"{"a":"é"}"#, "{broken"]);
+        assert!(matches!(deltas.last(), Some(ChatDelta::End { reason: StopReason::Length, .. })));
     }
 
     #[tokio::test]

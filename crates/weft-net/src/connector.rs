@@ -10,6 +10,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::operator::{CONNECT_LIMIT, builder};
 use crate::outbound::{Connector, Pinned, Route};
+use crate::streaming::{self, StreamRequest, StreamResponse};
 
 /// Clients kept so that their connections can be used again, one for each route.
 const CLIENTS_MAX: usize = 32;
@@ -79,9 +80,13 @@ impl Connector for DirectConnector {
         let response = sending.send().await.map_err(|cause| no_answer(&route.target.host, cause))?;
         read(response, &route.target.host, request.body_max).await
     }
+
+    async fn open(&self, route: &Route, request: &StreamRequest) -> Result<StreamResponse> {
+        streaming::send(&self.client(route)?, route.url.as_str(), request).await
+    }
 }
 
-fn method(name: &str) -> Result<reqwest::Method> {
+pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
     match name.parse() {
         Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
             Err(Error::invalid(format!("`{name}` is no HTTP method that can be used here")))
@@ -90,7 +95,7 @@ fn method(name: &str) -> Result<reqwest::Method> {
     }
 }
 
-fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
+pub(crate) fn headers(pairs: &[(String, String)]) -> Result<HeaderMap> {
     let mut headers = HeaderMap::with_capacity(pairs.len());
     for (name, value) in pairs {
         let wrong = |part: &str| Error::invalid(format!("the {part} of the header `{name}` cannot be sent"));

@@ -8,6 +8,7 @@ mod allow_list;
 mod connector;
 mod operator;
 mod outbound;
+mod streaming;
 mod tls;
 
 pub use address::{Refusal, refusal};
@@ -15,3 +16,4 @@ pub use allow_list::AllowList;
 pub use connector::DirectConnector;
 pub use operator::{CONNECT_LIMIT, operator_client};
 pub use outbound::{Connector, Outbound, Pinned, Resolver, Route, SystemResolver};
+pub use streaming::{NotSent, OperatorHttp, StreamRequest, StreamResponse, StreamingHttp};

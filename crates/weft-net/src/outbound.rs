@@ -12,6 +12,7 @@ use weft_core::{Error, ErrorKind, Result, TenantId};
 use crate::address::refusal;
 use crate::allow_list::AllowList;
 use crate::connector::DirectConnector;
+use crate::streaming::{StreamRequest, StreamResponse};
 
 /// Addresses of one name that are looked at; names with more are refused.
 const ADDRESSES_MAX: usize = 64;
@@ -38,6 +39,12 @@ pub trait Connector: Send + Sync {
     /// `Unavailable` when nothing answers, `Invalid` for a request that cannot be written or a body
     /// over the limit.
     async fn exchange(&self, route: &Route, request: &HttpRequest) -> Result<HttpResponse>;
+
+    /// Sends the request and hands on the answer's body unread.
+    ///
+    /// # Errors
+    /// As [`Connector::exchange`], without a limit on the body.
+    async fn open(&self, route: &Route, request: &StreamRequest) -> Result<StreamResponse>;
 }
 
 /// Where a request goes, every address checked.
@@ -112,6 +119,11 @@ impl Outbound {
             }
         };
         Ok(Route { url, target, proxy })
+    }
+
+    /// What carries out exchanges over checked routes.
+    pub(crate) fn connector(&self) -> &dyn Connector {
+        self.connector.as_ref()
     }
 
     async fn pin(&self, url: &Url) -> Result<Pinned> {

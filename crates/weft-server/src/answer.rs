@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::citation::{Cited, reference};
+use weft_core::context::Limited;
 use weft_core::journal::{Ending, WaitingForm};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{ComponentId, Entry, Json, Record, Result};
@@ -36,6 +37,8 @@ pub struct End {
     pub error: Option<Arc<str>>,
     /// Tokens and calls.
     pub usage: Usage,
+    /// The limits that have cut agents' work short.
+    pub limited: Vec<Limited>,
     /// The entry that says so.
     pub entry: Arc<Entry>,
 }
@@ -72,9 +75,10 @@ impl Answer {
                 self.forms.clone_from(forms);
                 self.waiting = Some(Arc::clone(entry));
             }
-            Record::RunFinished { ending, error, usage, .. } => {
+            Record::RunFinished { ending, error, usage, limited, .. } => {
                 let (ending, error, usage) = (*ending, error.clone(), *usage);
-                self.end = Some(End { ending, error, usage, entry: Arc::clone(entry) });
+                let limited = limited.clone();
+                self.end = Some(End { ending, error, usage, limited, entry: Arc::clone(entry) });
             }
             Record::Said { .. }
             | Record::RunStarted { .. }
@@ -82,6 +86,14 @@ impl Answer {
             | Record::NodeSkipped { .. }
             | Record::FrameOpened { .. }
             | Record::EffectFinished { .. }
+            | Record::EffectBegan { .. }
+            | Record::EffectGave { .. }
+            | Record::Published { .. }
+            | Record::Sourced { .. }
+            | Record::PickedUp
+            | Record::ToolStarted { .. }
+            | Record::ToolFinished { .. }
+            | Record::Limited { .. }
             | Record::Warned { .. } => {}
         }
     }
@@ -128,6 +140,11 @@ impl Answer {
     pub fn failure(&self) -> Option<&str> {
         let end = self.end.as_ref().filter(|end| end.ending == Ending::Failed)?;
         Some(end.error.as_deref().unwrap_or("the run failed"))
+    }
+
+    /// The limit that has cut an agent's work short; the first, when there are several.
+    pub fn limited(&self) -> Option<Limited> {
+        self.end.as_ref()?.limited.first().copied()
     }
 
     /// The entry that an answer in one piece shows: the form of a waiting run, else the end of its
@@ -189,6 +206,7 @@ mod tests {
             outputs: Arc::default(),
             error: error.map(Into::into),
             usage: Usage::default(),
+            limited: Vec::new(),
             elapsed: 0.0,
         };
         learn(&mut answer, end(Ending::Failed, Some("it broke")));

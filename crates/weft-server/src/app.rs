@@ -289,7 +289,7 @@ impl App {
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let models = |llm_id: &str| check(&tenant, llm_id);
-            let options = CompileOptions { models: Some(&models), measuring };
+            let options = CompileOptions { models: Some(&models), measuring, ..CompileOptions::default() };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
         compiled.await.map_err(|cause| Error::internal("the check of the canvas broke off").because(cause))

@@ -2,21 +2,27 @@
 
 use std::sync::Arc;
 
-use weft_core::seam::{Clock, ModelDirectory, Seams, SearchIndex};
+use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::workspace::NoWorkspace;
+use weft_core::seam::{Clock, ModelDirectory, Sandbox, Seams, SearchIndex, ToolSource, Workspace};
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
+use weft_mcp::Servers;
 use weft_models::Directory;
-use weft_net::{AllowList, Outbound};
+use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
+use weft_sandbox::{ProcessSandbox, Worker};
 use weft_search::MemoryIndex;
-use weft_store::Store;
+use weft_store::{FolderWorkspace, Store};
 
+pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelsConfig, OneServer, Secret};
+pub use weft_sandbox::work as sandbox_work;
 pub use weft_search::{Document, load_folder};
 
 use crate::app::{App, Parts};
-use crate::config::Config;
+use crate::config::{Config, SandboxConfig};
 
 /// Sets everything up as the configuration says.
 ///
@@ -49,6 +55,44 @@ pub async fn discover_models(keys: &FoundKeys) -> Result<Discovered> {
     Ok(weft_models::discover(keys, local.as_ref()))
 }
 
+/// The servers of tools alone, and what remembers which tools were accepted.
+#[derive(Debug)]
+pub struct ToolServers {
+    /// The servers.
+    pub servers: Servers,
+    store: Store,
+}
+
+impl ToolServers {
+    /// Sets them up as the configuration says. None of them is connected to.
+    ///
+    /// # Errors
+    /// As [`assemble`].
+    pub async fn open(config: &Config) -> Result<Self> {
+        config.check()?;
+        if config.store.url.is_empty() {
+            make_folder(config).await?;
+        }
+        let store = Store::open(&config.store_url()).await?;
+        let servers = tool_servers(config, &store)?;
+        Ok(Self { servers, store })
+    }
+
+    /// Ends all connections and closes the store.
+    ///
+    /// # Errors
+    /// When the store cannot be closed.
+    pub async fn close(self) -> Result<()> {
+        self.servers.close().await;
+        self.store.close().await
+    }
+}
+
+fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
+    let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
+    Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock))
+}
+
 async fn make_folder(config: &Config) -> Result<()> {
     tokio::fs::create_dir_all(&config.data).await.map_err(|cause| {
         Error::invalid(format!("cannot make the data folder {}", config.data.display()))
@@ -57,15 +101,37 @@ async fn make_folder(config: &Config) -> Result<()> {
     })
 }
 
+fn workspace(config: &Config) -> Arc<dyn Workspace> {
+    match config.files_root() {
+        Some(root) => Arc::new(FolderWorkspace::new(root, config.files.bytes_max)),
+        None => Arc::new(NoWorkspace),
+    }
+}
+
+fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
+    let SandboxConfig { at_once, worker, .. } = &config.sandbox;
+    match (worker.split_first(), config.sandbox.limits()) {
+        (Some((program, arguments)), Some(limits)) if *at_once > 0 => {
+            let arguments = arguments.iter().map(Into::into).collect();
+            Arc::new(ProcessSandbox::new(Worker { program: program.into(), arguments }, limits, *at_once))
+        }
+        _ => Arc::new(NoSandbox),
+    }
+}
+
 async fn put_together(config: &Config, store_url: &str) -> Result<App> {
     let models = Arc::new(Directory::open(&config.models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
+    let servers = tool_servers(config, &store)?;
     let search: Arc<dyn SearchIndex> = Arc::new(MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
         search: Arc::clone(&search),
+        tools: Arc::new(servers.clone()) as Arc<dyn ToolSource>,
+        workspace: workspace(config),
+        sandbox: sandbox(config),
         clock: Arc::clone(&clock),
     });
     let stores = Stores { runs: store.runs(), sessions: store.sessions() };
@@ -84,9 +150,36 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         catalog: Arc::new(weft_components::catalog()),
         clock,
         close: Arc::new(move || {
-            let store = store.clone();
-            Box::pin(async move { store.close().await })
+            let (servers, store) = (servers.clone(), store.clone());
+            Box::pin(async move {
+                servers.close().await;
+                store.close().await
+            })
         }),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::ErrorKind;
+    use weft_core::seam::sandbox::{Language, Program};
+
+    #[tokio::test]
+    async fn programs_run_in_a_worker_or_not_at_all() {
+        let mut config = Config::default();
+        let mut check = async |worker: &str, at_once: usize, kind: ErrorKind| {
+            config.sandbox.worker = worker.split_whitespace().map(str::to_owned).collect();
+            config.sandbox.at_once = at_once;
+            let sandbox = sandbox(&config);
+            let (arguments, limits) = (serde_json::Map::new(), sandbox.limits());
+            let source = "function main() {}".to_owned();
+            let program = Program { language: Language::JavaScript, source, arguments, limits };
+            assert_eq!(sandbox.run(&TenantId::new("t"), program).await.unwrap_err().kind, kind, "{worker}");
+        };
+        check("", 4, ErrorKind::Denied).await;
+        check("/no/such/worker", 0, ErrorKind::Denied).await;
+        check("/no/such/worker now", 4, ErrorKind::Unavailable).await;
+    }
 }

@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use weft_core::budget::BudgetLimits;
+use weft_core::seam::sandbox::Limits;
 use weft_core::{Error, Result};
 use weft_engine::EngineLimits;
+use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
 
 /// All settings.
@@ -24,8 +27,14 @@ pub struct Config {
     pub limits: LimitsConfig,
     /// Language models.
     pub models: ModelsConfig,
+    /// Servers that offer tools.
+    pub mcp: McpConfig,
     /// What canvases may reach.
     pub net: NetConfig,
+    /// Files that agents read and write.
+    pub files: FilesConfig,
+    /// Programs of canvases and models.
+    pub sandbox: SandboxConfig,
     /// The HTTP server.
     pub server: ServerConfig,
 }
@@ -54,6 +63,8 @@ pub struct LimitsConfig {
     pub node_seconds: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,
+    /// What the models and tools of a run may use together; a name that is absent is no limit.
+    pub budget: BudgetLimits,
     /// Bytes of a request body.
     pub body_bytes: usize,
     /// Checked canvas versions kept in memory.
@@ -70,6 +81,64 @@ pub struct LimitsConfig {
 pub struct NetConfig {
     /// Hosts, addresses and networks that are not public and may be reached all the same.
     pub allow: Vec<String>,
+}
+
+/// Files that agents read and write.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct FilesConfig {
+    /// The folder that holds them, one folder for each tenant; seen from the data folder. Empty: agents
+    /// have no files.
+    pub root: String,
+    /// Bytes of one file.
+    pub bytes_max: usize,
+}
+
+impl Default for FilesConfig {
+    fn default() -> Self {
+        Self { root: "files".to_owned(), bytes_max: 5 << 20 }
+    }
+}
+
+/// Programs of canvases and models.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SandboxConfig {
+    /// How many run at the same time; 0: none does.
+    pub at_once: usize,
+    /// How long one may take.
+    pub seconds: f64,
+    /// Bytes of memory that one may use.
+    pub memory_bytes: usize,
+    /// Bytes of what one returns, as JSON.
+    pub output_bytes: usize,
+    /// Bytes of what one prints; more is cut off.
+    pub printed_bytes: usize,
+    /// The program that runs them, with its arguments. Empty: `weft` itself, and in a program that embeds
+    /// the server none.
+    pub worker: Vec<String>,
+}
+
+impl Default for SandboxConfig {
+    fn default() -> Self {
+        let Limits { time, memory_bytes, output_bytes, printed_bytes } = weft_sandbox::LIMITS;
+        let (at_once, seconds) = (weft_sandbox::AT_ONCE, time.as_secs_f64());
+        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker: Vec::new() }
+    }
+}
+
+impl SandboxConfig {
+    /// What one program may use, when the numbers make sense.
+    pub fn limits(&self) -> Option<Limits> {
+        const MEMORY_MIN: usize = 1 << 20;
+        let &Self { memory_bytes, output_bytes, printed_bytes, .. } = self;
+        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
+        let sound = !time.is_zero()
+            && time <= Duration::from_secs(86_400)
+            && memory_bytes >= MEMORY_MIN
+            && output_bytes > 0;
+        sound.then_some(Limits { time, memory_bytes, output_bytes, printed_bytes })
+    }
 }
 
 /// The HTTP server.
@@ -99,7 +168,10 @@ impl Default for Config {
             store: StoreConfig::default(),
             limits: LimitsConfig::default(),
             models: ModelsConfig::default(),
+            mcp: McpConfig::default(),
             net: NetConfig::default(),
+            files: FilesConfig::default(),
+            sandbox: SandboxConfig::default(),
             server: ServerConfig::default(),
         }
     }
@@ -115,6 +187,7 @@ impl Default for LimitsConfig {
             run_seconds: engine.run_time.as_secs(),
             node_seconds: engine.node_time.as_secs(),
             output_bytes: engine.output_bytes,
+            budget: engine.budget,
             body_bytes: 16 << 20,
             plans_kept: 256,
             page_size: 1_000,
@@ -133,7 +206,21 @@ impl LimitsConfig {
             run_time: Duration::from_secs(self.run_seconds),
             node_time: Duration::from_secs(self.node_seconds),
             output_bytes: self.output_bytes,
+            budget: self.budget,
         }
+    }
+
+    /// Budgets with which no model could be asked at all. No tools is a budget that makes sense.
+    fn useless_budgets(&self) -> impl Iterator<Item = &'static str> {
+        let BudgetLimits { model_calls, tokens, money, seconds, rounds: _, tool_calls: _ } = self.budget;
+        let positive = |number: f64| number.is_finite() && number > 0.0;
+        let useless = [
+            ("model_calls", model_calls == Some(0)),
+            ("tokens", tokens == Some(0)),
+            ("money", money.is_some_and(|money| !positive(money))),
+            ("seconds", seconds.is_some_and(|seconds| !positive(seconds))),
+        ];
+        useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
     }
 
     fn zeros(&self) -> impl Iterator<Item = &'static str> {
@@ -161,6 +248,12 @@ impl Config {
         }
     }
 
+    /// The folder of the files that agents have, if they have any.
+    pub fn files_root(&self) -> Option<PathBuf> {
+        let root = self.files.root.trim();
+        (!root.is_empty()).then(|| self.data.join(root))
+    }
+
     /// Looks at what the types cannot say.
     ///
     /// # Errors
@@ -168,12 +261,23 @@ impl Config {
     pub fn check(&self) -> Result<()> {
         let mut wrong: Vec<String> =
             self.limits.zeros().map(|name| format!("limits.{name} must be at least 1")).collect();
+        if self.files.bytes_max == 0 {
+            wrong.push("files.bytes_max must be at least 1".to_owned());
+        }
+        if self.sandbox.limits().is_none() {
+            let message = "sandbox: seconds must be more than 0 and at most a day, memory_bytes at least 1048576, \
+                           output_bytes at least 1";
+            wrong.push(message.to_owned());
+        }
+        let useless = self.limits.useless_budgets();
+        wrong.extend(useless.map(|name| format!("limits.budget.{name} must be more than 0")));
         if let Err(error) = check_auth(self.server.auth, self.listen) {
             wrong.push(error.full());
         }
         if let Err(error) = weft_net::AllowList::parse(&self.net.allow) {
             wrong.push(format!("net.allow: {}", error.full()));
         }
+        wrong.extend(self.mcp.problems());
         if wrong.is_empty() { Ok(()) } else { Err(Error::invalid(wrong.join("; "))) }
     }
 }
@@ -205,9 +309,45 @@ mod tests {
         let file = parse(include_str!("../config.default.toml")).unwrap();
         assert_eq!(format!("{file:?}"), format!("{:?}", Config::default()));
         let commented: Vec<_> = include_str!("../config.default.toml").lines().collect();
-        for name in ["data", "listen", "url", "runs_at_once", "body_bytes", "allow", "auth", "page_size"] {
+        for name in [
+            "data",
+            "listen",
+            "url",
+            "runs_at_once",
+            "body_bytes",
+            "allow",
+            "auth",
+            "page_size",
+            "root",
+            "at_once",
+        ] {
             assert!(commented.iter().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }
+    }
+
+    /// What has no limit by default cannot stand in the file; its examples can.
+    #[test]
+    fn every_budget_is_shown() {
+        let file = include_str!("../config.default.toml");
+        let (_, section) = file.split_once("[limits.budget]\n").unwrap();
+        let shown: Vec<&str> = section.lines().map_while(|line| line.strip_prefix("# ")).collect();
+        let budget: BudgetLimits = toml::from_str(&shown.join("\n")).unwrap();
+        let shown = serde_json::to_value(budget).unwrap();
+        assert!(shown.as_object().unwrap().values().all(|limit| !limit.is_null()), "{shown}");
+    }
+
+    /// Servers that are shown as examples can be used as they are.
+    #[test]
+    fn the_examples_of_tool_servers_make_sense() {
+        let file = include_str!("../config.default.toml");
+        let (_, examples) = file.split_once("#\n# [mcp.servers.files]\n").unwrap();
+        let shown: Vec<_> =
+            examples.lines().map_while(|line| line.strip_prefix('#')).map(str::trim_start).collect();
+        let config = parse(&format!("[mcp.servers.files]\n{}", shown.join("\n"))).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.mcp.servers.len(), 2);
+        let set = config.mcp.with_environment(|name| Some(format!("value of {name}"))).unwrap();
+        assert_eq!(set.servers["files"].env["API_KEY"].reveal(), "value of FILES_KEY");
     }
 
     #[test]
@@ -219,12 +359,18 @@ mod tests {
 
     #[test]
     fn every_bad_setting_is_named_at_once() {
-        let text = "listen = \"0.0.0.0:1\"\n[limits]\nplans_kept = 0\npage_size = 0\n[server]\nauth = \"off\"\n\
-                    [net]\nallow = [\"http://x\"]";
+        let text = "listen = \"0.0.0.0:1\"\nfiles.bytes_max = 0\nsandbox.seconds = -1.0\n[limits]\nplans_kept = 0\npage_size = 0\n\
+                    budget = {tokens = 0, money = -1.0, rounds = 0, seconds = nan}\n[server]\nauth = \"off\"\n\
+                    [net]\nallow = [\"http://x\"]\n[mcp.servers.x]";
         let error = parse(text).unwrap().check().unwrap_err().message;
-        for part in ["limits.plans_kept", "limits.page_size", "0.0.0.0:1", "net.allow"] {
+        let parts =
+            ["limits.plans_kept", "limits.page_size", "0.0.0.0:1", "net.allow", "files.bytes_max", "sandbox"];
+        for part in
+            parts.into_iter().chain(["mcp.servers.x", "budget.tokens", "budget.money", "budget.seconds"])
+        {
             assert!(error.contains(part), "{part}: {error}");
         }
+        assert!(!error.contains("rounds"), "{error}");
         Config::default().check().unwrap();
         check_auth(Auth::Off, "[::1]:80".parse().unwrap()).unwrap();
     }
@@ -235,5 +381,15 @@ mod tests {
         assert_eq!(config.store_url(), "sqlite:weft-data/weft.db");
         config.store.url = "postgres://db/weft".to_owned();
         assert_eq!(config.store_url(), "postgres://db/weft");
+    }
+
+    #[test]
+    fn files_are_in_the_data_folder_unless_they_are_elsewhere_or_off() {
+        let mut config = Config::default();
+        assert_eq!(config.files_root(), Some(PathBuf::from("weft-data/files")));
+        config.files.root = "/srv/weft".to_owned();
+        assert_eq!(config.files_root(), Some(PathBuf::from("/srv/weft")));
+        config.files.root = " ".to_owned();
+        assert_eq!(config.files_root(), None);
     }
 }

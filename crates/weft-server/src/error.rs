@@ -104,10 +104,28 @@ impl ApiError {
         self
     }
 
-    /// Says it in the shape of the OpenAI API as well.
+    /// With another HTTP status.
+    #[must_use]
+    pub fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Says it in the shape of the OpenAI API as well, and with an HTTP status that its clients take for a
+    /// failure: they look at nothing else.
     #[must_use]
     pub fn for_openai(mut self) -> Self {
         self.openai = true;
+        if self.status == StatusCode::OK {
+            self.status = match self.code {
+                code::ARGUMENT => StatusCode::BAD_REQUEST,
+                code::DATA => StatusCode::NOT_FOUND,
+                code::OPERATING => StatusCode::FORBIDDEN,
+                code::RUNNING => StatusCode::CONFLICT,
+                code::CONNECTION => StatusCode::BAD_GATEWAY,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+        }
         self
     }
 }
@@ -135,8 +153,11 @@ impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self { code, status, message, data, openai } = self;
         let error = openai.then(|| {
-            let kind =
-                if code == code::UNAUTHORIZED { "authentication_error" } else { "invalid_request_error" };
+            let kind = match status {
+                StatusCode::UNAUTHORIZED => "authentication_error",
+                status if status.is_server_error() => "server_error",
+                _ => "invalid_request_error",
+            };
             json!({"message": message, "type": kind, "param": null, "code": code})
         });
         envelope::respond(status, &Failure { code, message: &message, data: &data, error })

@@ -39,11 +39,20 @@ impl Kinds {
             | Record::MessageEnded { .. } => true,
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
             Record::MessageReset { .. } => self != Self::Older,
-            Record::RunStarted { .. } | Record::NodeStarted { .. } => self == Self::All,
+            Record::RunStarted { .. }
+            | Record::NodeStarted { .. }
+            | Record::ToolStarted { .. }
+            | Record::ToolFinished { .. }
+            | Record::Warned { .. } => self == Self::All,
             Record::NodeSkipped { .. }
             | Record::FrameOpened { .. }
             | Record::EffectFinished { .. }
-            | Record::Warned { .. } => false,
+            | Record::EffectBegan { .. }
+            | Record::EffectGave { .. }
+            | Record::Published { .. }
+            | Record::Sourced { .. }
+            | Record::PickedUp
+            | Record::Limited { .. } => false,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! ([`app`]), and serves them over HTTP. [`dialect`] turns journal entries into the frames that
 //! clients know.
 
+mod again;
 pub mod answer;
 pub mod app;
 pub mod assemble;
@@ -15,6 +16,7 @@ pub mod dialect;
 pub mod error;
 pub mod frames;
 mod plans;
+mod resume;
 pub mod router;
 pub mod routes;
 pub mod serve;
@@ -25,8 +27,8 @@ pub mod wire;
 
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
-    Discovered, Document, FoundKeys, ModelsConfig, OneServer, Secret, assemble, assemble_in_memory,
-    discover_models, load_folder,
+    Discovered, Document, FoundKeys, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
+    assemble, assemble_in_memory, discover_models, load_folder, sandbox_work,
 };
 pub use config::{Auth, Config};
 pub use serve::{ServeOptions, bind, serve};

@@ -14,7 +14,9 @@ use tower_http::trace::TraceLayer;
 
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
-use crate::routes::{agents, canvas, completions, conversations, health, openai, runs, sessions};
+use crate::routes::{
+    again, agents, canvas, completions, conversations, health, models, openai, runs, sessions, traces,
+};
 use crate::state::ServerState;
 
 /// The HTTP face of an app.
@@ -55,6 +57,7 @@ fn public() -> Router<ServerState> {
 
 fn of_agents() -> Router<ServerState> {
     Router::new()
+        .route("/api/v1/models", get(models::list))
         .route("/api/v1/agents", get(agents::list).post(agents::create))
         .route(
             "/api/v1/agents/{id}",
@@ -66,6 +69,7 @@ fn of_agents() -> Router<ServerState> {
             get(sessions::list).post(sessions::create).delete(sessions::delete),
         )
         .route("/api/v1/agents/{id}/sessions/{session}", get(sessions::get).delete(sessions::delete_one))
+        .route("/api/v1/agents/{id}/logs/{message}", get(traces::of_agent))
         .route("/api/v1/agents/{id}/completions", post(completions::of_agent))
         .route("/api/v1/agents/chat/completions", post(completions::of_named_agent))
         .route("/api/v1/agents_openai/{id}/chat/completions", post(openai::of_agent))
@@ -78,6 +82,9 @@ fn of_runs() -> Router<ServerState> {
         .route("/api/v1/runs", get(runs::list))
         .route("/api/v1/runs/{id}", get(runs::get))
         .route("/api/v1/runs/{id}/events", get(runs::events))
+        .route("/api/v1/runs/{id}/replay", post(again::replay))
+        .route("/api/v1/runs/{id}/fork", post(again::fork))
+        .route("/api/v1/runs/{id}/diff", get(again::diff))
         .route("/api/v1/tasks/{id}", patch(runs::change))
         .route("/api/v1/tasks/{id}/cancel", post(runs::cancel))
 }
@@ -91,6 +98,7 @@ fn of_canvases() -> Router<ServerState> {
         .route("/reset", post(canvas::reset))
         .route("/completion", post(canvas::complete))
         .route("/cancel/{id}", put(runs::cancel))
+        .route("/trace", get(traces::of_canvas))
 }
 
 /// Method and path; no query, no headers, no body.

@@ -70,6 +70,7 @@ pub async fn serve(
     tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map_err(failed),
+        () = app.keep_runs_going() => {}
         () = shutdown => tracing::info!("stopping"),
     }
     stopping.cancel();

@@ -64,6 +64,7 @@ fn begun(key: &RunKey) -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
+        alive_ms: 0,
     }
 }
 

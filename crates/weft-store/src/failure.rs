@@ -178,6 +178,7 @@ mod tests {
                 ending: None,
                 started_ms: 0,
                 finished_ms: None,
+                alive_ms: 0,
             };
             RunStore::create(&store, &run).await.unwrap();
             Self { folder, store }

@@ -1,7 +1,8 @@
 //! canvas JSON → plan → run → components → events → API: **what outlives a process**
 //!
-//! Canvases, sessions, runs with their journals, and tokens, in SQLite, PostgreSQL or MariaDB: one
-//! set of tables, one set of queries. [`Store::open`] is the one door.
+//! Canvases, sessions, runs with their journals, tokens and accepted tools, in SQLite, PostgreSQL or MariaDB: one
+//! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
+//! folder: [`FolderWorkspace`].
 
 mod failure;
 mod ids;
@@ -14,5 +15,7 @@ mod place;
 mod rows;
 mod sqlite;
 mod turn;
+mod workspace;
 
 pub use open::Store;
+pub use workspace::FolderWorkspace;

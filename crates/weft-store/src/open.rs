@@ -9,6 +9,7 @@ use sea_orm::{
     ConnectOptions, Database, DatabaseConnection, DbBackend, DbErr, SqliteTransactionMode,
     TransactionOptions, TransactionTrait,
 };
+use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, TokenStore};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -28,10 +29,10 @@ const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
 const ATTEMPTS_MAX: usize = 10;
 
-/// Canvases, sessions, runs and tokens in one database. A clone is another handle to it.
+/// Canvases, sessions, runs, tokens and accepted tools in one database. A clone is another handle to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`] and [`TokenStore`], which share
-/// method names: [`Store::canvases`] and its like hand out one of them.
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`TokenStore`] and [`PinStore`], which
+/// share method names: [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -115,6 +116,11 @@ impl Store {
 
     /// This store as a place for tokens.
     pub fn tokens(&self) -> Arc<dyn TokenStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for accepted definitions of tools.
+    pub fn pins(&self) -> Arc<dyn PinStore> {
         Arc::new(self.clone())
     }
 

@@ -4,10 +4,14 @@
 pub mod contracts;
 pub mod fake_http;
 pub mod memory_store;
+pub mod memory_workspace;
 pub mod mock_wires;
+pub mod scripted_sandbox;
 pub mod scripted_server;
 
 pub use fake_http::FakeHttp;
+pub use memory_workspace::MemoryWorkspace;
 pub use mock_wires::Wire;
+pub use scripted_sandbox::ScriptedSandbox;
 pub use scripted_server::{ScriptedServer, SeenRequest};
 pub use weft_models::{Reply, Script, ScriptedModel, Step};

@@ -1,4 +1,6 @@
-//! The four stores in memory, for tests of everything that needs a store and is none.
+//! The stores in memory, for tests of everything that needs a store and is none.
+
+mod run;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -6,17 +8,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
-use weft_core::id::{CanvasId, CanvasKey, RunId, RunKey, SessionId, SessionKey, TenantId};
+use weft_core::id::{CanvasId, CanvasKey, RunId, SessionId, SessionKey, TenantId};
 use weft_core::seam::Clock;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::run_store::{RunFilter, RunStore, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionStore};
 use weft_core::seam::token_store::{StoredToken, TokenStore};
+use weft_core::seam::tool_source::{Pin, PinStore};
 use weft_core::value::Json;
-use weft_core::{Ending, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result};
 
-/// All four stores over one set of maps. A clone is another handle to the same data.
+use run::Journaled;
+
+/// All stores over one set of maps. A clone is another handle to the same data.
 #[derive(Clone)]
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
@@ -30,16 +34,13 @@ struct Tables {
     sessions: BTreeMap<(TenantId, SessionId), Conversation>,
     runs: BTreeMap<(TenantId, RunId), Journaled>,
     tokens: BTreeMap<String, StoredToken>,
+    pins: BTreeMap<(String, String), Pin>,
 }
 
 struct Conversation {
     session: Session,
-    messages: Vec<SessionMessage>,
-}
-
-struct Journaled {
-    run: StoredRun,
-    entries: Vec<StoredEntry>,
+    /// With the revision that each came with.
+    messages: Vec<(i64, SessionMessage)>,
 }
 
 struct WallClock;
@@ -159,7 +160,8 @@ impl SessionStore for MemoryStore {
         if tables.sessions.contains_key(&at) {
             return Err(conflict(format!("there is a session `{}` already", session.key.id)));
         }
-        tables.sessions.insert(at, Conversation { session: session.clone(), messages: opening.to_vec() });
+        let messages = opening.iter().map(|message| (session.revision, message.clone())).collect();
+        tables.sessions.insert(at, Conversation { session: session.clone(), messages });
         Ok(())
     }
 
@@ -169,9 +171,11 @@ impl SessionStore for MemoryStore {
         found.ok_or_else(|| missing("session", key.id.as_str()))
     }
 
-    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>> {
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
         let at = (key.tenant.clone(), key.id.clone());
-        let mut messages = self.tables().sessions.get(&at).map(|c| c.messages.clone()).unwrap_or_default();
+        let messages = self.tables().sessions.get(&at).map(|c| c.messages.clone()).unwrap_or_default();
+        let mut messages: Vec<_> =
+            messages.into_iter().filter(|(of, _)| *of <= revision).map(|(_, message)| message).collect();
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
         Ok(messages.split_off(messages.len().saturating_sub(count_max)))
     }
@@ -193,7 +197,8 @@ impl SessionStore for MemoryStore {
         conversation.session.state = state.clone();
         conversation.session.revision += 1;
         conversation.session.updated_ms = now;
-        conversation.messages.extend_from_slice(messages);
+        let revision = conversation.session.revision;
+        conversation.messages.extend(messages.iter().map(|message| (revision, message.clone())));
         Ok(())
     }
 
@@ -228,79 +233,6 @@ impl SessionStore for MemoryStore {
 }
 
 #[async_trait]
-impl RunStore for MemoryStore {
-    async fn create(&self, run: &StoredRun) -> Result<()> {
-        let at = (run.key.tenant.clone(), run.key.id.clone());
-        let mut tables = self.tables();
-        if tables.runs.contains_key(&at) {
-            return Err(conflict(format!("there is a run `{}` already", run.key.id)));
-        }
-        tables.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
-        Ok(())
-    }
-
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
-        let at = (key.tenant.clone(), key.id.clone());
-        let mut tables = self.tables();
-        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
-        let Some(first) = entries.first().map(|entry| entry.seq) else { return Ok(()) };
-        if entries.windows(2).any(|two| two[1].seq.checked_sub(two[0].seq) != Some(1)) {
-            return Err(Error::invalid(format!("the entries for the run `{}` have a gap", key.id)));
-        }
-        let last = journal.entries.last().map_or(0, |entry| entry.seq);
-        if first != last + 1 {
-            return Err(conflict(format!(
-                "the journal of the run `{}` ends at {last}, entry {first} does not follow",
-                key.id
-            )));
-        }
-        journal.entries.extend(entries);
-        Ok(())
-    }
-
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        let at = (key.tenant.clone(), key.id.clone());
-        let mut tables = self.tables();
-        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
-        journal.run.ending = Some(ending);
-        journal.run.finished_ms = Some(finished_ms);
-        Ok(())
-    }
-
-    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
-        let at = (key.tenant.clone(), key.id.clone());
-        let found = self.tables().runs.get(&at).map(|j| j.run.clone());
-        found.ok_or_else(|| missing("run", key.id.as_str()))
-    }
-
-    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
-        let at = (key.tenant.clone(), key.id.clone());
-        let tables = self.tables();
-        let journal = tables.runs.get(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
-        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
-        Ok(journal.entries.iter().filter(|e| e.seq > after_seq).take(count_max).cloned().collect())
-    }
-
-    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
-        let mut found: Vec<_> = self
-            .tables()
-            .runs
-            .values()
-            .map(|j| &j.run)
-            .filter(|r| {
-                r.key.tenant == *tenant
-                    && filter.session.as_ref().is_none_or(|session| *session == r.session)
-                    && (!filter.unfinished || r.ending.is_none())
-            })
-            .cloned()
-            .collect();
-        found.sort_by(|a, b| (a.started_ms, &a.key.id).cmp(&(b.started_ms, &b.key.id)));
-        found.reverse();
-        Ok(page(found, filter.offset, filter.limit).0)
-    }
-}
-
-#[async_trait]
 impl TokenStore for MemoryStore {
     async fn add(&self, token: &StoredToken) -> Result<()> {
         let mut tables = self.tables();
@@ -317,6 +249,22 @@ impl TokenStore for MemoryStore {
 
     async fn count(&self) -> Result<u64> {
         Ok(self.tables().tokens.len() as u64)
+    }
+}
+
+#[async_trait]
+impl PinStore for MemoryStore {
+    async fn pins(&self, server: &str) -> Result<Vec<Pin>> {
+        Ok(self.tables().pins.values().filter(|pin| pin.server == server).cloned().collect())
+    }
+
+    async fn accept(&self, pins: &[Pin]) -> Result<()> {
+        if pins.iter().any(|pin| pin.server.is_empty() || pin.tool.is_empty()) {
+            return Err(Error::invalid("a tool without a name cannot be accepted"));
+        }
+        let keyed = pins.iter().map(|pin| ((pin.server.clone(), pin.tool.clone()), pin.clone()));
+        self.tables().pins.extend(keyed);
+        Ok(())
     }
 }
 
@@ -352,6 +300,7 @@ mod tests {
         store::session_store_keeps_its_contract(&memory).await;
         store::run_store_keeps_its_contract(&memory).await;
         store::token_store_keeps_its_contract(&memory).await;
+        store::pin_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
     }
 }

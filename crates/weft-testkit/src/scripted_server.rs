@@ -47,7 +47,7 @@ pub struct SeenRequest {
     pub model: String,
     /// The body.
     pub body: Json,
-    /// The messages in it, as far as scripts look at them.
+    /// The messages and tools in it, as far as scripts look at them: authors, texts, names and schemas.
     pub messages: ChatRequest,
 }
 
@@ -64,11 +64,27 @@ impl ScriptedServer {
     ///
     /// # Panics
     /// When no port of the loopback address can be opened.
-    #[expect(clippy::expect_used, reason = "a test without its server cannot go on")]
     pub async fn speaking(wire: Wire, script: Script) -> Self {
+        Self::playing(wire, Playback::new(script)).await
+    }
+
+    /// A server whose every reply is made from the request, as far as [`SeenRequest::messages`] has it,
+    /// and the number of requests before it.
+    ///
+    /// # Panics
+    /// When no port of the loopback address can be opened.
+    pub async fn from_fn(
+        wire: Wire,
+        answerer: impl Fn(&ChatRequest, usize) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        Self::playing(wire, Playback::from_fn(answerer)).await
+    }
+
+    #[expect(clippy::expect_used, reason = "a test without its server cannot go on")]
+    async fn playing(wire: Wire, playback: Playback) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port on loopback");
         let address = listener.local_addr().expect("the address of an open port");
-        let played = Played { wire, playback: Playback::new(script), requests: Vec::new() };
+        let played = Played { wire, playback, requests: Vec::new() };
         let state = Arc::new(Mutex::new(played));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&state));
         let mut tasks = JoinSet::new();
@@ -150,7 +166,8 @@ fn play(
     seen: &SeenRequest,
     reply: &Reply,
 ) -> impl Stream<Item = Result<String, std::io::Error>> + use<> {
-    let mut writer = Writer::new(wire, &seen.model, reply.usage_for(&seen.messages));
+    let usage = (!reply.unmetered).then(|| reply.usage_for(&seen.messages));
+    let mut writer = Writer::new(wire, &seen.model, usage);
     let pause = Duration::from_millis(reply.delay_ms);
     let mut frames: Vec<(Duration, Result<String, Fault>)> = vec![(Duration::ZERO, Ok(writer.begin()))];
     let mut whole = true;
@@ -204,7 +221,8 @@ fn refuse(failure: &Failure) -> Response<Body> {
         ErrorKind::Unauthenticated => StatusCode::UNAUTHORIZED,
         ErrorKind::RateLimited | ErrorKind::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::Timeout => StatusCode::GATEWAY_TIMEOUT,
-        ErrorKind::Unavailable | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     };
     let body = json!({"error": error_object(failure)}).to_string();

@@ -210,3 +210,14 @@ pub fn ask_a_model() -> Json {
             "downstream": [], "upstream": ["LLM:A"]},
     }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
 }
+
+/// A canvas with an agent of these parameters, and a message that shows what it answers.
+pub fn agent(params: &Json) -> Json {
+    let begin = json!({"mode": "conversational", "enablePrologue": false, "prologue": "", "inputs": {}});
+    json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": begin}, "downstream": ["Agent:A"], "upstream": []},
+        "Agent:A": {"obj": {"component_name": "Agent", "params": params}, "downstream": ["Message:M"], "upstream": ["begin"]},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["{Agent:A@content}"]}},
+            "downstream": [], "upstream": ["Agent:A"]},
+    }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
+}

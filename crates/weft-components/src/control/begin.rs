@@ -23,6 +23,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let mode = params.text("mode").unwrap_or_default();

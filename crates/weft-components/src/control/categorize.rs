@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
+use weft_agent::arguments;
+use weft_agent::ask::ask_text;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
 use weft_core::value::to_text;
 use weft_core::{
@@ -11,9 +13,7 @@ use weft_core::{
     Reference, Result, Role, Route, Shape,
 };
 
-use crate::model::ask::ask;
 use crate::model::settings::{self, Settings};
-use crate::model::structured::{cleaned, parse};
 use crate::params::{Params, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
@@ -33,6 +33,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let categories = categories(&mut params);
@@ -159,7 +160,9 @@ impl Categorize {
             let name = name.trim().trim_matches(['"', '\'', '`', '*', '.', '。']).trim();
             self.categories.iter().find(|category| category.name.trim().to_lowercase() == name.to_lowercase())
         };
-        let named = parse(reply).ok().and_then(|json| Some(json.get("category")?.as_str()?.to_owned()));
+        let named = arguments::parse(reply)
+            .ok()
+            .and_then(|json| Some(json.value.get("category")?.as_str()?.to_owned()));
         named
             .as_deref()
             .and_then(exact)
@@ -216,7 +219,7 @@ impl Component for Categorize {
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.settings.llm_id)?;
-        let reply = ask(ctx, &*model, self.request(ctx), None).await?;
+        let reply = ask_text(ctx, &*model, self.request(ctx), &mut |_| {}).await?;
         // A reply that names nothing goes to the last category, which is the default branch.
         let Some(category) = self.chosen(&reply).or(self.categories.last()) else {
             return Err(weft_core::Error::internal("a Categorize was built without categories"));
@@ -225,6 +228,14 @@ impl Component for Categorize {
         outputs.set("_next", category.to.iter().map(ComponentId::as_str).collect::<Json>());
         Ok(Finished { outputs, route: Route::To(category.to.clone()), ..Finished::default() })
     }
+}
+
+/// An answer without what models put around it: reasoning that ends in `</think>`, a code fence.
+fn cleaned(answer: &str) -> &str {
+    let text = answer.rsplit_once("</think>").map_or(answer, |(_, rest)| rest).trim();
+    let Some((_, fenced)) = text.split_once("```") else { return text };
+    let fenced = fenced.split_once('\n').map_or(fenced, |(_, rest)| rest);
+    fenced.rsplit_once("```").map_or(fenced, |(inside, _)| inside).trim()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     params_schema: || params::schema(&[]),
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |_| Ok(Arc::new(ExitLoop)),
 };
 

@@ -18,6 +18,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     params_schema: || params::schema(&[]),
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let end = match source.parent {

@@ -29,6 +29,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         // Read here for the problems; LoopItem keeps what it says.

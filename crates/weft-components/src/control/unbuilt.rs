@@ -16,19 +16,19 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
         params_schema: || params::schema(&[]),
         time_limit: None,
         measuring_only: false,
+        tool: None,
         build: |source| Ok(Arc::new(Unbuilt { kind: source.kind.to_owned() })),
     }
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 36] = [
+pub static ALL: [ComponentSpec; 34] = [
     unbuilt("AkShare", "Chinese financial data."),
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("ArXiv", "Searches arXiv."),
     unbuilt("BGPT", "Searches scientific papers."),
     unbuilt("Bing", "Searches the web with Bing."),
     unbuilt("Browser", "Lets a model drive a web browser."),
-    unbuilt("CodeExec", "Runs code of the canvas in a sandbox."),
     unbuilt("Crawler", "Fetches a web page."),
     unbuilt("DeepL", "Translates with DeepL."),
     unbuilt("DocGenerator", "Makes a document from Markdown."),
@@ -48,7 +48,6 @@ pub static ALL: [ComponentSpec; 36] = [
     unbuilt("QueritContents", "Fetches the contents of web pages with Querit."),
     unbuilt("QueritSearch", "Searches the web with Querit."),
     unbuilt("RewriteQuestion", "An older node that rewrote the question."),
-    unbuilt("SearXNG", "Searches the web with SearXNG."),
     unbuilt("TavilyExtract", "Extracts the text of web pages with Tavily."),
     unbuilt("TavilySearch", "Searches the web with Tavily."),
     unbuilt("TuShare", "Chinese stock data."),

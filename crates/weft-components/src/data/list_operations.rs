@@ -34,6 +34,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let query = params.required_reference("query");

@@ -2,7 +2,8 @@
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, Value,
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value,
 };
 
 use crate::params::{self, Params};
@@ -15,6 +16,15 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     params_schema: || params::schema(&[("key", "string", "the key")]),
     time_limit: None,
     measuring_only: true,
+    tool: Some(ToolSpec {
+        function: "lookup",
+        arguments: || {
+            serde_json::json!({"type": "object", "additionalProperties": false, "required": ["key"],
+                "properties": {"key": {"type": "string", "description": "the key"}}})
+        },
+        idempotent: true,
+        sources: false,
+    }),
     build: |source| {
         let mut params = Params::of(source);
         let key = params.template("key", "");

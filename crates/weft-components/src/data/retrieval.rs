@@ -3,24 +3,20 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use indexmap::IndexMap;
 use serde_json::json;
-use weft_core::citation::Cited;
+use weft_core::effect::Again;
 use weft_core::seam::search_index::SearchRequest;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, Template, Value,
+    Result, Role, Shape, Template, ToolSpec, Value,
 };
 
 use crate::params::{self, Params, asks_for_something, pointer};
+use crate::passages::{chunks, documents, formalized};
 
 /// Chunks of one search, at most.
 const CHUNKS_MAX: usize = 1_024;
-/// Bytes of text handed on, at most.
-const TEXT_MAX: usize = 800_000;
-/// What stands between two chunks.
-const SEPARATOR: &str = "\n------\n";
 
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
@@ -39,6 +35,15 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: Some(Duration::from_secs(60)),
     measuring_only: false,
+    tool: Some(ToolSpec {
+        function: "search_my_dataset",
+        arguments: || {
+            json!({"type": "object", "additionalProperties": false, "required": ["query"], "properties": {"query": {"type": "string",
+                "description": "what to look for: the keywords or the question, in the words that a good passage would use"}}})
+        },
+        idempotent: true,
+        sources: true,
+    }),
     build: |source| {
         let mut params = Params::of(source);
         let query = params.template("query", "");
@@ -132,46 +137,6 @@ impl Retrieval {
     }
 }
 
-/// The passages as a model reads them, each with the number it is cited by.
-fn formalized(found: &[Cited]) -> String {
-    let mut text = String::new();
-    for Cited { number, chunk } in found {
-        let url = chunk.url.as_ref().map(|url| format!("URL: {url}\n")).unwrap_or_default();
-        let block = format!("ID: {number}\nTitle: {}\n{url}{}", chunk.document_name, chunk.content.trim());
-        if text.len() + block.len() > TEXT_MAX {
-            break;
-        }
-        if !text.is_empty() {
-            text.push_str(SEPARATOR);
-        }
-        text.push_str(&block);
-    }
-    text
-}
-
-fn chunks(found: &[Cited]) -> Json {
-    let chunk = |Cited { number, chunk }: &Cited| {
-        let mut json = serde_json::to_value(&**chunk).unwrap_or_default();
-        json["number"] = (*number).into();
-        json
-    };
-    found.iter().map(chunk).collect()
-}
-
-/// How many passages each document gave, most first.
-fn documents(found: &[Cited]) -> Json {
-    let mut counts: IndexMap<&str, (&str, usize)> = IndexMap::new();
-    for Cited { chunk, .. } in found {
-        counts.entry(&chunk.document_id).or_insert((&chunk.document_name, 0)).1 += 1;
-    }
-    let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_by_key(|(_, (_, count))| std::cmp::Reverse(*count));
-    counts
-        .into_iter()
-        .map(|(id, (name, count))| json!({"doc_id": id, "doc_name": name, "count": count}))
-        .collect()
-}
-
 #[async_trait]
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
@@ -207,7 +172,8 @@ impl Component for Retrieval {
             count_max: self.count_max,
             score_min: self.score_min,
         };
-        let found = ctx.run.seams.search.search(&ctx.run.tenant, request).await?;
+        let search = ctx.run.seams.search.search(&ctx.run.tenant, request);
+        let (found, _) = ctx.effect(("search", Again::Allowed), search).await?;
         if found.is_empty() {
             return Ok(nothing());
         }

@@ -25,6 +25,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let delimiters = match params.get("delimiters") {

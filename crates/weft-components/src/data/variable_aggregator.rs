@@ -19,6 +19,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let groups = params.objects("groups");

@@ -1,94 +1,289 @@
-//! Agent: asks a language model. Tools of agents are not part of this build: an Agent that has some
-//! loads, and says so when it is checked and when it runs.
+//! Agent: works on a question with a language model and tools, and is itself a tool of other agents.
 
+mod arguments;
+mod called;
+mod component_tool;
+mod entries;
+mod extras;
+mod mcp_tools;
+mod sub_agent;
+mod toolbox;
+
+use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weft_agent::driver::{Answer, Driver, End, Job, Options, PlannerOptions, Start};
+use weft_agent::native::Native;
+use weft_agent::planner::Planner;
+use weft_core::budget::{BudgetLimits, Spent};
+use weft_core::component::Suspension;
+use weft_core::context::{Limited, Signal};
+use weft_core::seam::chat_model::ChatModel;
+use weft_core::stream::TextWriter;
 use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Result, Role, Shape,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeSource, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, SharedText, Value,
 };
 
-use crate::model::caller::Caller;
+use self::toolbox::{Nesting, Toolbox};
+use crate::model::caller::{Caller, end_aloud, warn_of_prices};
+use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
 use crate::params::Params;
+
+/// Rounds of tool calls when a canvas does not say.
+const ROUNDS: usize = 5;
+/// Rounds of tool calls, at most.
+const ROUNDS_MAX: usize = 1_000;
+/// Calls of a round side by side when a canvas does not say.
+const PARALLEL: usize = 5;
+/// Calls of a round side by side, at most.
+const PARALLEL_MAX: usize = 64;
 
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
     kind: "Agent",
     role: Role::Step,
-    summary: "Asks a language model.",
-    params_schema: settings::params_schema,
+    summary: "Works on a task with a language model and tools.",
+    params_schema,
     time_limit: Some(Duration::from_secs(1200)),
     measuring_only: false,
+    tool: None,
     build: |source| {
-        let mut params = Params::of(source);
-        let mut tools = names(params.get("tools"), &["name", "component_name"]);
-        tools.extend(names(params.get("mcp"), &["name", "mcp_id"]));
-        let settings = Settings::read(&mut params);
-        params.finish(Agent { caller: Caller { settings }, tools })
+        let left = Cell::default();
+        Agent::build(source, Nesting::outermost(&left)).map(|agent| Arc::new(agent) as Arc<dyn Component>)
     },
 };
 
-fn names(tools: Option<&Json>, keys: &[&str]) -> Vec<String> {
-    let tools = tools.and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-    let name = |tool: &Json| {
-        let named = keys.iter().find_map(|key| tool.get(key)?.as_str().filter(|name| !name.is_empty()));
-        named.or(tool.as_str()).unwrap_or("a tool without a name").to_owned()
-    };
-    tools.iter().map(name).collect()
+fn params_schema() -> Json {
+    let mut schema = settings::params_schema();
+    let own = crate::params::schema(&[
+        ("tools", "array", "[{component_name, name, params}] or ids of nodes: what the agent may call"),
+        ("mcp", "array", "[{mcp_id, tools: {name: {}}}]: tools of configured MCP servers"),
+        ("max_rounds", "integer", "rounds of tool calls; one answer without tools follows"),
+        ("max_parallel_tools", "integer", "calls of one round side by side; 1 for one after the other"),
+        ("driver", "string", "native, planner or auto"),
+        ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
+        ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
+        ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
+        ("function_name", "string", "its name as a tool of another agent"),
+        ("description", "string", "what it does, for agents that may call it"),
+        ("user_prompt", "any", "the schema of its task, as a tool of another agent"),
+    ]);
+    if let (Some(Json::Object(all)), Some(Json::Object(own))) =
+        (schema.get_mut("properties"), own.get("properties"))
+    {
+        all.extend(own.clone());
+    }
+    schema
 }
 
-struct Agent {
+/// Which driver works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Drive {
+    Auto,
+    Native,
+    Planner,
+}
+
+/// A built agent.
+pub struct Agent {
     caller: Caller,
-    tools: Vec<String>,
+    toolbox: Toolbox,
+    drive: Drive,
+    rounds_max: u32,
+    parallel: usize,
+    verbose: bool,
+    budget: BudgetLimits,
+    analyse: bool,
+    reflect: bool,
+    language: Option<String>,
+}
+
+/// What an agent that waits for a person remembers.
+#[derive(Serialize, Deserialize)]
+struct Waiting {
+    planned: bool,
+    spent: Spent,
+    state: Json,
 }
 
 impl Agent {
-    fn unsupported(&self) -> Option<String> {
-        let tools = self.tools.join(", ");
-        (!self.tools.is_empty())
-            .then(|| format!("tools of agents aren't part of this build, and this one has: {tools}"))
+    /// Reads the parameters of an agent.
+    fn build(source: &NodeSource<'_>, nesting: Nesting<'_>) -> Result<Self, Vec<ParamProblem>> {
+        let mut params = Params::of(source);
+        let toolbox = Toolbox::read(&mut params, nesting);
+        let drive = match params.text("driver").unwrap_or_default().as_str() {
+            "" | "auto" => Drive::Auto,
+            "native" => Drive::Native,
+            "planner" => Drive::Planner,
+            other => {
+                let problem = ParamProblem::new("/driver", format!("there is no driver `{other}`"));
+                params.problem(problem.help("use `native`, `planner` or `auto`"));
+                Drive::Auto
+            }
+        };
+        let planner = extras::planner(&mut params);
+        let budget = extras::budget(&mut params);
+        extras::misspelled(&mut params);
+        let rounds_max =
+            u32::try_from(params.count("max_rounds", ROUNDS, 0..=ROUNDS_MAX)).unwrap_or(u32::MAX);
+        let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
+        let verbose = params.flag("verbose_tool_use").unwrap_or(false);
+        let settings = Settings::read(&mut params);
+        let agent = Self {
+            caller: Caller { settings },
+            toolbox,
+            drive,
+            rounds_max,
+            parallel,
+            verbose,
+            budget,
+            analyse: planner.analyse,
+            reflect: planner.reflect,
+            language: planner.language,
+        };
+        params.done(agent)
     }
+
+    fn settings(&self) -> &Settings {
+        &self.caller.settings
+    }
+
+    /// Works on what the canvas or another agent asks.
+    async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
+        if self.toolbox.is_empty() {
+            let budget = ctx.budget.within(self.budget, Spent::default());
+            return self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await;
+        }
+        let resumed = ctx.resumed.clone().map(waiting).transpose()?;
+        let spent = resumed.as_ref().map(|waiting| waiting.spent).unwrap_or_default();
+        let ctx = Arc::new(NodeContext { budget: ctx.budget.within(self.budget, spent), ..ctx.clone() });
+        let settings = self.settings();
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.llm_id)?;
+        if resumed.is_none() {
+            warn_of_prices(&ctx, &*model).await?;
+        }
+        let toolkit = self.toolbox.open(&ctx).await?;
+        let planned = match &resumed {
+            Some(waiting) => waiting.planned,
+            None => self.plans(&ctx, &*model).await?,
+        };
+        let start = match resumed {
+            Some(waiting) => Start::Resumed { state: waiting.state, answers: ctx.filled.clone() },
+            None => Start::Conversation(conversation(settings, &ctx, asker)?),
+        };
+        let citing = settings.cites() && matches!(asker, Asker::Canvas);
+        let options = Options {
+            rounds_max: self.rounds_max,
+            parallel: self.parallel,
+            sampling: settings.sampling.clone(),
+            retries: settings.retries,
+            retry_delay: settings.retry_delay,
+            cached: settings.cached,
+            schema: settings.schema.clone(),
+            citing: citing.then(|| citing_rules(settings, &ctx)),
+            verbose: self.verbose,
+            planner: PlannerOptions {
+                analyse: self.analyse,
+                reflect: self.reflect,
+                prompts: settings.sections.render(&ctx.inputs),
+                language: self.language.clone(),
+                days: days(ctx.run.seams.clock.now_ms()),
+            },
+        };
+        let driver: &dyn Driver = if planned { &Planner } else { &Native };
+        let drive = async |writer: Option<&TextWriter>| {
+            let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
+            driver.run(&job, start).await
+        };
+        let end = if settings.streams && ctx.heard {
+            let (writer, text) = SharedText::new();
+            ctx.publish("content", text).await?;
+            let end = drive(Some(&writer)).await;
+            // A text that goes on when a person has answered is not at its end.
+            if !matches!(end, Ok(End::Suspended(_))) {
+                end_aloud(writer, &end, settings.default.as_ref());
+            }
+            end?
+        } else {
+            drive(None).await?
+        };
+        match end {
+            End::Answered(answer) => Ok(outputs(answer).into()),
+            End::Suspended(Suspension { form, state }) => {
+                let waiting = Waiting { planned, spent: ctx.budget.spent(), state };
+                let state = serde_json::to_value(waiting).map_err(|cause| {
+                    Error::internal("cannot write down what the agent was doing").because(cause)
+                })?;
+                Ok(Finished::suspended(Suspension { form, state }))
+            }
+        }
+    }
+
+    /// Whether the planner works: by parameter, and by itself when the model cannot call tools.
+    async fn plans(&self, ctx: &NodeContext, model: &dyn ChatModel) -> Result<bool> {
+        let cannot = !model.info().tools;
+        if cannot && self.drive != Drive::Planner {
+            let message =
+                format!("the model `{}` doesn't call tools itself: the planner does it", model.info().name);
+            ctx.signal(Signal::Warn(message)).await?;
+        }
+        Ok(cannot || self.drive == Drive::Planner)
+    }
+}
+
+fn waiting(state: Json) -> Result<Waiting> {
+    serde_json::from_value(state).map_err(|cause| {
+        Error::internal("cannot read what the agent was doing").because(cause).help("start a new turn")
+    })
+}
+
+fn outputs(answer: Answer) -> Outputs {
+    let mut outputs = match answer.structured {
+        Some(value) => Outputs::of("structured", value),
+        None => Outputs::of("content", Value::text(answer.text)),
+    };
+    if !answer.used.is_empty() {
+        outputs.set("use_tools", json!(answer.used));
+    }
+    outputs.set("stop_reason", Value::text(answer.limited.map_or("completed", Limited::as_str)));
+    outputs
+}
+
+/// Yesterday, today and tomorrow.
+fn days(now_ms: i64) -> [String; 3] {
+    const DAY_MS: i64 = 24 * 3_600 * 1_000;
+    [-1, 0, 1].map(|days| {
+        let time = jiff::Timestamp::from_millisecond(now_ms.saturating_add(days * DAY_MS));
+        time.map(|time| time.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
+    })
 }
 
 #[async_trait]
 impl Component for Agent {
     fn shape(&self) -> Shape {
-        Shape { unsupported: self.unsupported(), ..self.caller.shape() }
+        let own = self.caller.shape();
+        let inner = self.toolbox.shape();
+        Shape {
+            reads: Reads::always(own.reads.always.into_iter().chain(inner.reads)),
+            history_turns: own.history_turns.max(inner.history_turns),
+            models: own.models.into_iter().chain(inner.models).collect(),
+            warnings: own.warnings.into_iter().chain(inner.warnings).collect(),
+            unsupported: inner.unsupported,
+            calls: inner.calls,
+            ..own
+        }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        match self.unsupported() {
-            Some(sentence) => Err(Error::new(ErrorKind::Unsupported, sentence)
-                .help("take the tools out, or use nodes in their place")),
-            None => self.caller.run(ctx).await,
-        }
+        self.work(ctx, Asker::Canvas).await
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::testing::{Node, Setting, Stage, failure};
-    use serde_json::json;
-    use weft_core::ErrorKind;
-
-    #[tokio::test]
-    async fn without_tools_it_is_an_llm() {
-        let node = Node::new("Agent", json!({"llm_id": "m", "tools": [], "mcp": [], "max_rounds": 5}));
-        let component = node.build();
-        assert!(component.shape().streams && component.shape().unsupported.is_none());
-        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
-        stage.answer_text("hello");
-        assert_eq!(json!(component.run(&stage.ctx).await.unwrap().outputs), json!({"content": "hello"}));
-    }
-
-    #[tokio::test]
-    async fn its_tools_are_named() {
-        let tools = json!([{"component_name": "TavilySearch", "name": "Search", "params": {}}, {"component_name": "ArXiv"}]);
-        let node = Node::new("Agent", json!({"tools": tools, "mcp": [{"mcp_id": "m1", "tools": {}}]}));
-        assert!(node.build().shape().unsupported.unwrap().contains("Search, ArXiv, m1"));
-        let error = failure(&node, Setting::default()).await;
-        assert_eq!(error.kind, ErrorKind::Unsupported);
-        assert!(error.message.contains("Search, ArXiv, m1"));
-    }
-}
+mod tests;

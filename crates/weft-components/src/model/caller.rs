@@ -1,16 +1,16 @@
 //! A node that asks a model once: LLM, and an Agent without tools.
 
+use weft_agent::ask::ask_text;
+use weft_agent::structured::Schema;
+use weft_agent::voice::Voice;
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel, ChatRequest};
+use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{
-    Error, ErrorKind, Finished, Json, NodeContext, Outputs, Piece, Reads, Result, Shape, SharedText, Value,
-};
+use weft_core::{Finished, Json, NodeContext, Outputs, Piece, Reads, Result, Shape, SharedText, Value};
 
-use crate::model::ask::ask;
-use crate::model::prompt::assemble;
+use crate::model::prompt::{Asker, request};
 use crate::model::settings::Settings;
-use crate::model::structured::Schema;
 
 /// Asks a model as its settings say.
 #[derive(Debug)]
@@ -38,10 +38,11 @@ impl Caller {
     ///
     /// # Errors
     /// What the model fails with.
-    pub async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+    pub async fn run(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let settings = &self.settings;
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.llm_id)?;
-        let (request, note) = assemble(settings, ctx, model.info())?;
+        warn_of_prices(ctx, &*model).await?;
+        let (request, note) = request(settings, ctx, (model.info(), asker))?;
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
@@ -49,33 +50,29 @@ impl Caller {
             let value = self.structured(ctx, &*model, request, schema).await?;
             return Ok(Outputs::of("structured", value).into());
         }
-        let answer = match settings.streams && ctx.heard {
-            true => self.streamed(ctx, &*model, request).await?,
-            false => ask(ctx, &*model, request, None).await?,
+        let answer = if settings.streams && ctx.heard {
+            let (writer, text) = SharedText::new();
+            ctx.publish("content", text).await?;
+            let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
+            end_aloud(writer, &answer, settings.default.as_ref());
+            answer?
+        } else {
+            self.answer(ctx, &*model, request, None).await?
         };
         Ok(Outputs::of("content", Value::text(answer)).into())
     }
 
-    /// Hands the answer on while it is being written. A failure that a default value covers ends the
-    /// text with that value, so that the reader sees it; the error is reported all the same.
-    async fn streamed(
+    async fn answer(
         &self,
         ctx: &NodeContext,
         model: &dyn ChatModel,
         request: ChatRequest,
+        writer: Option<&TextWriter>,
     ) -> Result<String> {
-        let (writer, text) = SharedText::new();
-        ctx.publish("content", text).await?;
-        let answer = ask(ctx, model, request, Some(&writer)).await;
-        match (&answer, &self.settings.default) {
-            (Ok(_), _) => writer.finish(),
-            (Err(_), Some(default)) => {
-                writer.push(Piece::Text(to_text(default).into()));
-                writer.finish();
-            }
-            (Err(error), None) => writer.fail(error),
-        }
-        answer
+        let citations = self.settings.cites().then(|| ctx.run.citations.clone());
+        let mut voice = Voice::new(writer, citations, "");
+        ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
+        Ok(voice.finish())
     }
 
     async fn structured(
@@ -85,24 +82,48 @@ impl Caller {
         mut request: ChatRequest,
         schema: &Schema,
     ) -> Result<Json> {
-        let mut repairs_left = self.settings.retries + 1;
+        let mut repairs_left = self.settings.retries.saturating_add(1);
         loop {
-            let answer = ask(ctx, model, request.clone(), None).await?;
+            let answer = ask_text(ctx, model, request.clone(), &mut |_| {}).await?;
             let problem = match schema.check(&answer) {
                 Ok(value) => return Ok(value),
                 Err(problem) => problem,
             };
             if repairs_left == 0 {
-                return Err(Error::new(
-                    ErrorKind::Garbled,
-                    "the model's answer doesn't follow the schema of `outputs.structured`",
-                )
-                .because(problem)
-                .help("simplify the schema, raise `max_retries` or try another model"));
+                return Err(Schema::given_up(problem));
             }
             repairs_left -= 1;
             request.messages.push(ChatMessage::new(Author::Assistant, answer));
             request.messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
         }
+    }
+}
+
+/// Tells the run when a limit on money cannot hold.
+///
+/// # Errors
+/// `Cancelled` when the run no longer listens.
+pub async fn warn_of_prices(ctx: &NodeContext, model: &dyn ChatModel) -> Result<()> {
+    let info = model.info();
+    if info.prices.is_some() || !ctx.budget.limits_money() {
+        return Ok(());
+    }
+    let message = format!(
+        "the budget of money does not count the model `{}`: it has no prices (set them at its entry in `models`)",
+        info.name
+    );
+    ctx.signal(Signal::Warn(message)).await
+}
+
+/// Ends a text that was handed on while it was being written. A failure that a default value covers
+/// ends it with that value, so that the reader sees it; the error is reported all the same.
+pub fn end_aloud<T>(writer: TextWriter, result: &Result<T>, default: Option<&Json>) {
+    match (result, default) {
+        (Ok(_), _) => writer.finish(),
+        (Err(_), Some(default)) => {
+            writer.push(Piece::Text(to_text(default).into()));
+            writer.finish();
+        }
+        (Err(error), None) => writer.fail(error),
     }
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
 
 use crate::model::caller::Caller;
+use crate::model::prompt::Asker;
 use crate::model::settings::{self, Settings};
 use crate::params::Params;
 
@@ -17,6 +18,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     params_schema: settings::params_schema,
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let settings = Settings::read(&mut params);
@@ -33,7 +35,7 @@ impl Component for Llm {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        self.0.run(ctx).await
+        self.0.run(ctx, Asker::Canvas).await
     }
 }
 

@@ -3,9 +3,7 @@
 pub mod agent;
 pub mod llm;
 
-pub(crate) mod ask;
 pub(crate) mod caller;
 pub(crate) mod prompt;
+pub(crate) mod sections;
 pub(crate) mod settings;
-pub(crate) mod structured;
-mod window;

@@ -2,76 +2,91 @@
 
 use std::collections::BTreeSet;
 
+use weft_agent::window::{self, Keep, Line, add_to_system};
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ModelInfo};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Reference, Result};
 
 use crate::model::settings::Settings;
-use crate::model::window::{self, Line};
 
 /// How a model is told to cite.
-pub const CITATION: &str = include_str!("prompts/citation.md");
+const CITATION: &str = include_str!("prompts/citation.md");
 
-/// Names of sections that older canvases put into their instructions for passes this engine does
-/// not make. They are cut out; the last one replaces the citation rules.
-const SECTIONS: [&str; 6] = [
-    "TASK_ANALYSIS",
-    "PLAN_GENERATION",
-    "REFLECTION",
-    "CONTEXT_SUMMARY",
-    "CONTEXT_RANKING",
-    "CITATION_GUIDELINES",
-];
+/// Who asks, and in which words.
+#[derive(Clone, Copy, Debug)]
+pub enum Asker<'a> {
+    /// The canvas, with its prompts after the history.
+    Canvas,
+    /// Another agent, which knows nothing of the history.
+    Agent(&'a str),
+}
 
-/// The share of a window that is filled, in percent.
-const WINDOW_PERCENT: usize = 97;
-/// Tokens kept free for an answer without a limit of its own, at most.
-const ANSWER_TOKENS: usize = 1_024;
+/// The conversation that a model is to go on with.
+///
+/// # Errors
+/// `Invalid` when there is nothing to ask.
+pub fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'_>) -> Result<Vec<Line>> {
+    let (inputs, mut images) = without_images(&ctx.inputs);
+    let system = settings.system.render(&inputs);
+    let mut lines = Vec::new();
+    if !system.trim().is_empty() {
+        lines.push(Line::pinned(ChatMessage::new(Author::System, system)));
+    }
+    match asker {
+        Asker::Agent(question) => lines.push(Line::pinned(ChatMessage::new(Author::User, question))),
+        Asker::Canvas => {
+            let files = ctx.run.input.files.iter().filter_map(Json::as_str);
+            images.extend(files.filter(|file| is_image(file)).map(str::to_owned));
+            if let Some(reference) = &settings.images {
+                // Here any text is meant as an image, also an address.
+                images.extend(texts(&inputs.json(reference)));
+            }
+            for message in ctx.history(settings.history_turns) {
+                let author = if message.role == "user" { Author::User } else { Author::Assistant };
+                add(&mut lines, Line::history(ChatMessage::new(author, message.content.clone())));
+            }
+            for prompt in &settings.prompts {
+                let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs));
+                add(&mut lines, Line::pinned(message));
+            }
+            attach(&mut lines, ctx, settings, images)?;
+        }
+    }
+    Ok(lines)
+}
 
-/// The request, and what was left out to make it fit.
+/// The rules by which this agent or model is to cite.
+pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> String {
+    let own = settings.sections.render(&ctx.inputs).citation_guidelines;
+    own.unwrap_or_else(|| CITATION.to_owned())
+}
+
+/// One request without tools, and what was left out to make it fit.
 ///
 /// # Errors
 /// `Invalid` when there is nothing to ask or it cannot fit.
-pub fn assemble(
+pub fn request(
     settings: &Settings,
     ctx: &NodeContext,
-    model: &ModelInfo,
+    (model, asker): (&ModelInfo, Asker<'_>),
 ) -> Result<(ChatRequest, Option<String>)> {
-    let (inputs, mut images) = without_images(&ctx.inputs);
-    images.extend(
-        ctx.run.input.files.iter().filter_map(Json::as_str).filter(|file| is_image(file)).map(str::to_owned),
-    );
-    if let Some(reference) = &settings.images {
-        // Here any text is meant as an image, also an address.
-        images.extend(texts(&inputs.json(reference)));
+    let mut lines = conversation(settings, ctx, asker)?;
+    if let Some(schema) = &settings.schema {
+        add_to_system(&mut lines, &schema.instructions());
     }
-    let mut lines = Vec::new();
-    let system = instructions(settings, ctx, &inputs);
-    if !system.trim().is_empty() {
-        lines.push(Line { message: ChatMessage::new(Author::System, system), optional: false });
+    if settings.cites() && matches!(asker, Asker::Canvas) && !ctx.run.citations.all().is_empty() {
+        add_to_system(&mut lines, &citing_rules(settings, ctx));
     }
-    for message in ctx.history(settings.history_turns) {
-        let author = if message.role == "user" { Author::User } else { Author::Assistant };
-        add(&mut lines, Line { message: ChatMessage::new(author, message.content.clone()), optional: true });
-    }
-    for prompt in &settings.prompts {
-        let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs));
-        add(&mut lines, Line { message, optional: false });
-    }
-    attach(&mut lines, ctx, settings, images)?;
-    let answer = settings
-        .sampling
-        .max_tokens
-        .map_or(ANSWER_TOKENS, |max| usize::try_from(max).unwrap_or(ANSWER_TOKENS));
-    let answer = answer.min(model.window / 2);
-    let budget = (model.window * WINDOW_PERCENT / 100).saturating_sub(answer);
-    let (messages, note) = window::fit(lines, budget)?;
+    let room = window::room(model.window, settings.sampling.max_tokens, 0);
+    let (messages, note) = window::fit(lines, room)?;
     let request = ChatRequest {
         messages,
         sampling: settings.sampling.clone(),
         schema: settings.schema.as_ref().map(|schema| schema.json.clone()),
         retries_max: (settings.retries > 0).then_some(settings.retries),
+        retry_delay: settings.retry_delay,
+        cached: settings.cached,
         ..ChatRequest::default()
     };
     Ok((request, note))
@@ -85,45 +100,13 @@ fn add(lines: &mut Vec<Line>, line: Line) {
                 last.message.text.push_str("\n\n");
                 last.message.text.push_str(&line.message.text);
             }
-            last.optional &= line.optional;
+            if line.keep == Keep::Pinned {
+                last.keep = Keep::Pinned;
+            }
         }
         Some(last) if last.message.author == line.message.author => *last = line,
         _ => lines.push(line),
     }
-}
-
-fn instructions(settings: &Settings, ctx: &NodeContext, inputs: &Inputs) -> String {
-    let (mut text, guidelines) = without_sections(&settings.system.render(inputs));
-    let mut section = |more: &str| {
-        if !text.is_empty() {
-            text.push_str("\n\n");
-        }
-        text.push_str(more);
-    };
-    if settings.cite && settings.schema.is_none() && !ctx.run.citations.all().is_empty() {
-        section(guidelines.as_deref().unwrap_or(CITATION));
-    }
-    if let Some(schema) = &settings.schema {
-        section(&schema.instructions());
-    }
-    text
-}
-
-/// The text without its sections, and what the section about citations says.
-fn without_sections(text: &str) -> (String, Option<String>) {
-    let mut text = text.to_owned();
-    let mut guidelines = None;
-    for name in SECTIONS {
-        let folded = text.to_ascii_uppercase();
-        let (open, close) = (format!("<{name}>"), format!("</{name}>"));
-        let Some(from) = folded.find(&open) else { continue };
-        let Some(to) = folded[from..].find(&close).map(|to| from + to) else { continue };
-        if name == "CITATION_GUIDELINES" {
-            guidelines = Some(text[from + open.len()..to].trim().to_owned());
-        }
-        text.replace_range(from..to + close.len(), "");
-    }
-    (text, guidelines)
 }
 
 /// Puts images and attached texts to the last thing the user says.
@@ -133,10 +116,11 @@ fn attach(lines: &mut Vec<Line>, ctx: &NodeContext, settings: &Settings, images:
     let texts: Vec<String> = ctx.run.input.files.iter().map(to_text).filter(|file| !is_image(file)).collect();
     let mut seen = BTreeSet::new();
     let images: Vec<String> = images.into_iter().filter(|image| seen.insert(image.clone())).collect();
-    let last = match lines.iter().rposition(|line| line.message.author == Author::User && !line.optional) {
+    let asks = |line: &Line| line.message.author == Author::User && line.keep == Keep::Pinned;
+    let last = match lines.iter().rposition(asks) {
         Some(place) => place,
         None => {
-            lines.push(Line { message: ChatMessage::new(Author::User, ""), optional: false });
+            lines.push(Line::pinned(ChatMessage::new(Author::User, "")));
             lines.len() - 1
         }
     };

@@ -1,15 +1,21 @@
 //! The parameters that LLM and Agent share.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_agent::structured::Schema;
 use weft_core::seam::chat_model::{Author, Sampling};
 use weft_core::{Json, ParamProblem, Reference, Template};
 
-use crate::model::structured::Schema;
+use crate::model::sections::Sections;
 use crate::params::{Params, pointer, schema, truth};
 
 /// Turns of history when a canvas does not say.
 const HISTORY_TURNS: usize = 13;
 /// Turns of history, at most.
 const HISTORY_TURNS_MAX: usize = 1_000;
+/// Seconds between two tries, at most.
+const DELAY_MAX: f64 = 3_600.0;
 /// Tries after the first, at most.
 const RETRIES_MAX: usize = 20;
 
@@ -29,12 +35,18 @@ pub struct Settings {
     pub llm_id: String,
     /// The instructions.
     pub system: Template,
+    /// What replaces our own words for a stage.
+    pub sections: Sections,
     /// What is said after the history.
     pub prompts: Vec<Prompt>,
     /// How the answer is generated.
     pub sampling: Sampling,
     /// Tries after the first; 0 leaves it to the model's own policy.
     pub retries: u32,
+    /// How long to wait before the second try, when there is one.
+    pub retry_delay: Option<Duration>,
+    /// Whether equal requests may be answered from memory.
+    pub cached: bool,
     /// Turns of history that come first.
     pub history_turns: usize,
     /// Whether sources are to be cited.
@@ -42,7 +54,7 @@ pub struct Settings {
     /// Where images come from, besides the attached files.
     pub images: Option<Reference>,
     /// What the answer has to look like.
-    pub schema: Option<Schema>,
+    pub schema: Option<Arc<Schema>>,
     /// What is shown when the model fails.
     pub default: Option<Json>,
     /// Whether the answer may be handed on while it is being written.
@@ -54,29 +66,51 @@ pub struct Settings {
 impl Settings {
     /// Reads the parameters.
     pub fn read(params: &mut Params<'_>) -> Self {
-        let schema = Schema::read(params);
+        let schema = schema_of_answer(params);
         params.without_effect("output_structure", "`output_structure`");
         let prompts = prompts(params);
+        let retries = u32::try_from(params.count("max_retries", 0, 0..=RETRIES_MAX)).unwrap_or(0);
+        let retry_delay = params.number_in("delay_after_error", 0.0..=DELAY_MAX).map(Duration::from_secs_f64);
+        let (system, sections) =
+            Sections::read(&params.text("sys_prompt").unwrap_or_default(), params.source.names());
+        let idle: Vec<_> = sections
+            .without_effect()
+            .map(|name| ParamProblem::new("/sys_prompt", format!("its section <{name}> has no effect")))
+            .collect();
         Self {
             llm_id: params.text("llm_id").unwrap_or_default(),
-            system: Template::parse(&params.text("sys_prompt").unwrap_or_default(), params.source.names()),
+            system,
+            sections,
             prompts,
             sampling: sampling(params),
-            retries: u32::try_from(params.count("max_retries", 0, 0..=RETRIES_MAX)).unwrap_or(0),
+            retries,
+            retry_delay: retry_delay.filter(|_| retries > 0),
+            cached: params.flag("cache").unwrap_or(false),
             history_turns: params.count("message_history_window_size", HISTORY_TURNS, 0..=HISTORY_TURNS_MAX),
             cite: params.flag("cite").unwrap_or(true),
             images: params.reference("visual_files_var"),
             streams: schema.is_none() && !params.has_exception_branch(),
             schema,
             default: params.exception_default(),
-            warnings: params.warnings(),
+            warnings: params.warnings().into_iter().chain(idle).collect(),
         }
+    }
+
+    /// Whether the answer names its sources when there are some. A value has no place for marks.
+    pub fn cites(&self) -> bool {
+        self.cite && self.schema.is_none()
     }
 
     /// Everything the texts refer to.
     pub fn references(&self) -> Vec<Reference> {
         let prompts = self.prompts.iter().flat_map(|prompt| prompt.text.references());
-        self.system.references().chain(prompts).chain(&self.images).cloned().collect()
+        self.system
+            .references()
+            .chain(self.sections.references())
+            .chain(prompts)
+            .chain(&self.images)
+            .cloned()
+            .collect()
     }
 }
 
@@ -96,8 +130,35 @@ pub fn params_schema() -> Json {
         ("cite", "boolean", "whether to cite sources that the turn has found; true when absent"),
         ("visual_files_var", "string", "a reference to images"),
         ("outputs", "object", "`structured` holds a JSON schema for a structured answer"),
-        ("max_retries", "integer", "tries after the first"),
+        ("max_retries", "integer", "tries after the first; 0 or absent: the model's own policy"),
+        ("delay_after_error", "number", "seconds before the second try; it doubles each time"),
+        ("cache", "boolean", "whether an equal request may be answered from memory; needs `models.cache`"),
     ])
+}
+
+/// The schema at `outputs.structured`, or below it under `schema` or `structured`. Only one with
+/// properties counts.
+fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
+    let structured = params.get("outputs")?.get("structured")?.as_object()?;
+    let below = |key: &'static str| (key, structured.get(&key[1..]).and_then(Json::as_object));
+    let places = [("", Some(structured)), below("/schema"), below("/structured")];
+    let (place, schema) = places
+        .into_iter()
+        .find_map(|(place, schema)| Some((place, schema.filter(|schema| has_properties(schema))?)))?;
+    let mut schema = schema.clone();
+    // A saved canvas may hold the last answer beside the schema.
+    schema.remove("value");
+    match Schema::new(Json::Object(schema)) {
+        Ok(schema) => Some(Arc::new(schema)),
+        Err(error) => {
+            params.problem(ParamProblem::new(format!("/outputs/structured{place}"), error.message));
+            None
+        }
+    }
+}
+
+fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
+    schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
 }
 
 fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
@@ -164,4 +225,30 @@ fn sampling(params: &mut Params<'_>) -> Sampling {
         None => None,
     };
     Sampling { temperature, top_p, presence_penalty, frequency_penalty, max_tokens, thinking }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Node;
+    use serde_json::json;
+
+    #[test]
+    fn the_schema_is_found_at_three_places() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "value": 3});
+        for outputs in [
+            json!({"structured": schema}),
+            json!({"structured": {"schema": schema}}),
+            json!({"structured": {"structured": schema}}),
+        ] {
+            let node = Node::new("LLM", json!({"outputs": outputs}));
+            let found = schema_of_answer(&mut Params::of(&node.source())).unwrap();
+            assert_eq!(found.json.get("value"), None);
+            assert!(found.check("{\"a\": 1}").is_ok());
+        }
+        let none = json!({"outputs": {"content": {}, "structured": {"properties": {}}}});
+        assert!(schema_of_answer(&mut Params::of(&Node::new("LLM", none).source())).is_none());
+        let broken = json!({"outputs": {"structured": {"properties": {"a": {"type": 7}}}}});
+        assert_eq!(Node::new("LLM", broken).problems(), ["/outputs/structured"]);
+    }
 }

@@ -8,27 +8,20 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Map;
-use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+use weft_core::seam::http::{HttpBody, HttpRequest};
 use weft_core::value::to_text;
 use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Template, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, Template, ToolSpec, Value,
 };
 
 use crate::params::{self, Params, described, pointer};
+use crate::web::{Retries, headers, page_text, refused};
 
 /// Bytes of an answer, at most.
 pub const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Seconds of one request, at most.
 const SECONDS_MAX: usize = 600;
-/// Tries after the first, at most.
-const RETRIES_MAX: usize = 10;
-/// Seconds between two tries, at most.
-const DELAY_MAX: f64 = 60.0;
-/// Characters of an answer that an error shows.
-const SHOWN_MAX: usize = 200;
-/// How wide the text of a web page is set.
-const PAGE_WIDTH: usize = 120;
 
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
@@ -41,6 +34,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ("method", "string", "get, post or put"),
             ("headers", "any", "an object of headers, also as JSON text; values may hold references"),
             ("variables", "array", "[{key, ref, value}]: what is sent; a reference that has a value wins"),
+            ("fields", "object", "more names and values to send; a variable of the same name wins"),
             ("datatype", "string", "json or formdata, for post and put"),
             ("timeout", "integer", "seconds"),
             ("proxy", "string", "a proxy to go through"),
@@ -52,6 +46,18 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     },
     time_limit: None,
     measuring_only: false,
+    // The address, the method and the headers are the canvas's: headers often hold a credential, which
+    // must not go where a model says.
+    tool: Some(ToolSpec {
+        function: "invoke",
+        arguments: || {
+            serde_json::json!({"type": "object", "additionalProperties": false, "properties": {"fields": {"type": "object",
+                "description": "names and values to send with the request; write lists and objects as JSON text",
+                "additionalProperties": {"type": ["string", "number", "boolean"]}}}})
+        },
+        idempotent: false,
+        sources: false,
+    }),
     build: |source| {
         let mut params = Params::of(source);
         let url = params.template("url", "");
@@ -65,11 +71,14 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             params.problem(problem.help("use `get`, `post` or `put`"));
         }
         let form = params.text("datatype").is_some_and(|text| text.eq_ignore_ascii_case("formdata"));
+        let headers = headers(&mut params);
+        let variables = variables(&mut params);
+        let retries = Retries::of(&mut params);
         let invoke = Invoke {
             url,
             method: method.to_uppercase(),
-            headers: headers(&mut params),
-            variables: variables(&mut params),
+            headers,
+            variables,
             form,
             proxy: params.text("proxy").filter(|text| !text.trim().is_empty()),
             time_limit: Duration::from_secs(
@@ -77,10 +86,8 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ),
             clean_html: params.flag("clean_html").unwrap_or(false),
             fail_on_status: params.flag("fail_on_status").unwrap_or(true),
-            retries: params.count("max_retries", 0, 0..=RETRIES_MAX),
-            delay: Duration::from_secs_f64(
-                params.number_in("delay_after_error", 0.0..=DELAY_MAX).unwrap_or(2.0),
-            ),
+            // Any other method could do its work twice.
+            retries: if method.eq_ignore_ascii_case("get") { retries } else { retries.none() },
         };
         params.finish(invoke)
     },
@@ -107,30 +114,45 @@ struct Invoke {
     time_limit: Duration,
     clean_html: bool,
     fail_on_status: bool,
-    retries: usize,
-    delay: Duration,
-}
-
-/// The headers are parsed before references are filled in, so a value cannot add a header.
-fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
-    let parsed = match params.get("headers") {
-        None => return Vec::new(),
-        Some(Json::String(text)) if text.trim().is_empty() => return Vec::new(),
-        Some(Json::String(text)) => serde_json::from_str(text).ok(),
-        Some(other) => Some(other.clone()),
-    };
-    let Some(Json::Object(members)) = parsed else {
-        let problem = ParamProblem::new("/headers", "is no JSON object");
-        params.problem(problem.help("write it as {\"Name\": \"value\"}; put references inside the quotes"));
-        return Vec::new();
-    };
-    let names = params.source.names();
-    members.iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
+    retries: Retries,
 }
 
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
     let objects = params.objects("variables");
-    objects.into_iter().map(|(place, object)| variable(params, place, object)).collect()
+    let mut variables: Vec<_> =
+        objects.into_iter().map(|(place, object)| variable(params, place, object)).collect();
+    for (key, value) in fields(params) {
+        if !variables.iter().any(|variable| variable.key == key) {
+            variables.push(Variable { key, reference: None, value });
+        }
+    }
+    variables
+}
+
+fn fields(params: &mut Params<'_>) -> Vec<(String, Fallback)> {
+    let source = params.source;
+    let names = source.names();
+    let Some(value) = params.get("fields") else { return Vec::new() };
+    let Json::Object(members) = value else {
+        let problem = ParamProblem::new("/fields", format!("is {}", described(value)));
+        params.problem(problem.help("write it as {\"name\": \"value\"}"));
+        return Vec::new();
+    };
+    let mut fields = Vec::new();
+    for (key, value) in members {
+        let value = match value {
+            Json::String(text) => Fallback::Text(Template::parse_value(text, names)),
+            Json::Array(_) | Json::Object(_) => {
+                let problem =
+                    ParamProblem::new(pointer(&["fields", key]), format!("is {}", described(value)));
+                params.problem(problem.help("write lists and objects as JSON text"));
+                continue;
+            }
+            value => Fallback::Constant(value.clone()),
+        };
+        fields.push((key.clone(), value));
+    }
+    fields
 }
 
 fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Variable {
@@ -193,24 +215,6 @@ impl Invoke {
             proxy: self.proxy.clone(),
         })
     }
-
-    async fn send(&self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
-        let mut tries_left = if self.method == "GET" { self.retries } else { 0 };
-        loop {
-            let answer = ctx.run.seams.http.send(&ctx.run.tenant, request.clone()).await;
-            let passing = match &answer {
-                Ok(response) => response.status == 429 || response.status >= 500,
-                Err(error) => {
-                    matches!(error.kind, ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::RateLimited)
-                }
-            };
-            if !passing || tries_left == 0 {
-                return answer;
-            }
-            tries_left -= 1;
-            tokio::time::sleep(self.delay).await;
-        }
-    }
 }
 
 /// A text that is JSON is sent as what it says.
@@ -237,29 +241,11 @@ impl Component for Invoke {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let response = self.send(ctx, self.request(ctx)?).await?;
+        let response = self.retries.send(ctx, self.request(ctx)?).await?;
         if self.fail_on_status && response.status >= 400 {
-            let shown: String = response.body.chars().take(SHOWN_MAX).collect();
-            let kind = match response.status {
-                401 => ErrorKind::Unauthenticated,
-                403 => ErrorKind::Denied,
-                404 => ErrorKind::NotFound,
-                429 => ErrorKind::RateLimited,
-                500.. => ErrorKind::Unavailable,
-                _ => ErrorKind::Invalid,
-            };
-            let message =
-                format!("the answer has the status {}: {}", response.status, described(&shown.into()));
-            return Err(
-                Error::new(kind, message).help("correct the request, or set `fail_on_status` to false")
-            );
+            return Err(refused(&response).help("correct the request, or set `fail_on_status` to false"));
         }
-        let body = match self.clean_html {
-            true => html2text::from_read(response.body.as_bytes(), PAGE_WIDTH).map_err(|cause| {
-                Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
-            })?,
-            false => response.body,
-        };
+        let body = if self.clean_html { page_text(response.body).await? } else { response.body };
         let mut outputs = Outputs::of("result", Value::text(body));
         outputs.set("status", Json::from(response.status));
         Ok(outputs.into())
@@ -318,6 +304,18 @@ mod tests {
         let pairs =
             [("o", "{\"x\":[1]}"), ("t", "[1]"), ("s", "<q&q>")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(sent[0].body, HttpBody::Form(pairs.to_vec()));
+    }
+
+    #[tokio::test]
+    async fn fields_are_sent_beside_the_variables_which_win() {
+        let params = json!({"url": "https://example.org", "method": "post",
+            "variables": [{"key": "key", "value": "the canvas's"}],
+            "fields": {"key": "the model's", "q": "<{sys.query}>", "n": 2, "list": "[1]"}});
+        let (sent, _) = invoked(params, vec![page(200, "")]).await;
+        let expected = json!({"key": "the canvas's", "q": "<q&q>", "n": 2, "list": [1]});
+        assert_eq!(sent[0].body, HttpBody::Json(expected));
+        let nested = Node::new("Invoke", json!({"url": "x", "fields": {"a/b": [1]}}));
+        assert_eq!(nested.problems(), ["/fields/a~1b"]);
     }
 
     #[tokio::test]

@@ -1,6 +1,7 @@
 //! Message: shows text to the user, piece by piece while models are still writing it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use weft_core::component::MessageEnd;
@@ -14,6 +15,9 @@ use weft_core::{
 use crate::params::{self, Params, pointer, whole};
 use crate::text::Text;
 
+/// How long a text may take. It is written by others, who have limits of their own, as has the run.
+const WAITING_MAX: Duration = Duration::from_secs(24 * 3_600);
+
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
     kind: "Message",
@@ -26,8 +30,9 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ("status", "integer", "the status for a webhook's answer"),
         ])
     },
-    time_limit: None,
+    time_limit: Some(WAITING_MAX),
     measuring_only: false,
+    tool: None,
     build: |source| {
         let mut params = Params::of(source);
         // An older spelling is read when the current one is absent.
@@ -147,7 +152,7 @@ mod tests {
         let texts = stage.signals().into_iter().filter_map(|signal| match signal {
             Signal::Say(Piece::Text(text)) => Some(text.to_string()),
             Signal::Say(Piece::Thinking(text)) => Some(format!("({text})")),
-            Signal::Publish(..) | Signal::Used(_) | Signal::Warn(_) => None,
+            _ => None,
         });
         texts.collect()
     }

@@ -1,6 +1,7 @@
 //! Language models that answer messages.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -9,6 +10,35 @@ use serde::{Deserialize, Serialize};
 use crate::error::Result;
 use crate::id::TenantId;
 use crate::value::Json;
+
+/// What a model is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelKind {
+    /// Answers messages.
+    #[default]
+    Chat,
+    /// Answers messages that may hold images.
+    Vision,
+    /// Turns texts into vectors.
+    Embedding,
+    /// Orders passages by how well they answer a question.
+    Rerank,
+    /// Turns speech into text.
+    Speech,
+    /// Turns text into speech.
+    Tts,
+}
+
+/// What a model costs, in the operator's currency for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// For what it reads.
+    pub prompt: f64,
+    /// For what it writes.
+    pub completion: f64,
+}
 
 /// What is known about a model before it is asked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -23,6 +53,10 @@ pub struct ModelInfo {
     pub window: usize,
     /// Whether it can be given tools.
     pub tools: bool,
+    /// What it is for.
+    pub kind: ModelKind,
+    /// What it costs; absent when nobody said.
+    pub prices: Option<Prices>,
 }
 
 /// Who said a message.
@@ -69,6 +103,9 @@ pub struct ChatMessage {
     /// The reasoning that some providers want back, of an assistant message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
+    /// The provider's seal on that reasoning, where it has one; without it the reasoning is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
 }
 
 impl ChatMessage {
@@ -81,7 +118,13 @@ impl ChatMessage {
             tool_calls: Vec::new(),
             tool_call_id: None,
             thinking: None,
+            signature: None,
         }
+    }
+
+    /// What a tool answered to a call.
+    pub fn tool(call_id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self { tool_call_id: Some(call_id.into()), ..Self::new(Author::Tool, text) }
     }
 }
 
@@ -113,6 +156,22 @@ pub struct Sampling {
     pub thinking: Option<bool>,
 }
 
+/// Whether a model may, must or must not call tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolChoice {
+    /// As it likes.
+    #[default]
+    Auto,
+    /// Not in this answer. The tools are still named, for providers that want that when the
+    /// conversation holds calls.
+    None,
+    /// At least one.
+    Required,
+    /// This one.
+    Named(String),
+}
+
 /// A request to a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChatRequest {
@@ -121,12 +180,22 @@ pub struct ChatRequest {
     /// How.
     pub sampling: Sampling,
     /// Tools on offer.
-    pub tools: Vec<ToolSchema>,
+    #[serde(default)]
+    pub tools: Arc<[ToolSchema]>,
+    /// What it may do with them.
+    #[serde(default)]
+    pub tool_choice: ToolChoice,
     /// A JSON schema the answer must follow, for providers that can promise it.
     pub schema: Option<Json>,
     /// How often a call that failed before its first piece is tried again; absent: the
     /// directory's policy.
     pub retries_max: Option<u32>,
+    /// How long to wait before the second try; it doubles each time. Absent: the directory's policy.
+    #[serde(default)]
+    pub retry_delay: Option<Duration>,
+    /// Whether an equal request that was answered before may be answered from memory.
+    #[serde(default)]
+    pub cached: bool,
 }
 
 /// Why a model stopped.
@@ -171,6 +240,8 @@ pub enum ChatDelta {
     Text(String),
     /// Part of the reasoning, already without tags.
     Thinking(String),
+    /// The provider's seal on the reasoning so far; see [`ChatMessage::signature`].
+    Signature(String),
     /// Part of a tool call: the pieces of one `index` belong together, in order.
     ToolCall {
         /// Which call of this answer.

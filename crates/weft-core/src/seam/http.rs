@@ -38,7 +38,7 @@ pub enum HttpBody {
 }
 
 /// What came back.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct HttpResponse {
     /// 100 to 599.
     pub status: u16,

@@ -5,9 +5,12 @@ pub mod chat_model;
 pub mod clock;
 pub mod http;
 pub mod run_store;
+pub mod sandbox;
 pub mod search_index;
 pub mod session_store;
 pub mod token_store;
+pub mod tool_source;
+pub mod workspace;
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,9 +20,12 @@ pub use chat_model::{ChatModel, ModelDirectory};
 pub use clock::Clock;
 pub use http::Http;
 pub use run_store::RunStore;
+pub use sandbox::Sandbox;
 pub use search_index::SearchIndex;
 pub use session_store::SessionStore;
 pub use token_store::TokenStore;
+pub use tool_source::ToolSource;
+pub use workspace::Workspace;
 
 /// What components may use of the outside.
 pub struct Seams {
@@ -29,6 +35,12 @@ pub struct Seams {
     pub http: Arc<dyn Http>,
     /// Documents to search.
     pub search: Arc<dyn SearchIndex>,
+    /// Tools of MCP servers.
+    pub tools: Arc<dyn ToolSource>,
+    /// Files that agents read and write.
+    pub workspace: Arc<dyn Workspace>,
+    /// Where programs run.
+    pub sandbox: Arc<dyn Sandbox>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
 }

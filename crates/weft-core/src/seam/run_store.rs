@@ -25,6 +25,8 @@ pub struct StoredRun {
     pub started_ms: i64,
     /// Milliseconds since 1970.
     pub finished_ms: Option<i64>,
+    /// When its process last said that it is at work on it, in milliseconds since 1970.
+    pub alive_ms: i64,
 }
 
 /// One journal entry as stored: the numbers, and the record as JSON text.
@@ -69,6 +71,21 @@ pub trait RunStore: Send + Sync {
     /// # Errors
     /// `Conflict` as above; otherwise when the store cannot be written, and then nothing was.
     async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()>;
+
+    /// Says that this process is at work on these runs. Those that have ended or are not there are
+    /// passed over, and a time never goes back.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()>;
+
+    /// Takes over a run that has not ended and whose process was last heard of at `seen_alive_ms`.
+    /// Whether it was taken: of several that try at the same time one gets it. From then on its process
+    /// was last heard of at `now_ms`, or just after `seen_alive_ms` when that is later.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool>;
 
     /// Notes how the run ended.
     ///

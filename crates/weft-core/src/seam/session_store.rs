@@ -78,11 +78,12 @@ pub trait SessionStore: Send + Sync {
     /// `NotFound`.
     async fn load(&self, key: &SessionKey) -> Result<Session>;
 
-    /// The last `count_max` messages, oldest first.
+    /// The last `count_max` messages that were there when the session had this revision, oldest first;
+    /// those that are there now for `i64::MAX`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>>;
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
 
     /// Replaces the state and appends messages, whole or not at all, and raises the revision.
     ///

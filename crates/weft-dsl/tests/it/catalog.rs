@@ -22,6 +22,7 @@ const fn spec(kind: &'static str, role: Role) -> ComponentSpec {
         params_schema: || Json::Null,
         time_limit: None,
         measuring_only,
+        tool: None,
         build,
     }
 }
@@ -30,8 +31,10 @@ static SPECS: &[ComponentSpec] = &[
     spec("Agent", Role::Step),
     spec("Answer", Role::Step),
     spec("Begin", Role::Entry),
+    spec("Calculator", Role::Step),
     spec("Categorize", Role::Step),
     spec("CodeExec", Role::Step),
+    spec("CurrentTime", Role::Step),
     spec("DataOperations", Role::Step),
     spec("Delay", Role::Step),
     spec("DocGenerator", Role::Step),
@@ -39,6 +42,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("ExeSQL", Role::Step),
     spec("ExitLoop", Role::Leave),
     spec("Generate", Role::Step),
+    spec("HttpGet", Role::Step),
     spec("Invoke", Role::Step),
     spec("Iteration", Role::Each),
     spec("IterationItem", Role::RoundStart),
@@ -47,13 +51,17 @@ static SPECS: &[ComponentSpec] = &[
     spec("Loop", Role::Repeat),
     spec("LoopItem", Role::RoundStart),
     spec("Message", Role::Step),
+    spec("ReadFile", Role::Step),
     spec("Retrieval", Role::Step),
+    spec("SearXNG", Role::Step),
     spec("StringTransform", Role::Step),
     spec("Switch", Role::Step),
     spec("TavilySearch", Role::Step),
     spec("UserFillUp", Role::Pause),
     spec("VariableAggregator", Role::Step),
     spec("VariableAssigner", Role::Step),
+    spec("WebSearch", Role::Step),
+    spec("WriteFile", Role::Step),
     spec("YahooFinance", Role::Step),
 ];
 
@@ -78,6 +86,7 @@ fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem
         shape.models.push(("/llm_id".to_owned(), llm_id.to_owned()));
         shape.streams = source.kind != "Categorize";
     }
+    shape.calls = ids(source.params.get("tools"));
     if matches!(source.kind, "Answer" | "Generate") {
         shape.unsupported = Some(format!("`{}` was removed from the canvas language", source.kind));
     }

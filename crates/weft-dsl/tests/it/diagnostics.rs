@@ -140,6 +140,25 @@ fn what_is_never_reached_and_who_reads_it() {
     );
 }
 
+/// Tools of agents, and theirs, need no edge. What they lead to is another matter.
+#[test]
+fn what_is_called_as_a_tool_needs_no_edge() {
+    let agent = |tools: &[&str], to: &[&str]| node("Agent", json!({"tools": tools}), to);
+    check(
+        &json!({
+            "begin": begin(&["a"]), "a": agent(&["helper", "a"], &["m"]), "m": message("{search@content}"),
+            "helper": agent(&["search", "helper"], &["after"]), "search": node("Retrieval", json!({}), &[]),
+            "after": message("x"), "lost": agent(&["other"], &[]), "other": agent(&["lost"], &[]),
+        }),
+        &[
+            r#"warning reads-nothing /m/obj/params/content/0 "{search@content}""#,
+            r#"warning unreachable /after "after""#,
+            r#"warning unreachable /lost "lost""#,
+            r#"warning unreachable /other "other""#,
+        ],
+    );
+}
+
 #[test]
 fn references_that_lead_nowhere() {
     let source = serde_json::to_string_pretty(&json!({
@@ -200,6 +219,26 @@ fn what_this_build_cannot_run() {
         &[r#"warning unsupported-component /a/obj/component_name "Answer""#],
     );
     assert_eq!(found[0].message, "`Answer` was removed from the canvas language");
+}
+
+#[test]
+fn servers_of_tools() {
+    let servers = ["files".to_owned()];
+    let options = CompileOptions { tool_servers: Some(&servers), ..CompileOptions::default() };
+    let mcp = |id: &str| json!([{"mcp_id": "files", "tools": {}}, {"mcp_id": id, "tools": {}}]);
+    let helper = json!({"component_name": "Agent", "params": {"mcp": mcp("gone")}});
+    let params = json!({"mcp": mcp("flies"), "tools": [helper]});
+    let components = json!({"begin": begin(&["a"]), "a": node("Agent", params, &[])});
+    let found = check_with(
+        &components,
+        &options,
+        &[
+            r#"warning unknown-tool-server /a/obj/params/mcp/1/mcp_id "flies""#,
+            r#"warning unknown-tool-server /a/obj/params/tools/0/params/mcp/1/mcp_id "gone""#,
+        ],
+    );
+    assert_eq!(found[0].help.as_deref(), Some("did you mean `files`?"));
+    check(&components, &[]);
 }
 
 #[test]

@@ -1,15 +1,18 @@
 //! Activations that do not end by themselves: frames that are complete, loops that are left, runs that
 //! are over.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use weft_core::component::Route;
+use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, Onward};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
-use super::{Active, Driver};
+use super::{Active, Driver, STOPPED};
 use crate::machine::{Consequence, Done};
+use crate::speech::{Speech, Spoken};
 
 impl Driver<'_> {
     /// Carries out what the machine concluded.
@@ -21,7 +24,7 @@ impl Driver<'_> {
                     let frame = self.machine.path(scope);
                     self.journal.note(Record::NodeSkipped { node, frame });
                 }
-                Consequence::Stop(activation) => self.stop(activation, "stopped: its loop was left"),
+                Consequence::Stop(activation) => self.stop(activation, "its loop was left"),
                 // The body broke off: the frame is stopped with everything else.
                 Consequence::FrameDone(..) if self.failed => {}
                 Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
@@ -53,12 +56,18 @@ impl Driver<'_> {
             began: Instant::now(),
             thinking: false,
             said: false,
+            speech: Speech::after(Spoken::default()),
+            alternative: 0,
+            calls: Vec::new(),
+            told: HashSet::new(),
+            suspension: None,
         };
         self.active.insert(activation, active);
     }
 
     fn stop(&mut self, activation: u32, why: &str) {
         self.held.retain(|held| held.activation != activation);
+        self.cut_off.retain(|outcome| outcome.activation != activation);
         self.ensure_active(activation);
         self.end_thinking(activation);
         let Some(active) = self.active.remove(&activation) else { return };
@@ -69,15 +78,30 @@ impl Driver<'_> {
             let (node, end) = (active.who.node.clone(), Default::default());
             self.journal.note(Record::MessageEnded { activation, node, end });
         }
-        let error = Error::new(ErrorKind::Cancelled, why);
+        let error = Error::new(ErrorKind::Cancelled, format!("{STOPPED}{why}"));
         self.note_finished(active, &Arc::default(), Some(&error), (&Onward::Nowhere, &[]));
+    }
+
+    /// Calls of tools whose ends nobody will tell any more: their activation was stopped, or took too
+    /// long. Every start of a call has its end all the same.
+    pub(super) fn end_calls(&mut self, active: &Active) {
+        for (started, began) in &active.calls {
+            let call = ToolFinished {
+                started: started.clone(),
+                result: Arc::new(format!("{STOPPED}the work that made this call ended").into()),
+                failed: true,
+                repaired: false,
+                elapsed: began.elapsed().as_secs_f64(),
+            };
+            self.journal.note(Record::ToolFinished { activation: active.who.activation, call });
+        }
     }
 
     /// Ends everything that is under way, so that every start has its finish.
     pub(super) fn stop_all(&mut self, ending: Ending) {
         let why = match ending {
-            Ending::Cancelled => "stopped: the run was cancelled",
-            _ => "stopped: the run failed elsewhere",
+            Ending::Cancelled => "the run was cancelled",
+            _ => "the run failed elsewhere",
         };
         self.tasks.clear();
         // A frame that was open when its run paused has its start there and its finish here.

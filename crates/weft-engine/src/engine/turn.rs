@@ -27,19 +27,37 @@ impl Engine {
         journal: &mut Journal,
         cancel: CancellationToken,
     ) -> (Report, Arc<RunContext>) {
-        let Prepared { request, machine, context, resumes, .. } = prepared;
-        journal.note(Record::RunStarted {
-            version: JOURNAL_VERSION,
-            canvas: request.canvas,
-            canvas_version: Arc::clone(&request.plan.version),
-            session: request.session.id,
-            input: request.input,
-            seed: context.seed,
-            resumes,
-        });
+        let Prepared {
+            request, state, machine, context, resumes, reply, revision, now_ms, recovered, ..
+        } = prepared;
         let EngineLimits { run_time, node_time, output_bytes, .. } = self.0.limits;
         let limits = DriveLimits { run: run_time, node: node_time, output_bytes };
+        if recovered.is_none() {
+            // What is kept nowhere is never done again.
+            let state = journal.is_stored().then(|| state.to_json().ok()).flatten();
+            journal.note(Record::RunStarted {
+                version: JOURNAL_VERSION,
+                canvas: request.canvas,
+                canvas_version: Arc::clone(&request.plan.version),
+                session: request.session.id,
+                input: request.input,
+                seed: context.seed,
+                resumes,
+                reply,
+                now_ms,
+                revision,
+                state: state.map(Arc::new),
+                forks: None,
+            });
+            if let Some((node, message)) = &machine.unused {
+                journal.note(Record::Warned { node: node.clone(), message: message.as_str().into() });
+            }
+        }
         let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits);
+        let driver = match recovered {
+            Some(recovered) => driver.after(recovered),
+            None => driver,
+        };
         // The driver's future is large; one allocation keeps it off everybody's stack.
         let report = Box::pin(driver.run()).await;
         if !report.forms.is_empty() {
@@ -60,7 +78,11 @@ impl Engine {
         let (before, revision) = (prepared.state.clone(), prepared.revision);
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
-        let mut journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let mut journal = match &prepared.recovered {
+            Some(recovered) => journal.after(recovered.seq, recovered.event),
+            None => journal,
+        };
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
         let Ok((mut report, context)) = driven else {
             self.end(stores, &mut journal, (&key, broken_record())).await;
@@ -82,7 +104,7 @@ impl Engine {
     }
 
     /// Writes the last record of a run. When that fails, those who watch are told that the run failed.
-    async fn end(&self, stores: &Stores, journal: &mut Journal, (key, record): (&RunKey, Record)) {
+    pub(super) async fn end(&self, stores: &Stores, journal: &mut Journal, (key, record): (&RunKey, Record)) {
         let mut last = record.clone();
         journal.note(record);
         if let Err(cause) = journal.flush().await {
@@ -153,6 +175,7 @@ pub(super) fn broken_record() -> Record {
         outputs: Arc::default(),
         error: Some(error.full().into()),
         usage: Usage::default(),
+        limited: Vec::new(),
         elapsed: 0.0,
     }
 }
@@ -163,6 +186,7 @@ pub(super) fn last_record(report: &Report) -> Record {
         outputs: Arc::clone(&report.outputs),
         error: report.error.as_ref().map(|error| error.full().into()),
         usage: report.usage,
+        limited: report.limited.clone(),
         elapsed: report.elapsed,
     }
 }

@@ -1236,7 +1236,7 @@ async fn a_wide_canvas_and_a_long_list() {
 // The engine itself.
 
 /// Stores with a session of this plan.
-async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
+pub async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::engine::Stores {
     let session = Session {
         key: weft_core::SessionKey::new(&"t".into(), "s"),
         canvas: "c".into(),
@@ -1359,6 +1359,7 @@ enum Sort {
     Stream(u64),
     Say,
     Ask,
+    Approve,
     Each(usize, Vec<Spot>),
 }
 
@@ -1377,6 +1378,7 @@ fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
         1 => (0..9_u64).prop_map(Sort::Stream),
         1 => Just(Sort::Say),
         1 => Just(Sort::Ask),
+        1 => Just(Sort::Approve),
     ];
     let sort = match depth {
         0 => plain.boxed(),
@@ -1440,6 +1442,7 @@ fn draw(
             Sort::Stream(ms) => Does::Stream(vec!["x", "y"], *ms),
             Sort::Say => Does::Say(true),
             Sort::Ask => Does::Ask(vec!["v"]),
+            Sort::Approve => Does::Approve(vec!["x", "y"], vec!["t", "u"]),
             Sort::Branch(_) if to.is_empty() => Does::Echo,
             Sort::Branch(bits) => {
                 let (bits, ways) = (*bits, to.clone());
@@ -1495,6 +1498,7 @@ fn meaning(
             match &drawn.sort {
                 Sort::Stream(_) => json!("xy"),
                 Sort::Ask => json!("answer"),
+                Sort::Approve => json!("xyt=1;u=2;"),
                 Sort::Each(_, body) => {
                     let inner = format!("{id}x");
                     (0..items)
@@ -1509,6 +1513,31 @@ fn meaning(
         }));
     }
     values.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+/// What each message of each round has said in all turns together, and what its text came to.
+fn heard(turns: &[Ran]) -> (HashMap<String, String>, HashMap<String, String>) {
+    let (mut heard, mut meant) = (HashMap::<String, String>::new(), HashMap::new());
+    for ran in turns {
+        let mut places = HashMap::new();
+        for record in &ran.records {
+            match record {
+                Record::NodeStarted { who } => {
+                    let rounds = who.frame.iter().map(|step| format!(" {}", step.round)).collect::<String>();
+                    places.insert(who.activation, format!("{}{rounds}", who.node));
+                }
+                Record::Said { activation, text, .. } => {
+                    heard.entry(places[activation].clone()).or_default().push_str(text);
+                }
+                Record::NodeFinished { who, outputs, .. } if outputs.get("content").is_some() => {
+                    let content = outputs.get("content").unwrap().snapshot();
+                    meant.insert(places[&who.activation].clone(), weft_core::value::to_text(&content));
+                }
+                _ => {}
+            }
+        }
+    }
+    (heard, meant)
 }
 
 proptest! {
@@ -1532,6 +1561,14 @@ proptest! {
             // The state as another process finds it.
             state = SessionState::from_json(&ran.state.to_json().unwrap()).unwrap();
             input = filled(&json!({"v": "answer"}));
+            // One decision for each node that waits in the middle; the other one in another turn.
+            for waiting in &ran.report.forms {
+                let task = waiting.form.fields.keys().next().unwrap();
+                if task != "v" {
+                    let decision = json!({task: if task == "t" { 1 } else { 2 }});
+                    input.inputs.insert(waiting.address(), decision);
+                }
+            }
             let waits = ran.report.ending == Ending::Waiting;
             turns.push(ran);
             if !waits || turns.len() > 200 {
@@ -1541,7 +1578,7 @@ proptest! {
         let log = turns.iter().flat_map(Ran::log).collect::<Vec<_>>().join("\n");
         let last = turns.last().unwrap();
         prop_assert_eq!(last.report.ending, Ending::Succeeded, "{:?}\n{:#?}\n{}", last.report.error, top, log);
-        let started: Vec<&str> = turns.iter().flat_map(Ran::started).filter(|id| *id != "begin" && !id.ends_with('i')).collect();
+        let ended: Vec<&str> = turns.iter().flat_map(Ran::ended).filter(|id| *id != "begin" && !id.ends_with('i')).collect();
         let mut times = HashMap::new();
         let values = meaning(&top, "n", 0, items, &mut times);
         for (i, value) in values.iter().enumerate() {
@@ -1549,10 +1586,12 @@ proptest! {
             let came = turns.iter().map(|ran| ran.output(&id, output(&top[i]))).find(|value| !value.is_null());
             prop_assert_eq!(&came.unwrap_or_default(), value, "{}\n{:#?}\n{}", id, top, log);
         }
-        for id in &started {
-            let ran_times = started.iter().filter(|other| *other == id).count();
+        for id in &ended {
+            let ran_times = ended.iter().filter(|other| *other == id).count();
             prop_assert_eq!(ran_times, times.get(*id).copied().unwrap_or(0), "{}\n{}", id, log);
         }
-        prop_assert_eq!(times.values().sum::<usize>(), started.len());
+        prop_assert_eq!(times.values().sum::<usize>(), ended.len());
+        let (heard, meant) = heard(&turns);
+        prop_assert_eq!(heard, meant, "every message says all of its text once\n{}", log);
     }
 }

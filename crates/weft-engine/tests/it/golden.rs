@@ -16,14 +16,14 @@ use crate::kit::Ran;
 use crate::real::{World, compiled};
 
 #[derive(Deserialize)]
-struct Input {
-    conversations: Vec<Conversation>,
+pub struct Input {
+    pub conversations: Vec<Conversation>,
 }
 
 #[derive(Deserialize)]
-struct Conversation {
-    shows: String,
-    turns: Vec<TurnInput>,
+pub struct Conversation {
+    pub shows: String,
+    pub turns: Vec<TurnInput>,
 }
 
 #[derive(Deserialize)]
@@ -43,15 +43,15 @@ struct Failure {
     message: String,
 }
 
-fn samples() -> PathBuf {
+pub fn samples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../canvases")
 }
 
-fn read(path: &Path) -> Option<String> {
+pub fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-fn http(folder: &Path) -> FakeHttp {
+pub fn http(folder: &Path) -> FakeHttp {
     let answers: Vec<Answer> =
         read(&folder.join("http.json")).map(|text| serde_json::from_str(&text).unwrap()).unwrap_or_default();
     answers.into_iter().fold(FakeHttp::new(), |http, answer| match answer.error {
@@ -68,7 +68,7 @@ fn http(folder: &Path) -> FakeHttp {
     })
 }
 
-async fn documents(folder: &Path) -> Arc<dyn SearchIndex> {
+pub async fn documents(folder: &Path) -> Arc<dyn SearchIndex> {
     let index = MemoryIndex::new();
     let mut files: Vec<_> =
         std::fs::read_dir(folder.join("documents")).into_iter().flatten().flatten().collect();
@@ -127,7 +127,13 @@ fn line(record: &Record) -> Option<String> {
             format!("node_started {}{rounds}", who.node)
         }
         Record::NodeSkipped { node, .. } => format!("skipped {node}"),
-        Record::FrameOpened { .. } | Record::EffectFinished { .. } => return None,
+        Record::FrameOpened { .. }
+        | Record::EffectFinished { .. }
+        | Record::EffectBegan { .. }
+        | Record::EffectGave { .. }
+        | Record::Published { .. }
+        | Record::Sourced { .. }
+        | Record::PickedUp => return None,
         Record::Said { node, text, .. } => format!("message {node} {text:?}"),
         Record::ThinkingStarted { node, .. } => format!("start_to_think {node}"),
         Record::ThinkingEnded { node, .. } => format!("end_to_think {node}"),
@@ -136,6 +142,12 @@ fn line(record: &Record) -> Option<String> {
             format!("message_end {node}{}", cited.collect::<String>())
         }
         Record::MessageReset { node } => format!("message_reset {node}"),
+        Record::ToolStarted { call, .. } => format!("tool_start {} {}", call.path, call.arguments),
+        Record::ToolFinished { call, .. } => {
+            let failed = if call.failed { " failed" } else { "" };
+            format!("tool_end {} {}{failed}", call.started.path, call.result)
+        }
+        Record::Limited { node, reason, .. } => format!("limited {node} {}", reason.as_str()),
         Record::Warned { node, message } => format!("warning {node} {message}"),
         Record::NodeFinished { who, outputs, error, .. } => {
             let error = error.as_ref().map(|error| format!(" error {error:?}")).unwrap_or_default();

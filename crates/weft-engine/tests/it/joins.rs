@@ -250,3 +250,21 @@ async fn a_reference_to_an_unreachable_node_is_empty() {
     .await;
     assert_eq!(ran.output("a", "out"), json!("<>"));
 }
+
+/// Agents call other nodes as tools; those run in their own right only when an edge leads to them.
+#[tokio::test]
+async fn a_tool_is_a_step_only_where_an_edge_says_so() {
+    let check = async |to: &[&'static str], times: usize| {
+        let nodes = [
+            node("begin", Does::Echo, &["agent"]),
+            node("agent", Does::Calls("tool"), to),
+            node("tool", Does::Echo, &["m"]),
+            node("m", Does::Say(false), &[]).text("{agent@out}{tool@out}!"),
+        ];
+        let ran = run(&nodes).await;
+        assert_eq!((ran.times("tool"), ran.times("m")), (times, 1), "{to:?}");
+        assert_eq!(ran.report.ending, Ending::Succeeded);
+    };
+    check(&["m"], 0).await;
+    check(&["tool"], 1).await;
+}

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape};
+use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape, Suspension};
 use weft_core::context::HistoryMessage;
+use weft_core::journal::Onward;
 use weft_core::reference::{Inputs, Names, Reference, Template};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
@@ -47,6 +48,12 @@ pub enum Does {
     Ask(Vec<&'static str>),
     /// The same with one field that may stay empty.
     AskIfYouLike(&'static str),
+    /// Echo that names this node as a tool of its own.
+    Calls(&'static str),
+    /// Takes this many tool calls from the budget.
+    Spend(u64),
+    /// Writes these pieces, waits for these decisions in the middle, writes `task=decision;` for each.
+    Approve(Vec<&'static str>, Vec<&'static str>),
     /// Goes over the list its text refers to, so many at once; collects this reference as `all`.
     Each(usize, &'static str),
     /// Repeats; has `n` = 0 as its variable.
@@ -144,6 +151,37 @@ impl Fake {
         Err(error)
     }
 
+    async fn approve(&self, ctx: &NodeContext, pieces: &[&str], tasks: &[&str]) -> Result<Finished> {
+        let (writer, text) = SharedText::new();
+        if ctx.heard {
+            ctx.publish("out", text).await?;
+        }
+        let mut all = String::new();
+        let mut write = |piece: &str| {
+            all.push_str(piece);
+            writer.push(Piece::Text(piece.into()));
+        };
+        for piece in pieces {
+            write(piece);
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let state = json!({"written": pieces.len()});
+        let Some(resumed) = &ctx.resumed else {
+            let field = |task: &&str| ((*task).to_owned(), json!({"type": "approval", "tool": task}));
+            let form = Form { fields: tasks.iter().map(field).collect(), tips: None };
+            drop(writer);
+            // Whoever reads the text notices before this ends.
+            tokio::task::yield_now().await;
+            return Ok(Finished::suspended(Suspension { form, state }));
+        };
+        assert_eq!(*resumed, state);
+        for task in tasks {
+            write(&format!("{task}={};", weft_core::value::to_text(&ctx.filled[*task])));
+        }
+        writer.finish();
+        Ok(Outputs::of("out", Value::text(all)).into())
+    }
+
     async fn say(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut all = String::new();
         let Some(template) = self.templates.get(ctx.alternative) else { return Ok(Finished::default()) };
@@ -196,11 +234,15 @@ impl Component for Fake {
         Shape {
             reads,
             branches,
-            streams: matches!(self.node.does, Does::Stream(..) | Does::StreamThenFail(_))
+            streams: matches!(self.node.does, Does::Stream(..) | Does::StreamThenFail(_) | Does::Approve(..))
                 && self.node.exception.goto.is_empty(),
             listens: matches!(self.node.does, Does::Say(true)),
             parallelism,
             collects,
+            calls: match &self.node.does {
+                Does::Calls(tool) => vec![(*tool).into()],
+                _ => Vec::new(),
+            },
             main_output: "out",
             ..Shape::default()
         }
@@ -210,7 +252,7 @@ impl Component for Fake {
         let count = self.count.fetch_add(1, Ordering::SeqCst);
         let echo = || Finished::with(Outputs::of("out", Value::text(self.text(ctx))));
         match &self.node.does {
-            Does::Echo => Ok(echo()),
+            Does::Echo | Does::Calls(_) => Ok(echo()),
             Does::Slow(ms) => {
                 tokio::time::sleep(Duration::from_millis(*ms)).await;
                 Ok(echo())
@@ -223,6 +265,11 @@ impl Component for Fake {
             Does::Panic => panic!("a defect"),
             Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
             Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
+            Does::Spend(calls) => {
+                (0..*calls).try_for_each(|_| ctx.budget.take_tool_call()).map_err(|limit| limit.error())?;
+                Ok(echo())
+            }
+            Does::Approve(pieces, tasks) => self.approve(ctx, pieces, tasks).await,
             Does::Say(_) => self.say(ctx).await,
             Does::Ask(_) | Does::AskIfYouLike(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
             Does::Each(..) => {
@@ -275,6 +322,7 @@ macro_rules! spec {
             params_schema: || Json::Null,
             time_limit: None,
             measuring_only: false,
+            tool: None,
             build: |_| Err(Vec::new()),
         };
     };
@@ -379,7 +427,15 @@ pub fn nothing_to_search() -> Arc<dyn SearchIndex> {
 
 pub fn seams() -> Arc<Seams> {
     let clock = Arc::new(FixedClock(1_700_000_000_000));
-    Arc::new(Seams { models: Arc::new(Nothing), http: Arc::new(Nothing), search: Arc::new(Nothing), clock })
+    Arc::new(Seams {
+        models: Arc::new(Nothing),
+        http: Arc::new(Nothing),
+        search: Arc::new(Nothing),
+        tools: Arc::new(weft_core::seam::tool_source::NoTools),
+        workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
+        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
+        clock,
+    })
 }
 
 pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
@@ -413,6 +469,15 @@ impl Ran {
         started.collect()
     }
 
+    /// The nodes that really ended, in order.
+    pub fn ended(&self) -> Vec<&str> {
+        let ended = self.records.iter().filter_map(|record| match record {
+            Record::NodeFinished { who, route, .. } if *route != Onward::Suspended => Some(who.node.as_str()),
+            _ => None,
+        });
+        ended.collect()
+    }
+
     /// How often a node ran.
     pub fn times(&self, id: &str) -> usize {
         self.started().iter().filter(|&&started| started == id).count()
@@ -431,6 +496,7 @@ impl Ran {
 fn line(record: &Record) -> Option<String> {
     Some(match record {
         Record::NodeStarted { who } => format!("start {}", who.node),
+        Record::NodeFinished { who, route: Onward::Suspended, .. } => format!("asleep {}", who.node),
         Record::NodeFinished { who, error: None, .. } => format!("end {}", who.node),
         Record::NodeFinished { who, error: Some(_), .. } => format!("error {}", who.node),
         Record::NodeSkipped { node, .. } => format!("skip {node}"),

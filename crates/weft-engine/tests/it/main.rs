@@ -9,11 +9,16 @@
 #![allow(missing_docs, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "tests may read where to find data and whether to update it")]
 
+mod again;
+mod agents;
+mod agents_answers;
+mod agents_limits;
+mod agents_waiting;
 mod branches;
 mod cycles;
+mod forks;
 mod frames;
 mod golden;
-
 mod joins;
 mod kit;
 mod limits;
@@ -24,3 +29,5 @@ mod rows;
 mod shared;
 mod storage;
 mod streams;
+mod survival;
+mod suspensions;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use weft_core::context::HistoryMessage;
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex};
+use weft_core::seam::tool_source::NoTools;
+use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex, ToolSource};
 use weft_core::{Json, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
@@ -40,11 +41,38 @@ impl World {
     }
 
     pub fn with_search(script: Script, http: FakeHttp, search: Arc<dyn SearchIndex>) -> Self {
-        let model = Arc::new(ScriptedModel::new(script));
+        Self::put_together(ScriptedModel::new(script).into(), http, search, Arc::new(NoTools))
+    }
+
+    /// A world in which this model answers.
+    pub fn of(model: ScriptedModel) -> Self {
+        let search = crate::kit::nothing_to_search();
+        Self::put_together(model.into(), FakeHttp::new(), search, Arc::new(NoTools))
+    }
+
+    /// A world with a server of tools.
+    pub fn with_tools(script: Script, tools: Arc<dyn ToolSource>) -> Self {
+        Self::of(ScriptedModel::new(script)).and_tools(tools)
+    }
+
+    /// The same world with a server of tools.
+    pub fn and_tools(self, tools: Arc<dyn ToolSource>) -> Self {
+        Self::put_together(self.model, FakeHttp::new(), crate::kit::nothing_to_search(), tools)
+    }
+
+    fn put_together(
+        model: Arc<ScriptedModel>,
+        http: FakeHttp,
+        search: Arc<dyn SearchIndex>,
+        tools: Arc<dyn ToolSource>,
+    ) -> Self {
         let seams = Seams {
             models: Arc::new(OneModel(Arc::clone(&model))),
             http: Arc::new(http) as Arc<dyn Http>,
             search,
+            tools,
+            workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
+            sandbox: Arc::new(weft_sandbox::InProcess::new(weft_sandbox::LIMITS)),
             clock: Arc::new(FixedClock(1_700_000_000_000)),
         };
         let engine = Engine::new(Arc::new(seams), None, EngineLimits::default());

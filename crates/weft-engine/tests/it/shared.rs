@@ -48,7 +48,11 @@ async fn existing_agents_run_to_their_end_or_say_what_is_missing() {
                 assert!(!WHOLE.contains(&name.as_str()), "{name}: {}", error.full());
                 let expected = [ErrorKind::Unsupported, ErrorKind::NotFound, ErrorKind::Invalid];
                 assert!(expected.contains(&error.kind), "{name}: {}", error.full());
-                let named = ran.started().iter().any(|id| error.message.contains(&format!("({id})")));
+                let told = |id: &str| {
+                    error.message.contains(&format!("({id}) failed"))
+                        || error.message.starts_with(&format!("{id} failed"))
+                };
+                let named = ran.started().iter().any(|id| told(id));
                 assert!(named, "{name} says where: {}", error.full());
             }
             (other, _) => panic!("{name}: {other:?}"),

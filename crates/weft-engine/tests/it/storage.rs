@@ -66,7 +66,7 @@ async fn a_turn_leaves_question_and_answer_in_the_session() {
         let mut handle = b.engine.start(turn(&plan, asking(query))).await.unwrap();
         assert_eq!(ending(&rest(&mut handle).await), Ending::Succeeded);
     }
-    let messages = b.store.messages(&b.key, 10).await.unwrap();
+    let messages = b.store.messages(&b.key, i64::MAX, 10).await.unwrap();
     let said: Vec<_> = messages.iter().map(|m| format!("{} {}", m.role, m.content)).collect();
     assert_eq!(
         said,
@@ -165,7 +165,8 @@ async fn a_waiting_run_goes_on_from_the_store() {
     let inputs = serde_json::from_str(r#"{"ok": {"value": "yes"}}"#).unwrap();
     let mut second = b.engine.start(turn(&plan, TurnInput { inputs, ..TurnInput::default() })).await.unwrap();
     assert_eq!(ending(&rest(&mut second).await), Ending::Succeeded);
-    let said: Vec<_> = b.store.messages(&b.key, 10).await.unwrap().into_iter().map(|m| m.content).collect();
+    let said: Vec<_> =
+        b.store.messages(&b.key, i64::MAX, 10).await.unwrap().into_iter().map(|m| m.content).collect();
     assert_eq!(said, ["q", "yes"], "the answers to a form are no question of their own");
 }
 
@@ -195,5 +196,5 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
         panic!("{records:?}")
     };
     assert!(error.contains("somebody else went on with session s"), "{error}");
-    assert!(b.store.messages(&b.key, 10).await.unwrap().is_empty());
+    assert!(b.store.messages(&b.key, i64::MAX, 10).await.unwrap().is_empty());
 }

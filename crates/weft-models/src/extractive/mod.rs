@@ -21,7 +21,7 @@ mod terms;
 use async_trait::async_trait;
 use futures::{StreamExt as _, stream};
 use weft_core::seam::chat_model::{
-    Author, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, StopReason,
+    Author, ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -51,6 +51,8 @@ impl Extractive {
             model: "extractive".to_owned(),
             window: WINDOW,
             tools: false,
+            kind: ModelKind::Chat,
+            prices: None,
         };
         Self { info }
     }
@@ -70,7 +72,7 @@ impl ChatModel for Extractive {
                 None => return Err(no_structure()),
             },
         };
-        let usage = estimate::usage(&request.messages, &pieces.concat());
+        let usage = estimate::usage(&request, &pieces.concat());
         let end = ChatDelta::End { reason: StopReason::Stop, usage };
         Ok(stream::iter(pieces.into_iter().map(ChatDelta::Text).chain([end]).map(Ok)).boxed())
     }

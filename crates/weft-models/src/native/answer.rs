@@ -7,12 +7,11 @@ use std::time::Duration;
 use futures::{Stream, StreamExt as _, stream};
 use genai::chat::{ChatStream, ChatStreamEvent, StopReason as Stopped, StreamEnd, ToolCall};
 use reqwest::header::HeaderMap;
-use serde_json::Value as Json;
-use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason, Usage};
+use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
 use super::Reported;
-use super::question::SIGNATURE_MARK;
+use super::seal::{GeminiSeals, of_anthropic};
 use crate::factories::Provider;
 use crate::inline_tags::{InlineTags, Part};
 use crate::secret::Secret;
@@ -29,11 +28,18 @@ pub(super) struct Assembly {
     parts: Vec<Part>,
     said: String,
     calls: Vec<Begun>,
+    /// Calls that the conversation held before, so that ids we make up do not repeat.
+    before: usize,
+    /// Gemini's, as far as they came with a call.
+    seals: GeminiSeals,
+    /// Gemini's that came by themselves.
+    loose: Vec<String>,
     over: bool,
 }
 
 /// A call whose arguments grow: genai repeats all of them with each piece.
 struct Begun {
+    /// As genai has it.
     id: String,
     sent: usize,
 }
@@ -46,6 +52,7 @@ impl Assembly {
         request: ChatRequest,
         reported: Reported,
     ) -> Self {
+        let before = request.messages.iter().map(|message| message.tool_calls.len()).sum();
         Self {
             provider,
             model,
@@ -57,6 +64,9 @@ impl Assembly {
             parts: Vec::new(),
             said: String::new(),
             calls: Vec::new(),
+            before,
+            seals: GeminiSeals::default(),
+            loose: Vec::new(),
             over: false,
         }
     }
@@ -86,9 +96,9 @@ impl Assembly {
 
     fn take(&mut self, event: ChatStreamEvent) {
         match event {
-            ChatStreamEvent::Start
-            | ChatStreamEvent::Heartbeat
-            | ChatStreamEvent::ThoughtSignatureChunk(_) => {}
+            ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => {}
+            // Anthropic's come in pieces; the end has them whole.
+            ChatStreamEvent::ThoughtSignatureChunk(chunk) => self.loose.push(chunk.content),
             ChatStreamEvent::Chunk(chunk) => {
                 self.said.push_str(&chunk.content);
                 self.tags.push(chunk.content, &mut self.parts);
@@ -113,11 +123,10 @@ impl Assembly {
     }
 
     fn call(&mut self, call: ToolCall) {
-        // Text grows; anything else came whole, and two whole calls are two even with one id.
-        let (arguments, grows) = match call.fn_arguments {
-            Json::String(text) => (text, true),
-            whole => (whole.to_string(), false),
-        };
+        // A text that grows on Anthropic's wire; anything else came whole, and two whole calls are two
+        // even with one id.
+        let grows = self.provider == Provider::Anthropic;
+        let arguments = weft_core::value::to_text(&call.fn_arguments);
         let known = self.calls.iter().rposition(|begun| grows && begun.id == call.call_id);
         if let Some(index) = known {
             let more = arguments.get(self.calls[index].sent..).unwrap_or_default().to_owned();
@@ -134,14 +143,14 @@ impl Assembly {
             return;
         }
         let index = self.calls.len();
+        self.said.push_str(&call.fn_name);
         self.said.push_str(&arguments);
-        let call_id = self.distinct(call.call_id, &call.fn_name);
-        let signature = call.thought_signatures.and_then(|mut all| all.pop());
-        let id = match signature.filter(|_| self.provider == Provider::Gemini) {
-            Some(signature) => format!("{call_id}{SIGNATURE_MARK}{signature}"),
-            None => call_id.clone(),
-        };
-        self.calls.push(Begun { id: call_id, sent: arguments.len() });
+        if let Some(seal) = call.thought_signatures.and_then(|mut all| all.pop()) {
+            self.loose.retain(|loose| *loose != seal);
+            self.seals.calls.insert(index, seal);
+        }
+        let id = self.id(&call.call_id);
+        self.calls.push(Begun { id: call.call_id, sent: arguments.len() });
         self.ready.push_back(Ok(ChatDelta::ToolCall {
             index,
             id: Some(id),
@@ -150,14 +159,16 @@ impl Assembly {
         }));
     }
 
-    /// genai numbers the calls of Gemini within one piece of the answer, so the next piece starts over;
-    /// its `call#name#number` is kept, since it reads the name from it.
-    fn distinct(&self, id: String, name: &str) -> String {
+    /// The id of the next call. Ollama's are made up by genai and never sent; Gemini's are when they have
+    /// this form.
+    fn id(&self, given: &str) -> String {
         let index = self.calls.len();
-        if !self.calls.iter().any(|begun| begun.id == id) {
-            return id;
+        let made_up = self.provider == Provider::Ollama || given.is_empty() || given.starts_with("call#");
+        match () {
+            () if made_up => crate::call_id(self.before + index),
+            () if self.calls.iter().any(|begun| begun.id == given) => format!("{given}-{index}"),
+            () => given.to_owned(),
         }
-        if id.starts_with("call#") { format!("call#{name}#{index}") } else { format!("{id}-{index}") }
     }
 
     fn end(&mut self, end: &StreamEnd) {
@@ -173,16 +184,29 @@ impl Assembly {
         self.over = true;
         self.tags.finish(&mut self.parts);
         self.say();
+        let seal = self.seal(end);
+        self.ready.extend(seal.map(|seal| Ok(ChatDelta::Signature(seal))));
         let reason = match &end.captured_stop_reason {
-            Some(Stopped::Completed(_)) if !self.calls.is_empty() => StopReason::ToolCalls,
+            Some(Stopped::Completed(_)) | None if !self.calls.is_empty() => StopReason::ToolCalls,
             Some(Stopped::Completed(_) | Stopped::StopSequence(_)) => StopReason::Stop,
             Some(Stopped::MaxTokens(_)) => StopReason::Length,
             Some(Stopped::ToolCall(_)) => StopReason::ToolCalls,
             Some(Stopped::ContentFilter(_)) => StopReason::Filtered,
             Some(Stopped::Other(_)) | None => StopReason::Other,
         };
-        let usage = usage(end).unwrap_or_else(|| estimate::usage(&self.request.messages, &self.said));
+        let usage = estimate::completed(sent(end), &self.request, &self.said);
         self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
+    }
+
+    fn seal(&mut self, end: &StreamEnd) -> Option<String> {
+        match self.provider {
+            Provider::Anthropic => of_anthropic(end.captured_content.as_ref()?.parts()),
+            Provider::Gemini => {
+                self.seals.text = self.loose.pop();
+                self.seals.pack()
+            }
+            _ => None,
+        }
     }
 
     fn ended_early(&mut self) {
@@ -209,15 +233,12 @@ impl Assembly {
     }
 }
 
-fn usage(end: &StreamEnd) -> Option<Usage> {
-    let used = end.captured_usage.as_ref()?;
-    let count = |tokens: Option<i32>| u64::try_from(tokens.unwrap_or(0)).unwrap_or(0);
-    used.prompt_tokens?;
-    Some(Usage {
-        prompt_tokens: count(used.prompt_tokens),
-        completion_tokens: count(used.completion_tokens),
-        calls: 1,
-    })
+/// Tokens of question and answer, as far as they were sent.
+fn sent(end: &StreamEnd) -> (Option<u64>, Option<u64>) {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    end.captured_usage
+        .as_ref()
+        .map_or((None, None), |used| (count(used.prompt_tokens), count(used.completion_tokens)))
 }
 
 /// What a failure of genai means.

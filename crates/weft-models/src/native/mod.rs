@@ -1,7 +1,9 @@
 //! Anthropic, Gemini and Ollama on their own wires, through genai.
 
 mod answer;
+mod options;
 mod question;
+mod seal;
 
 use std::sync::{Arc, Mutex};
 
@@ -15,6 +17,7 @@ use weft_core::{Error, Result};
 
 use crate::config::ModelEntry;
 use crate::factories::Provider;
+use crate::offer::offer;
 use crate::sampling::{Asked, settle};
 use crate::secret::Secret;
 
@@ -91,10 +94,14 @@ impl ChatModel for Native {
             base_url: self.target.endpoint.base_url(),
             model: &self.info.model,
         };
-        let mut settled = settle(asked, &request.sampling);
+        let settled = settle(asked, &request.sampling);
+        let offer = offer(self.provider, &self.info, &request);
         let reported = Arc::new(Mutex::new(None));
-        let options = question::options(self.provider, &request, &mut settled, Arc::clone(&reported));
-        let question = question::question(self.provider, &request);
+        let options = options::options(self.provider, &request, &settled, &offer, Arc::clone(&reported));
+        let question = question::question(self.provider, &request, &offer.tools);
+        let left_out = question::left_out(self.provider, &self.info.name, &request);
+        let warnings: Vec<String> =
+            settled.warnings.into_iter().chain(offer.warnings).chain(left_out).collect();
         let spec = ModelSpec::from_target(self.target.clone());
         let answer = self
             .client
@@ -103,7 +110,7 @@ impl ChatModel for Native {
             .map_err(|cause| answer::failed(&self.info.name, cause, &self.key))?;
         let assembly =
             answer::Assembly::new(self.provider, self.info.name.clone(), self.key.clone(), request, reported);
-        Ok(assembly.stream(settled.warnings, answer.stream).boxed())
+        Ok(assembly.stream(warnings, answer.stream).boxed())
     }
 }
 

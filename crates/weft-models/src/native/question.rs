@@ -1,130 +1,163 @@
-//! A request in genai's words.
+//! A conversation in genai's words.
 
 use std::collections::HashMap;
 
 use genai::chat::{
-    Binary, ChatMessage as Said, ChatOptions, ChatRequest as Question, ChatResponseFormat, ContentPart,
-    JsonSpec, MessageContent, ReasoningEffort, Tool, ToolCall as Call, ToolResponse,
+    Binary, ChatMessage as Said, ChatRequest as Question, ContentPart, MessageContent, Tool,
+    ToolCall as Call, ToolResponse,
 };
-use serde_json::Value as Json;
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall};
+use serde_json::{Map, Value as Json, json};
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolSchema};
 
-use super::{Reported, notice};
+use super::seal::{GeminiSeals, anthropic_parts};
 use crate::factories::Provider;
-use crate::sampling::Settled;
+use crate::tool_images;
 
-/// Divides a call's id from the signature that Gemini wants back with it. Ids are opaque to everyone
-/// else, so this is where it travels.
-pub(super) const SIGNATURE_MARK: &str = "~thought:";
-
-pub(super) fn options(
-    provider: Provider,
-    request: &ChatRequest,
-    settled: &mut Settled,
-    reported: Reported,
-) -> ChatOptions {
-    let mut options = ChatOptions::default()
-        .with_capture_usage(true)
-        .with_raw_frame_fn(move |_, frame| notice(&reported, frame.data));
-    options.temperature = settled.params.get("temperature").and_then(Json::as_f64);
-    options.top_p = settled.params.get("top_p").and_then(Json::as_f64);
-    options.max_tokens = request.sampling.max_tokens.filter(|max| *max > 0);
-    options.reasoning_effort =
-        request.sampling.thinking.map(|on| if on { ReasoningEffort::Medium } else { ReasoningEffort::Zero });
-    if let Some(schema) = &request.schema {
-        options.response_format = Some(match provider {
-            // genai sends Ollama no schema, only that the answer is JSON.
-            Provider::Ollama => ChatResponseFormat::JsonMode,
-            _ => ChatResponseFormat::JsonSpec(JsonSpec::new("answer", schema.clone())),
-        });
-    }
-    options
-}
-
-pub(super) fn question(provider: Provider, request: &ChatRequest) -> Question {
+pub(super) fn question(provider: Provider, request: &ChatRequest, tools: &[ToolSchema]) -> Question {
+    let placed = match provider {
+        Provider::Anthropic => request.messages.as_slice().into(),
+        _ => tool_images::after_results(&request.messages),
+    };
     let mut names = HashMap::new();
     let mut messages: Vec<Said> = Vec::new();
-    let mut results: Vec<ToolResponse> = Vec::new();
-    for message in &request.messages {
+    let mut results: Vec<ContentPart> = Vec::new();
+    for message in placed.iter() {
         if message.author == Author::Tool {
-            results.push(result(message, &names));
+            results.push(result(provider, message, &names));
             // Anthropic wants the results of one round in one message; genai's Ollama keeps one of several.
             if provider != Provider::Anthropic {
-                messages.push(results_message(&mut results));
+                messages.extend(results_message(&mut results));
             }
             continue;
         }
-        if !results.is_empty() {
-            messages.push(results_message(&mut results));
-        }
-        names.extend(message.tool_calls.iter().map(|call| (call.id.clone(), call.name.clone())));
-        messages.push(said(message));
+        messages.extend(results_message(&mut results));
+        names.extend(message.tool_calls.iter().map(|call| (call.id.as_str(), call.name.as_str())));
+        messages.extend(said(provider, message));
     }
-    if !results.is_empty() {
-        messages.push(results_message(&mut results));
-    }
+    messages.extend(results_message(&mut results));
     let question = Question::new(messages);
-    if request.tools.is_empty() {
+    // The others get theirs as the wire has them; see `options`.
+    if provider != Provider::Ollama || tools.is_empty() {
         return question;
     }
-    question.with_tools(request.tools.iter().map(|tool| {
+    question.with_tools(tools.iter().map(|tool| {
         Tool::new(tool.name.clone())
             .with_description(tool.description.clone())
             .with_schema(tool.parameters.clone())
     }))
 }
 
-fn results_message(results: &mut Vec<ToolResponse>) -> Said {
-    Said::tool(MessageContent::from_tool_responses(std::mem::take(results)))
+/// What genai leaves out of the messages.
+pub(super) fn left_out(provider: Provider, model: &str, request: &ChatRequest) -> Option<String> {
+    let mut images = request.messages.iter().flat_map(|message| &message.images);
+    let by_address = provider == Provider::Ollama && images.any(|image| !image.starts_with("data:"));
+    by_address.then(|| format!("`{model}` takes no images by address; they were left out"))
 }
 
-fn result(message: &ChatMessage, names: &HashMap<String, String>) -> ToolResponse {
-    let id = message.tool_call_id.clone().unwrap_or_default();
-    let name = names.get(&id).cloned();
-    let result = ToolResponse::new(plain_id(&id).0, message.text.clone());
-    match name {
+fn results_message(results: &mut Vec<ContentPart>) -> Option<Said> {
+    let results = std::mem::take(results);
+    (!results.is_empty()).then(|| Said::tool(MessageContent::from_parts(results)))
+}
+
+fn result(provider: Provider, message: &ChatMessage, names: &HashMap<&str, &str>) -> ContentPart {
+    let id = message.tool_call_id.as_deref().unwrap_or_default();
+    let name = names.get(id).copied();
+    if !message.images.is_empty() && provider == Provider::Anthropic {
+        let text = (!message.text.is_empty()).then(|| json!({"type": "text", "text": message.text}));
+        let content: Vec<Json> =
+            text.into_iter().chain(message.images.iter().map(|url| anthropic_image(url))).collect();
+        return ContentPart::from_custom(
+            json!({"type": "tool_result", "tool_use_id": id, "content": content}),
+            None,
+        );
+    }
+    let result = ToolResponse::new(wire_id(provider, id, name), message.text.clone());
+    ContentPart::ToolResponse(match name {
         Some(name) => result.with_fn_name(name),
         None => result,
+    })
+}
+
+/// genai leaves ids of the form `call#name#number` out of what it sends to Gemini: those that Gemini did
+/// not give.
+fn wire_id(provider: Provider, id: &str, name: Option<&str>) -> String {
+    let made_up = id.strip_prefix("call_").filter(|rest| rest.bytes().all(|b| b.is_ascii_digit()));
+    match (provider, made_up, name) {
+        (Provider::Gemini, Some(number), Some(name)) if !number.is_empty() => format!("call#{name}#{number}"),
+        _ => id.to_owned(),
     }
 }
 
-fn plain_id(id: &str) -> (&str, Option<&str>) {
-    id.split_once(SIGNATURE_MARK).map_or((id, None), |(id, signature)| (id, Some(signature)))
-}
-
-fn said(message: &ChatMessage) -> Said {
+fn said(provider: Provider, message: &ChatMessage) -> Option<Said> {
     match message.author {
-        Author::System => Said::system(message.text.clone()),
-        Author::Assistant if message.tool_calls.is_empty() => Said::assistant(message.text.clone()),
+        Author::System => Some(Said::system(message.text.clone())),
         Author::Assistant => {
-            let text = (!message.text.is_empty()).then(|| ContentPart::from_text(message.text.clone()));
-            let calls = message.tool_calls.iter().map(|tool_call| ContentPart::ToolCall(call(tool_call)));
-            Said::assistant(MessageContent::from_parts(text.into_iter().chain(calls).collect::<Vec<_>>()))
+            let parts = assistant_parts(provider, message);
+            // An empty message is refused.
+            (!parts.is_empty()).then(|| Said::assistant(MessageContent::from_parts(parts)))
         }
-        Author::User | Author::Tool if message.images.is_empty() => Said::user(message.text.clone()),
+        Author::User | Author::Tool if message.images.is_empty() => Some(Said::user(message.text.clone())),
         Author::User | Author::Tool => {
-            let text = (!message.text.is_empty()).then(|| ContentPart::from_text(message.text.clone()));
-            let images = message.images.iter().map(|url| image(url));
-            Said::user(MessageContent::from_parts(text.into_iter().chain(images).collect::<Vec<_>>()))
+            let images = message.images.iter().map(|url| match provider {
+                Provider::Anthropic => ContentPart::from_custom(anthropic_image(url), None),
+                _ => image(url),
+            });
+            let parts: Vec<_> = text_part(message).into_iter().chain(images).collect();
+            Some(Said::user(MessageContent::from_parts(parts)))
         }
     }
 }
 
-fn call(call: &ToolCall) -> Call {
-    let (id, signature) = plain_id(&call.id);
+fn assistant_parts(provider: Provider, message: &ChatMessage) -> Vec<ContentPart> {
+    let mut seals = GeminiSeals::default();
+    let mut parts = Vec::new();
+    match provider {
+        Provider::Anthropic => parts.extend(anthropic_parts(message)),
+        Provider::Gemini => {
+            seals = GeminiSeals::of(message);
+            let text = seals.text.take().filter(|_| !message.text.is_empty());
+            parts.extend(text.map(ContentPart::ThoughtSignature));
+        }
+        _ => {}
+    }
+    parts.extend(text_part(message));
+    for (at, tool_call) in message.tool_calls.iter().enumerate() {
+        parts.push(ContentPart::ToolCall(call(provider, tool_call, seals.calls.remove(&at))));
+    }
+    parts
+}
+
+fn text_part(message: &ChatMessage) -> Option<ContentPart> {
+    (!message.text.is_empty()).then(|| ContentPart::from_text(message.text.clone()))
+}
+
+fn call(provider: Provider, call: &ToolCall, seal: Option<String>) -> Call {
     // What is no object would be refused by every wire; the result message says what was wrong with it.
     let arguments = serde_json::from_str::<Json>(&call.arguments).ok().filter(Json::is_object);
     Call {
-        call_id: id.to_owned(),
+        call_id: wire_id(provider, &call.id, Some(&call.name)),
         fn_name: call.name.clone(),
-        fn_arguments: arguments.unwrap_or_else(|| Json::Object(serde_json::Map::new())),
-        thought_signatures: signature.map(|signature| vec![signature.to_owned()]),
+        fn_arguments: arguments.unwrap_or_else(|| Json::Object(Map::new())),
+        thought_signatures: seal.map(|seal| vec![seal]),
     }
 }
 
+/// Kind and data of an image that is a data URL.
+fn inline(url: &str) -> Option<(&str, &str)> {
+    url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
+}
+
+/// genai drops images by address on this wire, which takes them.
+fn anthropic_image(url: &str) -> Json {
+    let source = match inline(url) {
+        Some((kind, data)) => json!({"type": "base64", "media_type": kind, "data": data}),
+        None => json!({"type": "url", "url": url}),
+    };
+    json!({"type": "image", "source": source})
+}
+
 fn image(url: &str) -> ContentPart {
-    let inline = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
-    match inline {
+    match inline(url) {
         Some((kind, data)) => ContentPart::Binary(Binary::from_base64(kind, data, None)),
         None => {
             let kind = match url.rsplit('.').next() {

@@ -8,16 +8,14 @@ use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt as _};
 use serde::Deserialize;
 use serde_json::Value as Json;
-use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason, Usage};
+use weft_core::seam::chat_model::{ChatDelta, ChatRequest, StopReason};
 use weft_core::{Error, Result};
 
+use super::calls::{CallPiece, Calls};
 use crate::inline_tags::{InlineTags, Part};
 use crate::secret::Secret;
 use crate::sse::{EVENT_BYTES_MAX, Events};
 use crate::{estimate, failure};
-
-/// Calls of one answer.
-const CALLS_MAX: usize = 128;
 
 #[derive(Deserialize)]
 struct Chunk {
@@ -32,6 +30,8 @@ struct Choice {
     #[serde(alias = "message")]
     delta: Option<Delta>,
     finish_reason: Option<String>,
+    /// Moonshot's place for it.
+    usage: Option<Tokens>,
 }
 
 #[derive(Deserialize, Default)]
@@ -43,21 +43,7 @@ struct Delta {
     tool_calls: Option<Vec<CallPiece>>,
 }
 
-#[derive(Deserialize)]
-struct CallPiece {
-    index: Option<usize>,
-    id: Option<String>,
-    function: Option<FunctionPiece>,
-}
-
-#[derive(Deserialize, Default)]
-struct FunctionPiece {
-    name: Option<String>,
-    /// A text; some local servers send the object.
-    arguments: Option<Json>,
-}
-
-#[derive(Deserialize)]
+#[derive(Deserialize, Clone, Copy)]
 struct Tokens {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
@@ -73,15 +59,16 @@ pub(super) struct Assembly {
     parts: Vec<Part>,
     /// The text so far, for an estimate of its tokens.
     said: String,
-    calls: Vec<bool>,
+    calls: Calls,
     reason: Option<StopReason>,
-    usage: Option<Usage>,
+    usage: Option<Tokens>,
     understood: bool,
     over: bool,
 }
 
 impl Assembly {
     pub fn new(model: String, key: Secret, request: ChatRequest) -> Self {
+        let calls = Calls::after(request.messages.iter().map(|message| message.tool_calls.len()).sum());
         Self {
             model,
             key,
@@ -90,7 +77,7 @@ impl Assembly {
             tags: InlineTags::default(),
             parts: Vec::new(),
             said: String::new(),
-            calls: Vec::new(),
+            calls,
             reason: None,
             usage: None,
             understood: false,
@@ -136,10 +123,7 @@ impl Assembly {
             return self.odd(data);
         }
         self.understood = true;
-        if let Some(Tokens { prompt_tokens: Some(prompt_tokens), completion_tokens }) = chunk.usage {
-            self.usage =
-                Some(Usage { prompt_tokens, completion_tokens: completion_tokens.unwrap_or(0), calls: 1 });
-        }
+        self.usage = chunk.usage.or(self.usage);
         for choice in chunk.choices {
             self.choice(choice);
         }
@@ -156,6 +140,7 @@ impl Assembly {
     }
 
     fn choice(&mut self, choice: Choice) {
+        self.usage = choice.usage.or(self.usage);
         let delta = choice.delta.unwrap_or_default();
         if let Some(text) = delta.reasoning_content.or(delta.reasoning).filter(|text| !text.is_empty()) {
             self.said.push_str(&text);
@@ -184,30 +169,22 @@ impl Assembly {
     }
 
     fn call(&mut self, piece: CallPiece) {
-        let function = piece.function.unwrap_or_default();
-        // Servers that send no index send a call whole or name it again when it is a new one.
-        let new = piece.id.is_some() || function.name.is_some();
-        let index =
-            piece.index.unwrap_or(if new { self.calls.len() } else { self.calls.len().saturating_sub(1) });
-        if index >= CALLS_MAX {
-            return self.fail(failure::garbled(&self.model, format!("tool call number {index}"), &self.key));
-        }
-        if self.calls.len() <= index {
-            self.calls.resize(index + 1, false);
-        }
-        let first = !std::mem::replace(&mut self.calls[index], true);
-        let arguments = function.arguments.as_ref().map(weft_core::value::to_text).unwrap_or_default();
-        if !first && arguments.is_empty() {
+        if self.over {
             return;
         }
-        self.said.push_str(&arguments);
-        let id = piece.id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{}", index + 1));
-        self.ready.push_back(Ok(ChatDelta::ToolCall {
-            index,
-            id: first.then_some(id),
-            name: function.name.filter(|_| first),
-            arguments,
-        }));
+        match self.calls.take(piece) {
+            Ok(delta) => self.say_call(delta),
+            Err(cause) => self.fail(failure::garbled(&self.model, cause, &self.key)),
+        }
+    }
+
+    fn say_call(&mut self, delta: Option<ChatDelta>) {
+        let Some(delta) = delta else { return };
+        if let ChatDelta::ToolCall { name, arguments, .. } = &delta {
+            self.said.push_str(name.as_deref().unwrap_or_default());
+            self.said.push_str(arguments);
+        }
+        self.ready.push_back(Ok(delta));
     }
 
     fn fail(&mut self, error: Error) {
@@ -219,13 +196,18 @@ impl Assembly {
         self.over = true;
         self.tags.finish(&mut self.parts);
         self.say();
+        let nameless: Vec<ChatDelta> = self.calls.nameless().collect();
+        for delta in nameless {
+            self.say_call(Some(delta));
+        }
         let reason = match self.reason {
-            // Some servers say `stop` after a tool call.
-            Some(StopReason::Stop) if !self.calls.is_empty() => StopReason::ToolCalls,
+            // Some servers say `stop` after a tool call, or nothing.
+            Some(StopReason::Stop) | None if !self.calls.is_empty() => StopReason::ToolCalls,
             Some(reason) => reason,
             None => StopReason::Other,
         };
-        let usage = self.usage.unwrap_or_else(|| estimate::usage(&self.request.messages, &self.said));
+        let sent = self.usage.map_or((None, None), |sent| (sent.prompt_tokens, sent.completion_tokens));
+        let usage = estimate::completed(sent, &self.request, &self.said);
         self.ready.push_back(Ok(ChatDelta::End { reason, usage }));
     }
 

@@ -1,23 +1,39 @@
 //! A request as the OpenAI wire wants it.
 
 use serde_json::{Map, Value as Json, json};
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolSchema};
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolCall, ToolChoice, ToolSchema};
 
+use crate::offer::Offer;
 use crate::sampling::{SchemaMode, Settled};
+use crate::tool_images;
 
 /// The name under which an answer's schema is sent; providers insist on one.
 const SCHEMA_NAME: &str = "answer";
 
-pub(super) fn body(model: &str, url: &str, request: &ChatRequest, settled: &Settled) -> Json {
-    let messages: Vec<Json> = request.messages.iter().map(|m| message(m, url)).collect();
+/// Families that refuse a round of tool calls that comes back without its reasoning, or answer worse: by
+/// a part of their address or of the model's name.
+const WANT_REASONING_BACK: &[&str] = &["deepseek", "moonshot", "kimi", "bigmodel.cn", "z.ai", "glm-"];
+
+pub(super) fn body(
+    model: &str,
+    url: &str,
+    request: &ChatRequest,
+    settled: &Settled,
+    offer: &Offer<'_>,
+) -> Json {
+    let echo = wants_reasoning_back(model, url);
+    let messages = tool_images::after_results(&request.messages);
+    let messages: Vec<Json> =
+        messages.iter().map(|m| message(m, m.thinking.as_deref().filter(|_| echo))).collect();
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
     body.insert("messages".to_owned(), Json::Array(messages));
     body.insert("stream".to_owned(), json!(true));
     body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     body.extend(settled.params.clone());
-    if !request.tools.is_empty() {
-        body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+    if !offer.tools.is_empty() {
+        body.insert("tools".to_owned(), offer.tools.iter().map(tool).collect());
+        body.insert("tool_choice".to_owned(), choice(&offer.choice));
     }
     if let Some(schema) = &request.schema {
         let format = match settled.schema {
@@ -31,20 +47,22 @@ pub(super) fn body(model: &str, url: &str, request: &ChatRequest, settled: &Sett
     Json::Object(body)
 }
 
-fn message(message: &ChatMessage, url: &str) -> Json {
+fn message(message: &ChatMessage, reasoning: Option<&str>) -> Json {
     match message.author {
         Author::System => json!({"role": "system", "content": message.text}),
         Author::User => json!({"role": "user", "content": content(message)}),
         Author::Tool => {
             json!({"role": "tool", "tool_call_id": message.tool_call_id.as_deref().unwrap_or_default(), "content": message.text})
         }
+        Author::Assistant if message.tool_calls.is_empty() => {
+            json!({"role": "assistant", "content": message.text})
+        }
         Author::Assistant => {
-            let mut said = json!({"role": "assistant", "content": message.text});
-            if !message.tool_calls.is_empty() {
-                said["tool_calls"] = message.tool_calls.iter().map(call).collect();
-                if let Some(thinking) = message.thinking.as_ref().filter(|_| wants_thinking_back(url)) {
-                    said["reasoning_content"] = json!(thinking);
-                }
+            let text = Some(&message.text).filter(|text| !text.is_empty());
+            let calls: Vec<Json> = message.tool_calls.iter().map(call).collect();
+            let mut said = json!({"role": "assistant", "content": text, "tool_calls": calls});
+            if let Some(reasoning) = reasoning {
+                said["reasoning_content"] = json!(reasoning);
             }
             said
         }
@@ -61,7 +79,11 @@ fn content(message: &ChatMessage) -> Json {
 }
 
 fn call(call: &ToolCall) -> Json {
-    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
+    // Several servers read the arguments again and refuse the whole conversation when they are no JSON;
+    // the result message says what was wrong with them.
+    let readable = serde_json::from_str::<serde::de::IgnoredAny>(&call.arguments).is_ok();
+    let arguments = if readable { call.arguments.as_str() } else { "{}" };
+    json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}})
 }
 
 fn tool(tool: &ToolSchema) -> Json {
@@ -69,7 +91,16 @@ fn tool(tool: &ToolSchema) -> Json {
         "function": {"name": tool.name, "description": tool.description, "parameters": tool.parameters}})
 }
 
-/// DeepSeek refuses a round of tool calls that comes back without its reasoning.
-fn wants_thinking_back(url: &str) -> bool {
-    url.contains("deepseek.com")
+fn choice(choice: &ToolChoice) -> Json {
+    match choice {
+        ToolChoice::Auto => json!("auto"),
+        ToolChoice::None => json!("none"),
+        ToolChoice::Required => json!("required"),
+        ToolChoice::Named(name) => json!({"type": "function", "function": {"name": name}}),
+    }
+}
+
+fn wants_reasoning_back(model: &str, url: &str) -> bool {
+    let model = model.to_lowercase();
+    WANT_REASONING_BACK.iter().any(|part| model.contains(part) || url.contains(part))
 }

@@ -10,6 +10,7 @@
 
 mod answer;
 mod body;
+mod calls;
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
@@ -17,7 +18,9 @@ use reqwest::header::CONTENT_TYPE;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, Result};
 
+use crate::factories::Provider;
 use crate::failure;
+use crate::offer::offer;
 use crate::sampling::{Asked, settle};
 use crate::secret::Secret;
 
@@ -62,7 +65,9 @@ impl ChatModel for OpenAi {
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let asked = Asked { provider: "openai", base_url: self.url.as_str(), model: &self.info.model };
         let settled = settle(asked, &request.sampling);
-        let body = body::body(&self.info.model, self.url.as_str(), &request, &settled);
+        let offer = offer(Provider::OpenAi, &self.info, &request);
+        let body = body::body(&self.info.model, self.url.as_str(), &request, &settled, &offer);
+        let warnings = [settled.warnings, offer.warnings].concat();
         let mut sending = self.client.post(self.url.clone()).json(&body);
         if !self.key.is_empty() {
             sending = sending.bearer_auth(self.key.reveal());
@@ -73,7 +78,7 @@ impl ChatModel for OpenAi {
             return Err(self.refusal(response).await);
         }
         let mut assembly = answer::Assembly::new(self.info.name.clone(), self.key.clone(), request);
-        assembly.warn(settled.warnings);
+        assembly.warn(warnings);
         let content_type =
             response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
         if content_type.starts_with("application/json") {

@@ -1,8 +1,9 @@
 //! Finding models by the ids of canvases.
 
 use weft_core::seam::ModelDirectory as _;
+use weft_core::seam::chat_model::{ChatRequest, ModelKind};
 use weft_core::{ErrorKind, TenantId};
-use weft_models::{Directory, ModelEntry, ModelsConfig, OneServer, Provider, Secret};
+use weft_models::{Directory, ModelEntry, ModelsConfig, OneServer, Prices, Provider, Secret};
 use weft_testkit::{Script, ScriptedServer};
 
 use crate::{asked, read};
@@ -68,6 +69,77 @@ fn the_default_stands_in_with_a_notice() {
     assert_eq!(directory.resolve_with_notice("").unwrap().1, None);
     assert_eq!(directory.resolve_with_notice("fast").unwrap().1, None);
     assert_eq!(directory.list(&TenantId::from("t")).len(), 5);
+}
+
+#[test]
+fn every_kind_is_listed_and_only_those_that_answer_are_found() {
+    let config: ModelsConfig = serde_json::from_value(serde_json::json!({"entries": [
+        {"name": "gpt-4", "factory": "OpenAI", "window": 8000, "prices": {"prompt": 2.5, "completion": 10.0}},
+        {"name": "gpt-4-vision", "factory": "OpenAI", "kind": "vision", "tools": false},
+        {"name": "bge-m3", "factory": "OpenAI-API-Compatible", "kind": "embedding"},
+        {"name": "bge-rank", "kind": "rerank"}, {"name": "whisper", "kind": "speech"}, {"name": "voice", "kind": "tts"},
+    ]}))
+    .unwrap();
+    let several = directory(&config);
+    let tenant = TenantId::from("t");
+    let listed: Vec<_> = several
+        .list(&tenant)
+        .into_iter()
+        .map(|info| (info.name, info.kind, info.tools, info.window, info.prices))
+        .collect();
+    let kinds: Vec<_> = listed.iter().map(|(name, kind, ..)| (name.as_str(), *kind)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("gpt-4", ModelKind::Chat),
+            ("gpt-4-vision", ModelKind::Vision),
+            ("bge-m3", ModelKind::Embedding),
+            ("bge-rank", ModelKind::Rerank),
+            ("whisper", ModelKind::Speech),
+            ("voice", ModelKind::Tts),
+        ]
+    );
+    assert_eq!((listed[0].2, listed[0].3), (true, 8000));
+    assert_eq!(listed[0].4, Some(Prices { prompt: 2.5, completion: 10.0 }));
+    assert!(!listed[1].2);
+    for llm_id in ["gpt-4", "gpt-4@OpenAI", "gpt-4-vision"] {
+        assert!(several.resolve(&tenant, llm_id).is_ok(), "{llm_id}");
+    }
+    let error = several.resolve(&tenant, "bge-m3").err().unwrap();
+    assert!(
+        error.message.starts_with("MODEL_NOT_CONFIGURED: the model `bge-m3` is configured for"),
+        "{error:?}"
+    );
+    assert!(!error.full().contains("`bge-rank`"), "{}", error.full());
+    // The only one that answers is the default.
+    let mut one = config;
+    one.entries.remove(0);
+    assert_eq!(directory(&one).resolve(&tenant, "").unwrap().info().name, "gpt-4-vision");
+}
+
+#[tokio::test]
+async fn equal_questions_are_answered_from_memory_where_a_request_allows_it() {
+    let server = ScriptedServer::start(Script::text("ok")).await;
+    let mut entry = entry("m", None);
+    entry.base_url = Some(server.base_url.clone());
+    let twin = ModelEntry { factory: Some("VLLM".into()), ..entry.clone() };
+    let mut config = ModelsConfig { entries: vec![entry, twin], ..ModelsConfig::default() };
+    let ask = async |directory: &Directory, tenant: &str, llm_id: &str, cached: bool| {
+        let model = directory.resolve(&TenantId::from(tenant), llm_id).unwrap();
+        let (seen, error) = read(&*model, ChatRequest { cached, ..asked("hi") }).await;
+        assert!(error.is_none() && seen.text == "ok");
+        server.requests().len()
+    };
+    let kept = directory(&config);
+    assert_eq!(ask(&kept, "t", "m@openai", true).await, 1);
+    assert_eq!(ask(&kept, "t", "m@openai", true).await, 1);
+    assert_eq!(ask(&kept, "t", "m@openai", false).await, 2);
+    assert_eq!(ask(&kept, "t", "m@VLLM", true).await, 3);
+    assert_eq!(ask(&kept, "u", "m@openai", true).await, 4);
+    config.cache.entries = 0;
+    let off = directory(&config);
+    assert_eq!(ask(&off, "t", "m@openai", true).await, 5);
+    assert_eq!(ask(&off, "t", "m@openai", true).await, 6);
 }
 
 #[test]

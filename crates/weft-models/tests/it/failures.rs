@@ -96,6 +96,31 @@ async fn a_failure_before_the_first_piece_is_tried_again_on_every_wire() {
 }
 
 #[tokio::test]
+async fn a_request_says_how_often_it_is_tried_again() {
+    for wire in Wire::ALL {
+        for (retries_max, requests) in [(2, 3), (1, 2)] {
+            let busy = Reply::error(ErrorKind::Unavailable, "busy").times(2);
+            let server =
+                ScriptedServer::speaking(wire, Script::new().reply(busy).reply(Reply::text("yes"))).await;
+            let request = ChatRequest {
+                retries_max: Some(retries_max),
+                retry_delay: Some(Duration::ZERO),
+                ..asked("hi")
+            };
+            let (seen, error) = read(&*model(wire, &server), request).await;
+            assert_eq!(server.requests().len(), requests, "{wire:?}");
+            match error {
+                None => assert_eq!((seen.text.as_str(), retries_max), ("yes", 2), "{wire:?}"),
+                Some(error) => {
+                    assert_eq!((error.kind, retries_max), (ErrorKind::Unavailable, 1), "{wire:?}");
+                    assert!(error.message.contains("status 503 (asked 2 times)"), "{}", error.message);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn nobody_listening_is_unavailable() {
     for wire in Wire::ALL {
         let mut gone = entry(wire, &ScriptedServer::speaking(wire, Script::new()).await);

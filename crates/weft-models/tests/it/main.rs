@@ -9,9 +9,12 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod answers;
 mod directory;
 mod failures;
 mod openai;
+mod rounds;
+mod same;
 mod wires;
 
 use std::sync::Arc;
@@ -31,6 +34,7 @@ pub const KEY: &str = "the-very-secret-key";
 pub struct Transcript {
     pub text: String,
     pub thinking: String,
+    pub signature: String,
     pub calls: Vec<ToolCall>,
     pub warnings: Vec<String>,
     pub end: Option<(StopReason, Usage)>,
@@ -65,6 +69,7 @@ impl Transcript {
                 self.text.push_str(&text);
             }
             ChatDelta::Thinking(text) => self.thinking.push_str(&text),
+            ChatDelta::Signature(text) => self.signature.push_str(&text),
             ChatDelta::ToolCall { index, id, name, arguments } => {
                 self.pieces += 1;
                 if index == self.calls.len() {

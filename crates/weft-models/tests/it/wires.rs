@@ -21,7 +21,7 @@ fn whole_answer() -> Reply {
 async fn every_wire_gives_the_same_transcript() {
     for wire in Wire::ALL {
         let server = ScriptedServer::speaking(wire, Script::new().reply(whole_answer())).await;
-        let request = ChatRequest { tools: vec![tool("get_weather")], ..asked("weather?") };
+        let request = ChatRequest { tools: [tool("get_weather")].into(), ..asked("weather?") };
         let (seen, error) = read(&*model(wire, &server), request).await;
         assert!(error.is_none(), "{wire:?}: {error:?}");
         assert_eq!(seen.thinking, "Two cities, two calls.", "{wire:?}");
@@ -55,7 +55,7 @@ async fn requests_carry_the_key_the_model_the_conversation_and_the_tools() {
         let script = Script { replies: script.replies.into_iter().rev().collect() };
         let server = ScriptedServer::speaking(wire, script).await;
         let model = model(wire, &server);
-        let mut request = ChatRequest { tools: vec![tool("get_weather")], ..asked("weather?") };
+        let mut request = ChatRequest { tools: [tool("get_weather")].into(), ..asked("weather?") };
         request.messages.insert(0, ChatMessage::new(Author::System, "Be brief."));
         let (first, error) = read(&*model, request.clone()).await;
         assert!(error.is_none(), "{wire:?}: {error:?}");
@@ -130,5 +130,28 @@ async fn tags_in_the_text_become_reasoning_on_every_wire() {
         let (seen, error) = read(&*model(wire, &server), asked("?")).await;
         assert!(error.is_none(), "{wire:?}: {error:?}");
         assert_eq!((seen.thinking.as_str(), seen.text.as_str()), ("hm", "42"), "{wire:?}");
+    }
+}
+
+#[tokio::test]
+async fn reasoning_is_switched_on_in_each_wires_words_and_within_the_limit() {
+    let budget = "/generationConfig/thinkingConfig/thinkingBudget";
+    let cases = [
+        (Wire::Anthropic, None, "/thinking/budget_tokens", json!(8000)),
+        (Wire::Anthropic, Some(4000), "/thinking/budget_tokens", json!(1024)),
+        (Wire::Gemini, None, "/generationConfig/thinkingConfig/includeThoughts", json!(true)),
+        (Wire::Gemini, Some(4000), budget, json!(1000)),
+        (Wire::Ollama, None, "/think", json!(true)),
+    ];
+    for (wire, max_tokens, place, expected) in cases {
+        let server = ScriptedServer::speaking(wire, Script::text("ok")).await;
+        let sampling =
+            Sampling { thinking: Some(true), temperature: Some(0.5), max_tokens, ..Sampling::default() };
+        let (_, error) = read(&*model(wire, &server), ChatRequest { sampling, ..asked("hi") }).await;
+        assert!(error.is_none(), "{wire:?}: {error:?}");
+        let body = server.requests()[0].body.clone();
+        assert_eq!(body.pointer(place), Some(&expected), "{wire:?}: {body}");
+        // Anthropic refuses a temperature with it.
+        assert!(body.get("temperature").is_none(), "{wire:?}: {body}");
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use weft_core::seam::Http as _;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_net::{AllowList, Connector, Outbound, Resolver, Route};
+use weft_net::{AllowList, Connector, Outbound, Resolver, Route, StreamRequest, StreamResponse};
 
 struct Names(HashMap<&'static str, Vec<&'static str>>);
 
@@ -32,6 +32,11 @@ impl Connector for Recorder {
             headers: vec![("location".into(), "http://127.0.0.1/".into())],
             body: String::new(),
         })
+    }
+
+    async fn open(&self, route: &Route, _request: &StreamRequest) -> Result<StreamResponse> {
+        self.0.lock().unwrap().push(route.clone());
+        Ok(StreamResponse { status: 200, headers: vec![], body: Box::pin(futures::stream::empty()) })
     }
 }
 

@@ -11,4 +11,5 @@
 
 mod exchange;
 mod guard;
+mod streaming;
 mod tls;

@@ -2,8 +2,9 @@
 //! frame, so that a client can go on with the conversation.
 
 use serde::Serialize;
-use weft_core::{CanvasId, Entry, Json, Record, SessionId};
+use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
 
+use super::asks::Asks;
 use super::ragflow::TokenCounts;
 use super::write_json;
 use crate::answer::Answer;
@@ -28,6 +29,9 @@ struct Frame<'a> {
     system_fingerprint: &'static str,
     usage: Option<TokenCounts>,
     choices: [Choice<'a>; 1],
+    /// What OpenAI's shapes have no place for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weft: Option<Json>,
 }
 
 #[derive(Serialize)]
@@ -70,7 +74,12 @@ impl Completion {
         self.started_ms.div_euclid(1000)
     }
 
-    fn write(&self, choice: Choice<'_>, usage: Option<TokenCounts>, out: &mut Vec<u8>) {
+    fn write(
+        &self,
+        choice: Choice<'_>,
+        (usage, weft): (Option<TokenCounts>, Option<Json>),
+        out: &mut Vec<u8>,
+    ) {
         let frame = Frame {
             id: self.session.as_str(),
             object: "chat.completion.chunk",
@@ -79,6 +88,7 @@ impl Completion {
             system_fingerprint: "",
             usage,
             choices: [choice],
+            weft,
         };
         write_json(&frame, out);
     }
@@ -96,7 +106,7 @@ impl Completion {
             }
             _ => return false,
         };
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, out);
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, (None, None), out);
         true
     }
 
@@ -104,20 +114,29 @@ impl Completion {
     pub fn write_text(&self, content: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let delta = said(content, None, None);
-        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, None, &mut out);
+        self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, (None, None), &mut out);
         out
     }
 
-    /// The frames that end a stream: the reason of a failure, if it failed, as content, and
-    /// one with the usage.
+    /// The frames that end a stream: the reason of a failure or what it waits for as content, and one
+    /// with the usage.
     pub fn write_end(&self, answer: &Answer) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
         if let Some(reason) = answer.failure() {
             frames.push(self.write_text(&format!("**ERROR**: {reason}")));
         }
+        let asks = self.asks(answer);
+        if let Some(asks) = &asks {
+            frames.push(self.write_text(&asks.after(&answer.text())));
+        }
         let mut out = Vec::new();
-        let last = Choice { index: 0, finish_reason: Some("stop"), logprobs: (), delta: Delta::Nothing {} };
-        self.write(last, Some(usage(answer)), &mut out);
+        let last = Choice {
+            index: 0,
+            finish_reason: Some(finish_reason(answer)),
+            logprobs: (),
+            delta: Delta::Nothing {},
+        };
+        self.write(last, (Some(usage(answer)), asks.map(|asks| asks.data)), &mut out);
         frames.push(out);
         frames
     }
@@ -129,11 +148,16 @@ impl Completion {
             Some(reason) => format!("**ERROR**: {reason}"),
             None => answer.text(),
         };
+        let asks = self.asks(answer);
+        let content = match &asks {
+            Some(asks) => content.clone() + &asks.after(&content),
+            None => content,
+        };
         let mut message = serde_json::json!({"role": "assistant", "content": content});
         if !answer.cited.is_empty() {
             message["reference"] = answer.reference();
         }
-        serde_json::json!({
+        let mut whole = serde_json::json!({
             "id": self.session,
             "object": "chat.completion",
             "created": self.created(),
@@ -149,9 +173,23 @@ impl Completion {
                     "rejected_prediction_tokens": 0,
                 },
             },
-            "choices": [{"index": 0, "logprobs": null, "finish_reason": "stop", "message": message}],
-        })
+            "choices": [{"index": 0, "logprobs": null, "finish_reason": finish_reason(answer), "message": message}],
+        });
+        if let Some(asks) = asks {
+            whole["weft"] = asks.data;
+        }
+        whole
     }
+
+    fn asks(&self, answer: &Answer) -> Option<Asks> {
+        let waits = answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting);
+        waits.then(|| Asks::of(&self.session, &answer.forms))
+    }
+}
+
+/// `length` for an answer that a limit has cut short: clients know that as an answer that lacks its end.
+fn finish_reason(answer: &Answer) -> &'static str {
+    if answer.limited().is_some() { "length" } else { "stop" }
 }
 
 fn usage(answer: &Answer) -> TokenCounts {
@@ -162,7 +200,6 @@ fn usage(answer: &Answer) -> TokenCounts {
 mod tests {
     use std::sync::Arc;
 
-    use weft_core::Ending;
     use weft_core::component::MessageEnd;
     use weft_core::seam::chat_model::Usage;
 
@@ -185,7 +222,14 @@ mod tests {
     fn end(ending: Ending) -> Record {
         let usage = Usage { prompt_tokens: 3, completion_tokens: 5, calls: 1 };
         let error = (ending == Ending::Failed).then(|| "it broke".into());
-        Record::RunFinished { ending, outputs: Arc::default(), error, usage, elapsed: 0.0 }
+        Record::RunFinished {
+            ending,
+            outputs: Arc::default(),
+            error,
+            usage,
+            limited: Vec::new(),
+            elapsed: 0.0,
+        }
     }
 
     fn texts(frames: Vec<Vec<u8>>) -> Vec<String> {

@@ -3,11 +3,16 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
-use weft_core::journal::{FramePath, WaitingForm, Who};
+use weft_core::journal::{Onward, Who};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
 
+mod form;
+pub mod tool;
+
+use self::form::Fields;
+pub(super) use self::form::FormFrame;
 use super::write_json;
 
 /// What all frames of one run have in common.
@@ -69,11 +74,19 @@ pub fn event_name(record: &Record) -> Option<&'static str> {
         Record::MessageReset { .. } => Some("message_reset"),
         Record::NodeFinished { .. } => Some("node_finished"),
         Record::Waiting { .. } => Some("user_inputs"),
+        Record::ToolStarted { .. } => Some("tool_start"),
+        Record::ToolFinished { .. } => Some("tool_end"),
+        Record::Warned { .. } => Some("warning"),
         Record::RunFinished { .. } => Some("workflow_finished"),
         Record::NodeSkipped { .. }
         | Record::FrameOpened { .. }
         | Record::EffectFinished { .. }
-        | Record::Warned { .. } => None,
+        | Record::EffectBegan { .. }
+        | Record::EffectGave { .. }
+        | Record::Published { .. }
+        | Record::Sourced { .. }
+        | Record::PickedUp
+        | Record::Limited { .. } => None,
     }
 }
 
@@ -143,6 +156,12 @@ enum Data<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         content: Option<&'static str>,
     },
+    ToolStart(tool::Start<'a>),
+    ToolEnd(tool::End<'a>),
+    Warning {
+        component_id: &'a ComponentId,
+        message: &'a str,
+    },
     WorkflowFinished(WorkflowFinished<'a>),
 }
 
@@ -169,6 +188,10 @@ struct NodeFinished<'a> {
     component_name: &'a str,
     component_type: &'a str,
     error: Option<&'a str>,
+    /// It has not really finished: it waits for a person, or for one that does, and starts again when
+    /// they have answered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    suspended: bool,
     elapsed_time: f64,
     created_at: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +205,9 @@ struct WorkflowFinished<'a> {
     inputs: &'a serde_json::Map<String, Json>,
     outputs: &'a Outputs,
     status: &'static str,
+    /// The limit that cut an agent's work short, although there was an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop_reason: Option<&'static str>,
     error: Option<&'a str>,
     elapsed_time: f64,
     created_at: f64,
@@ -244,44 +270,6 @@ impl Serialize for End<'_> {
     }
 }
 
-/// The fields of all forms together; of two with the same key the first counts.
-struct Fields<'a>(&'a [WaitingForm]);
-
-impl Serialize for Fields<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (at, waiting) in self.0.iter().enumerate() {
-            let earlier = &self.0[..at];
-            for (key, field) in &waiting.form.fields {
-                if !earlier.iter().any(|other| other.form.fields.contains_key(key)) {
-                    map.serialize_entry(key, field)?;
-                }
-            }
-        }
-        map.end()
-    }
-}
-
-#[derive(Serialize)]
-struct FormFrame<'a> {
-    component_id: &'a ComponentId,
-    #[serde(skip_serializing_if = "is_top")]
-    frame: &'a FramePath,
-    inputs: &'a serde_json::Map<String, Json>,
-    tips: &'a str,
-}
-
-fn is_top(frame: &&FramePath) -> bool {
-    frame.is_empty()
-}
-
-impl<'a> From<&'a WaitingForm> for FormFrame<'a> {
-    fn from(WaitingForm { node, frame, form }: &'a WaitingForm) -> Self {
-        let tips = form.tips.as_deref().unwrap_or("");
-        Self { component_id: node, frame, inputs: &form.fields, tips }
-    }
-}
-
 fn seconds(ms: i64) -> f64 {
     // Exact for every time within 280,000 years.
     #[expect(clippy::cast_precision_loss, reason = "see above")]
@@ -318,11 +306,12 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             forms: forms.iter().map(FormFrame::from).collect(),
             content: additions.blank_content.then_some(""),
         },
-        Record::RunFinished { ending, outputs, error, usage, elapsed } => {
+        Record::RunFinished { ending, outputs, error, usage, limited, elapsed } => {
             Data::WorkflowFinished(WorkflowFinished {
                 inputs: &view.inputs,
                 outputs,
                 status: ending.as_str(),
+                stop_reason: limited.first().map(|reason| reason.as_str()),
                 error: error.as_deref(),
                 elapsed_time: *elapsed,
                 created_at,
@@ -330,15 +319,23 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
                 content: additions.blank_content.then_some(""),
             })
         }
+        Record::ToolStarted { call, .. } => Data::ToolStart(tool::start(call)),
+        Record::ToolFinished { call, .. } => Data::ToolEnd(tool::end(call)),
+        Record::Warned { node, message } => Data::Warning { component_id: node, message },
         Record::NodeSkipped { .. }
         | Record::FrameOpened { .. }
         | Record::EffectFinished { .. }
-        | Record::Warned { .. } => return None,
+        | Record::EffectBegan { .. }
+        | Record::EffectGave { .. }
+        | Record::Published { .. }
+        | Record::Sourced { .. }
+        | Record::PickedUp
+        | Record::Limited { .. } => return None,
     })
 }
 
 fn node_finished<'a>(entry: &'a Entry, additions: Additions<'a>) -> Option<NodeFinished<'a>> {
-    let Record::NodeFinished { who, inputs, outputs, error, elapsed, .. } = &entry.record else {
+    let Record::NodeFinished { who, inputs, outputs, error, elapsed, route, .. } = &entry.record else {
         return None;
     };
     let created_at = seconds(entry.at_ms);
@@ -349,6 +346,7 @@ fn node_finished<'a>(entry: &'a Entry, additions: Additions<'a>) -> Option<NodeF
         component_name: &who.name,
         component_type: &who.kind,
         error: error.as_deref(),
+        suspended: *route == Onward::Suspended,
         elapsed_time: *elapsed,
         created_at,
         content: additions.blank_content.then_some(""),

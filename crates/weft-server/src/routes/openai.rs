@@ -1,6 +1,7 @@
 //! Agents behind the shapes of OpenAI's chat completions.
 
 use axum::extract::{Path, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value as Json;
 use weft_core::CanvasKey;
@@ -25,7 +26,7 @@ const NO_MESSAGES: &str = "No valid messages found (user or assistant).";
 /// `POST /api/v1/agents_openai/{id}/chat/completions`.
 ///
 /// # Errors
-/// 101, 102, 103, 106 as the message says, in both shapes.
+/// 101, 102, 103, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
 pub async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
@@ -44,7 +45,8 @@ pub(crate) async fn complete(
     body.require(&["model", "messages"])?;
     let canvas = canvas_key(caller, agent);
     let messages = body.list("messages")?.unwrap_or_default();
-    let Some(query) = last_question(&messages)? else {
+    let query = last_question(&messages).map_err(|error| error.with_status(StatusCode::BAD_REQUEST))?;
+    let Some(query) = query else {
         return nothing_said(state, &canvas, delivery(body, Delivery::Whole)?).await;
     };
     let request = question(body, caller, (session_id(body)?, query, Delivery::Whole))?;
@@ -61,7 +63,7 @@ pub(crate) async fn complete(
             let mut view = RunView::new(&handle.key.id, &session.key.id);
             let answer = answered(&mut handle, &mut view).await?;
             completion.started_ms = view.started_ms;
-            Ok(respond(axum::http::StatusCode::OK, &completion.whole(&answer)))
+            Ok(respond(StatusCode::OK, &completion.whole(&answer)))
         }
     }
 }
@@ -99,7 +101,7 @@ async fn nothing_said(
     let mut whole = completion.whole(&Answer::default());
     whole["choices"][0]["message"]["content"] = Json::String(NO_MESSAGES.to_owned());
     match delivery {
-        Delivery::Whole => Ok(respond(axum::http::StatusCode::OK, &whole).into_response()),
+        Delivery::Whole => Ok(respond(StatusCode::OK, &whole).into_response()),
         Delivery::Stream => {
             let mut out = Vec::new();
             let said = completion.write_text(NO_MESSAGES);

@@ -24,6 +24,11 @@ async fn stored(state: &ServerState, key: &RunKey) -> Result<StoredRun, ApiError
     })
 }
 
+fn item(state: &ServerState, run: StoredRun) -> RunItem {
+    let open = if state.app.engine.is_under_way(&run.key) { "running" } else { "unfinished" };
+    RunItem::new(run, open)
+}
+
 /// `GET /api/v1/runs`.
 ///
 /// # Errors
@@ -41,7 +46,7 @@ pub async fn list(
         limit: page.limit,
     };
     let runs = state.app.runs.list(&caller.tenant, &filter).await?;
-    let runs: Vec<_> = runs.into_iter().map(RunItem::from).collect();
+    let runs: Vec<_> = runs.into_iter().map(|run| item(&state, run)).collect();
     Ok(Success(json!({"runs": runs})).into_response())
 }
 
@@ -55,7 +60,7 @@ pub async fn get(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let run = stored(&state, &RunKey::new(&caller.tenant, id)).await?;
-    Ok(Success(RunItem::from(run)).into_response())
+    Ok(Success(item(&state, run)).into_response())
 }
 
 /// `GET /api/v1/runs/{id}/events`: all events after `Last-Event-ID` or `?after=`, live or past.

@@ -204,7 +204,7 @@ async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<S
 }
 
 async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> Result<SessionView, ApiError> {
-    let messages = state.app.sessions.messages(&session.key, MESSAGES_SHOWN_MAX).await?;
+    let messages = state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await?;
     Ok(SessionView::new(session, &messages, dsl))
 }
 

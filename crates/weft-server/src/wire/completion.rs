@@ -44,9 +44,12 @@ impl CompletionRequest {
         let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
         let files = body.list("files")?.unwrap_or_default();
         let inputs = body.object("inputs")?.unwrap_or_default();
+        let pins = body.object("pins")?.unwrap_or_default();
+        let pins = serde_json::from_value(pins.into())
+            .map_err(|cause| ApiError::argument(format!("`pins` must give outputs to nodes: {cause}")))?;
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),
-            input: TurnInput { query, user_id, files, inputs },
+            input: TurnInput { query, user_id, files, inputs, pins },
             delivery: delivery(body, default)?,
             trace: body.flag("return_trace")?.unwrap_or(false),
         })
@@ -102,6 +105,9 @@ pub fn whole(answer: &Answer, view: &RunView, trace: Option<Vec<Json>>) -> Json 
     if let Some(end) = &answer.end {
         data.insert("usage".to_owned(), json!(TokenCounts::from(end.usage)));
         data.insert("status".to_owned(), json!(end.ending.as_str()));
+    }
+    if let Some(limit) = answer.limited() {
+        data.insert("stop_reason".to_owned(), json!(limit.as_str()));
     }
     if !answer.structured.is_empty() {
         data.insert("structured".to_owned(), Json::Object(answer.structured.clone()));

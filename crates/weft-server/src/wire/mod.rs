@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod completion;
 pub mod envelope;
+pub mod model;
 pub mod run;
 pub mod session;
 mod time;

@@ -11,21 +11,22 @@ pub struct RunItem {
     session_id: SessionId,
     agent_id: CanvasId,
     query: String,
-    /// `running` while it has no ending, also after a crash.
+    /// Without an ending: `running` while it is under way here, else `unfinished`, as after a crash.
     status: &'static str,
     create_time: i64,
     finish_time: Option<i64>,
 }
 
-impl From<StoredRun> for RunItem {
-    fn from(run: StoredRun) -> Self {
-        let StoredRun { key, session, canvas, query, ending, started_ms, finished_ms } = run;
+impl RunItem {
+    /// A stored run; `open` is its status as long as it has no ending.
+    pub fn new(run: StoredRun, open: &'static str) -> Self {
+        let StoredRun { key, session, canvas, query, ending, started_ms, finished_ms, alive_ms: _ } = run;
         Self {
             id: key.id,
             session_id: session,
             agent_id: canvas,
             query,
-            status: ending.map_or("running", weft_core::Ending::as_str),
+            status: ending.map_or(open, weft_core::Ending::as_str),
             create_time: started_ms,
             finish_time: finished_ms,
         }

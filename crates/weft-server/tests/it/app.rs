@@ -28,7 +28,7 @@ async fn with_echo() -> (App, CanvasKey) {
 async fn a_canvas_is_stored_planned_and_run() {
     let (app, key) = with_echo().await;
     let session = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap();
-    let opening = app.sessions.messages(&session.key, 10).await.unwrap();
+    let opening = app.sessions.messages(&session.key, i64::MAX, 10).await.unwrap();
     assert_eq!((opening.len(), opening[0].content.as_str()), (1, "Hi!"));
     let input = TurnInput { query: "hello".into(), ..TurnInput::default() };
     let mut run = app.start_turn(&session.key, input).await.unwrap();

@@ -239,6 +239,7 @@ async fn a_run_that_a_crash_cut_off_has_a_stream_with_an_end() {
         ending: None,
         started_ms: 5_000,
         finished_ms: None,
+        alive_ms: 5_000,
     };
     bench.app.runs.create(&run).await.unwrap();
     let said = Record::Said { activation: 1, node: "M".into(), text: "half".into() };

@@ -22,6 +22,9 @@ async fn nobody_gets_in_without_a_valid_token() {
         ("POST", "/api/canvas/completion".to_owned()),
         ("POST", "/v1/api/completion".to_owned()),
         ("GET", "/api/v1/runs".to_owned()),
+        ("GET", "/api/v1/models".to_owned()),
+        ("GET", format!("/api/v1/agents/{id}/logs/x")),
+        ("GET", "/v1/canvas/trace".to_owned()),
         ("POST", "/api/v1/tasks/x/cancel".to_owned()),
     ];
     let tokens = [None, Some("Bearer weft-wrong"), Some("Bearer"), Some("Basic eDp5"), Some("")];

@@ -51,24 +51,69 @@ async fn refusals_come_in_both_shapes() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Echo", echo_canvas()).await;
     let path = format!("/api/v1/agents_openai/{id}/chat/completions");
-    let check = async |path: &str, body: Json, code: u64, words: &str| {
-        let refused = bench.post(path, body).await.json();
+    let check = async |path: &str, body: Json, (code, status): (u64, u16), words: &str| {
+        let answer = bench.post(path, body).await;
+        assert_eq!(answer.status, status);
+        let refused = answer.json();
         assert_eq!(refused["code"], code, "{refused}");
         assert!(refused["message"].as_str().unwrap().contains(words), "{refused}");
         assert_eq!(refused["error"]["message"], refused["message"]);
     };
-    check(&path, json!({}), 101, "required argument are missing: model,messages; ").await;
-    check(&path, json!({"model": "m", "messages": []}), 102, "You must provide at least one message.").await;
-    check(&path, json!({"model": "m", "messages": "x"}), 101, "messages").await;
-    check("/api/v1/agents_openai/gone/chat/completions", request("x"), 102, "You don't own the agent gone")
+    check(&path, json!({}), (101, 400), "required argument are missing: model,messages; ").await;
+    check(&path, json!({"model": "m", "messages": []}), (102, 400), "You must provide at least one message.")
         .await;
+    check(&path, json!({"model": "m", "messages": "x"}), (101, 400), "messages").await;
+    check(
+        "/api/v1/agents_openai/gone/chat/completions",
+        request("x"),
+        (102, 404),
+        "You don't own the agent gone",
+    )
+    .await;
     let mut body = request("x");
     body["session_id"] = json!("gone");
-    check(&path, body, 102, "Session not found!").await;
+    check(&path, body, (102, 404), "Session not found!").await;
     let nobody = json!({"model": "m", "messages": [{"role": "system", "content": "x"}]});
     let answer = bench.post(&path, nobody).await.json();
     assert_eq!(answer["choices"][0]["message"]["content"], "No valid messages found (user or assistant).");
     let newer = json!({"agent_id": id, "openai-compatible": true, "model": "m", "messages": [{"role": "user", "content": "yes"}]});
     let answer = bench.post("/api/v1/agents/chat/completions", newer).await.json();
     assert_eq!(answer["choices"][0]["message"]["content"], "you said: yes");
+}
+
+/// A run that waits says what for, and how to answer, to clients that know only text.
+#[tokio::test]
+async fn a_run_that_waits_says_what_it_asks() {
+    let bench = bench(Script::new()).await;
+    let field = json!({"name": "Allow it?", "type": "approval", "tool": "delete_file",
+        "arguments": {"path": "a"}, "options": ["approve", "deny"], "optional": false});
+    let params = json!({"approve": {"call_1": field}});
+    let id = bench.store("Asks", crate::rehearsal::canvas(&params)).await;
+    let path = format!("/api/v1/agents_openai/{id}/chat/completions");
+    let whole = bench.post(&path, request("q")).await.json();
+    let content = whole["choices"][0]["message"]["content"].as_str().unwrap();
+    let session = whole["weft"]["session_id"].as_str().unwrap();
+    let line = r#"- call_1 (approve | deny): Allow it? delete_file {"path":"a"}"#;
+    let how = format!(r#""session_id": "{session}" and "inputs": {{"Agent:A":{{"call_1":"…"}}}}"#);
+    assert!(content.contains(line) && content.contains(&how), "{content}");
+    let forms = &whole["weft"]["forms"];
+    assert_eq!((&whole["weft"]["status"], &forms[0]["component_id"]), (&json!("waiting"), &json!("Agent:A")));
+
+    let mut body = request("q");
+    body["stream"] = json!(true);
+    let stream = bench.post(&path, body).await;
+    let frames = stream.frames();
+    let chunks: Vec<_> = frames[..frames.len() - 1].iter().map(|frame| frame.json()).collect();
+    assert!(stream.text.contains("- call_1 (approve | deny)"), "{}", stream.text);
+    assert_eq!(chunks.last().unwrap()["weft"]["forms"], *forms);
+
+    let mut body = request("ok");
+    body["session_id"] = json!(session);
+    body["inputs"] = json!({"Agent:A": {"call_1": "approve"}});
+    let answer = bench.post(&path, body).await.json();
+    assert!(
+        answer["choices"][0]["message"]["content"].as_str().unwrap().contains("call_1: approve"),
+        "{answer}"
+    );
+    assert!(answer.get("weft").is_none());
 }

@@ -74,6 +74,7 @@ pub struct Bench {
     pub router: Router,
     pub token: String,
     pub model: ScriptedModel,
+    pub store: Arc<MemoryStore>,
 }
 
 /// An answer that is read.
@@ -156,13 +157,22 @@ pub async fn bench(script: Script) -> Bench {
 }
 
 pub async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Bench {
-    let (store, model) = (Arc::new(MemoryStore::new()), ScriptedModel::new(script));
+    let bench = process(Arc::new(MemoryStore::new()), ScriptedModel::new(script), (auth, limits));
+    let token = bench.app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    Bench { token, ..bench }
+}
+
+/// A server over this store; another one over the same is what comes after a restart.
+pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, (auth, limits): (Auth, LimitsConfig)) -> Bench {
     let search: Arc<dyn SearchIndex> = Arc::new(weft_search::MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let seams = Arc::new(Seams {
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
         search: Arc::clone(&search),
+        tools: Arc::new(weft_core::seam::tool_source::NoTools),
+        workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
+        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::clone(&clock),
     });
     let stores = Stores { runs: store.clone(), sessions: store.clone() };
@@ -175,14 +185,13 @@ pub async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Ben
         search,
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
-        catalog: Arc::new(weft_components::catalog()),
+        catalog: Arc::new(crate::rehearsal::catalog()),
         clock,
         close: Arc::new(|| Box::pin(async { Ok(()) })),
     };
     let app = App::new(parts, limits);
-    let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
     let router = router(ServerState::new(app.clone(), auth));
-    Bench { app, router, token, model }
+    Bench { app, router, token: String::new(), model, store }
 }
 
 impl Bench {
@@ -228,6 +237,12 @@ impl Bench {
         created["id"].as_str().unwrap().to_owned()
     }
 
+    /// The same after a restart: nothing is left but what is stored.
+    pub fn restarted(&self) -> Self {
+        let settings = (Auth::On, self.app.limits.clone());
+        Self { token: self.token.clone(), ..process(self.store.clone(), self.model.clone(), settings) }
+    }
+
     /// A token of another tenant.
     pub async fn stranger(&self) -> String {
         let tenant = TenantId::new("another");
@@ -254,6 +269,14 @@ impl Growing {
     pub async fn until(&mut self, part: &str) {
         while !self.text.contains(part) {
             let chunk = self.stream.next().await.unwrap_or_else(|| panic!("no {part:?} in {}", self.text));
+            self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+    }
+
+    /// Reads until there are more bytes than this.
+    pub async fn until_longer(&mut self, bytes: usize) {
+        while self.text.len() <= bytes {
+            let chunk = self.stream.next().await.unwrap_or_else(|| panic!("it ended: {}", self.text));
             self.text.push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
         }
     }

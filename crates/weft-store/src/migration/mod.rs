@@ -5,6 +5,8 @@ mod m0001_canvas;
 mod m0002_session;
 mod m0003_run;
 mod m0004_token;
+mod m0005_tool_pin;
+mod m0006_run_alive;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -30,6 +32,8 @@ impl MigratorTrait for Migrator {
             Box::new(m0002_session::Migration),
             Box::new(m0003_run::Migration),
             Box::new(m0004_token::Migration),
+            Box::new(m0005_tool_pin::Migration),
+            Box::new(m0006_run_alive::Migration),
         ]
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod token;
+pub(crate) mod tool_pin;
 
 /// Rows in one statement: databases limit how many values it may carry.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;

@@ -1,5 +1,7 @@
 //! Runs.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
@@ -14,7 +16,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::pack::unpack;
-use crate::rows::journal;
+use crate::rows::{ROWS_AT_ONCE_MAX, journal};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "run")]
@@ -30,6 +32,7 @@ pub struct Model {
     pub ending: Option<String>,
     pub started_ms: i64,
     pub finished_ms: Option<i64>,
+    pub alive_ms: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -41,6 +44,17 @@ fn of(key: &RunKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::Id.eq(text(key.id.as_str())))
+}
+
+/// Any of these runs, in a form that every database looks up by the primary key.
+fn any_of(keys: &[RunKey]) -> Condition {
+    let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for key in keys {
+        by_tenant.entry(key.tenant.as_str()).or_default().push(text(key.id.as_str()));
+    }
+    by_tenant.into_iter().fold(Condition::any(), |any, (tenant, ids)| {
+        any.add(Condition::all().add(Column::TenantId.eq(text(tenant))).add(Column::Id.is_in(ids)))
+    })
 }
 
 fn missing(key: &RunKey) -> Error {
@@ -74,6 +88,7 @@ impl Model {
             ending: run.ending.map(|ending| ending.as_str().to_owned()),
             started_ms: run.started_ms,
             finished_ms: run.finished_ms,
+            alive_ms: run.alive_ms,
         }
     }
 
@@ -86,6 +101,7 @@ impl Model {
             ending: self.ending.as_deref().map(ending_of).transpose()?,
             started_ms: self.started_ms,
             finished_ms: self.finished_ms,
+            alive_ms: self.alive_ms,
         })
     }
 }
@@ -112,6 +128,41 @@ impl RunStore for Store {
 
     async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
         self.inner.journal.append(key, &entries).await
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        for some in runs.chunks(ROWS_AT_ONCE_MAX) {
+            let _turn = self.inner.turns.next().await;
+            let change = async || {
+                Entity::update_many()
+                    .col_expr(Column::AliveMs, Expr::value(now_ms))
+                    .filter(any_of(some))
+                    .filter(Column::Ending.is_null())
+                    // A clock that runs behind must not bring back a time that somebody has seen.
+                    .filter(Column::AliveMs.lt(now_ms))
+                    .exec(&self.inner.write)
+                    .await
+            };
+            repeated(change).await.map_err(|error| self.fail("store which runs are at work", error))?;
+        }
+        Ok(())
+    }
+
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        // The time must change, or another one who has seen the same would take the run as well.
+        let Some(next_ms) = seen_alive_ms.checked_add(1) else { return Ok(false) };
+        let _turn = self.inner.turns.next().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::AliveMs, Expr::value(now_ms.max(next_ms)))
+                .filter(of(run))
+                .filter(Column::Ending.is_null())
+                .filter(Column::AliveMs.eq(seen_alive_ms))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("take over the run", error))?;
+        Ok(changed.rows_affected > 0)
     }
 
     async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {

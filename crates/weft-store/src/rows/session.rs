@@ -179,10 +179,11 @@ impl SessionStore for Store {
             .into_session()
     }
 
-    async fn messages(&self, key: &SessionKey, count_max: u64) -> Result<Vec<SessionMessage>> {
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
         let rows = session_message::Entity::find()
             .filter(session_message::Column::TenantId.eq(text(key.tenant.as_str())))
             .filter(session_message::Column::SessionId.eq(text(key.id.as_str())))
+            .filter(session_message::Column::Revision.lte(revision))
             .order_by(session_message::Column::Revision, Order::Desc)
             .order_by(session_message::Column::Position, Order::Desc)
             .limit(bounded(count_max))

@@ -1,4 +1,4 @@
-//! The contracts of the four stores, against every database of this build.
+//! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
 use weft_testkit::contracts::store;
@@ -8,6 +8,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::session_store_keeps_its_contract(opened).await;
     store::run_store_keeps_its_contract(opened).await;
     store::token_store_keeps_its_contract(opened).await;
+    store::pin_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened).await;
 }
 

@@ -21,6 +21,7 @@ fn run() -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
+        alive_ms: 0,
     }
 }
 

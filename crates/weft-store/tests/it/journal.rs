@@ -18,6 +18,7 @@ fn run(id: usize) -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
+        alive_ms: 0,
     }
 }
 

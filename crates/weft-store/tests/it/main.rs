@@ -12,4 +12,6 @@ mod contracts;
 mod crash;
 mod files;
 mod journal;
+mod upgrade;
 mod urls;
+mod workspace;

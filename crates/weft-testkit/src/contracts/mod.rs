@@ -1,3 +1,5 @@
 //! What every implementation of a seam must do. Each suite panics at the first broken promise.
 
+pub mod sandbox;
 pub mod store;
+pub mod workspace;

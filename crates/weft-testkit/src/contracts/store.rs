@@ -1,4 +1,4 @@
-//! The promises of the four stores. A suite works in tenants of its own, so it may run against a
+//! The promises of the stores. A suite works in tenants of its own, so it may run against a
 //! database that holds other things, and several times.
 
 mod canvas;
@@ -6,6 +6,7 @@ mod run;
 mod session;
 mod together;
 mod token;
+mod tool_pin;
 
 use std::time::SystemTime;
 
@@ -14,6 +15,7 @@ pub use run::run_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
 pub use together::stores_remove_what_belongs_together;
 pub use token::token_store_keeps_its_contract;
+pub use tool_pin::pin_store_keeps_its_contract;
 
 use weft_core::id::{TenantId, generate};
 use weft_core::{ErrorKind, Result};

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::component::{Form, MessageEnd};
-use weft_core::journal::{Onward, WaitingForm, Who};
+use weft_core::journal::{FrameStep, Onward, WaitingForm, Who};
 use weft_core::{Ending, Entry, Outputs, Record, RunId, TurnInput};
 
 use super::*;
@@ -51,6 +51,11 @@ fn starts() {
         input: TurnInput { inputs: view().inputs, ..TurnInput::default() },
         seed: 1,
         resumes,
+        reply: String::new(),
+        now_ms: 0,
+        revision: 0,
+        state: None,
+        forks: None,
     };
     check(started(None), "workflow_started", r#"{"inputs":{"a":1}}"#);
     check(started(Some("m0".into())), "workflow_started", r#"{"inputs":{"a":1},"resumes":"m0"}"#);
@@ -110,6 +115,7 @@ fn finished() -> Record {
         elapsed: 0.5,
         route: Onward::default(),
         assigned: Vec::new(),
+        suspension: None,
     }
 }
 
@@ -124,6 +130,7 @@ fn finishes() {
             outputs: Arc::new(Outputs::of("content", json!("Pa"))),
             error: Some("it broke".into()),
             usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 },
+            limited: Vec::new(),
             elapsed: 1.25,
         },
         "workflow_finished",
@@ -163,14 +170,47 @@ fn waiting() {
     );
 }
 
+/// Work that waits in the middle: its end says that it is none, and in a round its form has an address.
+#[test]
+fn waiting_in_the_middle() {
+    let Record::NodeFinished { who, inputs, elapsed, assigned, .. } = finished() else { panic!() };
+    let route = Onward::Suspended;
+    let suspended = Record::NodeFinished {
+        who,
+        inputs,
+        outputs: Arc::default(),
+        error: None,
+        elapsed,
+        route,
+        assigned,
+        suspension: None,
+    };
+    let expected = FINISHED.replace("\"content\":\"Paris\",", "");
+    check(
+        suspended,
+        "node_finished",
+        &expected.replace("\"error\":null,", "\"error\":null,\"suspended\":true,"),
+    );
+    let step = FrameStep { node: "It:1".into(), activation: 3, round: 2 };
+    let form = Form { fields: serde_json::Map::new(), tips: None };
+    let forms = vec![WaitingForm { node: "Agent:A".into(), frame: [step].into(), form }];
+    check(
+        Record::Waiting { forms },
+        "user_inputs",
+        r#"{"inputs":{},"tips":"","forms":[{"component_id":"Agent:A","frame":[{"node":"It:1","activation":3,"round":2}],"address":"Agent:A[2]","inputs":{},"tips":""}]}"#,
+    );
+}
+
+#[test]
+fn warnings() {
+    let warned = Record::Warned { node: "Agent:A".into(), message: "no tools".into() };
+    assert!(warned.is_event());
+    check(warned, "warning", r#"{"component_id":"Agent:A","message":"no tools"}"#);
+}
+
 #[test]
 fn what_clients_do_not_see_has_no_frame() {
-    let hidden = [
-        Record::NodeSkipped { node: "a".into(), frame: [].into() },
-        Record::Warned { node: "a".into(), message: "m".into() },
-    ];
-    for record in hidden {
-        assert_eq!(record.is_event(), event_name(&record).is_some());
-        assert_eq!(frame(&entry(record), &view()), None);
-    }
+    let record = Record::NodeSkipped { node: "a".into(), frame: [].into() };
+    assert_eq!(record.is_event(), event_name(&record).is_some());
+    assert_eq!(frame(&entry(record), &view()), None);
 }

@@ -20,6 +20,7 @@ pub(super) fn run(tenant: &TenantId, id: &str, session: &str, canvas: &str) -> S
         ending: None,
         started_ms: 1_000,
         finished_ms: None,
+        alive_ms: 1_100,
     }
 }
 
@@ -41,6 +42,9 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     of_many_writers_one_goes_on(store).await;
     runs_do_not_disturb_each_other(store).await;
     large_records_are_kept(store).await;
+    a_run_is_claimed_by_one(store).await;
+    an_ended_run_is_left_alone(store).await;
+    a_run_whose_process_lives_is_not_claimed(store).await;
     runs_are_listed_newest_first(store).await;
     tenants_do_not_meet(store).await;
 }
@@ -154,6 +158,66 @@ async fn large_records_are_kept(store: &dyn RunStore) {
     large[1].record = format!("{{\"text\":\"{}\"}}", "ж".repeat(LARGE)).into();
     store.append(&one.key, large.clone()).await.unwrap();
     assert!(store.entries(&one.key, 0, 9).await.unwrap() == large);
+}
+
+async fn a_run_is_claimed_by_one(store: &dyn RunStore) {
+    let one = run(&tenant(), "one", "s", "c");
+    assert!(!store.claim(&one.key, one.alive_ms, 2_000).await.unwrap(), "there is no such run");
+    store.create(&one).await.unwrap();
+    assert!(!store.claim(&one.key, one.alive_ms - 1, 2_000).await.unwrap());
+    assert!(!store.claim(&one.key, one.alive_ms + 1, 2_000).await.unwrap());
+    assert_eq!(store.get(&one.key).await.unwrap(), one);
+    let mut seen = one.alive_ms;
+    // A clock may stand still or run behind: one gets it all the same.
+    for now in [5_000, 5_000, 4_000] {
+        let claims = join_all((0..8).map(|_| store.claim(&one.key, seen, now))).await;
+        assert_eq!(claims.into_iter().filter(|claim| *claim.as_ref().unwrap()).count(), 1, "at {now}");
+        assert!(!store.claim(&one.key, seen, now + 9_000).await.unwrap(), "taken at {now}");
+        let taken = store.get(&one.key).await.unwrap();
+        assert_eq!(taken, StoredRun { alive_ms: now.max(seen + 1), ..one.clone() });
+        seen = taken.alive_ms;
+    }
+}
+
+async fn an_ended_run_is_left_alone(store: &dyn RunStore) {
+    let tenant = tenant();
+    for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded] {
+        let one = run(&tenant, ending.as_str(), "s", "c");
+        store.create(&one).await.unwrap();
+        store.finish(&one.key, ending, 2_000).await.unwrap();
+        let ended = store.get(&one.key).await.unwrap();
+        assert!(!store.claim(&one.key, one.alive_ms, 3_000).await.unwrap(), "{ending:?}");
+        store.alive(std::slice::from_ref(&one.key), 3_000).await.unwrap();
+        assert_eq!(store.get(&one.key).await.unwrap(), ended);
+    }
+}
+
+async fn a_run_whose_process_lives_is_not_claimed(store: &dyn RunStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let mine = [run(&ours, "a", "s", "c"), run(&ours, "b", "s", "c")];
+    let (ended, other, yours) =
+        (run(&ours, "ended", "s", "c"), run(&ours, "other", "s", "c"), run(&theirs, "other", "s", "c"));
+    for one in mine.iter().chain([&ended, &other, &yours]) {
+        store.create(one).await.unwrap();
+    }
+    store.finish(&ended.key, Ending::Succeeded, 1_500).await.unwrap();
+    store.alive(&[], 2_000).await.unwrap();
+    // More than one statement takes, most of them unknown; some twice.
+    let unknown = (0..1_000).map(|n| RunKey::new(&ours, format!("unknown{n}")));
+    let mut keys: Vec<RunKey> = vec![mine[0].key.clone(), ended.key.clone(), yours.key.clone()];
+    keys.extend(unknown);
+    keys.extend([mine[1].key.clone(), mine[0].key.clone()]);
+    store.alive(&keys, 2_000).await.unwrap();
+    let alive = async |one: &StoredRun| store.get(&one.key).await.unwrap().alive_ms;
+    for one in [&mine[0], &mine[1], &yours] {
+        assert_eq!(store.get(&one.key).await.unwrap(), StoredRun { alive_ms: 2_000, ..one.clone() });
+        assert!(!store.claim(&one.key, one.alive_ms, 3_000).await.unwrap());
+    }
+    assert_eq!((alive(&other).await, alive(&ended).await), (other.alive_ms, ended.alive_ms));
+    // A clock that runs behind brings no time back.
+    store.alive(&keys, 1_500).await.unwrap();
+    assert_eq!(alive(&mine[0]).await, 2_000);
+    assert!(store.claim(&mine[0].key, 2_000, 3_000).await.unwrap());
 }
 
 async fn runs_are_listed_newest_first(store: &dyn RunStore) {

@@ -58,10 +58,10 @@ async fn sessions_come_back_as_they_were(store: &dyn SessionStore) {
     let again = Session { name: "another".into(), ..one.clone() };
     refused(store.create(&again, &[said("assistant", "Hi", None)]).await, Conflict);
     assert_eq!(store.load(&one.key).await.unwrap(), one);
-    assert_eq!(store.messages(&one.key, 9).await.unwrap(), [said("assistant", "Hello", None)]);
+    assert_eq!(store.messages(&one.key, i64::MAX, 9).await.unwrap(), [said("assistant", "Hello", None)]);
     let upper = session(&tenant, "ONE", "c");
     store.create(&upper, &[]).await.unwrap();
-    assert_eq!(store.messages(&upper.key, 9).await.unwrap(), []);
+    assert_eq!(store.messages(&upper.key, i64::MAX, 9).await.unwrap(), []);
 }
 
 async fn messages_come_back_in_order(store: &dyn SessionStore) {
@@ -74,11 +74,11 @@ async fn messages_come_back_in_order(store: &dyn SessionStore) {
         store.commit(&one.key, turn, &json!({}), &new).await.unwrap();
         told.extend(new);
     }
-    assert_eq!(store.messages(&one.key, u64::MAX).await.unwrap(), told);
-    assert_eq!(store.messages(&one.key, 5).await.unwrap(), told[told.len() - 5..]);
-    assert_eq!(store.messages(&one.key, 0).await.unwrap(), []);
+    assert_eq!(store.messages(&one.key, i64::MAX, u64::MAX).await.unwrap(), told);
+    assert_eq!(store.messages(&one.key, i64::MAX, 5).await.unwrap(), told[told.len() - 5..]);
+    assert_eq!(store.messages(&one.key, i64::MAX, 0).await.unwrap(), []);
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
-    assert_eq!(store.messages(&nobody, 5).await.unwrap(), []);
+    assert_eq!(store.messages(&nobody, i64::MAX, 5).await.unwrap(), []);
 }
 
 async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
@@ -94,7 +94,7 @@ async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
         refused(store.commit(&one.key, stale, &json!({}), &[said("user", "late", None)]).await, Conflict);
     }
     assert_eq!(store.load(&one.key).await.unwrap(), loaded);
-    assert_eq!(store.messages(&one.key, 9).await.unwrap().len(), 1);
+    assert_eq!(store.messages(&one.key, i64::MAX, 9).await.unwrap().len(), 1);
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
     refused(store.commit(&nobody, 0, &json!({}), &[]).await, NotFound);
     store.commit(&one.key, 4, &turn, &[]).await.unwrap();
@@ -114,10 +114,15 @@ async fn of_many_commits_one_wins(store: &dyn SessionStore) {
         lost.into_iter().for_each(|(_, outcome)| refused(outcome, Conflict));
         let loaded = store.load(&one.key).await.unwrap();
         assert_eq!((loaded.revision, &loaded.state), (revision + 1, &json!({ "winner": won[0].0 })));
-        let messages = store.messages(&one.key, 2).await.unwrap();
+        let messages = store.messages(&one.key, i64::MAX, 2).await.unwrap();
         assert!(messages.iter().all(|message| message.content == won[0].0.to_string()));
     }
-    assert_eq!(store.messages(&one.key, 99).await.unwrap().len(), 6);
+    assert_eq!(store.messages(&one.key, i64::MAX, 99).await.unwrap().len(), 6);
+    // What there was at a revision stays known.
+    for revision in 0..3 {
+        let told = store.messages(&one.key, revision, 99).await.unwrap();
+        assert_eq!(told.len() as i64, 2 * revision);
+    }
 }
 
 async fn any_text_can_be_said(store: &dyn SessionStore) {
@@ -127,12 +132,12 @@ async fn any_text_can_be_said(store: &dyn SessionStore) {
     let state = json!({ "history": long });
     let messages = [said("user", &long, None), said("assistant", "before\0after", None)];
     store.commit(&one.key, 0, &state, &messages).await.unwrap();
-    let told = store.messages(&one.key, 9).await.unwrap();
+    let told = store.messages(&one.key, i64::MAX, 9).await.unwrap();
     assert!(told[0] == messages[0] && store.load(&one.key).await.unwrap().state == state);
     assert!(told[1].content.starts_with("before") && told[1].content.ends_with("after"));
     let many: Vec<_> = (0..1_200).map(|n| said("user", &n.to_string(), None)).collect();
     store.commit(&one.key, 1, &state, &many).await.unwrap();
-    assert!(store.messages(&one.key, 1_200).await.unwrap() == many);
+    assert!(store.messages(&one.key, i64::MAX, 1_200).await.unwrap() == many);
 }
 
 async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
@@ -171,10 +176,10 @@ async fn tenants_do_not_meet(store: &dyn SessionStore) {
     store.create(&yours, &[]).await.unwrap();
     store.commit(&mine.key, 0, &json!({"turn": 1}), &[]).await.unwrap();
     assert_eq!(store.load(&yours.key).await.unwrap(), yours);
-    assert_eq!(store.messages(&yours.key, 9).await.unwrap(), []);
+    assert_eq!(store.messages(&yours.key, i64::MAX, 9).await.unwrap(), []);
     store.delete(&mine.key).await.unwrap();
     refused(store.delete(&mine.key).await, NotFound);
     refused(store.load(&mine.key).await, NotFound);
-    assert_eq!(store.messages(&mine.key, 9).await.unwrap(), []);
+    assert_eq!(store.messages(&mine.key, i64::MAX, 9).await.unwrap(), []);
     assert_eq!(store.load(&yours.key).await.unwrap(), yours);
 }

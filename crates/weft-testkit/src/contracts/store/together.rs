@@ -63,14 +63,14 @@ impl Stores<'_> {
     async fn is_there(&self, tenant: &TenantId, id: &str) {
         let (session, run) = (session(tenant, id, "").key, run(tenant, id, "", "").key);
         self.sessions.load(&session).await.unwrap();
-        assert_eq!(self.sessions.messages(&session, 9).await.unwrap().len(), 1);
+        assert_eq!(self.sessions.messages(&session, i64::MAX, 9).await.unwrap().len(), 1);
         assert_eq!(self.runs.entries(&run, 0, 9).await.unwrap(), entries(1..=3));
     }
 
     async fn is_gone(&self, tenant: &TenantId, id: &str) {
         let (session, run) = (session(tenant, id, "").key, run(tenant, id, "", "").key);
         refused(self.sessions.load(&session).await, NotFound);
-        assert_eq!(self.sessions.messages(&session, 9).await.unwrap(), []);
+        assert_eq!(self.sessions.messages(&session, i64::MAX, 9).await.unwrap(), []);
         refused(self.runs.get(&run).await, NotFound);
         refused(self.runs.entries(&run, 0, 9).await, NotFound);
         refused(self.runs.append(&run, entries(4..=4)).await, NotFound);

@@ -1,0 +1,355 @@
+//! Reads JSON that is not quite JSON.
+//!
+//! Why not a library: of those there are, `jsonrepair` 0.1 and `llm_json` 1.0 overflow the stack on deep
+//! nesting, and `jsonrepair-rs` 0.2.6, otherwise the best, needs seconds for 50 kB of an unclosed string
+//! with quotes in it, since it starts again at each quote. A model's arguments are untrusted input, and a
+//! tool must rather not be called than with arguments that were guessed. So this reader goes over the text
+//! once, keeps its own stack, and refuses what has no plain meaning.
+
+use serde_json::Map;
+use weft_core::Json;
+
+use super::cursor::{Cursor, End, Quote, Role, key_follows, start_of};
+use super::word::{bare_key_length, bare_value_length, begun, blanks_then, literal};
+
+/// Brackets inside brackets, at most: as many as serde_json takes.
+const DEPTH_MAX: usize = 128;
+
+/// Brackets in prose that are looked at to find the value, at most.
+const BRACKETS_MAX: usize = 1_000;
+/// Bytes behind a bracket that are looked at to tell whether it is meant as JSON.
+const WINDOW: usize = 300;
+
+/// What is wrong and where.
+pub(super) type Fault = String;
+
+/// The value in a text, or the list of the values that follow each other in it.
+pub(super) fn read(text: &str) -> Result<Json, Fault> {
+    let start = start(text)?;
+    let unescaped;
+    let text = match &start {
+        Start::Bracket(rest) if escaped(rest) => {
+            unescaped = serde_json::from_str::<String>(&format!("\"{}\"", rest.replace('\n', "\\n")))
+                .map_err(|_| "its quotes are escaped, but not all of them".to_owned())?;
+            unescaped.as_str()
+        }
+        Start::Bracket(rest) | Start::Members(rest) => rest,
+        Start::Scalar(value) => return Ok(value.clone()),
+    };
+    let mut reader = Reader { cursor: Cursor::new(text), stack: Vec::new(), done: Vec::new() };
+    if matches!(start, Start::Members(_)) {
+        reader.stack.push(Open::Map { entries: Map::new(), key: None });
+    }
+    reader.read()?;
+    let mut values = reader.done;
+    match (values.pop(), values.is_empty()) {
+        (None, _) => Err("there is no value in it".to_owned()),
+        (Some(only), true) => Ok(only),
+        (Some(last), false) => {
+            values.push(last);
+            Ok(Json::Array(values))
+        }
+    }
+}
+
+/// Where the value starts.
+enum Start<'a> {
+    /// With this bracket.
+    Bracket(&'a str),
+    /// With a key: the bracket before it is missing.
+    Members(&'a str),
+    /// It is a single word or number.
+    Scalar(Json),
+}
+
+/// Finds the value behind whatever a model says first. Brackets in prose, such as `[1]` or `{this}`, are
+/// passed over if a better one follows.
+fn start(text: &str) -> Result<Start<'_>, Fault> {
+    let mut cursor = Cursor::new(text);
+    cursor.skip();
+    let text = cursor.rest();
+    if text.starts_with(['"', '\'', '“']) && key_follows(text) {
+        return Ok(Start::Members(text));
+    }
+    if let Some(value) = literal(text.trim_end()) {
+        return Ok(Start::Scalar(value));
+    }
+    let mut second = None;
+    for (place, _) in text.match_indices(['{', '[']).take(BRACKETS_MAX) {
+        let rest = text.get(place..).unwrap_or_default();
+        match likelihood(rest, if place == 0 { Place::First } else { Place::Later }) {
+            Likely::Yes => return Ok(Start::Bracket(rest)),
+            Likely::Perhaps => second = second.or(Some(rest)),
+            Likely::No => {}
+        }
+    }
+    second.map(Start::Bracket).ok_or_else(|| "there is no object and no list in it".to_owned())
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Nothing stands before it.
+    First,
+    Later,
+}
+
+enum Likely {
+    Yes,
+    Perhaps,
+    No,
+}
+
+/// Whether a text that starts with a bracket is meant as JSON. Looks at a bounded part of it.
+fn likelihood(text: &str, place: Place) -> Likely {
+    let first = place == Place::First;
+    let mut inside = Cursor::new(start_of(text.get(1..).unwrap_or_default(), WINDOW));
+    inside.skip();
+    let inside = inside.rest();
+    let yes = if text.starts_with('{') {
+        key_follows(inside) || escaped(text) || (first && inside.starts_with(['"', '\'', '}']))
+    } else {
+        let word = inside.split([',', ']', '\n']).next().unwrap_or_default().trim();
+        inside.starts_with('{') && matches!(likelihood_of_object(inside), Likely::Yes)
+            || (first && (inside.starts_with(['[', ']', '"', '\'']) || literal(word).is_some()))
+    };
+    match inside.chars().next() {
+        _ if yes => Likely::Yes,
+        // Nothing but a bracket is the start of a value that was cut off.
+        None => Likely::Perhaps,
+        Some(c) if first || "}]{[\"'".contains(c) || c.is_ascii_digit() => Likely::Perhaps,
+        Some(_) => Likely::No,
+    }
+}
+
+/// [`likelihood`] for the first object of a list, one level deep.
+fn likelihood_of_object(text: &str) -> Likely {
+    let inside = text.get(1..).unwrap_or_default();
+    if key_follows(inside) || escaped(text) { Likely::Yes } else { Likely::Perhaps }
+}
+
+/// Whether the first quote behind the brackets at a text's start is an escaped one.
+fn escaped(text: &str) -> bool {
+    start_of(text, WINDOW).trim_start_matches(['{', '[', ' ', '\n']).starts_with("\\\"")
+}
+
+enum Open {
+    List(Vec<Json>),
+    Map { entries: Map<String, Json>, key: Option<String> },
+}
+
+impl Open {
+    fn close(self) -> Json {
+        match self {
+            Self::List(items) => Json::Array(items),
+            Self::Map { entries, .. } => Json::Object(entries),
+        }
+    }
+
+    fn closer(&self) -> char {
+        match self {
+            Self::List(_) => ']',
+            Self::Map { .. } => '}',
+        }
+    }
+}
+
+struct Reader<'a> {
+    cursor: Cursor<'a>,
+    stack: Vec<Open>,
+    done: Vec<Json>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) -> Result<(), Fault> {
+        loop {
+            self.cursor.skip();
+            let rest = self.cursor.rest();
+            let Some(c) = rest.chars().next() else { break };
+            if self.stack.is_empty() {
+                if self.between(c) {
+                    continue;
+                }
+                break;
+            }
+            match c {
+                '{' | '[' => self.open(c)?,
+                '}' | ']' => self.close(c),
+                ',' => self.comma(),
+                _ => match Quote::opening(rest) {
+                    Some((quote, length)) => {
+                        self.cursor.advance(length);
+                        self.string(quote)?;
+                    }
+                    None => self.word()?,
+                },
+            }
+        }
+        while let Some(open) = self.stack.pop() {
+            self.put(open.close());
+        }
+        if self.cursor.doubtful && !self.cursor.rest().is_empty() {
+            return Err(format!(
+                "text follows {}, and quotes in a string lack their backslash",
+                self.cursor.here()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Goes on at the outermost level, where `c` stands. False at the end of all values.
+    fn between(&mut self, c: char) -> bool {
+        let rest = self.cursor.rest();
+        match c {
+            '{' | '[' if self.done.is_empty() || matches!(likelihood(rest, Place::Later), Likely::Yes) => {
+                let mut strict = serde_json::Deserializer::from_str(rest).into_iter::<Json>();
+                if let Some(Ok(value)) = strict.next() {
+                    self.done.push(value);
+                    self.cursor.advance(strict.byte_offset());
+                } else {
+                    self.push(c);
+                }
+                true
+            }
+            ',' | '}' | ']' => {
+                self.cursor.advance(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn push(&mut self, bracket: char) {
+        self.cursor.advance(1);
+        self.stack.push(match bracket {
+            '{' => Open::Map { entries: Map::new(), key: None },
+            _ => Open::List(Vec::new()),
+        });
+    }
+
+    fn open(&mut self, bracket: char) -> Result<(), Fault> {
+        if self.wants_key() {
+            return Err(format!("a key is missing {}", self.cursor.here()));
+        }
+        if self.stack.len() >= DEPTH_MAX {
+            return Err(format!("it has more than {DEPTH_MAX} brackets inside each other"));
+        }
+        self.push(bracket);
+        Ok(())
+    }
+
+    /// Closes the innermost bracket of this kind and those inside it that were left open. A bracket that
+    /// closes nothing is ignored.
+    fn close(&mut self, bracket: char) {
+        self.cursor.advance(1);
+        self.comma_before_close();
+        let Some(index) = self.stack.iter().rposition(|open| open.closer() == bracket) else { return };
+        while self.stack.len() > index {
+            let Some(open) = self.stack.pop() else { return };
+            self.put(open.close());
+        }
+    }
+
+    fn comma(&mut self) {
+        self.cursor.advance(1);
+        self.comma_before_close();
+    }
+
+    /// A key that is followed by no value has none.
+    fn comma_before_close(&mut self) {
+        if matches!(self.stack.last(), Some(Open::Map { key: Some(_), .. })) {
+            self.put(Json::Null);
+        }
+    }
+
+    fn put(&mut self, value: Json) {
+        match self.stack.last_mut() {
+            None => self.done.push(value),
+            Some(Open::List(items)) => items.push(value),
+            Some(Open::Map { entries, key }) => {
+                if let Some(key) = key.take() {
+                    entries.insert(key, value);
+                }
+            }
+        }
+    }
+
+    fn wants_key(&self) -> bool {
+        matches!(self.stack.last(), Some(Open::Map { key: None, .. }))
+    }
+
+    fn string(&mut self, quote: Quote) -> Result<(), Fault> {
+        let depth = self.stack.len();
+        let role = match self.stack.last() {
+            Some(Open::Map { key: None, .. }) => Role::Key,
+            Some(Open::Map { .. }) => Role::Member { depth },
+            _ => Role::Element { depth },
+        };
+        let (text, end) = self.cursor.string(quote, role);
+        match (role, end) {
+            (_, End::Lost) => {
+                Err("a string is not closed, or has quotes in it without a backslash before them".to_owned())
+            }
+            (Role::Key, End::Closed) => self.key(text),
+            // Nobody knows the rest of a key that was cut off.
+            (Role::Key, End::Cut) => Ok(()),
+            (_, End::Closed) => {
+                self.put(Json::String(text));
+                Ok(())
+            }
+            (_, End::Cut) => {
+                let text = self.without_closers(&text).map(str::to_owned).unwrap_or(text);
+                self.put(Json::String(text));
+                Ok(())
+            }
+        }
+    }
+
+    /// What is left of an unclosed string when it ends with just the brackets that are open: then only its
+    /// quote is missing.
+    fn without_closers<'t>(&self, text: &'t str) -> Option<&'t str> {
+        self.stack.iter().try_fold(text, |text, open| text.trim_end().strip_suffix(open.closer()))
+    }
+
+    fn key(&mut self, name: String) -> Result<(), Fault> {
+        self.cursor.skip();
+        match self.cursor.rest().chars().next() {
+            Some(':') => self.cursor.advance(1),
+            None => return Ok(()),
+            Some(_) => return Err(format!("a key without a colon behind it {}", self.cursor.here())),
+        }
+        if let Some(Open::Map { key, .. }) = self.stack.last_mut() {
+            *key = Some(name);
+        }
+        Ok(())
+    }
+
+    /// A key or a value without quotes.
+    fn word(&mut self) -> Result<(), Fault> {
+        let rest = self.cursor.rest();
+        let is_key = self.wants_key();
+        let length = if is_key { bare_key_length(rest) } else { bare_value_length(rest) };
+        let word = rest.get(..length).unwrap_or_default().trim_end();
+        if word.is_empty() {
+            return Err(format!("something that is no value {}", self.cursor.here()));
+        }
+        let here = self.cursor.here();
+        self.cursor.advance(word.len());
+        if is_key {
+            return self.key(word.to_owned());
+        }
+        let behind = self.cursor.rest();
+        let cut = behind.trim().is_empty().then(|| begun(word)).flatten();
+        let value = if let Some(value) = literal(word).or(cut) {
+            value
+        } else if blanks_then(behind, &['"', '\'', '{', '[', ':'])
+            || word.contains("...")
+            || word.contains('…')
+        {
+            return Err(format!("a text without quotes {here}"));
+        } else {
+            Json::String(word.to_owned())
+        };
+        self.put(value);
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! The schema of a tool's arguments.
+
+use std::fmt;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{PatternOptions, ValidationError, Validator};
+use serde_json::{Map, json};
+use weft_core::{Error, Json, Result};
+
+use super::{coerce, cost};
+
+/// Faults that are told at once, at most.
+const FAULTS_MAX: usize = 10;
+/// Characters of a value or of a list of values in a message.
+const SHOWN_MAX: usize = 200;
+/// Steps back that matching one pattern may take.
+const BACKTRACKS_MAX: usize = 100_000;
+/// Bytes that one compiled pattern may take.
+const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// A tool's schema, ready to check arguments.
+#[derive(Debug)]
+pub struct ArgumentSchema {
+    schema: Json,
+    validator: Validator,
+}
+
+/// Why arguments do not fit, in words that help a model to write better ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Each with the place it is about; ten at most.
+    pub faults: Vec<String>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.faults.join("; "))
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl ArgumentSchema {
+    /// Reads a schema. Null and an empty one admit everything. References may lead to places within it only,
+    /// and nothing is fetched. Of patterns, those that need too much memory are refused.
+    ///
+    /// # Errors
+    /// `Invalid`, when it is no JSON schema, or too large.
+    pub fn new(schema: &Json) -> Result<Self> {
+        let invalid =
+            |fault: String| Error::invalid(format!("the schema of the arguments is no good: {fault}"));
+        let schema = match schema {
+            Json::Null => json!({}),
+            Json::Object(map) => Json::Object(own(map)),
+            _ => return Err(invalid("it must be an object".to_owned())),
+        };
+        let validator = validator(&schema).map_err(invalid)?;
+        Ok(Self { schema, validator })
+    }
+
+    /// Checks arguments. Before, what is of the wrong type is converted where nothing is lost by it (such as
+    /// `"3"` for an integer), and defaults are filled in.
+    ///
+    /// # Errors
+    /// Everything that is wrong, ten things at most.
+    pub fn check(&self, arguments: Map<String, Json>) -> Result<Map<String, Json>, Problem> {
+        let mut value = Json::Object(arguments);
+        coerce::fit(&self.schema, &mut value);
+        if !cost::affordable(&self.schema, &value) {
+            let fault = "they are too long or too deeply nested to be checked: write shorter ones".to_owned();
+            return Err(Problem { faults: vec![fault] });
+        }
+        let errors = self.validator.iter_errors(&value).take(FAULTS_MAX);
+        let faults: Vec<String> = errors.map(|error| described(&error)).collect();
+        match value {
+            Json::Object(arguments) if faults.is_empty() => Ok(arguments),
+            _ => Err(Problem { faults }),
+        }
+    }
+}
+
+/// What checks values against a schema that nobody has checked: it leads to nowhere outside of itself, and
+/// its patterns are limited in memory and time. What following it costs depends on the value, too; see
+/// [`cost::affordable`].
+pub(crate) fn validator(schema: &Json) -> Result<Validator, String> {
+    let schema = &schema.as_object().map_or_else(|| schema.clone(), |map| Json::Object(own(map)));
+    cost::inspect(schema)?;
+    let patterns = PatternOptions::fancy_regex()
+        .backtrack_limit(BACKTRACKS_MAX)
+        .size_limit(PATTERN_BYTES_MAX)
+        .dfa_size_limit(PATTERN_BYTES_MAX);
+    let validator = jsonschema::options().offline().with_pattern_options(patterns).build(schema);
+    validator.map_err(|error| described(&error))
+}
+
+/// A schema without what names it and, unless we know it, its dialect: neither matters to what it says.
+fn own(schema: &Map<String, Json>) -> Map<String, Json> {
+    const DIALECTS: [&str; 5] = ["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"];
+    let mut schema = schema.clone();
+    schema.shift_remove("$id");
+    if schema.get("id").is_some_and(Json::is_string) {
+        schema.shift_remove("id");
+    }
+    let dialect = schema.get("$schema").and_then(Json::as_str).unwrap_or_default();
+    if !(dialect.contains("//json-schema.org/") && DIALECTS.iter().any(|known| dialect.contains(known))) {
+        schema.shift_remove("$schema");
+    }
+    schema
+}
+
+/// A fault with its place.
+fn described(error: &ValidationError<'_>) -> String {
+    let path = error.instance_path().as_str();
+    let at = |path: &str| format!("at {}", clipped(path));
+    let instance = || shown(error.instance());
+    let message = match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            return format!("{}: it is required and missing", at(&format!("{path}/{name}")));
+        }
+        ValidationErrorKind::Type { kind } => format!("expected {}, got {}", types(kind), instance()),
+        ValidationErrorKind::Enum { options } => {
+            format!("expected one of {}, got {}", shown(options), instance())
+        }
+        ValidationErrorKind::Constant { expected_value } => {
+            format!("expected {}, got {}", shown(expected_value), instance())
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            format!("there is no `{}` in the schema", clipped(&unexpected.join("`, `")))
+        }
+        ValidationErrorKind::Pattern { pattern } => {
+            format!("expected a text that matches {}, got {}", clipped(pattern), instance())
+        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
+            let firsts = context.iter().filter_map(|errors| errors.first()).take(3).map(described);
+            format!("none of the alternatives fits: {}", clipped(&firsts.collect::<Vec<_>>().join(", or ")))
+        }
+        _ => clipped(&error.to_string()),
+    };
+    if path.is_empty() { message } else { format!("{}: {message}", at(path)) }
+}
+
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => one.to_string(),
+        TypeKind::Multiple(several) => {
+            several.into_iter().map(|one| one.to_string()).collect::<Vec<_>>().join(" or ")
+        }
+    }
+}
+
+/// A value as JSON, shortened.
+fn shown(value: &Json) -> String {
+    match value {
+        Json::String(text) => format!("the text {}", json!(clipped(text))),
+        _ => clipped(&value.to_string()),
+    }
+}
+
+fn clipped(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

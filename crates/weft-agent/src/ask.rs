@@ -1,0 +1,307 @@
+//! One call of a model: collects its answer and hands it on while it is being written.
+
+use futures::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use weft_core::budget::Limit;
+use weft_core::context::{Limited, Signal};
+use weft_core::effect::Again;
+use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, StopReason, ToolCall, Usage};
+use weft_core::{Error, ErrorKind, NodeContext, Piece, Result};
+
+/// Bytes of one answer, its reasoning and its calls included, at most.
+const ANSWER_MAX: usize = 16 * 1024 * 1024;
+/// Calls of one answer, at most. What goes beyond is left out and told to the model.
+pub const CALLS_MAX: usize = 64;
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// By itself.
+    #[default]
+    Whole,
+    /// At its limit of tokens, so that the end of the text or of the last call may be missing.
+    CutOff,
+}
+
+/// What a model answered.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Reply {
+    /// Its text, without the reasoning.
+    pub text: String,
+    /// Its reasoning.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+    /// The provider's seal on the reasoning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<String>,
+    /// The calls it asks for, put together from their pieces, with whatever ids the model gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// How many calls there were beyond [`CALLS_MAX`].
+    #[serde(default)]
+    pub calls_left_out: usize,
+    /// How it ended.
+    pub ending: Ending,
+}
+
+/// An answer as it is kept with the run.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answered {
+    #[serde(flatten)]
+    reply: Reply,
+    end: End,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    /// The model came to an end.
+    Whole { reason: StopReason, usage: Usage },
+    /// It failed after a part of its text had been shown.
+    Broken { kind: ErrorKind, message: String },
+}
+
+/// Asks the model and waits for the whole answer. Pieces go to `show` as they come. The call counts
+/// for the budget of `ctx`, and so does what it used.
+///
+/// An answer that was given before a crash is not asked for again: its text is shown in one piece, and
+/// it counts for the budget as it did then. The run has been told what it used.
+///
+/// # Errors
+/// What the model fails with; `Garbled` for an answer without an end or one that is too long,
+/// `Filtered` when the provider held it back, `QuotaExceeded` when the budget is used up.
+pub async fn ask(
+    ctx: &NodeContext,
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    show: &mut (dyn FnMut(Piece) + Send),
+) -> Result<Reply> {
+    if let Err(limit) = ctx.budget.take_model_call() {
+        return Err(out_of(ctx, limit).await);
+    }
+    // Our own limit of time is around the call: it is nothing that the model gave.
+    let mut failure = None;
+    let call = answered(ctx, model, request, (&mut *show, &mut failure));
+    let asking = ctx.effect(("model", Again::Allowed), call);
+    let answered = match ctx.budget.time_left() {
+        None => asking.await,
+        Some(left) => match tokio::time::timeout(left, asking).await {
+            Ok(answered) => answered,
+            Err(_) => return Err(out_of(ctx, Limit::Seconds).await),
+        },
+    };
+    let (Answered { reply, end }, made_now) = answered?;
+    if !made_now && !reply.text.is_empty() {
+        show(Piece::Text(reply.text.as_str().into()));
+    }
+    let (reason, usage) = match end {
+        End::Whole { reason, usage } => (reason, usage),
+        End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
+    };
+    if !made_now {
+        ctx.budget.used(usage, model.info().prices);
+    }
+    if reason == StopReason::Filtered {
+        return Err(Error::new(ErrorKind::Filtered, "the model's provider filtered the answer")
+            .help("put the question differently"));
+    }
+    Ok(reply)
+}
+
+/// The error of work that a budget has ended; the run is told, too.
+pub async fn out_of(ctx: &NodeContext, limit: Limit) -> Error {
+    // A run that no longer listens has ended, and so will this.
+    let _ = ctx.signal(Signal::Limited(Limited::Budget(limit))).await;
+    limit.error()
+}
+
+/// Makes the call. A failure whose beginning was shown is an answer, too: it goes to `failure`.
+async fn answered(
+    ctx: &NodeContext,
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    (show, failure): (&mut (dyn FnMut(Piece) + Send), &mut Option<Error>),
+) -> Result<Answered> {
+    let mut reply = Reply::default();
+    let error = match collect(ctx, model, request, (show, &mut reply)).await {
+        Ok((reason, usage)) => return Ok(Answered { reply, end: End::Whole { reason, usage } }),
+        Err(error) => error,
+    };
+    if reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
+        return Err(error);
+    }
+    let end = End::Broken { kind: error.kind, message: error.full() };
+    *failure = Some(error);
+    Ok(Answered { reply: Reply { text: reply.text, ..Reply::default() }, end })
+}
+
+async fn collect(
+    ctx: &NodeContext,
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    (show, reply): (&mut (dyn FnMut(Piece) + Send), &mut Reply),
+) -> Result<(StopReason, Usage)> {
+    let mut deltas = model.chat(request).await?;
+    let mut calls = Calls::default();
+    let mut size = 0;
+    let (reason, usage) = loop {
+        match deltas.next().await.transpose()? {
+            Some(ChatDelta::Text(text)) => {
+                size += text.len();
+                reply.text.push_str(&text);
+                show(Piece::Text(text.into()));
+            }
+            Some(ChatDelta::Thinking(text)) => {
+                size += text.len();
+                reply.thinking.push_str(&text);
+                show(Piece::Thinking(text.into()));
+            }
+            Some(ChatDelta::Signature(seal)) => {
+                size += seal.len();
+                reply.signature.get_or_insert_default().push_str(&seal);
+            }
+            Some(ChatDelta::ToolCall { index, id, name, arguments }) => {
+                let length = |part: &Option<String>| part.as_ref().map_or(0, String::len);
+                // Even an empty piece takes some room.
+                size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
+                calls.add(index, id, name, &arguments);
+            }
+            Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
+            Some(ChatDelta::End { reason, usage }) => {
+                ctx.budget.used(usage, model.info().prices);
+                ctx.signal(Signal::Used(usage)).await?;
+                break (reason, usage);
+            }
+            None => return Err(Error::new(ErrorKind::Garbled, "the model's answer stopped without an end")),
+        }
+        if size > ANSWER_MAX {
+            let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
+            return Err(Error::new(ErrorKind::Garbled, message));
+        }
+    };
+    reply.ending = if reason == StopReason::Length { Ending::CutOff } else { Ending::Whole };
+    (reply.calls, reply.calls_left_out) = calls.finish();
+    Ok((reason, usage))
+}
+
+/// Asks for a text and nothing else.
+///
+/// # Errors
+/// As [`ask`]; `Garbled` also for an empty answer.
+pub async fn ask_text(
+    ctx: &NodeContext,
+    model: &dyn ChatModel,
+    request: ChatRequest,
+    show: &mut (dyn FnMut(Piece) + Send),
+) -> Result<String> {
+    // Nothing was offered, so a call is a model's slip; the text around it counts.
+    let reply = ask(ctx, model, request, show).await?;
+    if reply.text.trim().is_empty() {
+        return Err(empty_answer(reply.ending));
+    }
+    if reply.ending == Ending::CutOff {
+        warn_of_cut(ctx).await?;
+    }
+    Ok(reply.text)
+}
+
+/// Tells the run that an answer was cut off.
+///
+/// # Errors
+/// `Cancelled` when the run no longer listens.
+pub async fn warn_of_cut(ctx: &NodeContext) -> Result<()> {
+    let message = "the answer is incomplete: the model reached its limit of tokens".to_owned();
+    ctx.signal(Signal::Warn(message)).await
+}
+
+/// The error of an answer that says nothing.
+pub fn empty_answer(ending: Ending) -> Error {
+    match ending {
+        Ending::CutOff => {
+            Error::new(ErrorKind::Garbled, "the model reached its limit of tokens before it answered")
+                .help("raise `max_tokens`, or ask for less reasoning")
+        }
+        Ending::Whole => Error::new(ErrorKind::Garbled, "the model's answer is empty")
+            .help("try again, or try another model"),
+    }
+}
+
+/// Calls that arrive in pieces, told apart by their index, in any order.
+#[derive(Default)]
+struct Calls {
+    by_index: Vec<(usize, ToolCall)>,
+    left_out: std::collections::BTreeSet<usize>,
+}
+
+impl Calls {
+    fn add(&mut self, index: usize, id: Option<String>, name: Option<String>, arguments: &str) {
+        let known = self.by_index.iter().position(|(known, _)| *known == index);
+        let at = match known {
+            Some(at) => at,
+            None if self.by_index.len() >= CALLS_MAX => {
+                // The size of the whole answer bounds this set.
+                self.left_out.insert(index);
+                return;
+            }
+            None => {
+                let call = ToolCall { id: String::new(), name: String::new(), arguments: String::new() };
+                self.by_index.push((index, call));
+                self.by_index.len() - 1
+            }
+        };
+        let Some((_, call)) = self.by_index.get_mut(at) else { return };
+        // Some providers repeat both in every piece.
+        if let Some(id) = id.filter(|_| call.id.is_empty()) {
+            call.id = id;
+        }
+        if let Some(name) = name.filter(|_| call.name.is_empty()) {
+            call.name = name;
+        }
+        call.arguments.push_str(arguments);
+    }
+
+    /// The calls by index, and how many there were beyond them.
+    fn finish(mut self) -> (Vec<ToolCall>, usize) {
+        self.by_index.sort_by_key(|(index, _)| *index);
+        (self.by_index.into_iter().map(|(_, call)| call).collect(), self.left_out.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_of_calls_are_put_together_by_index() {
+        let mut calls = Calls::default();
+        let id = |id: &str| Some(id.to_owned());
+        calls.add(1, id("b"), id("two"), "{\"y\":");
+        calls.add(0, id("a"), id("one"), "");
+        calls.add(0, None, None, "{\"x\": \"\\u6c");
+        calls.add(1, id("b"), id("two"), " 2}");
+        calls.add(0, None, None, "49\"}");
+        calls.add(2, id("a"), id("three"), "");
+        calls.add(3, None, id("four"), "{}");
+        let (calls, left_out) = calls.finish();
+        let told: Vec<_> = calls.iter().map(|c| (&*c.id, &*c.name, &*c.arguments)).collect();
+        assert_eq!(
+            told,
+            [
+                ("a", "one", "{\"x\": \"\\u6c49\"}"),
+                ("b", "two", "{\"y\": 2}"),
+                ("a", "three", ""),
+                ("", "four", "{}"),
+            ]
+        );
+        assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn a_flood_of_calls_is_bounded() {
+        let mut calls = Calls::default();
+        (0..1_000).for_each(|index| calls.add(index, None, Some("x".to_owned()), "{}"));
+        let (calls, left_out) = calls.finish();
+        assert_eq!((calls.len(), left_out), (CALLS_MAX, 1_000 - CALLS_MAX));
+    }
+}

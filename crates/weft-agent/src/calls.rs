@@ -1,0 +1,306 @@
+//! One round of tool calls: which may be made, which wait for a person, and what came of each.
+
+mod people;
+mod perform;
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use weft_core::budget::Limit;
+use weft_core::component::{Form, Suspension};
+use weft_core::seam::chat_model::{ChatMessage, ToolCall};
+use weft_core::tool::{Tool, ToolOutput, failure_text};
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use self::people::{Decision, decision, fault, form, inner_answers};
+use self::perform::{perform, report_unmade};
+use crate::arguments;
+use crate::ask::Ending;
+use crate::driver::Job;
+use crate::transcript::NOT_EXECUTED;
+
+pub use self::people::INSIDE;
+
+/// What an agent has used, as its node tells it: `use_tools`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Used {
+    /// The function's name.
+    pub name: String,
+    /// What it was called with.
+    pub arguments: Json,
+    /// What it gave.
+    pub results: Json,
+}
+
+/// A call of the round that is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OpenCall {
+    /// As the model wrote it.
+    pub call: ToolCall,
+    /// How far it is.
+    pub state: CallState,
+    /// Why it will not be made, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+    /// Why a person's answer did not count, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclear: Option<String>,
+}
+
+impl OpenCall {
+    /// A call nothing has happened to.
+    pub fn new(call: ToolCall) -> Self {
+        Self { call, state: CallState::New, left_out: None, unclear: None }
+    }
+
+    /// A call that will not be made.
+    pub fn left_out(call: ToolCall, why: String) -> Self {
+        Self { left_out: Some(why), ..Self::new(call) }
+    }
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallState {
+    /// It has not been looked at.
+    New,
+    /// A person has to agree to it first.
+    Asked,
+    /// Its tool waits for a person.
+    Suspended(Suspension),
+    /// It is over.
+    Done(Done),
+}
+
+/// What came of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Done {
+    /// What it was called with.
+    pub arguments: Json,
+    /// What it gave, for programs.
+    pub result: Json,
+    /// What it gave, for the model.
+    pub text: String,
+    /// Images it gave.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<String>,
+    /// Whether it failed.
+    pub failed: bool,
+    /// Its tool is meant to be asked again and again.
+    pub poll: bool,
+}
+
+impl Done {
+    fn refused(arguments: Json, why: &str) -> Self {
+        let text = format!("{NOT_EXECUTED}: {why}");
+        let result = Json::String(text.clone());
+        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false }
+    }
+
+    /// Of a call for which a budget has nothing left.
+    fn unpaid(open: &OpenCall, limit: Limit) -> Self {
+        let arguments = read(&open.call, Ending::Whole)
+            .map_or_else(|_| Json::from(open.call.arguments.as_str()), |(arguments, _)| arguments.into());
+        Self::refused(arguments, &format!("the budget of {} is used up", limit.as_str()))
+    }
+
+    fn failed(arguments: Json, error: &Error) -> Self {
+        let text = failure_text(error);
+        let result = serde_json::from_str(&text).unwrap_or_else(|_| Json::String(text.clone()));
+        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false }
+    }
+
+    fn gave(arguments: Json, output: &ToolOutput) -> Self {
+        let text = output.to_text();
+        let images = output.images().map(str::to_owned).collect();
+        let result = output.to_json();
+        Self { arguments, result, text, images, failed: output.failed, poll: false }
+    }
+
+    /// As the message that answers the call with this id.
+    pub fn into_message(self, call: impl Into<String>) -> ChatMessage {
+        ChatMessage { images: self.images, ..ChatMessage::tool(call, self.text) }
+    }
+}
+
+/// How a round went.
+#[derive(Debug)]
+pub struct RoundEnd {
+    /// What has to be asked before the round can end.
+    pub form: Option<Form>,
+    /// The budget that kept calls from being made.
+    pub limit: Option<Limit>,
+    /// The calls that are over since it was looked at last, by their places.
+    pub over: Vec<usize>,
+}
+
+/// The arguments as an object, and whether they had to be repaired.
+fn read(call: &ToolCall, ending: Ending) -> Result<(Map<String, Json>, bool)> {
+    let (arguments, repaired) = arguments::object(&call.arguments)?;
+    // Nothing at all may be the beginning of anything.
+    if ending == Ending::CutOff && (repaired || call.arguments.trim().is_empty()) {
+        return Err(Error::new(ErrorKind::Garbled, "the call was cut off at the limit of tokens")
+            .help("make the call again with shorter arguments"));
+    }
+    Ok((arguments, repaired))
+}
+
+/// A call that is to be made now.
+struct Ready {
+    place: usize,
+    tool: Option<Arc<Tool>>,
+    arguments: Map<String, Json>,
+    repaired: bool,
+    resumed: Option<Json>,
+}
+
+/// Makes the calls of a round that can be made, with what people have answered so far. A failing call
+/// is a result like any other; only a run that has ended is an error.
+///
+/// # Errors
+/// `Cancelled` when the run no longer listens.
+pub async fn make(
+    job: &Job<'_>,
+    open: &mut [OpenCall],
+    answers: &Map<String, Json>,
+    ending: Ending,
+) -> Result<RoundEnd> {
+    let tools = job.tools.tools();
+    let mut end = RoundEnd { form: None, limit: None, over: Vec::new() };
+    // A round that goes on after a wait has its place already.
+    let begins = open.iter().all(|open| open.state == CallState::New);
+    let round = if begins { job.ctx.budget.take_round().err() } else { None };
+    let mut ready = Vec::new();
+    for (place, open) in open.iter_mut().enumerate() {
+        let tool = tools.iter().find(|tool| tool.name == open.call.name).cloned();
+        let next = match round {
+            Some(limit) => Next::Over(Done::unpaid(open, limit)),
+            None => next(open, tool.as_ref(), answers, (place, ending)),
+        };
+        let done = match next {
+            Next::Wait => continue,
+            Next::Over(done) => done,
+            // Places are taken in order, before anything begins, so that calls side by side cannot
+            // exceed the budget. A call that goes on after a wait has its place already.
+            Next::Make(call) if call.resumed.is_some() => {
+                ready.push(call);
+                continue;
+            }
+            Next::Make(call) => match job.ctx.budget.take_tool_call() {
+                Ok(()) => {
+                    ready.push(call);
+                    continue;
+                }
+                Err(reached) => {
+                    end.limit = Some(reached);
+                    Done::unpaid(open, reached)
+                }
+            },
+        };
+        report_unmade(job, &open.call, &done).await?;
+        open.state = CallState::Done(done);
+        end.over.push(place);
+    }
+    for batch in batches(ready) {
+        let calls = batch.into_iter().filter_map(|call| {
+            let written = open.get(call.place)?.call.clone();
+            Some(async move { (call.place, perform(job, written, call).await) })
+        });
+        let calls: Vec<_> = calls.collect();
+        let mut results = stream::iter(calls).buffer_unordered(job.options.parallel.max(1));
+        while let Some((place, state)) = results.next().await {
+            let state = state?;
+            if matches!(state, CallState::Done(_)) {
+                end.over.push(place);
+            }
+            if let Some(open) = open.get_mut(place) {
+                open.state = state;
+            }
+        }
+    }
+    end.over.sort_unstable();
+    end.limit = round.or(end.limit).or_else(|| job.ctx.budget.exhausted().filter(|l| *l == Limit::Seconds));
+    end.form = form(open, &tools);
+    Ok(end)
+}
+
+enum Next {
+    Wait,
+    Over(Done),
+    Make(Ready),
+}
+
+/// What is to be done about a call now.
+fn next(
+    open: &mut OpenCall,
+    tool: Option<&Arc<Tool>>,
+    answers: &Map<String, Json>,
+    (place, ending): (usize, Ending),
+) -> Next {
+    if matches!(open.state, CallState::Done(_)) {
+        return Next::Wait;
+    }
+    let (arguments, repaired) = match read(&open.call, ending) {
+        Ok(read) => read,
+        Err(error) => {
+            return Next::Over(Done::failed(Json::String(open.call.arguments.clone()), &error));
+        }
+    };
+    if let Some(why) = &open.left_out {
+        return Next::Over(Done::refused(arguments.into(), why));
+    }
+    let make =
+        |arguments, resumed| Next::Make(Ready { place, tool: tool.cloned(), arguments, repaired, resumed });
+    match &open.state {
+        CallState::Done(_) => Next::Wait,
+        CallState::New if tool.is_some_and(|tool| tool.traits.approval) => {
+            open.state = CallState::Asked;
+            Next::Wait
+        }
+        CallState::New => make(arguments, None),
+        CallState::Asked => match answers.get(&open.call.id).map(decision) {
+            None => Next::Wait,
+            Some(Decision::Approve) => make(arguments, None),
+            Some(Decision::Edit(edited)) => match fault(tool.map(|tool| &**tool), &open.call, &edited) {
+                None => make(edited, None),
+                why => {
+                    open.unclear = why;
+                    Next::Wait
+                }
+            },
+            Some(Decision::Unclear(why)) => {
+                open.unclear = Some(why);
+                Next::Wait
+            }
+            Some(Decision::Deny(reason)) => {
+                let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                Next::Over(Done::refused(arguments.into(), &format!("a person has refused this call{why}")))
+            }
+        },
+        CallState::Suspended(suspension) => {
+            let inner = inner_answers(&open.call.id, answers);
+            let complete = suspension.form.fields.keys().all(|task| inner.contains_key(task));
+            if !complete {
+                return Next::Wait;
+            }
+            let resumed = json!({"state": suspension.state, "answers": inner});
+            make(arguments, Some(resumed))
+        }
+    }
+}
+
+/// Calls that may be made side by side, in order. A call that must be alone is.
+fn batches(ready: Vec<Ready>) -> Vec<Vec<Ready>> {
+    let mut batches: Vec<Vec<Ready>> = Vec::new();
+    let alone = |call: &Ready| call.tool.as_ref().is_some_and(|tool| tool.traits.alone);
+    for call in ready {
+        match batches.last_mut() {
+            Some(batch) if !alone(&call) && !batch.iter().any(alone) => batch.push(call),
+            _ => batches.push(vec![call]),
+        }
+    }
+    batches
+}

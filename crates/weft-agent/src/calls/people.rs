@@ -1,0 +1,208 @@
+//! What people are asked about calls, and what they answer.
+
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+use weft_core::Json;
+use weft_core::component::Form;
+use weft_core::seam::chat_model::ToolCall;
+use weft_core::tool::Tool;
+
+use super::{CallState, OpenCall, read};
+use crate::arguments::{self, ArgumentSchema};
+use crate::ask::Ending;
+
+/// What stands between the id of a call and the id of a task inside of it. No id of a call holds it.
+pub const INSIDE: char = '/';
+
+/// What a person may say.
+const UNDERSTOOD: &str =
+    "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
+
+/// What a person said about a call.
+pub(super) enum Decision {
+    Approve,
+    Edit(Map<String, Json>),
+    Deny(String),
+    /// It is neither, so the person is asked again; this is why.
+    Unclear(String),
+}
+
+/// Reads a person's answer. Only what plainly says so is a yes or a no.
+pub(super) fn decision(answer: &Json) -> Decision {
+    match answer {
+        Json::Bool(true) => Decision::Approve,
+        Json::Bool(false) => Decision::Deny(String::new()),
+        Json::String(text) => word(text.trim()),
+        Json::Object(answer) => {
+            let reason = answer.get("reason").and_then(Json::as_str).unwrap_or_default().trim().to_owned();
+            match (answer.get("decision").and_then(Json::as_str), answer.get("arguments")) {
+                (Some("edit" | "approve"), Some(Json::Object(arguments))) => {
+                    Decision::Edit(arguments.clone())
+                }
+                (Some("approve"), None) => Decision::Approve,
+                (Some("deny"), None) => Decision::Deny(reason),
+                (Some("edit"), _) => Decision::Unclear("an edit needs `arguments`, an object".to_owned()),
+                _ => unclear(&Json::Object(answer.clone()).to_string()),
+            }
+        }
+        other => unclear(&other.to_string()),
+    }
+}
+
+/// A text: one word, a no with its reason, or an object written as text.
+fn word(text: &str) -> Decision {
+    if text.starts_with('{') {
+        return match serde_json::from_str(text) {
+            Ok(Json::Object(answer)) => decision(&Json::Object(answer)),
+            _ => unclear(text),
+        };
+    }
+    let lower = text.to_lowercase();
+    match lower.as_str() {
+        "approve" | "approved" | "yes" | "true" | "ok" => return Decision::Approve,
+        "deny" | "denied" | "no" | "false" => return Decision::Deny(String::new()),
+        _ => {}
+    }
+    // A reason may follow. After a bare "no" it has to be set apart: "no idea" is no refusal.
+    let reason = |word: &str, separators: &[char]| {
+        let head = text.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word))?;
+        let rest = text.get(head.len()..).filter(|rest| rest.starts_with(separators))?;
+        Some(rest.trim_matches(|c: char| c.is_whitespace() || separators.contains(&c)).to_owned())
+    };
+    let refused = reason("deny", &[' ', ':', ',', '\n']).or_else(|| reason("no", &[':', ',']));
+    refused.map_or_else(|| unclear(text), Decision::Deny)
+}
+
+fn unclear(answer: &str) -> Decision {
+    const SHOWN_MAX: usize = 100;
+    let shown: String = answer.chars().take(SHOWN_MAX).collect();
+    Decision::Unclear(format!("`{shown}` is neither a yes nor a no"))
+}
+
+/// What is wrong with arguments that a person wrote, if anything. Unlike a model's, a name that the tool does
+/// not have is: nobody would notice otherwise.
+pub(super) fn fault(tool: Option<&Tool>, call: &ToolCall, edited: &Map<String, Json>) -> Option<String> {
+    let tool = tool?;
+    let asked = tool.parameters.get("properties").and_then(Json::as_object);
+    let before = arguments::object(&call.arguments).map(|(before, _)| before).unwrap_or_default();
+    let stranger = |name: &&String| {
+        let known = asked.is_none_or(|asked| asked.is_empty() || asked.contains_key(*name));
+        !(known || before.contains_key(*name) || tool.preset.contains_key(*name))
+    };
+    if let Some(name) = edited.keys().find(stranger) {
+        let known: Vec<&str> = asked.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        return Some(format!(
+            "`{}` has no argument `{name}`; its arguments are: {}",
+            call.name,
+            known.join(", ")
+        ));
+    }
+    let mut edited = edited.clone();
+    edited.retain(|name, _| !tool.preset.contains_key(name));
+    let problem = ArgumentSchema::new(&tool.parameters).ok()?.check(edited).err()?;
+    Some(format!("these arguments don't suit `{}`: {problem}", call.name))
+}
+
+/// The answers to tasks inside the call with this id, by the ids they have in there.
+pub(super) fn inner_answers(call: &str, answers: &Map<String, Json>) -> Map<String, Json> {
+    let inner = answers.iter().filter_map(|(task, answer)| {
+        let inner = task.strip_prefix(call)?.strip_prefix(INSIDE)?;
+        Some((inner.to_owned(), answer.clone()))
+    });
+    inner.collect()
+}
+
+/// What has to be asked, if anything: every call that waits is a task of its own.
+pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>]) -> Option<Form> {
+    let mut fields = Map::new();
+    let mut tips =
+        "An agent asks before it goes on. Answer each of its calls with approve, deny or edit.".to_owned();
+    for OpenCall { call, state, unclear, .. } in open {
+        match state {
+            CallState::New | CallState::Done(_) => {}
+            CallState::Asked => {
+                let tool = tools.iter().find(|tool| tool.name == call.name);
+                let arguments =
+                    read(call, Ending::Whole).map_or_else(|_| json!(call.arguments), |(map, _)| map.into());
+                fields.insert(
+                    call.id.clone(),
+                    json!({
+                        "name": format!("Allow {}?", call.name),
+                        "type": "approval",
+                        "optional": false,
+                        "options": ["approve", "deny", "edit"],
+                        "tool": call.name,
+                        "description": tool.map(|tool| &tool.description),
+                        "arguments": arguments,
+                    }),
+                );
+                if let Some(why) = unclear {
+                    tips.push_str(&format!("\n`{}`: {why}. {UNDERSTOOD}", call.id));
+                }
+            }
+            CallState::Suspended(inner) => {
+                let told = inner.form.tips.iter().flat_map(|tips| tips.lines().skip(1));
+                told.for_each(|line| tips.push_str(&format!("\n{line}")));
+                let inside = inner.form.fields.iter();
+                fields.extend(
+                    inside.map(|(task, field)| (format!("{}{INSIDE}{task}", call.id), field.clone())),
+                );
+            }
+        }
+    }
+    (!fields.is_empty()).then(|| Form { fields, tips: Some(tips) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_of_people_are_understood() {
+        let check = |answer: Json, expected: &str| {
+            let told = match decision(&answer) {
+                Decision::Approve => "approve".to_owned(),
+                Decision::Edit(arguments) => format!("edit {}", Json::Object(arguments)),
+                Decision::Deny(reason) => format!("deny {reason}"),
+                Decision::Unclear(_) => "unclear".to_owned(),
+            };
+            assert_eq!(told, expected, "{answer}");
+        };
+        check(json!(true), "approve");
+        check(json!("Approve"), "approve");
+        check(json!({"decision": "approve"}), "approve");
+        check(json!({"decision": "edit", "arguments": {"a": 1}}), "edit {\"a\":1}");
+        check(json!(false), "deny ");
+        check(json!("No"), "deny ");
+        check(json!("deny not this one"), "deny not this one");
+        check(json!("Deny: too dear"), "deny too dear");
+        check(json!("no, too dear"), "deny too dear");
+        check(json!("{\"decision\": \"deny\", \"reason\": \"late\"}"), "deny late");
+        check(json!({"decision": "deny", "reason": " too dear "}), "deny too dear");
+        // What is neither is asked again: never a yes, and no refusal that nobody meant.
+        for answer in ["aprove", "1", "", "no idea", "What's the weather?", "{\"decision\": \"ed", "approve?"]
+        {
+            check(json!(answer), "unclear");
+        }
+        for answer in [
+            json!(null),
+            json!(1),
+            json!([]),
+            json!({}),
+            json!({"decision": "edit"}),
+            json!({"approve": true}),
+            json!({"decision": "edit", "arguments": "x"}),
+            json!({"decision": "deny", "arguments": {}}),
+        ] {
+            check(answer, "unclear");
+        }
+    }
+
+    #[test]
+    fn answers_reach_the_tasks_inside_a_call() {
+        let answers = json!({"a": 1, "a/x": 2, "a/y/z": 3, "ab/x": 4});
+        let inner = inner_answers("a", answers.as_object().unwrap());
+        assert_eq!(Json::Object(inner), json!({"x": 2, "y/z": 3}));
+    }
+}

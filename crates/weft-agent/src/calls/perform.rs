@@ -1,0 +1,136 @@
+//! Carries out one call, and tells the run of it.
+
+use std::sync::Arc;
+
+use futures::stream::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use weft_core::budget::Limit;
+use weft_core::component::Suspension;
+use weft_core::context::ToolStarted;
+use weft_core::effect::Again;
+use weft_core::seam::chat_model::ToolCall;
+use weft_core::tool::{Invocation, Origin, Tool, ToolOutput, ToolStep};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
+
+use super::{CallState, Done, INSIDE, Ready};
+use crate::driver::Job;
+use crate::trace::{Gave, Traced};
+
+fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
+    ToolStarted {
+        agent: job.ctx.node.clone(),
+        path: format!("{}-->{}", job.ctx.name, call.name).into(),
+        call: format!("{}{}", job.ctx.part, call.id).into(),
+        tool: call.name.as_str().into(),
+        arguments: Arc::new(arguments.clone()),
+    }
+}
+
+/// Tells the run of a call that was never begun, so that every call is in its trace.
+pub(super) async fn report_unmade(job: &Job<'_>, call: &ToolCall, done: &Done) -> Result<()> {
+    let traced = Traced::start(job.ctx, started(job, call, &done.arguments)).await?;
+    traced.finish(Gave { result: done.result.clone(), failed: true, ..Gave::default() }).await
+}
+
+/// Makes one call.
+pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Result<CallState> {
+    let Ready { tool, arguments, repaired, resumed, .. } = ready;
+    let written = Json::Object(arguments.clone());
+    let traced = Traced::start(job.ctx, started(job, &call, &written)).await?;
+    let agent = Arc::new(inside(job.ctx, &call.id));
+    let invocation = Invocation { id: call.id, arguments, agent: Arc::clone(&agent), resumed };
+    let last = last_step(job, &call.name, invocation);
+    let end = match again(tool.as_deref()) {
+        // What it does inside is kept with the run, each part on its own.
+        None => last.await,
+        Some(again) => agent.effect(("tool", again), last).await.map(|(last, _)| last),
+    };
+    if job.ctx.cancel.is_cancelled() {
+        return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));
+    }
+    let state = match end {
+        Ok(Last::Done(output)) => CallState::Done(Done::gave(written, &output)),
+        Ok(Last::Suspended(suspension)) if suspension.form.fields.is_empty() => {
+            let error = Error::internal("the tool waits for a person, and there is nothing to ask");
+            CallState::Done(Done::failed(written, &error))
+        }
+        Ok(Last::Suspended(suspension)) => CallState::Suspended(suspension),
+        Err(error) => CallState::Done(Done::failed(written, &error)),
+    };
+    match state {
+        CallState::Done(mut done) => {
+            done.poll = tool.is_some_and(|tool| tool.traits.poll);
+            traced.finish(Gave { result: done.result.clone(), failed: done.failed, repaired }).await?;
+            Ok(CallState::Done(done))
+        }
+        state => {
+            traced.finish(Gave { result: Json::from("waits for a person"), failed: false, repaired }).await?;
+            Ok(state)
+        }
+    }
+}
+
+/// What a call ended with.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Last {
+    /// Everything it gave.
+    Done(ToolOutput),
+    /// What it waits for.
+    Suspended(Suspension),
+}
+
+/// The agent as the work that it calls sees it. That work has a part of its own in the activation, named
+/// by the call, so that calls side by side find their own results again in whatever order they get on.
+fn inside(agent: &NodeContext, call: &str) -> NodeContext {
+    NodeContext {
+        run: Arc::clone(&agent.run),
+        node: agent.node.clone(),
+        name: Arc::clone(&agent.name),
+        activation: agent.activation,
+        inputs: agent.inputs.clone(),
+        alternative: agent.alternative,
+        round: agent.round.clone(),
+        // What people said to the agent is the agent's, and it may be long.
+        filled: Map::new(),
+        resumed: None,
+        budget: Arc::clone(&agent.budget),
+        effects: agent.effects.clone(),
+        part: format!("{}{call}{INSIDE}", agent.part).into(),
+        heard: agent.heard,
+        cancel: agent.cancel.clone(),
+        signals: agent.signals.clone(),
+    }
+}
+
+/// Whether a call of this tool may be made again when it was cut off. Nothing for a component and for
+/// an agent: what they do is not one call. A name without a tool is a call like any other: the tool may
+/// have been there when the call was made.
+fn again(tool: Option<&Tool>) -> Option<Again> {
+    match tool.map(|tool| (&tool.origin, tool.traits.idempotent)) {
+        Some((Origin::Component(_) | Origin::Agent(_), _)) => None,
+        Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Again::Never),
+        Some((Origin::Mcp(_) | Origin::Function, true)) | None => Some(Again::Allowed),
+    }
+}
+
+/// Waits for the end of a call.
+async fn last_step(job: &Job<'_>, name: &str, invocation: Invocation) -> Result<Last> {
+    let mut steps = job.tools.call(name, invocation);
+    let all = async {
+        // Each chunk is the whole output so far, so the last one is all there is to know.
+        loop {
+            match steps.next().await.transpose()? {
+                Some(ToolStep::Progress(_)) => {}
+                Some(ToolStep::Done(output)) => return Ok(Last::Done(output)),
+                Some(ToolStep::Suspended(suspension)) => return Ok(Last::Suspended(suspension)),
+                None => return Err(Error::new(ErrorKind::Garbled, "the tool ended without a result")),
+            }
+        }
+    };
+    match job.ctx.budget.time_left() {
+        None => all.await,
+        Some(left) => tokio::time::timeout(left, all).await.unwrap_or_else(|_| Err(Limit::Seconds.error())),
+    }
+}

@@ -1,0 +1,95 @@
+//! Which parts of a Markdown text are code.
+
+/// Where in a text we are, character by character.
+#[derive(Debug)]
+pub(super) struct Code {
+    mode: Mode,
+    /// Equal fence characters up to here.
+    run: usize,
+    run_of: char,
+    /// Whether that run began its line.
+    run_first: bool,
+    /// Whether the line has only blanks so far.
+    line_blank: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Prose,
+    /// Between runs of this many backticks.
+    Inline(usize),
+    /// In the first line of a fence.
+    Info(char, usize),
+    Fenced(char, usize),
+    /// Behind a fence's end, if nothing else stands in that line.
+    Closing(char, usize),
+}
+
+impl Default for Code {
+    fn default() -> Self {
+        Self { mode: Mode::Prose, run: 0, run_of: '`', run_first: false, line_blank: true }
+    }
+}
+
+impl Code {
+    /// Whether what comes next, unless it is a fence character, is no code.
+    pub fn is_prose(&self) -> bool {
+        let mode = if self.run > 0 { self.after_run() } else { self.mode };
+        mode == Mode::Prose
+    }
+
+    /// Takes the next character.
+    pub fn step(&mut self, c: char) {
+        if self.run > 0 && c == self.run_of {
+            self.run += 1;
+            return;
+        }
+        if self.run > 0 {
+            self.mode = self.after_run();
+            self.run = 0;
+        }
+        match c {
+            '`' | '~' => {
+                (self.run, self.run_of, self.run_first) = (1, c, self.line_blank);
+                if let Mode::Closing(of, length) = self.mode {
+                    self.mode = Mode::Fenced(of, length);
+                }
+                self.line_blank = false;
+            }
+            '\n' => {
+                self.mode = match self.mode {
+                    Mode::Info(of, length) | Mode::Fenced(of, length) => Mode::Fenced(of, length),
+                    Mode::Prose | Mode::Closing(..) => Mode::Prose,
+                    // A paragraph's end: the first backtick had no partner.
+                    Mode::Inline(_) if self.line_blank => Mode::Prose,
+                    Mode::Inline(length) => Mode::Inline(length),
+                };
+                self.line_blank = true;
+            }
+            _ if c.is_whitespace() => {}
+            _ => {
+                if let Mode::Closing(of, length) = self.mode {
+                    self.mode = Mode::Fenced(of, length);
+                }
+                self.line_blank = false;
+            }
+        }
+    }
+
+    /// The mode once the present run of fence characters is over.
+    fn after_run(&self) -> Mode {
+        let (of, length) = (self.run_of, self.run);
+        match self.mode {
+            Mode::Prose if self.run_first && length >= 3 => Mode::Info(of, length),
+            Mode::Prose if of == '`' => Mode::Inline(length),
+            Mode::Inline(opened) if of == '`' && length == opened => Mode::Prose,
+            // No fence has backticks in its first line: it was code in line.
+            Mode::Info('`', opened) if of == '`' && length == opened => Mode::Prose,
+            Mode::Info('`', opened) if of == '`' => Mode::Inline(opened),
+            Mode::Fenced(fence, opened) if self.run_first && of == fence && length >= opened => {
+                Mode::Closing(fence, opened)
+            }
+            mode => mode,
+        }
+    }
+}

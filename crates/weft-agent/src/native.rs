@@ -1,0 +1,172 @@
+//! The driver for models that call tools themselves.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::component::Suspension;
+use weft_core::context::{Limited, Signal};
+use weft_core::seam::chat_model::{ChatRequest, ToolChoice};
+use weft_core::{ErrorKind, Json, Result};
+
+use crate::ask::{Ending, ask, warn_of_cut};
+use crate::calls::{self, CallState, OpenCall};
+use crate::driver::{Answer, Driver, End, Job, Start, keep, kept};
+use crate::structured::Schema;
+use crate::toolkit::Offered;
+use crate::turns::{Offer, Step, Turns};
+use crate::voice::Voice;
+use crate::window::{add_to_system, fit, room};
+
+/// The name under which a waiting loop is kept.
+const NAME: &str = "native";
+
+/// Asks the model, makes the calls it asks for, tells it the results, and again, until it answers.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+#[async_trait]
+impl Driver for Native {
+    async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
+        let (mut turns, mut answers) = match start {
+            Start::Conversation(mut lines) => {
+                if let Some(schema) = &job.options.schema {
+                    add_to_system(&mut lines, &schema.instructions());
+                }
+                if let Some(rules) = citing(job) {
+                    add_to_system(&mut lines, rules);
+                }
+                (Turns::new(lines, rounds_max(job)), Map::new())
+            }
+            Start::Resumed { state, answers } => (kept::<Turns>(NAME, state)?, answers),
+        };
+        let mut voice = Voice::of(job, &turns.said);
+        if citing(job).is_some() {
+            voice = voice.told_to_cite();
+        }
+        let mut offered = Offered::default();
+        let mut repairs = job.options.retries.saturating_add(1);
+        loop {
+            let ending = turns.ending;
+            match turns.step() {
+                Step::Ask { offer } => {
+                    let request = request(job, &turns, offer, &mut offered).await?;
+                    let asked = ask(job.ctx, job.model, request, &mut |piece| voice.piece(piece)).await;
+                    let reply = match asked {
+                        // Nobody knows beforehand whether a model takes images.
+                        Err(error)
+                            if error.kind == ErrorKind::Invalid && turns.transcript.forget_images() =>
+                        {
+                            let message =
+                                "the images that tools gave are left out: the model refused the request";
+                            job.ctx.signal(Signal::Warn(format!("{message}: {}", error.full()))).await?;
+                            continue;
+                        }
+                        asked => asked?,
+                    };
+                    voice.pause();
+                    turns.replied(reply)?;
+                }
+                Step::Call(open) => {
+                    let end = calls::make(job, open, &std::mem::take(&mut answers), ending).await?;
+                    if job.options.verbose {
+                        blocks(open, &end.over).for_each(|block| voice.say(&block));
+                    }
+                    if let Some(form) = end.form {
+                        voice.pause();
+                        voice.said().clone_into(&mut turns.said);
+                        return Ok(End::Suspended(Suspension { form, state: keep(NAME, &turns)? }));
+                    }
+                    turns.called();
+                    if let Some(limit) = end.limit {
+                        turns.close(Limited::Budget(limit));
+                    }
+                }
+                Step::Done => match checked(job, &turns)? {
+                    Checked::Text => return answered(job, turns, voice.finish(), None).await,
+                    Checked::Value(value) => return answered(job, turns, voice.finish(), Some(value)).await,
+                    Checked::Wrong(complaint, problem) => {
+                        if repairs == 0 {
+                            return Err(Schema::given_up(problem));
+                        }
+                        repairs -= 1;
+                        turns.reject(complaint);
+                    }
+                },
+            }
+        }
+    }
+}
+
+/// The rules by which to cite, when there is or may be something to cite. They are there from the
+/// first request on, so that every request begins like the one before it.
+fn citing<'a>(job: &Job<'a>) -> Option<&'a str> {
+    let sources = job.tools.tools().iter().any(|tool| tool.traits.sources);
+    let rules = job.options.citing.as_deref()?;
+    (sources || !job.ctx.run.citations.all().is_empty()).then_some(rules)
+}
+
+/// Without tools there is nothing to call, so there are no rounds.
+fn rounds_max(job: &Job<'_>) -> u32 {
+    if job.tools.tools().is_empty() { 0 } else { job.options.rounds_max }
+}
+
+/// The next request: the whole transcript, unchanged at its front as long as it fits.
+async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offered) -> Result<ChatRequest> {
+    let (tools, tokens) = match offer == Offer::Tools || turns.transcript.has_calls() {
+        true => offered.now(job.tools.tools()),
+        false => (Arc::default(), 0),
+    };
+    let options = job.options;
+    let room = room(job.model.info().window, options.sampling.max_tokens, tokens);
+    let (messages, note) = fit(turns.transcript.lines.clone(), room)?;
+    if let Some(note) = note {
+        job.ctx.signal(Signal::Warn(note)).await?;
+    }
+    Ok(ChatRequest {
+        messages,
+        sampling: options.sampling.clone(),
+        schema: options.schema.as_ref().filter(|_| offer == Offer::Nothing).map(|schema| schema.json.clone()),
+        tools,
+        tool_choice: if offer == Offer::Tools { ToolChoice::Auto } else { ToolChoice::None },
+        retries_max: (options.retries > 0).then_some(options.retries),
+        retry_delay: options.retry_delay,
+        cached: options.cached,
+    })
+}
+
+enum Checked {
+    Text,
+    Value(Json),
+    Wrong(String, weft_core::Error),
+}
+
+fn checked(job: &Job<'_>, turns: &Turns) -> Result<Checked> {
+    let Some(schema) = &job.options.schema else { return Ok(Checked::Text) };
+    Ok(match schema.check(turns.answer()) {
+        Ok(value) => Checked::Value(value),
+        Err(problem) => Checked::Wrong(Schema::complaint(&problem), problem),
+    })
+}
+
+async fn answered(job: &Job<'_>, turns: Turns, text: String, structured: Option<Json>) -> Result<End> {
+    if turns.ending == Ending::CutOff {
+        warn_of_cut(job.ctx).await?;
+    }
+    if let Some(limited) = turns.limited {
+        job.ctx.signal(Signal::Limited(limited)).await?;
+    }
+    Ok(End::Answered(Answer { text, structured, used: turns.used, limited: turns.limited }))
+}
+
+/// The calls at these places with their results as text, for canvases that ask for it.
+pub fn blocks(open: &[OpenCall], places: &[usize]) -> impl Iterator<Item = String> {
+    places.iter().filter_map(|place| open.get(*place)).filter_map(|open| {
+        let CallState::Done(done) = &open.state else { return None };
+        let block =
+            serde_json::json!({"name": open.call.name, "args": done.arguments, "result": done.result});
+        // No text in it can look like the end of the block.
+        let block = serde_json::to_string_pretty(&block).ok()?.replace("</", "<\\/");
+        Some(format!("<tool_call>{block}</tool_call>"))
+    })
+}

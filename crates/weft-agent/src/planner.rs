@@ -1,0 +1,196 @@
+//! The driver for models that don't call tools themselves: the next calls are asked for as a list.
+
+mod answer;
+mod prompts;
+mod stage;
+mod steps;
+
+use async_trait::async_trait;
+use serde_json::Map;
+use weft_core::component::Suspension;
+use weft_core::context::{Limited, Signal};
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ToolSchema};
+use weft_core::{Piece, Result};
+
+use self::answer::finish;
+use self::prompts::observation;
+use self::stage::{report, staged};
+use self::steps::{Step, Steps};
+use crate::ask::{Ending, Reply, ask};
+use crate::calls;
+use crate::driver::{Driver, End, Job, Start, keep, kept};
+use crate::native::blocks;
+use crate::toolkit::schemas;
+use crate::voice::Voice;
+use crate::window::{Line, fit, room};
+
+/// The name under which a waiting planner is kept.
+const NAME: &str = "planner";
+/// A conversation with more messages than this has a question that may lean on it.
+const STANDALONE_MAX: usize = 3;
+
+/// Analyses the task, asks for the next calls, makes them, looks at what they gave, and again, until it
+/// can write the answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Planner;
+
+#[async_trait]
+impl Driver for Planner {
+    async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
+        let tools = schemas(&job.tools.tools());
+        let (mut steps, mut answers) = match start {
+            Start::Conversation(lines) => (begin(job, lines, &tools).await?, Map::new()),
+            Start::Resumed { state, answers } => (kept::<Steps>(NAME, state)?, answers),
+        };
+        let mut voice = Voice::of(job, &steps.said);
+        loop {
+            match steps.step() {
+                Step::Plan => {
+                    let reply = next_step(job, &steps, &tools, &mut voice).await?;
+                    steps.replied(&reply.text, reply.ending);
+                }
+                Step::Call(open) => {
+                    let end = calls::make(job, open, &std::mem::take(&mut answers), Ending::Whole).await?;
+                    if job.options.verbose {
+                        blocks(open, &end.over).for_each(|block| voice.say(&block));
+                    }
+                    if let Some(form) = end.form {
+                        voice.pause();
+                        voice.said().clone_into(&mut steps.said);
+                        return Ok(End::Suspended(Suspension { form, state: keep(NAME, &steps)? }));
+                    }
+                    look_at_results(job, &mut steps).await?;
+                    if let Some(limit) = end.limit {
+                        steps.close(Limited::Budget(limit));
+                    }
+                }
+                Step::Answer => return finish(job, steps, voice).await,
+            }
+        }
+    }
+}
+
+/// Works out what is asked and what is known about it.
+async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<Steps> {
+    let options = &job.options.planner;
+    let asked = lines.iter().rev().map(|line| &line.message).find(|message| message.author == Author::User);
+    let asked = asked.map(|message| message.text.clone()).unwrap_or_default();
+    if tools.is_empty() {
+        // There is nothing to plan with.
+        return Ok(Steps::new(lines, (asked, String::new()), 0));
+    }
+    let request = match lines.len() > STANDALONE_MAX {
+        true => rewritten(job, &lines, asked).await?,
+        false => asked,
+    };
+    let instructions = lines.first().map(|line| &line.message).filter(|m| m.author == Author::System);
+    let instructions = instructions.map_or("", |message| &message.text);
+    let plan = match options.analyse {
+        true => {
+            let messages = prompts::analyse(instructions, &request, tools, options);
+            let plan = staged(job, ("analyze_task", 0), messages).await?.unwrap_or_default();
+            if plan.is_empty() {
+                prompts::concat(instructions, &request, options)
+            } else {
+                format!("{request}\n\n{plan}")
+            }
+        }
+        false => {
+            let plan = prompts::concat(instructions, &request, options);
+            report(job, ("analyze_task", 0), plan.as_str()).await?;
+            plan
+        }
+    };
+    Ok(Steps::new(lines, (request, plan), job.options.rounds_max))
+}
+
+/// The question in words that stand on their own; its own words when the model fails.
+async fn rewritten(job: &Job<'_>, lines: &[Line], asked: String) -> Result<String> {
+    let rest = lines.iter().filter(|line| line.message.author != Author::System).cloned().collect();
+    // What stands last is what it is all about, so the oldest of a long conversation goes.
+    let room = room(job.model.info().window, job.options.sampling.max_tokens, 0) / 2;
+    let Ok((said, _)) = fit(rest, room) else { return Ok(asked) };
+    let messages = prompts::rewrite(&said, &job.options.planner);
+    let rewritten = staged(job, ("Multi-turn conversation optimization", 0), messages).await?;
+    Ok(rewritten.filter(|text| !text.trim().is_empty()).map_or(asked, |text| text.trim().to_owned()))
+}
+
+/// Whether a request asks for the form of the final answer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Free,
+    Schema,
+}
+
+async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequest> {
+    let options = job.options;
+    let room = room(job.model.info().window, options.sampling.max_tokens, 0);
+    let (messages, note) = fit(lines, room)?;
+    let messages = alternating(messages);
+    if let Some(note) = note {
+        job.ctx.signal(Signal::Warn(note)).await?;
+    }
+    Ok(ChatRequest {
+        messages,
+        sampling: options.sampling.clone(),
+        schema: options.schema.as_ref().filter(|_| form == Form::Schema).map(|schema| schema.json.clone()),
+        retries_max: (options.retries > 0).then_some(options.retries),
+        retry_delay: options.retry_delay,
+        cached: options.cached,
+        ..ChatRequest::default()
+    })
+}
+
+/// Messages whose authors alternate: what one says after the other becomes one message.
+fn alternating(messages: Vec<ChatMessage>) -> Vec<ChatMessage> {
+    let mut merged: Vec<ChatMessage> = Vec::with_capacity(messages.len());
+    for message in messages {
+        match merged.last_mut().filter(|last| last.author == message.author) {
+            Some(last) => {
+                last.text.push_str("\n\n");
+                last.text.push_str(&message.text);
+                last.images.extend(message.images);
+            }
+            None => merged.push(message),
+        }
+    }
+    merged
+}
+
+/// Asks for the next step. Its reasoning is shown, its list is not.
+async fn next_step(
+    job: &Job<'_>,
+    steps: &Steps,
+    tools: &[ToolSchema],
+    voice: &mut Voice<'_>,
+) -> Result<Reply> {
+    let system = prompts::next_step(&steps.plan, tools, &job.options.planner);
+    let rest = steps.lines.iter().filter(|line| line.message.author != Author::System).cloned();
+    let lines = std::iter::once(system).map(Line::pinned).chain(rest);
+    let lines = lines.chain(std::iter::once(prompts::next_nudge()).map(Line::pinned)).collect();
+    let request = request(job, lines, Form::Free).await?;
+    let mut show = |piece| {
+        if matches!(piece, Piece::Thinking(_)) {
+            voice.piece(piece);
+        }
+    };
+    ask(job.ctx, job.model, request, &mut show).await
+}
+
+/// Tells the planner what its calls gave, with a look back on it when that is wanted.
+async fn look_at_results(job: &Job<'_>, steps: &mut Steps) -> Result<()> {
+    let Some(results) = steps.results() else { return Ok(()) };
+    let seen = observation(&results, None);
+    let reflection = ("reflection", steps.rounds());
+    let looked_back = match job.options.planner.reflect {
+        true => {
+            staged(job, reflection, prompts::reflect(&steps.request, &seen, &job.options.planner)).await?
+        }
+        false => {
+            report(job, reflection, seen.as_str()).await?;
+            None
+        }
+    };
+    steps.called(&observation(&results, looked_back.as_deref()));
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! Writes the planner's answer, with its sources.
+
+use weft_core::context::Signal;
+use weft_core::seam::chat_model::Author;
+use weft_core::{Error, ErrorKind, Json, Piece, Result};
+
+use super::stage::begun;
+use super::steps::Steps;
+use super::{Form, prompts, request};
+use crate::ask::{Ending, ask, empty_answer, warn_of_cut};
+use crate::driver::{Answer, End, Job};
+use crate::structured::Schema;
+use crate::trace::Gave;
+use crate::turns::UNANSWERED;
+use crate::voice::Voice;
+use crate::window::{Keep, Line, add_to_system};
+
+/// A conversation with fewer messages than this is cited while the answer is written.
+const CITED_INLINE_BELOW: usize = 7;
+/// A conversation with more messages than this is shortened for the answer.
+const MESSAGES_MAX: usize = 12;
+/// The last messages of a shortened conversation.
+const LAST: usize = 8;
+
+/// Writes the answer.
+pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: Voice<'_>) -> Result<End> {
+    let options = job.options;
+    let sources = job.ctx.run.citations.all();
+    let rules = options.citing.as_deref().filter(|_| !sources.is_empty());
+    let inline = steps.lines.len() < CITED_INLINE_BELOW;
+    without_middle(&mut steps.lines);
+    if let Some(schema) = &options.schema {
+        add_to_system(&mut steps.lines, &schema.instructions());
+    }
+    if let Some(rules) = rules.filter(|_| inline) {
+        add_to_system(&mut steps.lines, rules);
+    }
+    if !steps.plan.is_empty() {
+        let asks = prompts::answer(&steps.request, steps.draft.as_deref(), steps.limited);
+        steps.say(Author::User, &asks);
+    }
+    let aloud = rules.is_none() || inline;
+    let (mut repairs, mut empties) = (options.retries.saturating_add(1), 0);
+    let (reply, structured) = loop {
+        let request = request(job, steps.lines.clone(), Form::Schema).await?;
+        let mut show = |piece| {
+            if aloud || matches!(piece, Piece::Thinking(_)) {
+                voice.piece(piece);
+            }
+        };
+        let reply = ask(job.ctx, job.model, request, &mut show).await?;
+        voice.pause();
+        if reply.text.trim().is_empty() {
+            empties += 1;
+            if empties > 1 || reply.ending == Ending::CutOff {
+                return Err(empty_answer(reply.ending));
+            }
+            steps.say(Author::User, UNANSWERED.trim_end());
+            continue;
+        }
+        let Some(schema) = &options.schema else { break (reply, None) };
+        match schema.check(&reply.text) {
+            Ok(value) => break (reply, Some(value)),
+            Err(problem) if repairs == 0 => return Err(Schema::given_up(problem)),
+            Err(problem) => {
+                repairs -= 1;
+                steps.say(Author::Assistant, &reply.text);
+                steps.say(Author::User, &Schema::complaint(&problem));
+            }
+        }
+    };
+    let mut ending = reply.ending;
+    if let Some(rules) = rules.filter(|_| !inline) {
+        // What is shown now is its text, whole or not.
+        let shown = cite(job, &reply.text, (&sources, rules), &mut voice).await?;
+        ending = if shown == Ending::CutOff { shown } else { ending };
+    }
+    if ending == Ending::CutOff {
+        warn_of_cut(job.ctx).await?;
+    }
+    if let Some(limited) = steps.limited {
+        job.ctx.signal(Signal::Limited(limited)).await?;
+    }
+    Ok(End::Answered(Answer { text: voice.finish(), structured, used: steps.used, limited: steps.limited }))
+}
+
+/// Takes the middle out of a long conversation: its first round and its last ones stay, and so does
+/// everything that was said and found since the question.
+fn without_middle(lines: &mut Vec<Line>) {
+    if lines.len() <= MESSAGES_MAX {
+        return;
+    }
+    let is_earlier = |line: &Line| line.keep == Keep::History;
+    let earlier: Vec<usize> =
+        (0..).zip(lines.iter()).filter(|(_, line)| is_earlier(line)).map(|(place, _)| place).collect();
+    let Some(last_from) = earlier.iter().rev().nth(LAST - 1) else { return };
+    let mut rounds = earlier.iter().filter(|place| lines[**place].message.author == Author::User).skip(1);
+    let (from, to) = (rounds.next(), rounds.clone().find(|place| *place >= last_from));
+    if let (Some(&from), Some(&to)) = (from, to)
+        && from < *last_from
+    {
+        lines.drain(from..to);
+    }
+}
+
+/// The second pass: the finished text with its marks is what the user sees. When the pass fails, the
+/// text is shown without them. How what is shown ended.
+async fn cite(
+    job: &Job<'_>,
+    text: &str,
+    (sources, rules): (&[weft_core::citation::Cited], &str),
+    voice: &mut Voice<'_>,
+) -> Result<Ending> {
+    let traced = begun(job, ("gen_citations", 0), Json::Null).await?;
+    let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();
+    let mut shown = false;
+    let reply = match request(job, lines, Form::Free).await {
+        Ok(request) if request.messages.last().is_some_and(|message| message.text == text) => {
+            let mut show = |piece| {
+                shown |= matches!(piece, Piece::Text(_));
+                voice.piece(piece);
+            };
+            ask(job.ctx, job.model, request, &mut show).await
+        }
+        Ok(_) => Err(Error::new(ErrorKind::Invalid, "the text is too long for a second pass")),
+        Err(error) => Err(error),
+    };
+    voice.pause();
+    let (result, failed, ending) = match reply {
+        Ok(reply) if shown => (reply.text, false, reply.ending),
+        Err(error) if shown || error.kind == ErrorKind::Cancelled => return Err(error),
+        Ok(_) | Err(_) => {
+            voice.piece(Piece::Text(text.into()));
+            voice.pause();
+            ("failed: the text is shown without marks".to_owned(), true, Ending::Whole)
+        }
+    };
+    traced.finish(Gave { result: Json::from(result), failed, ..Gave::default() }).await?;
+    Ok(ending)
+}

@@ -1,0 +1,60 @@
+//! What the planner does beside calling tools. It is in the trace as if each stage were a tool.
+
+use std::sync::Arc;
+
+use weft_core::context::ToolStarted;
+use weft_core::seam::chat_model::ChatMessage;
+use weft_core::{ErrorKind, Json, Result};
+
+use super::{Form, request};
+use crate::ask::ask;
+use crate::driver::Job;
+use crate::trace::{Gave, Traced};
+use crate::window::Line;
+
+/// What the trace calls a stage, and how many there were of that name before.
+pub(super) type Named = (&'static str, u32);
+
+/// Puts the beginning of a stage into the trace.
+pub(super) async fn begun<'j>(job: &Job<'j>, (name, before): Named, asked: Json) -> Result<Traced<'j>> {
+    let part = &job.ctx.part;
+    let call = if before == 0 { format!("{part}{name}") } else { format!("{part}{name}_{before}") };
+    let started = ToolStarted {
+        agent: job.ctx.node.clone(),
+        path: format!("{}-->{name}", job.ctx.name).into(),
+        call: call.into(),
+        tool: name.into(),
+        arguments: Arc::new(asked),
+    };
+    Traced::start(job.ctx, started).await
+}
+
+/// Puts a stage into the trace that asks nobody.
+pub(super) async fn report(job: &Job<'_>, name: Named, result: &str) -> Result<()> {
+    begun(job, name, Json::Null).await?.finish(Gave { result: Json::from(result), ..Gave::default() }).await
+}
+
+/// Asks the model something beside the conversation. Nothing when it fails: the work goes on without.
+/// What ends the whole work is an error.
+pub(super) async fn staged(job: &Job<'_>, name: Named, messages: Vec<ChatMessage>) -> Result<Option<String>> {
+    let asked = messages.last().map(|message| Json::from(message.text.as_str()));
+    let traced = begun(job, name, asked.unwrap_or_default()).await?;
+    let lines: Vec<Line> = messages.into_iter().map(Line::pinned).collect();
+    let reply = match request(job, lines, Form::Free).await {
+        Ok(request) => ask(job.ctx, job.model, request, &mut |_| {}).await,
+        Err(error) => Err(error),
+    };
+    match reply {
+        Ok(reply) => {
+            let result = Json::from(reply.text.as_str());
+            traced.finish(Gave { result, ..Gave::default() }).await?;
+            Ok(Some(reply.text))
+        }
+        Err(error) if matches!(error.kind, ErrorKind::Cancelled | ErrorKind::QuotaExceeded) => Err(error),
+        Err(error) => {
+            let result = Json::from(format!("failed: {}", error.full()));
+            traced.finish(Gave { result, failed: true, ..Gave::default() }).await?;
+            Ok(None)
+        }
+    }
+}

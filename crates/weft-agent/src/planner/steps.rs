@@ -1,0 +1,212 @@
+//! Decides: ask for the next step, make its calls, or write the answer. Never waits, never calls out.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Map;
+use weft_core::context::Limited;
+use weft_core::seam::chat_model::{Author, ChatMessage, ToolCall};
+use weft_core::{Error, Json};
+
+use super::prompts::{COMPLETE, correct};
+use crate::arguments;
+use crate::ask::{CALLS_MAX, Ending};
+use crate::calls::{CallState, OpenCall, Used};
+use crate::loop_guard::{LoopGuard, Observed, Verdict};
+use crate::window::{Keep, Line};
+
+/// Replies that are no step, one after the other, before the planner gives up on planning.
+const CORRECTIONS_MAX: u32 = 3;
+
+/// The state of one planner: plain data, so that it can wait for a person in another process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Steps {
+    /// Instructions, history, question, and the steps so far as plain messages.
+    pub lines: Vec<Line>,
+    /// The request as it is planned for; the user's words stay in `lines`.
+    pub request: String,
+    /// What is known about the task.
+    pub plan: String,
+    /// The calls made, in order.
+    pub used: Vec<Used>,
+    /// What has cut the work short.
+    pub limited: Option<Limited>,
+    /// The answer as the closing call gave it.
+    pub draft: Option<String>,
+    /// What was shown so far.
+    pub said: String,
+    rounds: u32,
+    rounds_max: u32,
+    corrections: u32,
+    /// Replies so far: each makes a round with what it is told.
+    replies: u32,
+    numbered: usize,
+    guard: LoopGuard,
+    open: Option<Vec<OpenCall>>,
+    over: bool,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+pub enum Step<'a> {
+    /// Ask for the next step.
+    Plan,
+    /// Make these calls.
+    Call(&'a mut [OpenCall]),
+    /// Write the answer.
+    Answer,
+}
+
+impl Steps {
+    /// A planner that has not begun.
+    pub fn new(lines: Vec<Line>, (request, plan): (String, String), rounds_max: u32) -> Self {
+        Self {
+            lines,
+            request,
+            plan,
+            used: Vec::new(),
+            limited: None,
+            draft: None,
+            said: String::new(),
+            rounds: 0,
+            rounds_max,
+            corrections: 0,
+            replies: 0,
+            numbered: 0,
+            guard: LoopGuard::default(),
+            open: None,
+            // Without rounds there is nothing to plan, and nothing was cut short.
+            over: rounds_max == 0,
+        }
+    }
+
+    /// What is to be done next.
+    pub fn step(&mut self) -> Step<'_> {
+        if self.open.is_none() && !self.over && self.rounds >= self.rounds_max {
+            self.close(Limited::MaxRounds);
+        }
+        match &mut self.open {
+            Some(calls) => Step::Call(calls),
+            None if self.over => Step::Answer,
+            None => Step::Plan,
+        }
+    }
+
+    /// Rounds of calls that are over.
+    pub fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    /// From here on there are no more steps.
+    pub fn close(&mut self, why: Limited) {
+        self.limited.get_or_insert(why);
+        self.over = true;
+    }
+
+    /// The model has named the next step, or should have.
+    pub fn replied(&mut self, reply: &str, ending: Ending) {
+        self.replies += 1;
+        self.add(Author::Assistant, reply);
+        match self.read(reply, ending) {
+            Ok(calls) if calls.is_empty() => {}
+            Ok(calls) => {
+                self.corrections = 0;
+                self.open = Some(calls);
+            }
+            Err(error) => {
+                self.corrections += 1;
+                if self.guard.idle(reply) == Verdict::Loop || self.corrections >= CORRECTIONS_MAX {
+                    self.close(Limited::LoopDetected);
+                } else {
+                    self.add(Author::User, &correct(&error.full()));
+                }
+            }
+        }
+    }
+
+    /// The calls of a step. The closing call is taken out of them.
+    fn read(&mut self, reply: &str, ending: Ending) -> Result<Vec<OpenCall>, Error> {
+        let (list, repaired) = arguments::list(reply)?;
+        if ending == Ending::CutOff && repaired {
+            // Nobody knows what the last call was going to be.
+            return Err(Error::invalid("it was cut off at the limit of tokens").help("write fewer calls"));
+        }
+        if list.is_empty() {
+            return Err(Error::invalid("the list of calls is empty"));
+        }
+        let mut calls = Vec::new();
+        let mut closing = None;
+        for (place, entry) in list.into_iter().enumerate() {
+            let (name, arguments) = call(entry, place)?;
+            if name == COMPLETE {
+                closing = Some(arguments.get("answer").map(weft_core::value::to_text).unwrap_or_default());
+                continue;
+            }
+            let call = ToolCall {
+                id: format!("step_{}", self.numbered + calls.len()),
+                name,
+                arguments: Json::Object(arguments).to_string(),
+            };
+            calls.push(match calls.len() < CALLS_MAX {
+                true => OpenCall::new(call),
+                false => OpenCall::left_out(call, format!("more than {CALLS_MAX} calls in one step")),
+            });
+            if calls.len() > CALLS_MAX {
+                break;
+            }
+        }
+        self.numbered += calls.len();
+        if let Some(draft) = closing {
+            // What was asked for beside it is still done, and the answer comes after it.
+            self.draft = Some(draft);
+            self.over = true;
+        }
+        Ok(calls)
+    }
+
+    /// What the calls of the step gave, once every one of them is over.
+    pub fn results(&self) -> Option<Vec<(String, Json)>> {
+        let result = |open: &OpenCall| match &open.state {
+            CallState::Done(done) => Some((open.call.name.clone(), done.result.clone())),
+            CallState::New | CallState::Asked | CallState::Suspended(_) => None,
+        };
+        self.open.as_ref()?.iter().map(result).collect()
+    }
+
+    /// The step is over; this is what is said about it.
+    pub fn called(&mut self, observation: &str) {
+        let Some(calls) = self.open.take() else { return };
+        self.rounds += 1;
+        let mut observed = Vec::new();
+        for OpenCall { call, state, .. } in calls {
+            let CallState::Done(done) = state else { continue };
+            observed.push(Observed::of(&call.name, &done));
+            self.used.push(Used { name: call.name, arguments: done.arguments, results: done.result });
+        }
+        self.add(Author::User, observation);
+        if self.guard.observe(&observed) == Verdict::Loop && !self.over {
+            self.close(Limited::LoopDetected);
+        }
+    }
+
+    /// Adds something that stays.
+    pub fn say(&mut self, author: Author, text: &str) {
+        self.lines.push(Line::pinned(ChatMessage::new(author, text)));
+    }
+
+    /// Adds to the round of the last reply.
+    fn add(&mut self, author: Author, text: &str) {
+        let keep = Keep::Round(self.replies);
+        self.lines.push(Line { message: ChatMessage::new(author, text), keep });
+    }
+}
+
+fn call(entry: Json, place: usize) -> Result<(String, Map<String, Json>), Error> {
+    let wrong = |what: &str| Error::invalid(format!("call {place} of the list {what}"));
+    let Json::Object(mut entry) = entry else { return Err(wrong("is no object")) };
+    let Some(Json::String(name)) = entry.remove("name") else { return Err(wrong("has no `name`")) };
+    match entry.remove("arguments") {
+        None | Some(Json::Null) => Ok((name, Map::new())),
+        Some(Json::Object(arguments)) => Ok((name, arguments)),
+        Some(Json::String(text)) => Ok((name, arguments::object(&text)?.0)),
+        Some(_) => Err(wrong("has `arguments` that are no object")),
+    }
+}

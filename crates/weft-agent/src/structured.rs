@@ -1,0 +1,110 @@
+//! Answers that are JSON of a given form: asked for, read leniently, checked strictly.
+
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use crate::arguments;
+
+const FORM: &str = include_str!("prompts/structured.md");
+const REPAIR: &str = include_str!("prompts/repair.md");
+/// Problems that a repair request lists, at most.
+const PROBLEMS_MAX: usize = 10;
+
+/// A JSON schema that answers are checked against.
+#[derive(Debug)]
+pub struct Schema {
+    /// The schema as it is sent.
+    pub json: Json,
+    validator: jsonschema::Validator,
+}
+
+impl Schema {
+    /// Reads a schema.
+    ///
+    /// # Errors
+    /// `Invalid` when it is none, or one that would take too long to follow.
+    pub fn new(json: Json) -> Result<Self> {
+        match arguments::validator(&json) {
+            Ok(validator) => Ok(Self { json, validator }),
+            Err(fault) => Err(Error::invalid(format!("is no valid JSON schema: {fault}"))),
+        }
+    }
+
+    /// What tells the model about the form.
+    pub fn instructions(&self) -> String {
+        format!("{FORM}{}", self.json)
+    }
+
+    /// The value in an answer, if it is what was asked for.
+    ///
+    /// # Errors
+    /// `Garbled`, saying what is wrong.
+    pub fn check(&self, answer: &str) -> Result<Json> {
+        let value = arguments::parse(answer)?.value;
+        if !arguments::affordable(&self.json, &value) {
+            let message = "it is too long or too deeply nested to be checked: write a shorter one";
+            return Err(Error::new(ErrorKind::Garbled, message));
+        }
+        let problems: Vec<String> = self
+            .validator
+            .iter_errors(&value)
+            .take(PROBLEMS_MAX)
+            .map(|error| match error.instance_path().as_str() {
+                "" => format!("- {error}"),
+                path => format!("- at {path}: {error}"),
+            })
+            .collect();
+        if problems.is_empty() { Ok(value) } else { Err(Error::new(ErrorKind::Garbled, problems.join("\n"))) }
+    }
+
+    /// What to say about an answer that could not be used.
+    pub fn complaint(problem: &Error) -> String {
+        REPAIR.replace("{problems}", &problem.full())
+    }
+
+    /// The failure of a model that never kept to the form.
+    pub fn given_up(problem: Error) -> Error {
+        Error::new(ErrorKind::Garbled, "the model's answer doesn't follow the schema of `outputs.structured`")
+            .because(problem)
+            .help("simplify the schema, raise `max_retries` or try another model")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn answers_are_read_leniently_and_checked_strictly() {
+        let schema = Schema::new(
+            json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}),
+        );
+        let schema = schema.unwrap();
+        let check = |answer: &str, expected: Option<Json>| {
+            assert_eq!(schema.check(answer).ok(), expected, "{answer}");
+        };
+        check("{\"a\": 1}", Some(json!({"a": 1})));
+        check("<think>{\"a\": 0}</think>\n{\"a\": 1}", Some(json!({"a": 1})));
+        check("Sure:\n```json\n{\"a\": 1}\n```\nDone.", Some(json!({"a": 1})));
+        check("{\"a\": \"x\"}", None);
+        check("{}", None);
+        check("no json", None);
+        assert!(schema.check("{\"a\": \"x\"}").unwrap_err().message.contains("/a"));
+        assert!(Schema::new(json!({"type": 7})).is_err());
+        // A canvas may come from anybody: its schema leads nowhere, and what it costs is limited.
+        assert!(Schema::new(json!({"$ref": "file:///etc/passwd"})).is_err());
+        assert!(Schema::new(json!({"properties": {"a": {"$ref": "http://127.0.0.1:1/x"}}})).is_err());
+        let costly = |depth: i32| {
+            let defs = (0..depth).map(|n| {
+                (format!("d{n}"), json!({"allOf": vec![json!({"$ref": format!("#/$defs/d{}", n + 1)}); 10]}))
+            });
+            let mut defs: serde_json::Map<_, _> = defs.collect();
+            defs.insert(format!("d{depth}"), json!({"type": "integer"}));
+            Schema::new(json!({"$defs": defs, "$ref": "#/$defs/d0"})).unwrap()
+        };
+        assert!(costly(2).check("4").is_ok());
+        assert!(costly(12).check("4").unwrap_err().message.contains("too long"));
+        let slow = Schema::new(json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
+        assert!(slow.check(&format!("\"{}!\"", "a".repeat(5_000))).is_err());
+    }
+}

@@ -1,0 +1,370 @@
+//! The tools of one agent: unique names, groups, and the way a call is carried out whatever its tool does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::stream::{self, StreamExt as _};
+use serde_json::Map;
+use tokio::time::Instant;
+use weft_core::seam::chat_model::ToolSchema;
+use weft_core::tool::{BASIC_GROUP, Block, Invocation, Tool, ToolOutput, ToolSession, ToolStep, ToolStream};
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use crate::arguments::ArgumentSchema;
+use crate::window::tokens_of_tools;
+
+/// Characters of a function name, at most.
+const NAME_MAX: usize = 64;
+/// Bytes of text that one call gives the model, at most; the rest is left out and said so.
+pub const OUTPUT_MAX: usize = 1 << 20;
+
+/// Blocks of one result, at most.
+const BLOCKS_MAX: usize = 1_000;
+/// Bytes of images, recordings and files that one call gives, at most.
+const MEDIA_MAX: usize = 16 << 20;
+/// How long one call may take, whatever its tool says.
+const TIME_LIMIT_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
+
+/// A group of tools that are switched on and off together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Whether its tools are on offer.
+    pub active: bool,
+    /// What it is for.
+    pub description: String,
+    /// How to use its tools; told to the model when it is switched on.
+    pub notes: String,
+}
+
+#[derive(Clone)]
+struct Entry {
+    tool: Arc<Tool>,
+    schema: Arc<ArgumentSchema>,
+}
+
+#[derive(Default)]
+struct State {
+    tools: Vec<Entry>,
+    by_name: HashMap<String, usize>,
+    groups: BTreeMap<String, Group>,
+}
+
+/// The tools of one agent. Clones share their tools.
+#[derive(Clone, Default)]
+pub struct Toolkit(Arc<Mutex<State>>);
+
+impl std::fmt::Debug for Toolkit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.tools().iter().map(|tool| tool.name.clone())).finish()
+    }
+}
+
+impl Toolkit {
+    /// A toolkit without tools.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A toolkit with the same tools that is changed on its own.
+    pub fn fork(&self) -> Self {
+        let state = self.state();
+        let copy = State {
+            tools: state.tools.clone(),
+            by_name: state.by_name.clone(),
+            groups: state.groups.clone(),
+        };
+        drop(state);
+        Self(Arc::new(Mutex::new(copy)))
+    }
+
+    /// Adds a tool. Its name is made a function name that providers take.
+    ///
+    /// # Errors
+    /// `Conflict` when there is a tool of that name, `NotFound` for an unknown group, `Invalid` for
+    /// a schema of arguments that is none.
+    pub fn register(&self, mut tool: Tool) -> Result<Arc<Tool>> {
+        tool.name = function_name(&tool.name);
+        hide(&mut tool.parameters, &tool.preset);
+        let named = |error: Error| {
+            Error::new(error.kind, format!("the tool `{}` cannot be used", tool.name)).because(error)
+        };
+        let schema = ArgumentSchema::new(&tool.parameters).map_err(named)?;
+        let mut state = self.state();
+        if tool.group != BASIC_GROUP && !state.groups.contains_key(&tool.group) {
+            return Err(Error::not_found(format!("there is no group of tools `{}`", tool.group)));
+        }
+        if state.by_name.contains_key(&tool.name) {
+            return Err(Error::new(ErrorKind::Conflict, format!("there are two tools `{}`", tool.name))
+                .help("give one of them another name"));
+        }
+        let tool = Arc::new(tool);
+        let place = state.tools.len();
+        state.by_name.insert(tool.name.clone(), place);
+        state.tools.push(Entry { tool: Arc::clone(&tool), schema: Arc::new(schema) });
+        Ok(tool)
+    }
+
+    /// Removes tools, such as those of one server. How many there were.
+    pub fn remove(&self, which: impl Fn(&Tool) -> bool) -> usize {
+        let mut state = self.state();
+        let before = state.tools.len();
+        state.tools.retain(|entry| !which(&entry.tool));
+        state.by_name =
+            (0..).zip(&state.tools).map(|(place, entry)| (entry.tool.name.clone(), place)).collect();
+        before - state.tools.len()
+    }
+
+    /// Adds a group.
+    ///
+    /// # Errors
+    /// `Conflict` when there is one of that name.
+    pub fn add_group(&self, name: &str, group: Group) -> Result<()> {
+        let mut state = self.state();
+        if name == BASIC_GROUP || state.groups.contains_key(name) {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("there is a group of tools `{name}` already"),
+            ));
+        }
+        state.groups.insert(name.to_owned(), group);
+        Ok(())
+    }
+
+    /// Makes exactly these groups active, besides the basic one.
+    ///
+    /// # Errors
+    /// `NotFound` naming the first unknown group; then nothing changes.
+    pub fn set_active(&self, names: &BTreeSet<String>) -> Result<()> {
+        let mut state = self.state();
+        if let Some(name) =
+            names.iter().find(|name| *name != BASIC_GROUP && !state.groups.contains_key(*name))
+        {
+            return Err(Error::not_found(format!("there is no group of tools `{name}`")));
+        }
+        for (name, group) in &mut state.groups {
+            group.active = names.contains(name);
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, name: &str) -> Result<(Arc<Tool>, Arc<ArgumentSchema>)> {
+        let state = self.state();
+        let Some(entry) = state.by_name.get(name).and_then(|place| state.tools.get(*place)) else {
+            let known: Vec<&str> =
+                state.tools.iter().filter(|e| is_active(&state, &e.tool)).map(|e| &*e.tool.name).collect();
+            return Err(Error::not_found(format!("there is no tool `{name}`"))
+                .help(format!("use one of these: {}", known.join(", "))));
+        };
+        if !is_active(&state, &entry.tool) {
+            let message =
+                format!("the tool `{name}` is switched off: its group `{}` isn't active", entry.tool.group);
+            return Err(Error::new(ErrorKind::Denied, message));
+        }
+        Ok((Arc::clone(&entry.tool), Arc::clone(&entry.schema)))
+    }
+}
+
+fn is_active(state: &State, tool: &Tool) -> bool {
+    tool.group == BASIC_GROUP || state.groups.get(&tool.group).is_some_and(|group| group.active)
+}
+
+impl ToolSession for Toolkit {
+    fn tools(&self) -> Vec<Arc<Tool>> {
+        let state = self.state();
+        let active = state.tools.iter().filter(|entry| is_active(&state, &entry.tool));
+        active.map(|entry| Arc::clone(&entry.tool)).collect()
+    }
+
+    fn call(&self, name: &str, invocation: Invocation) -> ToolStream {
+        match self.find(name).and_then(|(tool, schema)| Ok((arguments(&tool, &schema, &invocation)?, tool))) {
+            Ok((arguments, tool)) => carry_out(tool, Invocation { arguments, ..invocation }),
+            Err(error) => stream::once(async { Err(error) }).boxed(),
+        }
+    }
+}
+
+/// The arguments as the tool gets them: those the model may set are checked, presets are laid over them.
+fn arguments(tool: &Tool, schema: &ArgumentSchema, invocation: &Invocation) -> Result<Map<String, Json>> {
+    let mut given = invocation.arguments.clone();
+    given.retain(|name, _| !tool.preset.contains_key(name));
+    let mut arguments = schema.check(given).map_err(|problem| {
+        Error::invalid(format!("the arguments of `{}` are wrong: {problem}", tool.name))
+            .help("call it again with arguments that follow its schema")
+    })?;
+    arguments.extend(tool.preset.clone());
+    Ok(arguments)
+}
+
+/// A call under way.
+struct Call {
+    tool: Arc<Tool>,
+    invocation: Invocation,
+    steps: Option<ToolStream>,
+    deadline: Instant,
+    so_far: Option<ToolOutput>,
+    over: bool,
+}
+
+/// A call that ends within its time, whatever its tool does: too slow, silent, endless or panicking.
+fn carry_out(tool: Arc<Tool>, invocation: Invocation) -> ToolStream {
+    let deadline = Instant::now() + tool.traits.time_limit.min(TIME_LIMIT_MAX);
+    let call = Call { tool, invocation, steps: None, deadline, so_far: None, over: false };
+    stream::unfold(call, |mut call| async move {
+        if call.over {
+            return None;
+        }
+        let step = call.next().await;
+        match &step {
+            Ok(ToolStep::Progress(output)) => call.so_far = Some(output.clone()),
+            Ok(ToolStep::Done(_) | ToolStep::Suspended(_)) | Err(_) => {
+                call.over = true;
+                call.steps = None;
+            }
+        }
+        Some((step, call))
+    })
+    .boxed()
+}
+
+impl Call {
+    async fn next(&mut self) -> Result<ToolStep> {
+        let Self { tool, invocation, steps, deadline, so_far, .. } = self;
+        let next = AssertUnwindSafe(async {
+            let steps = steps.get_or_insert_with(|| tool.body.call(invocation.clone()));
+            steps.next().await
+        });
+        let step = tokio::select! {
+            biased;
+            next = tokio::time::timeout_at(*deadline, next.catch_unwind()) => match next {
+                Ok(Ok(Some(step))) => step?,
+                Ok(Ok(None)) => return Err(Error::new(ErrorKind::Garbled, "the tool ended without a result")),
+                Ok(Err(_)) => return Err(Error::internal("the tool broke").help("don't call it again like this")),
+                Err(_) => return Err(too_slow(tool.traits.time_limit, so_far.as_ref())),
+            },
+            () = invocation.agent.cancel.cancelled() => {
+                return Err(Error::new(ErrorKind::Cancelled, "the call was stopped"));
+            }
+        };
+        Ok(match step {
+            ToolStep::Progress(output) => ToolStep::Progress(polished(tool, invocation, output)),
+            ToolStep::Done(output) => ToolStep::Done(polished(tool, invocation, output)),
+            ToolStep::Suspended(suspension) => ToolStep::Suspended(suspension),
+        })
+    }
+}
+
+/// What a tool gave as everybody sees it.
+fn polished(tool: &Tool, invocation: &Invocation, output: ToolOutput) -> ToolOutput {
+    let processed = tool.postprocess.as_ref().and_then(|postprocess| postprocess(invocation, &output));
+    bounded(processed.unwrap_or(output))
+}
+
+/// Cuts what is too long for a model to read.
+fn bounded(mut output: ToolOutput) -> ToolOutput {
+    let more = output.blocks.len().saturating_sub(BLOCKS_MAX);
+    if more > 0 {
+        output.blocks.truncate(BLOCKS_MAX);
+        output.blocks.push(Block::Text { text: format!("[… {more} more parts were left out]") });
+        output.value = None;
+    }
+    let (mut left, mut media) = (OUTPUT_MAX, MEDIA_MAX);
+    for block in &mut output.blocks {
+        let (what, length) = match block {
+            Block::Text { .. } => ("text", 0),
+            Block::Image { url } => ("an image", url.len()),
+            Block::Audio { url } => ("a recording", url.len()),
+            Block::Resource { uri, .. } => ("a file", uri.len()),
+        };
+        if length > media {
+            *block = Block::Text { text: format!("[… {length} bytes of {what} were left out]") };
+            output.value = None;
+        } else {
+            media -= length;
+        }
+        let (Block::Text { text } | Block::Resource { text: Some(text), .. }) = block else { continue };
+        if text.len() > left {
+            let end = text.floor_char_boundary(left);
+            let more = text.len() - end;
+            text.truncate(end);
+            text.push_str(&format!("\n[… {more} more bytes were left out]"));
+            output.value = None;
+        }
+        left = left.saturating_sub(text.len());
+    }
+    output
+}
+
+fn too_slow(limit: Duration, so_far: Option<&ToolOutput>) -> Error {
+    let message = match so_far {
+        Some(output) => format!(
+            "it took longer than its {} s; until then it had given: {}",
+            limit.as_secs_f64(),
+            output.to_text()
+        ),
+        None => format!("it took longer than its {} s", limit.as_secs_f64()),
+    };
+    Error::new(ErrorKind::Timeout, message)
+}
+
+/// Takes presets out of a schema: the model neither sees them nor has to give them.
+fn hide(parameters: &mut Json, preset: &Map<String, Json>) {
+    if let Some(Json::Object(properties)) = parameters.get_mut("properties") {
+        properties.retain(|name, _| !preset.contains_key(name));
+    }
+    if let Some(Json::Array(required)) = parameters.get_mut("required") {
+        required.retain(|name| name.as_str().is_none_or(|name| !preset.contains_key(name)));
+    }
+}
+
+/// What providers take as a function name: letters, digits, `_` and `-`.
+pub fn function_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let name: String = name.trim().chars().map(plain).take(NAME_MAX).collect();
+    if name.is_empty() { "tool".to_owned() } else { name }
+}
+
+/// A function name with the tool's place behind it, as canvases number their tools: `calculator_0`.
+pub fn numbered(name: &str, place: usize) -> String {
+    let suffix = format!("_{place}");
+    let stem: String = function_name(name).chars().take(NAME_MAX.saturating_sub(suffix.len())).collect();
+    format!("{stem}{suffix}")
+}
+
+/// The tools on offer as a model sees them. They are put together anew only when other tools are on offer.
+#[derive(Debug, Default)]
+pub struct Offered {
+    tools: Vec<Arc<Tool>>,
+    schemas: Arc<[ToolSchema]>,
+    tokens: usize,
+}
+
+impl Offered {
+    /// The schemas of the tools on offer now, and how many tokens they take.
+    pub fn now(&mut self, tools: Vec<Arc<Tool>>) -> (Arc<[ToolSchema]>, usize) {
+        let same = tools.len() == self.tools.len()
+            && tools.iter().zip(&self.tools).all(|(now, before)| Arc::ptr_eq(now, before));
+        if !same {
+            self.schemas = schemas(&tools).into();
+            self.tokens = tokens_of_tools(&self.schemas);
+            self.tools = tools;
+        }
+        (Arc::clone(&self.schemas), self.tokens)
+    }
+}
+
+/// The tools as a model sees them.
+pub fn schemas(tools: &[Arc<Tool>]) -> Vec<ToolSchema> {
+    let schema = |tool: &Arc<Tool>| ToolSchema {
+        name: tool.name.clone(),
+        description: tool.description.clone(),
+        parameters: tool.parameters.clone(),
+    };
+    tools.iter().map(schema).collect()
+}

@@ -1,0 +1,389 @@
+//! Makes a conversation fit into a model's window, by whole rounds.
+
+mod text;
+
+use serde::{Deserialize, Serialize};
+use weft_core::seam::chat_model::{Author, ChatMessage, ToolSchema};
+use weft_core::{Error, ErrorKind, Result};
+
+pub use text::{cut, head_and_tail, tokens};
+
+/// Tokens that every message costs besides its text.
+const PER_MESSAGE: usize = 4;
+/// Tokens that an image is taken to cost.
+const PER_IMAGE: usize = 1_000;
+/// A question is never cut below this many tokens.
+pub const QUESTION_MIN: usize = 200;
+/// What a tool gave is never cut below this many tokens as long as its round is kept.
+const RESULT_MIN: usize = 100;
+/// The same when there are so many results that even then they do not fit.
+const MANY_RESULTS_MIN: usize = 12;
+/// The share of a window that is filled, in percent.
+const WINDOW_PERCENT: usize = 97;
+/// Tokens kept free for an answer without a limit of its own, at most.
+const ANSWER_TOKENS: usize = 1_024;
+
+/// What may happen to a message when there is no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Keep {
+    /// It stays; the longest of these is shortened at last.
+    Pinned,
+    /// It is part of the earlier conversation and goes with its round, oldest first.
+    History,
+    /// It is part of this round of tool calls; all rounds but the last may go.
+    Round(u32),
+}
+
+/// A message and what may happen to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The message.
+    pub message: ChatMessage,
+    /// What may happen to it.
+    pub keep: Keep,
+}
+
+impl Line {
+    /// A message that stays.
+    pub fn pinned(message: ChatMessage) -> Self {
+        Self { message, keep: Keep::Pinned }
+    }
+
+    /// A message of the earlier conversation.
+    pub fn history(message: ChatMessage) -> Self {
+        Self { message, keep: Keep::History }
+    }
+}
+
+/// Adds a section to the instructions of a conversation.
+pub fn add_to_system(lines: &mut Vec<Line>, section: &str) {
+    match lines.first_mut().filter(|line| line.message.author == Author::System) {
+        Some(line) if !line.message.text.is_empty() => {
+            line.message.text.push_str("\n\n");
+            line.message.text.push_str(section);
+        }
+        Some(line) => section.clone_into(&mut line.message.text),
+        None => lines.insert(0, Line::pinned(ChatMessage::new(Author::System, section))),
+    }
+}
+
+fn cost(message: &ChatMessage) -> usize {
+    let calls =
+        message.tool_calls.iter().map(|call| PER_MESSAGE + tokens(&call.name) + tokens(&call.arguments));
+    let thinking = message.thinking.as_deref().map_or(0, tokens);
+    PER_MESSAGE + tokens(&message.text) + thinking + PER_IMAGE * message.images.len() + calls.sum::<usize>()
+}
+
+/// How many tokens tools take of every request.
+pub fn tokens_of_tools(tools: &[ToolSchema]) -> usize {
+    let one = |tool: &ToolSchema| {
+        PER_MESSAGE + tokens(&tool.name) + tokens(&tool.description) + tokens(&tool.parameters.to_string())
+    };
+    tools.iter().map(one).sum()
+}
+
+/// How many tokens of a window of `window` are left for messages, beside tools of `tools` tokens and an
+/// answer of at most `answer` tokens.
+pub fn room(window: usize, answer: Option<u32>, tools: usize) -> usize {
+    let answer = answer.map_or(ANSWER_TOKENS, |max| usize::try_from(max).unwrap_or(ANSWER_TOKENS));
+    let filled = window.saturating_mul(WINDOW_PERCENT) / 100;
+    filled.saturating_sub(answer.min(window / 2)).saturating_sub(tools)
+}
+
+/// The messages, made to fit, and what was done for that, if anything: what tools gave in earlier
+/// rounds is shortened, the oldest rounds of the history are dropped, then the oldest rounds of tool
+/// calls, then what the last tools gave is shortened, then the instructions or the question.
+///
+/// # Errors
+/// `Invalid` when it cannot fit without cutting the question below [`QUESTION_MIN`] tokens.
+pub fn fit(lines: Vec<Line>, room: usize) -> Result<(Vec<ChatMessage>, Option<String>)> {
+    let last_round = lines.iter().rev().find_map(|line| match line.keep {
+        Keep::Round(round) => Some(round),
+        Keep::Pinned | Keep::History => None,
+    });
+    let mut fitted = Fitting::new(lines);
+    let mut notes = Vec::new();
+    let earlier = |keep: Keep| matches!(keep, Keep::Round(round) if Some(round) != last_round);
+    if fitted.total > room && fitted.shorten_results(room, RESULT_MIN, earlier) {
+        notes.push("what tools gave in earlier rounds was shortened".to_owned());
+    }
+    if fitted.drop_images(room, earlier) {
+        notes.push("images of earlier rounds were left out".to_owned());
+    }
+    let dropped = fitted.drop_while_over(room, |keep| keep == Keep::History);
+    if dropped > 0 {
+        notes.push(format!("{dropped} older messages were left out"));
+    }
+    let dropped = fitted.drop_while_over(room, earlier);
+    if dropped > 0 {
+        notes.push(format!("{dropped} messages of earlier rounds of tool calls were left out"));
+    }
+    let last = |keep| matches!(keep, Keep::Round(_));
+    let much = fitted.shorten_results(room, RESULT_MIN, last);
+    if fitted.shorten_results(room, MANY_RESULTS_MIN, last) || much {
+        notes.push("what the last tools gave was shortened".to_owned());
+    }
+    if fitted.drop_images(room, last) {
+        notes.push("images of the last tools were left out".to_owned());
+    }
+    if fitted.total > room {
+        fitted.shorten_longest(room)?;
+        notes.push("the prompt was shortened".to_owned());
+    }
+    let note = (!notes.is_empty()).then(|| format!("to fit the model's window, {}", notes.join(" and ")));
+    Ok((fitted.lines.into_iter().map(|(line, _)| line.message).collect(), note))
+}
+
+struct Fitting {
+    /// Each with its cost.
+    lines: Vec<(Line, usize)>,
+    total: usize,
+}
+
+impl Fitting {
+    fn new(lines: Vec<Line>) -> Self {
+        let with_cost = |line: Line| {
+            let cost = cost(&line.message);
+            (line, cost)
+        };
+        let lines: Vec<_> = lines.into_iter().map(with_cost).collect();
+        let total = lines.iter().map(|(_, cost)| cost).sum();
+        Self { lines, total }
+    }
+
+    /// Shortens results among these lines, the longest first and none below `least` tokens, until it fits.
+    /// Whether any was.
+    fn shorten_results(&mut self, room: usize, least: usize, of: impl Fn(Keep) -> bool) -> bool {
+        // A planner is told what its tools gave in messages of the user.
+        let is_result = |line: &Line| of(line.keep) && line.message.author != Author::Assistant;
+        let results = self.lines.iter_mut().filter(|(line, _)| is_result(line));
+        let sized = results.map(|line| (tokens(&line.0.message.text), line));
+        let mut long: Vec<_> = sized.filter(|(size, _)| *size > least).collect();
+        long.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+        let mut any = false;
+        for (size, (line, cost)) in long {
+            let over = self.total.saturating_sub(room);
+            if over == 0 {
+                break;
+            }
+            let shorter = head_and_tail(&line.message.text, size.saturating_sub(over).max(least));
+            let saved = size.saturating_sub(tokens(&shorter));
+            if saved > 0 {
+                line.message.text = shorter;
+                *cost -= saved;
+                self.total -= saved;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Leaves out images that tools gave in these lines, oldest first, until it fits. Whether any went.
+    fn drop_images(&mut self, room: usize, of: impl Fn(Keep) -> bool) -> bool {
+        let mut any = false;
+        for (line, cost_before) in &mut self.lines {
+            let (over, images) = (self.total.saturating_sub(room), line.message.images.len());
+            if over == 0 {
+                break;
+            }
+            if images > 0 && of(line.keep) && line.message.author == Author::Tool {
+                line.message.images.truncate(images.saturating_sub(over.div_ceil(PER_IMAGE)));
+                line.message.text.push_str("\n[images were left out]");
+                let after = cost(&line.message);
+                self.total = self.total.saturating_sub(*cost_before) + after;
+                *cost_before = after;
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Drops the oldest rounds among these lines until it fits. How many messages went.
+    fn drop_while_over(&mut self, room: usize, of: impl Fn(Keep) -> bool) -> usize {
+        let before = self.lines.len();
+        let mut total = self.total;
+        // The round that goes at present.
+        let mut goes = None;
+        self.lines.retain(|(line, cost)| {
+            // The rest of a round goes with it: in the history, all up to the next thing the user said.
+            let same = goes == Some(line.keep)
+                && (line.keep != Keep::History || line.message.author != Author::User);
+            goes = (of(line.keep) && (same || total > room)).then_some(line.keep);
+            total -= if goes.is_some() { *cost } else { 0 };
+            goes.is_none()
+        });
+        self.total = total;
+        before - self.lines.len()
+    }
+
+    fn shorten_longest(&mut self, room: usize) -> Result<()> {
+        let over = self.total.saturating_sub(room);
+        let longest = self.lines.iter_mut().max_by_key(|(line, _)| tokens(&line.message.text));
+        let Some((line, cost_before)) = longest else { return Ok(()) };
+        let keep = tokens(&line.message.text).saturating_sub(over);
+        let minimum = if line.message.author == Author::System { 1 } else { QUESTION_MIN };
+        if keep < minimum {
+            return Err(Error::new(ErrorKind::Invalid, "the prompt is much longer than the model's window")
+                .help("shorten the prompt or what it refers to, or choose a model with a larger window"));
+        }
+        line.message.text = cut(&line.message.text, keep).to_owned();
+        *cost_before = cost(&line.message);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::seam::chat_model::ToolCall;
+
+    fn pinned(author: Author, text: &str) -> Line {
+        Line::pinned(ChatMessage::new(author, text))
+    }
+
+    fn said(author: Author, text: &str) -> Line {
+        Line::history(ChatMessage::new(author, text))
+    }
+
+    fn conversation() -> Vec<Line> {
+        vec![
+            pinned(Author::System, "sys"),
+            said(Author::User, &"a".repeat(400)),
+            said(Author::Assistant, &"b".repeat(400)),
+            said(Author::User, &"c".repeat(400)),
+            said(Author::Assistant, &"d".repeat(400)),
+            pinned(Author::User, "question"),
+        ]
+    }
+
+    fn round(number: u32, calls: u32, result: &str) -> Vec<Line> {
+        let id = |call| format!("{number}.{call}");
+        let mut asked = ChatMessage::new(Author::Assistant, "");
+        asked.tool_calls = (0..calls)
+            .map(|call| ToolCall { id: id(call), name: "find".to_owned(), arguments: "{}".to_owned() })
+            .collect();
+        let results = (0..calls).map(|call| ChatMessage::tool(id(call), result));
+        let messages = std::iter::once(asked).chain(results);
+        messages.map(|message| Line { message, keep: Keep::Round(number) }).collect()
+    }
+
+    #[test]
+    fn tokens_are_estimated() {
+        let check = |text: &str, expected| assert_eq!(tokens(text), expected, "{text}");
+        check("", 0);
+        check("abcde", 2);
+        check("汉字", 2);
+        check("汉字abcd", 3);
+    }
+
+    #[test]
+    fn whole_rounds_are_dropped_oldest_first() {
+        let kept = |room| {
+            fit(conversation(), room).unwrap().0.iter().map(|m| m.text[..1].to_owned()).collect::<String>()
+        };
+        assert_eq!(kept(1_000), "sabcdq");
+        assert_eq!(kept(300), "scdq");
+        assert_eq!(kept(100), "sq");
+        assert!(fit(conversation(), 100).unwrap().1.unwrap().contains("4 older messages"));
+    }
+
+    #[test]
+    fn the_longest_part_is_shortened_and_the_question_never_below_its_minimum() {
+        let long = |system: usize, question: usize| {
+            vec![
+                pinned(Author::System, &"s".repeat(system * 4)),
+                pinned(Author::User, &"q".repeat(question * 4)),
+            ]
+        };
+        let sizes = |lines: Vec<Line>, room| {
+            fit(lines, room).map(|(m, _)| (tokens(&m[0].text), tokens(&m[1].text))).ok()
+        };
+        assert_eq!(sizes(long(500, 100), 308), Some((200, 100)));
+        assert_eq!(sizes(long(100, 500), 408), Some((100, 300)));
+        assert_eq!(sizes(long(100, 500), 250), None);
+        assert_eq!(sizes(long(100, 200), 250), None);
+    }
+
+    #[test]
+    fn no_call_is_torn_from_its_results_at_any_size() {
+        let mut lines = conversation();
+        for number in 0..12 {
+            lines.extend(round(number, 1 + number % 3, &"r".repeat(200 * (number as usize % 5))));
+        }
+        for room in (40..3_000).step_by(7) {
+            let Ok((messages, _)) = fit(lines.clone(), room) else { continue };
+            assert!(messages.iter().map(cost).sum::<usize>() <= room);
+            let calls: Vec<_> =
+                messages.iter().flat_map(|m| &m.tool_calls).map(|call| call.id.clone()).collect();
+            let results: Vec<_> = messages.iter().filter_map(|m| m.tool_call_id.clone()).collect();
+            assert_eq!(calls, results, "{room}");
+            assert_eq!(messages[0].text, "sys");
+            assert!(messages.iter().any(|m| m.text == "question"));
+            assert!(calls.contains(&"11.0".to_owned()), "the last round stays");
+        }
+    }
+
+    #[test]
+    fn images_that_do_not_fit_are_left_out_those_of_earlier_rounds_first() {
+        let mut lines = vec![pinned(Author::User, "question")];
+        for number in 0..3 {
+            lines.extend(round(number, 1, "seen"));
+            lines.last_mut().unwrap().message.images = vec!["data:image/png;base64,A".to_owned(); 4];
+        }
+        let kept = |room| {
+            let (messages, note) = fit(lines.clone(), room).unwrap();
+            let images: Vec<_> =
+                messages.iter().filter(|m| m.author == Author::Tool).map(|m| m.images.len()).collect();
+            (images, note.unwrap_or_default())
+        };
+        assert_eq!(kept(20_000), (vec![4, 4, 4], String::new()));
+        assert_eq!(kept(9_500).0, [1, 4, 4]);
+        assert_eq!(kept(4_500).0, [0, 0, 4]);
+        let (images, note) = kept(1_200);
+        assert_eq!(images, [1]);
+        assert!(note.contains("images of the last tools"), "{note}");
+    }
+
+    #[test]
+    fn many_results_of_one_round_fit_into_a_small_window() {
+        let mut lines = vec![pinned(Author::System, "sys"), pinned(Author::User, "question")];
+        lines.extend(round(0, 30, &"r".repeat(4_000)));
+        let (messages, _) = fit(lines, 1_000).unwrap();
+        assert!(messages.iter().map(cost).sum::<usize>() <= 1_000);
+        assert_eq!(messages.len(), 33);
+        assert_eq!((&*messages[0].text, &*messages[1].text), ("sys", "question"));
+    }
+
+    /// Thousands of rounds are looked at once each; else this test does not end.
+    #[test]
+    fn a_long_work_is_fitted_in_one_go() {
+        let mut lines = vec![pinned(Author::User, "question")];
+        for number in 0..20_000 {
+            lines.extend(round(number, 1, &"r".repeat(500)));
+        }
+        let (messages, _) = fit(lines, 1_000).unwrap();
+        assert!(messages.len() < 50 && messages[0].text == "question");
+    }
+
+    #[test]
+    fn a_long_result_keeps_its_beginning_and_its_end() {
+        let mut lines = vec![pinned(Author::User, "q")];
+        lines.extend(round(0, 1, &format!("begin{}end", "x".repeat(40_000))));
+        let (messages, note) = fit(lines, 500).unwrap();
+        let text = &messages[2].text;
+        assert!(text.starts_with("begin") && text.ends_with("end") && tokens(text) < 490, "{}", text.len());
+        assert!(note.unwrap().contains("last tools"));
+        assert_eq!(head_and_tail("short", 100), "short");
+    }
+
+    #[test]
+    fn tools_take_room() {
+        let tool = ToolSchema {
+            name: "a".to_owned(),
+            description: "b".repeat(40),
+            parameters: serde_json::json!({"type": "object"}),
+        };
+        assert_eq!(room(10_000, None, 0) - room(10_000, None, tokens_of_tools(&[tool])), 20);
+    }
+}

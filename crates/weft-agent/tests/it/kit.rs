@@ -1,0 +1,397 @@
+//! An agent's surroundings: a run, a scripted model, tools that remember what they were asked.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json, json};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use weft_agent::driver::{Answer, Driver, End, Job, Options, Start};
+use weft_agent::native::Native;
+use weft_agent::window::Line;
+use weft_agent::{Toolkit, driver};
+use weft_core::budget::{Budget, BudgetLimits, Spent};
+use weft_core::citation::{Chunk, Citations};
+use weft_core::component::Suspension;
+use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
+use weft_core::effect::Known;
+use weft_core::reference::Inputs;
+use weft_core::seam::Seams;
+use weft_core::seam::chat_model::{
+    Author, ChatMessage, ChatModel, ChatRequest, ModelDirectory, ModelInfo, Prices,
+};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::search_index::{SearchIndex, SearchRequest};
+use weft_core::seam::tool_source::NoTools;
+use weft_core::seam::workspace::NoWorkspace;
+use weft_core::tool::ToolSession;
+use weft_core::{Error, NodeContext, Result, SharedText, TenantId, Tool, TurnInput};
+use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
+
+struct Nothing;
+
+impl ModelDirectory for Nothing {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(Error::not_found("no model"))
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+#[async_trait::async_trait]
+impl SearchIndex for Nothing {
+    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
+        Ok(Vec::new())
+    }
+}
+
+/// A run with one agent in it.
+pub struct World {
+    pub ctx: Arc<NodeContext>,
+    pub toolkit: Toolkit,
+    pub model: ScriptedModel,
+    pub options: Options,
+    /// The calls made, in order: `name(arguments)`.
+    pub called: Arc<Mutex<Vec<String>>>,
+    signals: Arc<Mutex<Vec<Signal>>>,
+    _listening: JoinSet<()>,
+}
+
+impl World {
+    pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let script = replies.into_iter().fold(Script::new(), Script::reply);
+        Self::with(ScriptedModel::new(script))
+    }
+
+    pub fn with(model: ScriptedModel) -> Self {
+        let (send, mut receive) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let signals = Arc::new(Mutex::new(Vec::new()));
+        let heard = Arc::clone(&signals);
+        let mut listening = JoinSet::new();
+        listening.spawn(async move {
+            while let Some((_, mut signal)) = receive.recv().await {
+                noted(&mut signal);
+                heard.lock().unwrap().push(signal);
+            }
+        });
+        let run = RunContext {
+            tenant: TenantId::new("t"),
+            run: "r".into(),
+            session: "s".into(),
+            input: TurnInput::default(),
+            history: Vec::new(),
+            citations: Citations::default(),
+            seams: Arc::new(Seams {
+                models: Arc::new(Nothing),
+                http: Arc::new(FakeHttp::default()),
+                search: Arc::new(Nothing),
+                tools: Arc::new(NoTools),
+                workspace: Arc::new(NoWorkspace),
+                sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
+                clock: Arc::new(FixedClock(0)),
+            }),
+            components: Arc::new(HashSet::new()),
+            budget: Budget::unlimited(),
+            seed: 1,
+        };
+        let ctx = NodeContext {
+            run: Arc::new(run),
+            node: "Agent:A".into(),
+            name: "A".into(),
+            activation: 1,
+            inputs: Inputs::default(),
+            alternative: 0,
+            round: None,
+            filled: Map::new(),
+            resumed: None,
+            budget: Budget::unlimited(),
+            effects: weft_core::effect::Effects::default(),
+            part: "".into(),
+            heard: false,
+            cancel: CancellationToken::new(),
+            signals: send,
+        };
+        let world = Self {
+            ctx: Arc::new(ctx),
+            toolkit: Toolkit::new(),
+            model,
+            options: Options::default(),
+            called: Arc::default(),
+            signals,
+            _listening: listening,
+        };
+        world.echo("look", |_| {});
+        world
+    }
+
+    /// Adds a tool that answers `found <q>` and remembers its calls.
+    pub fn echo(&self, name: &str, change: impl FnOnce(&mut Tool)) {
+        self.tool(name, change, |arguments| async move {
+            Ok(json!(format!("found {}", arguments["q"].as_str().unwrap_or("nothing"))))
+        });
+    }
+
+    /// Adds a tool.
+    pub fn tool<F, Fut>(&self, name: &str, change: impl FnOnce(&mut Tool), work: F)
+    where
+        F: Fn(Map<String, Json>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Json>> + Send + 'static,
+    {
+        let (called, own) = (Arc::clone(&self.called), name.to_owned());
+        let schema =
+            json!({"type": "object", "properties": {"q": {"type": "string"}, "n": {"type": "integer"}}});
+        let mut tool = Tool::function(name, format!("What {name} does."), schema, move |arguments| {
+            called.lock().unwrap().push(format!("{own}({})", Json::Object(arguments.clone())));
+            work(arguments)
+        });
+        change(&mut tool);
+        self.toolkit.register(tool).unwrap();
+    }
+
+    /// Gives the agent a budget.
+    pub fn budget(&mut self, limits: BudgetLimits) {
+        self.change(|ctx| ctx.budget = Budget::new(limits, Spent::default(), None));
+    }
+
+    /// Says what the model costs and how much it holds.
+    pub fn model_info(&mut self, window: usize, prices: Option<Prices>) {
+        self.model = self.model.with_info(|info| {
+            info.window = window;
+            info.prices = prices;
+        });
+    }
+
+    pub fn change(&mut self, change: impl FnOnce(&mut NodeContext)) {
+        let mut ctx = (*self.ctx).clone();
+        change(&mut ctx);
+        self.ctx = Arc::new(ctx);
+    }
+
+    /// The sources there are, with these texts.
+    pub fn sources(&self, texts: &[&str]) {
+        let chunk =
+            |text: &&str| Chunk { id: (*text).to_owned(), content: (*text).to_owned(), ..Chunk::default() };
+        self.ctx.run.citations.number(texts.iter().map(chunk));
+    }
+
+    pub async fn drive(&self, driver: &dyn Driver, start: Start) -> Result<End> {
+        let tools: &dyn ToolSession = &self.toolkit;
+        let job = Job { ctx: &self.ctx, model: &self.model, tools, options: &self.options, writer: None };
+        let end = driver.run(&job, start).await;
+        // What was signalled has been heard.
+        tokio::task::yield_now().await;
+        end
+    }
+
+    /// Asks `Q` and waits for the answer.
+    pub async fn ask_with(&self, driver: &dyn Driver) -> Result<Answer> {
+        match self.drive(driver, question("Q")).await? {
+            End::Answered(answer) => Ok(answer),
+            End::Suspended(suspension) => panic!("it waits for {suspension:?}"),
+        }
+    }
+
+    pub async fn ask(&self) -> Result<Answer> {
+        self.ask_with(&Native).await
+    }
+
+    /// Works until it waits for a person.
+    pub async fn wait_with(&self, driver: &dyn Driver, start: Start) -> Suspension {
+        match self.drive(driver, start).await.unwrap() {
+            End::Suspended(suspension) => suspension,
+            End::Answered(answer) => panic!("it answered {answer:?}"),
+        }
+    }
+
+    /// Asks `Q`; the pieces that a listener sees.
+    pub async fn heard(&self) -> Vec<String> {
+        let (end, pieces) = self.listened().await;
+        end.unwrap();
+        pieces
+    }
+
+    /// The same, when the answer breaks off.
+    pub async fn heard_of_failure(&self) -> (Error, Vec<String>) {
+        let (end, pieces) = self.listened().await;
+        (end.unwrap_err(), pieces)
+    }
+
+    async fn listened(&self) -> (Result<End>, Vec<String>) {
+        let (writer, text) = SharedText::new();
+        let job = Job {
+            ctx: &self.ctx,
+            model: &self.model,
+            tools: &self.toolkit,
+            options: &self.options,
+            writer: Some(&writer),
+        };
+        let end = Native.run(&job, question("Q")).await;
+        // What was signalled has been heard.
+        tokio::task::yield_now().await;
+        writer.finish();
+        let mut pieces = Vec::new();
+        let mut reader = text.read();
+        while let Some(piece) = reader.next().await.unwrap() {
+            pieces.push(match piece {
+                weft_core::Piece::Text(text) => text.to_string(),
+                weft_core::Piece::Thinking(text) => format!("({text})"),
+            });
+        }
+        (end, pieces)
+    }
+
+    /// What the model was asked.
+    pub fn asked(&self) -> Vec<ChatRequest> {
+        self.model.requests()
+    }
+
+    /// The text of a message of a request.
+    pub fn text(&self, request: usize, message: usize) -> String {
+        self.asked()[request].messages[message].text.clone()
+    }
+
+    /// The text of the last message of a request.
+    pub fn last(&self, request: usize) -> String {
+        self.asked()[request].messages.last().unwrap().text.clone()
+    }
+
+    pub fn called(&self) -> Vec<String> {
+        self.called.lock().unwrap().clone()
+    }
+
+    pub fn signals(&self) -> Vec<String> {
+        let signals = self.signals.lock().unwrap();
+        signals.iter().filter(|signal| !is_effect(signal)).map(told).collect()
+    }
+
+    /// What the journal is told about calls to the outside, in order.
+    pub fn notes(&self) -> Vec<String> {
+        self.signals.lock().unwrap().iter().filter(|signal| is_effect(signal)).map(told).collect()
+    }
+
+    /// What the journal knows when the process stops after so many notes.
+    pub fn known(&self, notes: usize) -> HashMap<Arc<str>, Known> {
+        let signals = self.signals.lock().unwrap();
+        let known = signals.iter().filter(|signal| is_effect(signal)).take(notes);
+        let known = known.filter_map(|signal| match signal {
+            Signal::EffectStarted(started) => Some((Arc::clone(&started.key), Known::Begun)),
+            Signal::EffectGave(gave) => Some((Arc::clone(&gave.key), Known::Gave(gave.gave.clone()))),
+            _ => None,
+        });
+        known.collect()
+    }
+
+    /// What the journal knows when the process stops right after this note.
+    pub fn known_until(&self, note: &str) -> HashMap<Arc<str>, Known> {
+        let place = self.notes().iter().position(|told| told == note);
+        self.known(place.expect(note) + 1)
+    }
+
+    /// The trace: every call that is over.
+    pub fn trace(&self) -> Vec<ToolFinished> {
+        let signals = self.signals.lock().unwrap();
+        let finished = signals.iter().filter_map(|signal| match signal {
+            Signal::ToolFinished(finished) => Some(finished.clone()),
+            _ => None,
+        });
+        finished.collect()
+    }
+}
+
+fn is_effect(signal: &Signal) -> bool {
+    matches!(signal, Signal::EffectStarted(_) | Signal::EffectGave(_))
+}
+
+/// What was signalled is safe at once.
+fn noted(signal: &mut Signal) {
+    if let Signal::EffectStarted(started) = signal
+        && let Some(safe) = started.safe.take()
+    {
+        let _ = safe.send(());
+    }
+}
+
+fn told(signal: &Signal) -> String {
+    match signal {
+        Signal::EffectStarted(started) => format!("began {}", started.key),
+        Signal::EffectGave(gave) => format!("gave {}", gave.key),
+        Signal::ToolStarted(call) => format!("start {}", call.path),
+        Signal::ToolFinished(call) => format!("end {}", call.started.path),
+        Signal::Limited(reason) => format!("limited {}", reason.as_str()),
+        Signal::Warn(message) => format!("warn {message}"),
+        Signal::Used(_) => "used".to_owned(),
+        Signal::Say(_) | Signal::Publish(..) => "said".to_owned(),
+    }
+}
+
+/// A conversation with instructions and one question.
+pub fn question(text: &str) -> Start {
+    Start::Conversation(vec![
+        Line::pinned(ChatMessage::new(Author::System, "S")),
+        Line::pinned(ChatMessage::new(Author::User, text)),
+    ])
+}
+
+/// A conversation with this many earlier turns.
+pub fn after_turns(turns: usize) -> Start {
+    let mut lines = vec![Line::pinned(ChatMessage::new(Author::System, "S"))];
+    for turn in 0..turns {
+        lines.push(Line::history(ChatMessage::new(Author::User, format!("question {turn}"))));
+        lines.push(Line::history(ChatMessage::new(Author::Assistant, format!("answer {turn}"))));
+    }
+    lines.push(Line::pinned(ChatMessage::new(Author::User, "Q")));
+    Start::Conversation(lines)
+}
+
+/// A request in one line: every message as `Author:text`, calls as `ask(..)`, results as `=..`.
+pub fn line(request: &ChatRequest) -> String {
+    let one = |message: &ChatMessage| {
+        let calls: Vec<String> =
+            message.tool_calls.iter().map(|c| format!("{}{}", c.name, c.arguments)).collect();
+        match message.author {
+            Author::Tool => format!("={}", message.text),
+            author if calls.is_empty() => format!("{author:?}:{}", message.text),
+            author => format!("{author:?}:{}ask({})", message.text, calls.join(",")),
+        }
+    };
+    request.messages.iter().map(one).collect::<Vec<_>>().join(" | ")
+}
+
+/// Counts how many calls are under way at the same time.
+#[derive(Clone, Default)]
+pub struct AtOnce {
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl AtOnce {
+    pub async fn work(&self, time: Duration) {
+        let now = self.now.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(time).await;
+        self.now.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    pub fn most(&self) -> usize {
+        self.most.load(Ordering::SeqCst)
+    }
+}
+
+/// A call of `look` with this question.
+pub fn look(q: &str) -> Reply {
+    Reply::call("look", json!({"q": q}))
+}
+
+pub fn resumed(state: Json, answers: Json) -> driver::Start {
+    let Json::Object(answers) = answers else { panic!("answers are an object") };
+    Start::Resumed { state, answers }
+}

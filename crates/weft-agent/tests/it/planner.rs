@@ -1,0 +1,374 @@
+//! The driver for models that don't call tools themselves.
+
+use serde_json::json;
+use std::time::Duration;
+use weft_agent::driver::{End, Overrides};
+use weft_agent::planner::Planner;
+use weft_agent::structured::Schema;
+use weft_agent::window::tokens;
+use weft_core::context::Limited;
+use weft_core::seam::chat_model::Author;
+use weft_core::{Error, ErrorKind};
+use weft_testkit::{Reply, Script, ScriptedModel};
+
+use crate::kit::{AtOnce, World, after_turns, line};
+
+const STEP: &str = r#"[{"name": "look", "arguments": {"q": "x"}}]"#;
+const CLOSE: &str = r#"[{"name": "complete_task", "arguments": {"answer": "a draft"}}]"#;
+
+fn stages(world: &World) -> Vec<String> {
+    world.trace().iter().map(|call| call.started.tool.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_task_is_analysed_planned_and_answered() {
+    let world = World::new([Reply::text(STEP), Reply::text(CLOSE), Reply::text("the answer")]);
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.limited), ("the answer", None));
+    let asked = world.asked();
+    assert!(asked.iter().all(|request| request.tools.is_empty()), "no tools are bound");
+    let first = &asked[0].messages[0].text;
+    assert!(first.contains('Q') && first.contains("## look") && first.contains("What look does."), "{first}");
+    assert_eq!(stages(&world), ["analyze_task", "look", "reflection"]);
+    assert_eq!(json!(answer.used), json!([{"name": "look", "arguments": {"q": "x"}, "results": "found x"}]));
+}
+
+#[tokio::test]
+async fn the_model_analyses_and_reflects_when_asked_to() {
+    let replies = [
+        Reply::text("first look, then answer").when_system("You prepare a task").times(1),
+        Reply::text("that was useful").when_system("You look back").times(1),
+        Reply::text(STEP),
+        Reply::text(CLOSE),
+        Reply::text("the answer"),
+    ];
+    let mut world = World::new(replies);
+    world.options.planner.analyse = true;
+    world.options.planner.reflect = true;
+    world.ask_with(&Planner).await.unwrap();
+    let asked = world.asked();
+    assert!(asked[0].messages[0].text.contains("## look") && asked[0].messages[1].text.contains('Q'));
+    assert!(asked[1].messages[0].text.contains("first look, then answer"));
+    let seen = &asked[3].messages.last().unwrap().text;
+    assert!(seen.contains("found x") && seen.contains("that was useful"), "{seen}");
+    assert!(world.trace().iter().any(|call| &*call.started.tool == "reflection" && call.elapsed >= 0.0));
+}
+
+#[tokio::test]
+async fn a_step_is_read_whatever_is_around_it() {
+    let two = r#"[{"name": "look", "arguments": {"q": "1"}}, {"name": "look", "arguments": {"q": "2"}}]"#;
+    for reply in [
+        format!("```json\n{two}\n```"),
+        format!("<think>[{{\"name\": \"never\"}}]</think>\n```\n{two}\n```"),
+        two.replace('"', "'"),
+        format!("{two}<|stop|>"),
+        format!("{two}\n<|stop|>\nI wait."),
+    ] {
+        let world = World::new([Reply::text(&*reply), Reply::text(CLOSE), Reply::text("so")]);
+        world.ask_with(&Planner).await.unwrap();
+        assert_eq!(world.called(), [r#"look({"q":"1"})"#, r#"look({"q":"2"})"#], "{reply}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_five_tools_work_at_once_and_results_keep_their_order() {
+    let steps: Vec<_> = (0..8).map(|n| json!({"name": "slow", "arguments": {"q": n.to_string()}})).collect();
+    let world = World::new([Reply::text(json!(steps).to_string()), Reply::text(CLOSE), Reply::text("so")]);
+    let at_once = AtOnce::default();
+    let counted = at_once.clone();
+    world.tool(
+        "slow",
+        |_| {},
+        move |arguments| {
+            let counted = counted.clone();
+            async move {
+                counted.work(Duration::from_millis(200)).await;
+                Ok(json!(format!("gave {}", arguments["q"].as_str().unwrap())))
+            }
+        },
+    );
+    world.ask_with(&Planner).await.unwrap();
+    assert_eq!(at_once.most(), 5);
+    let seen = &world.last(1);
+    let places: Vec<_> = (0..8).map(|n| seen.find(&format!("gave {n}")).unwrap()).collect();
+    assert!(places.is_sorted());
+}
+
+#[tokio::test]
+async fn one_failing_call_leaves_the_others_their_results() {
+    let both = r#"[{"name": "frail", "arguments": {}}, {"name": "look", "arguments": {"q": "x"}}]"#;
+    let world = World::new([Reply::text(both), Reply::text(CLOSE), Reply::text("so")]);
+    world.tool("frail", |_| {}, |_| async { Err(Error::new(ErrorKind::Unavailable, "out of order")) });
+    world.ask_with(&Planner).await.unwrap();
+    let seen = &world.last(1);
+    assert!(seen.contains("out of order") && seen.contains("found x"), "{seen}");
+}
+
+#[tokio::test]
+async fn the_closing_call_ends_after_the_others_and_gives_a_draft() {
+    let mixed = r#"[{"name": "complete_task", "arguments": {"answer": "it is 4"}}, {"name": "look", "arguments": {"q": "x"}}]"#;
+    let world = World::new([Reply::text(mixed), Reply::text("It is four.")]);
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!(world.called(), [r#"look({"q":"x"})"#]);
+    assert_eq!(answer.text, "It is four.");
+    let last = &world.last(1);
+    assert!(
+        last.contains("found x") && last.contains("it is 4") && !last.contains("complete_task"),
+        "{last}"
+    );
+}
+
+#[tokio::test]
+async fn prose_is_answered_with_a_request_to_correct_it() {
+    let world = World::new([
+        Reply::text("I would look it up."),
+        Reply::text(STEP),
+        Reply::text(CLOSE),
+        Reply::text("so"),
+    ]);
+    assert_eq!(world.ask_with(&Planner).await.unwrap().text, "so");
+    let corrected = &world.asked()[1];
+    let said = line(corrected);
+    assert!(said.contains("Assistant:I would look it up.") && said.contains("can't be used"), "{said}");
+    assert_eq!(world.called().len(), 1);
+}
+
+#[tokio::test]
+async fn the_same_empty_words_again_end_the_planning() {
+    let script = Script::new()
+        .reply(Reply::text("the answer").when_user("Now write the answer"))
+        .reply(Reply::text("Let me think.").always());
+    let world = World::with(ScriptedModel::new(script));
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.limited), ("the answer", Some(Limited::LoopDetected)));
+    assert_eq!(world.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn spent_rounds_still_give_a_full_answer() {
+    let world = World::with(ScriptedModel::from_fn(|request, nth| {
+        if request.messages[0].text.contains("step by step by calling tools") {
+            Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "page {nth}"}}}}]"#))
+        } else {
+            Reply::text("all I know")
+        }
+    }));
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.limited), ("all I know", Some(Limited::MaxRounds)));
+    assert_eq!((world.called().len(), world.asked().len()), (5, 6));
+    let last = &world.last(5);
+    assert!(last.contains('Q') && last.contains("don't mention any limit"), "{last}");
+}
+
+#[tokio::test]
+async fn a_follow_up_is_rewritten_for_planning_and_kept_in_the_history() {
+    let rewriting = "You turn the last thing a user says";
+    let run = async |rewrite: Reply| {
+        let world =
+            World::new([rewrite.when_system(rewriting).times(1), Reply::text(CLOSE), Reply::text("so")]);
+        let end = world.drive(&Planner, after_turns(2)).await.unwrap();
+        assert!(matches!(end, End::Answered(_)));
+        world
+    };
+    let world = run(Reply::text("What about Q in 2023?")).await;
+    let asked = world.asked();
+    let conversation = &asked[0].messages[1].text;
+    assert!(
+        conversation.starts_with("USER: question 0\nASSISTANT: answer 0")
+            && conversation.ends_with("USER: Q")
+    );
+    assert!(asked[1].messages[0].text.contains("What about Q in 2023?"));
+    assert!(line(&asked[1]).contains("User:Q\n\n"), "the user's own words stay: {}", line(&asked[1]));
+    assert_eq!(world.trace()[0].started.tool.as_ref(), "Multi-turn conversation optimization");
+    let world = run(Reply::error(ErrorKind::Unavailable, "down")).await;
+    assert!(world.asked()[1].messages[0].text.contains('Q'));
+}
+
+#[tokio::test]
+async fn a_long_history_keeps_instructions_question_and_last_rounds() {
+    let world = World::with(ScriptedModel::from_fn(|request, _| {
+        if request.messages[0].text.contains("step by step by calling tools") {
+            Reply::text(CLOSE)
+        } else {
+            Reply::text("so")
+        }
+    }));
+    world.drive(&Planner, after_turns(40)).await.unwrap();
+    let last = world.asked().last().cloned().unwrap();
+    let said: Vec<_> = last.messages.iter().map(|message| message.text.as_str()).collect();
+    let rounds: Vec<_> =
+        [0, 36, 37, 38, 39].iter().flat_map(|n| [format!("question {n}"), format!("answer {n}")]).collect();
+    assert_eq!(said[0], "S");
+    assert_eq!(said[1..11], rounds);
+    assert_eq!(said[11], "Q");
+    // What was found is not history, however much it is; neither is a conversation that is not long.
+    let world = World::with(ScriptedModel::from_fn(|request, nth| {
+        if nth < 9 && request.messages[0].text.contains("step by step by calling tools") {
+            Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "page {nth}"}}}}]"#))
+        } else if nth < 10 {
+            Reply::text(CLOSE)
+        } else {
+            Reply::text("so")
+        }
+    }));
+    let mut world = world;
+    world.options.rounds_max = 20;
+    world.drive(&Planner, after_turns(4)).await.unwrap();
+    let said = line(world.asked().last().unwrap());
+    assert!((1..9).all(|n| said.contains(&format!("found page {n}"))), "{said}");
+    assert!((0..4).all(|n| said.contains(&format!("question {n}"))), "{said}");
+}
+
+#[tokio::test]
+async fn requests_of_the_planner_stay_below_the_window() {
+    let mut world = World::with(ScriptedModel::from_fn(|request, nth| {
+        let system = &request.messages[0].text;
+        if system.contains("step by step by calling tools") {
+            Reply::text(format!(
+                r#"[{{"name": "read", "arguments": {{"q": "{nth} {}"}}}}]"#,
+                "word ".repeat(100)
+            ))
+        } else {
+            Reply::text("all I know")
+        }
+    }));
+    world.options.planner.reflect = true;
+    world.options.planner.analyse = true;
+    world.model_info(4_000, None);
+    let long = "result ".repeat(5_000);
+    world.tool(
+        "read",
+        |_| {},
+        move |_| {
+            let long = long.clone();
+            async move { Ok(json!(long)) }
+        },
+    );
+    world.drive(&Planner, after_turns(200)).await.unwrap();
+    let asked = world.asked();
+    assert!(asked.len() > 10);
+    for request in &asked {
+        let counted: usize = request.messages.iter().map(|message| 4 + tokens(&message.text)).sum();
+        assert!(counted <= 3_880, "{counted}");
+    }
+    let last = asked.last().unwrap();
+    let said = line(last);
+    assert!(said.starts_with("System:S | ") && said.contains("User:Q"), "{said}");
+    assert!(said.ends_with("or how you worked."), "what it is to do now is whole: {said}");
+}
+
+#[tokio::test]
+async fn a_long_history_is_rewritten_from_its_end() {
+    let script = Script::new()
+        .reply(Reply::text("What about Q?").when_system("You turn the last thing"))
+        .reply(Reply::text(CLOSE).when_system("step by step by calling tools"))
+        .reply(Reply::text("so").always());
+    let mut world = World::with(ScriptedModel::new(script));
+    world.model_info(1_500, None);
+    world.drive(&Planner, after_turns(300)).await.unwrap();
+    let conversation = world.last(0);
+    assert!(conversation.ends_with("ASSISTANT: answer 299\nUSER: Q"), "{conversation}");
+    assert!(!conversation.contains("question 0\n"));
+}
+
+#[tokio::test]
+async fn the_form_of_the_answer_is_none_of_the_planners_business() {
+    let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+    let replies = [Reply::text(STEP), Reply::text(CLOSE), Reply::text("no"), Reply::text("{\"n\": 4}")];
+    let mut world = World::new(replies);
+    world.options.schema = Some(Schema::new(schema.clone()).unwrap().into());
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!(answer.structured, Some(json!({"n": 4})));
+    let asked = world.asked();
+    let told: Vec<_> =
+        asked.iter().map(|request| request.messages[0].text.contains("Form of the answer")).collect();
+    assert_eq!(told, [false, false, true, true]);
+    assert_eq!(asked[2].schema, Some(schema));
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_long_for_a_second_pass_is_shown_as_it_is() {
+    let long = "word ".repeat(2_000);
+    let script = Script::new()
+        .reply(Reply::text("cut [ID:0]").when_system("You are given a finished text"))
+        .reply(Reply::text("Q").when_system("You turn the last thing"))
+        .reply(Reply::text(CLOSE).when_system("step by step by calling tools"))
+        .reply(Reply::text(&*long).always());
+    let mut world = World::with(ScriptedModel::new(script));
+    world.options.citing = Some("RULES".to_owned());
+    world.model_info(2_500, None);
+    world.sources(&["a source"]);
+    let End::Answered(answer) = world.drive(&Planner, after_turns(4)).await.unwrap() else { panic!() };
+    assert_eq!(answer.text, long);
+    assert!(world.trace().last().unwrap().failed);
+}
+
+#[tokio::test]
+async fn short_conversations_are_cited_at_once_and_long_ones_in_a_second_pass() {
+    let check = async |turns: usize, inline: bool| {
+        let script = Script::new()
+            .reply(Reply::text("It is so [ID:0].").when_system("You are given a finished text"))
+            .reply(Reply::text("Q").when_system("You turn the last thing"))
+            .reply(Reply::text(CLOSE).when_system("step by step by calling tools"))
+            .reply(Reply::text(if inline { "It is so [ID:0]." } else { "It is so." }).always());
+        let mut world = World::with(ScriptedModel::new(script));
+        world.options.citing = Some("RULES".to_owned());
+        world.sources(&["a source"]);
+        let End::Answered(answer) = world.drive(&Planner, after_turns(turns)).await.unwrap() else {
+            panic!()
+        };
+        assert_eq!(answer.text, "It is so [ID:0].", "only the marked text is shown");
+        let passes = stages(&world).iter().filter(|stage| *stage == "gen_citations").count();
+        assert_eq!(passes, usize::from(!inline));
+        let asked = world.asked();
+        let writing = asked.iter().find(|request| line(request).contains("Now write the answer")).unwrap();
+        assert_eq!(writing.messages[0].text.contains("RULES"), inline);
+    };
+    check(0, true).await;
+    check(4, false).await;
+}
+
+#[tokio::test]
+async fn sections_of_the_canvas_replace_our_own_words() {
+    let mut world = World::new([
+        Reply::text("thought"),
+        Reply::text(STEP),
+        Reply::text("mirrored"),
+        Reply::text(CLOSE),
+        Reply::text("so"),
+    ]);
+    world.options.planner.analyse = true;
+    world.options.planner.reflect = true;
+    world.options.planner.prompts = Overrides {
+        task_analysis: Some("ANALYSE".to_owned()),
+        plan_generation: Some("PLAN".to_owned()),
+        reflection: Some("REFLECT".to_owned()),
+        ..Overrides::default()
+    };
+    world.ask_with(&Planner).await.unwrap();
+    let begins: Vec<String> =
+        world.asked().iter().map(|r| r.messages[0].text.chars().take(7).collect()).collect();
+    assert!(
+        begins[0].starts_with("ANALYSE") && begins[1].starts_with("PLAN") && begins[2].starts_with("REFLECT"),
+        "{begins:?}"
+    );
+}
+
+#[tokio::test]
+async fn without_tools_there_is_nothing_to_plan() {
+    let world = World::new([Reply::text("so")]);
+    world.toolkit.remove(|_| true);
+    let answer = world.ask_with(&Planner).await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.limited), ("so", None));
+    assert_eq!(line(&world.asked()[0]), "System:S | User:Q");
+}
+
+#[tokio::test]
+async fn authors_alternate() {
+    let world = World::new([Reply::text("prose"), Reply::text(STEP), Reply::text(CLOSE), Reply::text("so")]);
+    world.ask_with(&Planner).await.unwrap();
+    for request in world.asked() {
+        let authors: Vec<Author> = request.messages.iter().map(|message| message.author).collect();
+        assert!(authors.windows(2).all(|pair| pair[0] != pair[1]), "{authors:?}");
+    }
+}

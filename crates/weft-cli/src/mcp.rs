@@ -1,0 +1,124 @@
+//! `weft mcp`: the servers of tools.
+
+use futures::future::join_all;
+use serde_json::json;
+use weft_server::{Surveyed, ToolServers, Verdict};
+
+use crate::args::{McpAcceptArgs, McpCommand, McpListArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+
+/// How much of a description is shown on a line, in characters.
+const TEXT_CHARS: usize = 100;
+
+/// Lists tools or accepts them.
+///
+/// # Errors
+/// When there is no such server or tool, or a server cannot be asked.
+pub async fn run(command: &McpCommand, setup: &Setup) -> Outcome {
+    let opened = ToolServers::open(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        McpCommand::List(args) => list(args, &opened).await,
+        McpCommand::Accept(args) => accept(args, &opened).await,
+    };
+    opened.close().await?;
+    done
+}
+
+async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
+    let names = match &args.server {
+        Some(name) => vec![name.clone()],
+        None => opened.servers.names(),
+    };
+    if names.is_empty() {
+        Notes::line("no server of tools is configured; name some below `mcp.servers` in weft.toml");
+    }
+    let (mut data, mut exit) = (Data::stdout(), Exit::Done);
+    // All are asked at once: one that does not answer holds up no other.
+    let surveys = join_all(names.iter().map(|name| opened.servers.survey(name))).await;
+    for (name, surveyed) in names.iter().zip(surveys) {
+        match surveyed {
+            Ok(tools) => show(name, &tools, args, &mut data)?,
+            // One that cannot be asked keeps nobody from seeing the others.
+            Err(error) => {
+                let failure = Failure::from(error);
+                crate::tell(&failure);
+                exit = failure.exit();
+            }
+        }
+    }
+    data.flush()?;
+    Ok(exit)
+}
+
+fn show(server: &str, tools: &[Surveyed], args: &McpListArgs, data: &mut Data) -> Outcome<()> {
+    if args.json {
+        for tool in tools {
+            let (state, reason) = said(&tool.verdict);
+            let line = json!({
+                "server": server, "tool": tool.name, "description": tool.description,
+                "state": state, "reason": reason, "offered": tool.offered,
+            });
+            data.line(&line.to_string())?;
+        }
+        return Ok(());
+    }
+    let count = tools.len();
+    data.line(&format!("{}: {count} {}", quoted(server), if count == 1 { "tool" } else { "tools" }))?;
+    let width = tools.iter().map(|tool| tool.name.chars().count()).max().unwrap_or(0);
+    for tool in tools {
+        let (state, reason) = said(&tool.verdict);
+        // A reason is what an operator decides by, so nothing of it is left out.
+        let text = reason.map_or_else(|| short(&tool.description), one_line);
+        let name = one_line(&tool.name);
+        data.line(&harmless(&format!("  {name:<width$}  {state:<8}  {text}")))?;
+    }
+    let are = |wanted: fn(&Verdict) -> bool| tools.iter().any(|tool| wanted(&tool.verdict) && !tool.offered);
+    let accept = format!("weft mcp accept {}", quoted(server));
+    if are(|verdict| *verdict == Verdict::New) {
+        Notes::line(format!("What is new is not offered before `{accept}` accepts it."));
+    }
+    if are(|verdict| matches!(verdict, Verdict::Changed(_))) {
+        Notes::line(format!("What has changed is not offered before `{accept}` accepts it."));
+    }
+    Ok(())
+}
+
+/// The word for a verdict, and why if that needs saying.
+fn said(verdict: &Verdict) -> (&'static str, Option<&str>) {
+    match verdict {
+        Verdict::Accepted => ("accepted", None),
+        Verdict::New => ("new", None),
+        Verdict::Changed(change) => ("changed", Some(change)),
+        Verdict::Flawed(flaw) => ("refused", Some(flaw)),
+        Verdict::Disabled => ("disabled", None),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The beginning of a text on one line.
+fn short(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(TEXT_CHARS) {
+        Some((at, _)) => format!("{}…", line.get(..at).unwrap_or_default()),
+        None => line,
+    }
+}
+
+async fn accept(args: &McpAcceptArgs, opened: &ToolServers) -> Outcome {
+    let accepted = opened.servers.accept(&args.server, &args.tools).await?;
+    if accepted.is_empty() {
+        Notes::line(format!("the tools of {} are accepted already", quoted(&args.server)));
+    }
+    let mut data = Data::stdout();
+    for tool in accepted {
+        data.line(&harmless(&tool))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,93 @@
+//! `--pin`: nodes that do not run, and what they give instead.
+
+use std::collections::BTreeMap;
+
+use weft_core::component::Route;
+use weft_core::context::Pin;
+use weft_core::journal::Onward;
+use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
+use weft_server::App;
+
+use crate::failure::{Failure, Outcome};
+use crate::form::quoted;
+use crate::local::{each_entry, tenant};
+
+/// Reads the flags: `NODE=JSON` or `NODE@RUN`, what the node gave in another run.
+///
+/// # Errors
+/// When one makes no sense, or the run does not tell what the node gave.
+pub async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
+    let mut pins = BTreeMap::new();
+    for flag in flags {
+        let (id, pin) = match (flag.split_once('='), flag.split_once('@')) {
+            (Some((id, json)), _) if !id.is_empty() => (id, written(id, json)?),
+            (None, Some((id, run))) if !id.is_empty() => (id, given_by(app, id, run).await?),
+            _ => {
+                let failure = Failure::usage(format!("--pin {} makes no sense", quoted(flag)));
+                return Err(
+                    failure.help("write --pin NODE=JSON, or --pin NODE@RUN for what it gave in a run")
+                );
+            }
+        };
+        pins.insert(ComponentId::from(id), pin);
+    }
+    Ok(pins)
+}
+
+/// A JSON object is the outputs of the node; `{"outputs": …, "to": […]}` also says where the run goes on.
+fn written(id: &str, json: &str) -> Outcome<Pin> {
+    let refuse = |why: String| {
+        Failure::usage(format!("what is pinned for {} {why}", quoted(id))).help(format!(
+            "write its outputs as a JSON object: --pin {}",
+            quoted(&format!("{id}={{\"content\": \"text\"}}"))
+        ))
+    };
+    match serde_json::from_str::<Json>(json) {
+        Ok(Json::Object(map)) if map.get("outputs").is_some_and(Json::is_object) => {
+            serde_json::from_value(Json::Object(map))
+                .map_err(|error| refuse(format!("makes no sense: {error}")))
+        }
+        Ok(Json::Object(map)) => Ok(Pin { outputs: map.into_iter().collect::<Outputs>(), to: None }),
+        Ok(_) => Err(refuse("is no JSON object".to_owned())),
+        Err(error) => Err(refuse(format!("is no JSON: {error}"))),
+    }
+}
+
+async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
+    let key = RunKey::new(&tenant(), RunId::from(run));
+    app.runs.get(&key).await?;
+    let mut last = None;
+    each_entry(app, &key, |entry| {
+        if let Record::NodeFinished { who, outputs, route: Onward::By(route), error: None, .. } = entry.record
+            && who.node.as_str() == id
+        {
+            let to = match route {
+                Route::To(ids) => Some(ids),
+                Route::Onward | Route::EndFrame => None,
+            };
+            last = Some(Pin { outputs: (*outputs).clone(), to });
+        }
+        Ok(())
+    })
+    .await?;
+    last.ok_or_else(|| {
+        Failure::usage(format!("{} gave nothing in run {run}", quoted(id)))
+            .help(format!("`weft runs show {run}` prints what its nodes gave"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_pinned_is_outputs_or_outputs_and_a_way() {
+        assert_eq!(written("A", r#"{"content": "x"}"#).unwrap().outputs, Outputs::of("content", json!("x")));
+        let both = written("A", r#"{"outputs": {"n": 1}, "to": ["B"]}"#).unwrap();
+        assert_eq!((both.outputs, both.to), (Outputs::of("n", json!(1)), Some(vec!["B".into()])));
+        for wrong in ["", "1", "{", r#"{"outputs": {}, "other": 1}"#] {
+            assert!(written("A", wrong).is_err(), "{wrong}");
+        }
+    }
+}

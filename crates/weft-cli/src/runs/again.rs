@@ -1,0 +1,154 @@
+//! `weft runs replay|fork|diff`: runs of the past, done again, gone another way, compared.
+
+use weft_core::context::Pin;
+use weft_core::{ComponentId, Json, Outputs, RunId, RunKey, SessionId};
+use weft_engine::compare::{Comparison, NodeComparison, Verdict};
+use weft_engine::engine::{ForkPoint, PickedUp};
+use weft_engine::recording::Where;
+use weft_engine::replay::Difference;
+use weft_server::App;
+use weft_server::dialect::ragflow::{self, RunView};
+
+use super::short;
+use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::follow::{Show, follow};
+use crate::form::{self, quoted};
+use crate::local::tenant;
+use crate::progress::{Progress, duration};
+use crate::run::{conclude, inputs};
+use crate::screen::{Data, Notes, harmless};
+
+fn key(id: &str) -> RunKey {
+    RunKey::new(&tenant(), RunId::from(id))
+}
+
+/// Does a run again from its journal. Its events go to standard output, and where it is no longer the
+/// same to standard error.
+pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
+    let key = key(&args.id);
+    let replayed = app.replay(&key).await?;
+    let mut data = Data::stdout();
+    let mut view = RunView::new(&key.id, &"".into());
+    let mut events = 0;
+    for entry in &replayed.entries {
+        view.learn(entry);
+        if let Some(frame) = ragflow::frame(entry, &view) {
+            events += 1;
+            if !args.quiet {
+                data.text(&(frame + "\n"))?;
+            }
+        }
+    }
+    data.flush()?;
+    if replayed.differences.is_empty() {
+        Notes::line(format!("the run is the same when it is done again: {events} events"));
+        return Ok(Exit::Done);
+    }
+    for difference in &replayed.differences {
+        Notes::line(harmless(&told(difference)));
+    }
+    let count = replayed.differences.len();
+    Notes::line(format!("the run is not the same when it is done again: {count} differences"));
+    Ok(Exit::Failed)
+}
+
+fn told(difference: &Difference) -> String {
+    let Difference { seq, node, what, recorded, now } = difference;
+    let (recorded, now) = (short(&recorded.to_string()), short(&now.to_string()));
+    format!("entry {seq}, {node}: {what} was {recorded}\n  and is now {now}")
+}
+
+/// Begins a run that shares the beginning of another one, and waits for its end.
+pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
+    let outputs: Outputs = inputs("--set", &args.set)?.into_iter().collect();
+    let to = (!args.to.is_empty()).then(|| args.to.iter().map(|id| ComponentId::from(id.as_str())).collect());
+    let edit = Pin { outputs, to };
+    let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
+    let session = args.session.as_deref().map(SessionId::from);
+    let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
+    Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));
+    let PickedUp::Running(handle) = forked else {
+        return Err(Failure::failed("the forked run could not go on"));
+    };
+    let show = if args.events { Show::Events } else { Show::Answer };
+    let mut data = Data::stdout();
+    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
+    let answer = follow(handle, show, &mut data, &mut progress).await?;
+    Ok(conclude(&answer, || {
+        format!("weft run FILE --session {}{}", quoted(session.id.as_str()), form::flags(&answer.forms))
+    }))
+}
+
+/// Prints two runs beside each other.
+pub(super) async fn diff(args: &RunsDiffArgs, app: &App) -> Outcome {
+    let (comparison, _) = app.compare(&key(&args.first), &key(&args.second)).await?;
+    let mut data = Data::stdout();
+    if args.json {
+        let text = serde_json::to_string(&comparison).map_err(|error| Failure::failed(error.to_string()))?;
+        data.line(&text)?;
+    } else {
+        for line in lines(&comparison, |node| args.all || node.verdict != Verdict::Same) {
+            data.line(&harmless(&line))?;
+        }
+    }
+    data.flush()?;
+    Ok(if comparison.is_same() { Exit::Done } else { Exit::Failed })
+}
+
+fn lines(comparison: &Comparison, shown: impl Fn(&NodeComparison) -> bool) -> Vec<String> {
+    let mut lines = Vec::new();
+    for node in comparison.nodes.iter().filter(|node| shown(node)) {
+        lines.push(headline(node));
+        for (what, [first, second]) in &node.changes {
+            lines.push(format!("    {what}"));
+            lines.extend(parts(first, second));
+        }
+    }
+    let same = comparison.nodes.iter().filter(|node| node.verdict == Verdict::Same).count();
+    let [first, second] = comparison.ending.map(|ending| ending.unwrap_or("unfinished"));
+    let ending = if first == second { first.to_owned() } else { format!("{first} → {second}") };
+    let [one, two] = comparison.usage;
+    let tokens = [one, two].map(|usage| usage.prompt_tokens + usage.completion_tokens);
+    let [took, took_then] = comparison.elapsed.map(duration);
+    lines.push(format!(
+        "{ending}; {same} of {} activations the same; {took} → {took_then}, {} → {} model calls, {} → {} tokens",
+        comparison.nodes.len(), one.calls, two.calls, tokens[0], tokens[1]
+    ));
+    lines
+}
+
+fn headline(node: &NodeComparison) -> String {
+    let sign = match node.verdict {
+        Verdict::Same => ' ',
+        Verdict::Changed => '~',
+        Verdict::OnlyFirst => '-',
+        Verdict::OnlySecond => '+',
+    };
+    let Where { node: id, rounds } = &node.place;
+    let rounds: String = rounds.iter().map(|round| format!("[{round}]")).collect();
+    let nth = if node.nth > 1 { format!(", time {}", node.nth) } else { String::new() };
+    let took = node.elapsed.iter().map(|took| took.map_or_else(|| "–".to_owned(), duration));
+    format!("{sign} {} ({id}{rounds}){nth}  {}", node.name, took.collect::<Vec<_>>().join(" → "))
+}
+
+/// What differs of two values; of two objects only the members that do.
+fn parts(first: &Json, second: &Json) -> Vec<String> {
+    let pair = |name: &str, first: &Json, second: &Json| {
+        let name = if name.is_empty() { String::new() } else { format!("{name}: ") };
+        vec![
+            format!("      - {name}{}", short(&first.to_string())),
+            format!("      + {name}{}", short(&second.to_string())),
+        ]
+    };
+    let (Some(one), Some(two)) = (first.as_object(), second.as_object()) else {
+        return pair("", first, second);
+    };
+    let new = two.keys().filter(|key| !one.contains_key(*key));
+    let names = one.keys().chain(new);
+    let value = |map: &serde_json::Map<String, Json>, name: &str| map.get(name).cloned().unwrap_or_default();
+    names
+        .filter(|name| one.get(*name) != two.get(*name))
+        .flat_map(|name| pair(name, &value(one, name), &value(two, name)))
+        .collect()
+}

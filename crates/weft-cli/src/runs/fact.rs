@@ -1,0 +1,148 @@
+//! What an entry of a journal says, on one line.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::effect::Gave;
+use weft_core::journal::{FramePath, Onward};
+use weft_core::{Entry, Outputs, Record, Route};
+
+use super::short;
+use crate::progress::duration;
+
+/// `   4  +0.013 s  finished Reply (Message), 12 ms: {"content":"hello"}`
+pub(super) fn entry_line(entry: &Entry, began_ms: i64) -> String {
+    let since = Duration::from_millis(u64::try_from(entry.at_ms - began_ms).unwrap_or(0));
+    format!("{:>5}  +{:.3} s  {}", entry.seq, since.as_secs_f64(), fact(&entry.record))
+}
+
+fn fact(record: &Record) -> String {
+    match record {
+        Record::RunStarted { .. } => begun(record),
+        Record::NodeStarted { who } => {
+            format!(
+                "started {} ({}){} as activation {}",
+                who.name,
+                who.kind,
+                place(&who.frame),
+                who.activation
+            )
+        }
+        Record::NodeSkipped { node, frame } => format!("skipped {node}{}", place(frame)),
+        Record::FrameOpened { activation, items, .. } => match items {
+            Some(items) => format!("opened a frame of {} items for activation {activation}", items.len()),
+            None => format!("opened a frame for activation {activation}"),
+        },
+        Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
+        Record::ThinkingStarted { node, .. } => format!("{node} began to reason"),
+        Record::ThinkingEnded { node, .. } => format!("{node} ended its reasoning"),
+        Record::MessageEnded { node, end, .. } => match end.cited.len() {
+            0 => format!("{node} ended its message"),
+            count => format!("{node} ended its message, which cites {count} sources"),
+        },
+        Record::MessageReset { node } => format!("{node} took back what it has said"),
+        Record::ToolStarted { call, .. } => {
+            format!("{} called with {}", call.path, short(&call.arguments.to_string()))
+        }
+        Record::ToolFinished { call, .. } => {
+            let came = if call.failed { "failed" } else { "gave" };
+            let result = short(&call.result.to_string());
+            format!("{} {came} after {}: {result}", call.started.path, duration(call.elapsed))
+        }
+        Record::Limited { node, reason, .. } => format!("{node} was cut short: {}", reason.as_str()),
+        Record::EffectBegan { .. } | Record::EffectGave { .. } | Record::EffectFinished { .. } => {
+            effect(record)
+        }
+        Record::Published { activation, output } => {
+            format!("activation {activation} begins to write {output}")
+        }
+        Record::Sourced { sources } => format!("{} sources were found", sources.len()),
+        Record::PickedUp => "the run goes on from here".to_owned(),
+        Record::Warned { node, message } => format!("{node} warns: {message}"),
+        Record::NodeFinished { .. } => finished(record),
+        Record::Waiting { forms } => {
+            let forms: Vec<String> =
+                forms.iter().map(|waiting| format!("{}{}", waiting.node, place(&waiting.frame))).collect();
+            format!("waits for a person at {}", forms.join(", "))
+        }
+        Record::RunFinished { ending, outputs, error, elapsed, .. } => {
+            let why = error.as_ref().map(|error| format!(": {}", short(error))).unwrap_or_default();
+            format!(
+                "the run ended: {}, {}{why} {}",
+                ending.as_str(),
+                duration(*elapsed),
+                short(&values(outputs))
+            )
+        }
+    }
+}
+
+fn begun(record: &Record) -> String {
+    let Record::RunStarted { canvas, canvas_version, session, input, resumes, forks, .. } = record else {
+        return String::new();
+    };
+    let resumes = resumes.as_ref().map(|run| format!(", going on with run {run}")).unwrap_or_default();
+    let forks = forks
+        .as_ref()
+        .map(|forked| format!(", forked from run {} after entry {}", forked.run, forked.seq))
+        .unwrap_or_default();
+    let version = canvas_version.get(..12).unwrap_or(canvas_version);
+    let inputs = if input.inputs.is_empty() { String::new() } else { format!(" {}", json!(input.inputs)) };
+    let asked = short(&format!("{}{inputs}", input.query));
+    format!("run of {canvas} ({version}) in session {session}{resumes}{forks}: {asked}")
+}
+
+fn effect(record: &Record) -> String {
+    match record {
+        Record::EffectBegan { activation, key, effect } => {
+            format!("activation {activation} calls a {effect} ({key})")
+        }
+        Record::EffectGave { activation, key, gave: Gave::Value(value) } => {
+            format!("activation {activation} got from {key}: {}", short(&value.to_string()))
+        }
+        Record::EffectGave { activation, key, gave: Gave::Failure { message, .. } } => {
+            format!("activation {activation} got from {key}: a failure: {}", short(message))
+        }
+        Record::EffectFinished { activation, effect, usage } => format!(
+            "activation {activation} called a {effect}: {} and {} tokens",
+            usage.prompt_tokens, usage.completion_tokens
+        ),
+        _ => String::new(),
+    }
+}
+
+fn finished(record: &Record) -> String {
+    let Record::NodeFinished { who, outputs, error, elapsed, route, .. } = record else {
+        return String::new();
+    };
+    let onward = match route {
+        Onward::By(Route::Onward) => String::new(),
+        Onward::By(Route::To(ids)) => {
+            let ids: Vec<&str> = ids.iter().map(weft_core::ComponentId::as_str).collect();
+            format!(" → {}", ids.join(", "))
+        }
+        Onward::By(Route::EndFrame) => " → the end of its frame".to_owned(),
+        Onward::Exception => " → its exception branch".to_owned(),
+        Onward::Nowhere => " → nowhere".to_owned(),
+        Onward::Suspended => " → waits for a person".to_owned(),
+    };
+    let mut text =
+        format!("finished {} ({}){}, {}{onward}", who.name, who.kind, place(&who.frame), duration(*elapsed));
+    // Writing to a String cannot fail.
+    let _ = match error {
+        Some(error) => write!(text, ": failed, {}", short(error)),
+        None => write!(text, ": {}", short(&values(outputs))),
+    };
+    text
+}
+
+fn place(frame: &FramePath) -> String {
+    let steps: Vec<String> =
+        frame.iter().map(|step| format!("{} round {}", step.node, step.round + 1)).collect();
+    if steps.is_empty() { String::new() } else { format!(" in {}", steps.join(", ")) }
+}
+
+fn values(outputs: &Outputs) -> String {
+    json!(outputs).to_string()
+}

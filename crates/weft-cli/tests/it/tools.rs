@@ -1,0 +1,208 @@
+//! Agents that call tools, ask before they do, and run into limits.
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::{Ended, Home, agent};
+
+/// An agent that works out what the question says.
+fn script() -> Json {
+    let call = |expression: &str| json!({"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": expression}}});
+    json!({"replies": [
+        {"when": {"tool": "refused"}, "times": 0, "text": "Then not."},
+        {"when": {"tool": "42"}, "times": 0, "text": "It is 42."},
+        {"when": {"tool": "14"}, "times": 0, "text": "It is 14."},
+        {"when": {"user": "limit"}, "times": 0, "text": "No more."},
+        {"when": {"user": "six"}, "times": 0, "say": [{"text": "Let me see."}, call("6 * 7")]},
+    ]})
+}
+
+/// With an agent that has a calculator; more about the tool, and about the agent.
+fn home(tool: &Json, more: &Json) -> Home {
+    let home = Home::scripted(&script());
+    let with = |mut json: Json, more: &Json| {
+        json.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json
+    };
+    let tool = with(json!({"component_name": "Calculator", "name": "calculator", "params": {}}), tool);
+    let prompts = json!([{"role": "user", "content": "{sys.query}"}]);
+    let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": prompts, "tools": [tool], "cite": false});
+    home.write("c.json", agent(&with(params, more)).to_string());
+    home
+}
+
+fn asking() -> Home {
+    home(&json!({"approval": true}), &json!({}))
+}
+
+#[test]
+fn calls_of_tools_are_shown_to_people_and_not_in_the_answer() {
+    let home = home(&json!({}), &json!({}));
+    let ran = home.weft(&["run", "c.json", "--query", "six times seven?"]).with(0);
+    let ran = ran.says(&["calculator_0 {\"expression\":\"6 * 7\"}", "✓"]);
+    assert!(ran.stdout.contains("It is 42.") && !ran.stdout.contains("calculator"), "{}", ran.stdout);
+    let events = home.weft(&["run", "c.json", "--query", "six times seven?", "--events"]).with(0);
+    assert!(!events.stderr.contains("calculator"), "{}", events.stderr);
+    let kinds: Vec<_> = events.json_lines().iter().map(|event| event["event"].clone()).collect();
+    assert!(kinds.contains(&json!("tool_start")) && kinds.contains(&json!("tool_end")), "{kinds:?}");
+    let chat = home.weft_reading(&["chat", "c.json"], "six times seven?\n").with(0);
+    assert!(chat.stdout.contains("It is 42."), "{}", chat.stdout);
+    chat.says(&["calculator_0 {\"expression\":\"6 * 7\"}"]);
+}
+
+/// Everything that shows a run tells what its agents warn of.
+#[test]
+fn warnings_are_told() {
+    let home = home(&json!({}), &json!({"mcp": [{"mcp_id": "gone", "tools": {"a": {}}}]}));
+    home.weft(&["check", "c.json"]).with(0).says(&["unknown-tool-server", "no MCP server `gone`"]);
+    let told = ["warning: Agent:A: ", "`gone`"];
+    let ran = home.weft(&["run", "c.json", "--query", "six"]).with(0).says(&told);
+    assert!(!ran.stderr.contains("WARN"), "{}", ran.stderr);
+    drop(home.weft_reading(&["chat", "c.json"], "six\n").with(0).says(&told));
+    let events = home.weft(&["run", "c.json", "--query", "six", "--events"]).with(0).json_lines();
+    let warning = events.iter().find(|event| event["event"] == "warning").unwrap();
+    assert_eq!(warning["data"]["component_id"], "Agent:A");
+    assert!(warning["data"]["message"].as_str().unwrap().contains("`gone`"), "{warning}");
+}
+
+#[test]
+fn a_limit_that_cut_the_work_short_is_told() {
+    let ran = home(&json!({}), &json!({"max_rounds": 1})).weft(&["run", "c.json", "--query", "six"]);
+    let tight = home(&json!({}), &json!({}));
+    tight.write(
+        "weft.toml",
+        std::fs::read_to_string(tight.path().join("weft.toml")).unwrap()
+            + "[limits.budget]\ntool_calls = 0\n",
+    );
+    for ran in [ran, tight.weft(&["run", "c.json", "--query", "six"])] {
+        drop(ran.with(0).says(&["note: a limit cut the work short: "]));
+    }
+}
+
+/// The run waits; what to decide about and how is said; the next process goes on with the decision.
+#[test]
+fn an_approval_is_given_in_another_process() {
+    let decide = |decision: &str| -> Ended {
+        let home = asking();
+        let waiting = home.weft(&["run", "c.json", "--query", "six", "--session", "s"]).with(3);
+        let asks = [
+            "call_1 (approve | deny | edit)",
+            r#"calculator_0 {"expression":"6 * 7"}"#,
+            "--session s --input call_1=VALUE",
+        ];
+        drop(waiting.says(&asks));
+        home.weft(&["run", "c.json", "--session", "s", "--input", &format!("call_1={decision}")])
+    };
+    let check = |decision: &str, answer: &str| {
+        let ran = decide(decision).with(0);
+        assert!(ran.stdout.contains(answer), "{decision}: {}", ran.stdout);
+    };
+    check("approve", "It is 42.");
+    check("true", "It is 42.");
+    check("deny", "Then not.");
+    check(r#"{"decision": "edit", "arguments": {"expression": "2 * 7"}}"#, "It is 14.");
+}
+
+#[test]
+fn a_script_that_is_not_there_is_named() {
+    let home = Home::new();
+    home.write(
+        "weft.toml",
+        "[[models.entries]]\nname = \"a\"\nprovider = \"scripted\"\nscript = \"gone.json\"\n",
+    );
+    home.write("c.json", agent(&json!({"llm_id": "a"})).to_string());
+    drop(
+        home.weft(&["run", "c.json", "--query", "q"]).with(2).says(&["cannot read the script ", "gone.json"]),
+    );
+}
+
+/// An answer that comes too late, or to the wrong session, starts nothing.
+#[test]
+fn an_answer_to_a_session_that_waits_for_nothing_is_refused() {
+    let home = asking();
+    let answer = ["run", "c.json", "--session", "s", "--input", "call_1=approve"];
+    let parts = ["session s waits for nothing", "no input `call_1`", "weft runs list --session s"];
+    drop(home.weft(&answer).with(2).says(&parts));
+    home.weft(&["run", "c.json", "--query", "six", "--session", "s"]).with(3);
+    home.weft(&answer).with(0);
+    drop(home.weft(&answer).with(2).says(&parts));
+}
+
+#[test]
+fn an_approval_is_asked_for_in_a_conversation() {
+    let check = |typed: &str, answer: &str| {
+        let home = asking();
+        let chat = home.weft_reading(&["chat", "c.json"], &format!("six\n{typed}\n")).with(0);
+        assert!(chat.stdout.contains(answer), "{typed}: {}", chat.stdout);
+        chat.says(&[r#"calculator_0 {"expression":"6 * 7"}"#])
+    };
+    check("approve", "It is 42.");
+    check("deny too easy", "Then not.");
+    check("edit {\"expression\": \"2 * 7\"}", "It is 14.");
+    check("perhaps\ny", "It is 42.").says(&["answer approve, deny"]);
+}
+
+/// What measures agents: rounds of a tool that answers at once, then the answer.
+#[test]
+fn an_agent_with_a_tool_can_be_measured() {
+    let round = |at: u32| {
+        let call = json!({"call": {"name": "lookup_0", "arguments": {"key": format!("k{at}")}}});
+        let say = json!([call]);
+        match at.checked_sub(1) {
+            None => json!({"when": {"user": "q"}, "times": 0, "say": say}),
+            Some(before) => json!({"when": {"tool": format!("value of k{before}")}, "times": 0, "say": say}),
+        }
+    };
+    let end = json!({"when": {"tool": "value of k4"}, "times": 0, "text": "Found."});
+    let replies: Vec<Json> = std::iter::once(end).chain((0..5).rev().map(round)).collect();
+    let home = Home::scripted(&json!({"replies": replies}));
+    let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "tools": [{"component_name": "Lookup", "name": "lookup", "params": {}}], "max_rounds": 10, "cite": false});
+    home.write("c.json", agent(&params).to_string());
+    let measured = home
+        .weft(&["run", "c.json", "--query", "q", "--repeat", "3", "--concurrency", "2", "--bench-json"])
+        .with(0);
+    let result: Json = serde_json::from_str(&measured.stdout).unwrap();
+    assert_eq!((result["answer"].as_str(), result["wall_ms"].as_array().unwrap().len()), (Some("Found."), 3));
+}
+
+/// A canvas that runs this program and shows what it returns.
+fn running(script: &str) -> Json {
+    let begin = json!({"mode": "conversational", "enablePrologue": false, "prologue": "", "inputs": {}});
+    let params = json!({"lang": "javascript", "script": script, "arguments": {"query": "sys.query"}});
+    json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": begin}, "downstream": ["CodeExec:C"], "upstream": []},
+        "CodeExec:C": {"obj": {"component_name": "CodeExec", "params": params}, "downstream": ["Message:M"], "upstream": ["begin"]},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["{CodeExec:C@result}"]}},
+            "downstream": [], "upstream": ["CodeExec:C"]},
+    }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
+}
+
+#[test]
+fn programs_run_in_a_worker_that_ends_with_them() {
+    let home = Home::quoting();
+    let settings = std::fs::read_to_string(home.path().join("weft.toml")).unwrap();
+    let set = |more: &str| home.write("weft.toml", format!("{settings}[sandbox]\n{more}\n"));
+    let run = |script: &str| {
+        home.write("c.json", running(script).to_string());
+        home.weft(&["run", "c.json", "--query", "7"])
+    };
+    let ran = run("const main = async ({query}) => [query, 6 * 7, typeof process]").with(0);
+    assert_eq!(ran.stdout.trim(), "[\"7\",42,\"undefined\"]");
+    run("function main() {\n  return nothing }").with(1).says(&["line 2: ReferenceError: nothing"]);
+    set("seconds = 0.3");
+    // Nothing but the end of its process ends this one.
+    run("function main() { [].reverse.call({length: 2 ** 53 - 1}) }")
+        .with(1)
+        .says(&["longer than 0.3 seconds"]);
+    set("at_once = 0");
+    run("function main() {}").with(1).says(&["no programs are run here", "sandbox.at_once"]);
+    set("worker = [\"/no/such/worker\"]");
+    run("function main() {}").with(1).says(&["/no/such/worker", "sandbox.worker"]);
+}
+
+#[test]
+fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
+    let home = Home::new();
+    assert_eq!(home.weft(&["sandbox-worker"]).code, Some(65));
+    assert!(!home.weft(&["--help"]).stdout.contains("sandbox-worker"));
+}

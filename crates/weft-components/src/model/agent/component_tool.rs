@@ -1,0 +1,148 @@
+//! A component as a tool: built and run afresh for every call, with the model's arguments laid over the
+//! parameters of the canvas.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt as _};
+use serde_json::{Map, json};
+use weft_core::component::NoOthers;
+use weft_core::reference::Inputs;
+use weft_core::tool::{Invocation, ToolBody, ToolStep, ToolStream};
+use weft_core::{ComponentId, ComponentSpec, Error, Json, NodeSource, Reference, Result};
+
+use super::arguments::{ARGUMENTS, lay};
+use super::called::{self, Place, refused, step};
+
+/// Calls of one component.
+#[derive(Clone)]
+pub struct ComponentTool {
+    /// The component type.
+    pub spec: &'static ComponentSpec,
+    /// The id of the tool: its agent's, `-->` and its own name.
+    pub node: ComponentId,
+    /// The name the model calls it by.
+    pub function: String,
+    /// The parameters that the canvas gives.
+    pub params: Arc<Map<String, Json>>,
+    /// The schema of what the model may fill in.
+    pub parameters: Arc<Json>,
+    /// What its texts may refer to.
+    pub components: Arc<HashSet<ComponentId>>,
+    /// What `{item}` means to it.
+    pub item: Option<ComponentId>,
+}
+
+/// What a model may fill in: the arguments the component declares, else its parameters; in either case those
+/// that the canvas leaves open.
+pub fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
+    if let Some(tool) = &spec.tool {
+        let mut arguments = (tool.arguments)();
+        let set = |name: &str| params.get(name).is_some_and(|value| is_set(name, value));
+        // A language belongs to its program: alone it says nothing about those that a model writes.
+        let fixed = |name: &str| set(name) && (name != "lang" || set("script"));
+        if let Some(Json::Object(properties)) = arguments.get_mut("properties") {
+            properties.retain(|name, _| !fixed(name));
+        }
+        if let Some(Json::Array(required)) = arguments.get_mut("required") {
+            required.retain(|name| !name.as_str().is_some_and(fixed));
+        }
+        return arguments;
+    }
+    let all = (spec.params_schema)();
+    let open = all.get("properties").and_then(Json::as_object).into_iter().flatten();
+    let open: Map<String, Json> = open
+        .filter(|(name, _)| !params.contains_key(*name))
+        .map(|(name, schema)| (name.clone(), schema.clone()))
+        .collect();
+    json!({"type": "object", "properties": open})
+}
+
+/// How the program begins that RAGFlow's editor writes into every new CodeExec.
+const EDITORS_PROGRAM: &str = "def main(arg1: str, arg2: str)";
+
+/// Whether a canvas has set an argument. Editors write an empty text, the user's question as the query, or a
+/// program of their own where nobody has chosen anything.
+fn is_set(name: &str, value: &Json) -> bool {
+    match value {
+        Json::Null => false,
+        Json::Bool(_) | Json::Number(_) => true,
+        Json::String(text) => {
+            let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '{' | '}'));
+            let default = match name {
+                "query" => bare == "sys.query",
+                "script" => bare.starts_with(EDITORS_PROGRAM),
+                _ => false,
+            };
+            !(bare.is_empty() || default)
+        }
+        Json::Array(items) => !items.is_empty(),
+        Json::Object(members) => !members.is_empty(),
+    }
+}
+
+/// What the model calls a component: its own word for it, else its type in lower case with underscores.
+pub fn function(spec: &ComponentSpec) -> String {
+    if let Some(tool) = &spec.tool {
+        return tool.function.to_owned();
+    }
+    let mut name = String::new();
+    let mut lower = false;
+    for c in spec.kind.chars() {
+        if c.is_uppercase() && lower {
+            name.push('_');
+        }
+        lower = c.is_lowercase();
+        name.extend(c.to_lowercase());
+    }
+    name
+}
+
+impl ComponentTool {
+    /// What a model was not asked for is not taken from it: else it could change what the canvas has set.
+    fn refuse_fixed(&self, arguments: &Map<String, Json>) -> Result<()> {
+        let asked = self.parameters.get("properties").and_then(Json::as_object);
+        let Some(name) = arguments.keys().find(|name| asked.is_none_or(|asked| !asked.contains_key(*name)))
+        else {
+            return Ok(());
+        };
+        let known: Vec<&str> = asked.into_iter().flat_map(Map::keys).map(String::as_str).collect();
+        Err(Error::invalid(format!("`{}` has no argument `{name}`", self.function))
+            .help(format!("leave it out; its arguments are: {}", known.join(", "))))
+    }
+
+    async fn carry_out(self, invocation: Invocation) -> Result<ToolStep> {
+        self.refuse_fixed(&invocation.arguments)?;
+        let laid = lay(&self.params, invocation.arguments.clone());
+        let source = NodeSource {
+            id: &self.node,
+            kind: self.spec.kind,
+            params: &laid.params,
+            parent: None,
+            components: &self.components,
+            item: self.item.as_ref(),
+            downstream: &[],
+            others: &NoOthers,
+            measuring: true,
+        };
+        let component = (self.spec.build)(&source).map_err(|problems| refused(self.spec.kind, &problems))?;
+        let shape = component.shape();
+        let arguments = Inputs(laid.values.into_iter().collect());
+        let value = |reference: &Reference| match reference.component() {
+            Some(id) if id.as_str() == ARGUMENTS => arguments.value(reference),
+            _ => invocation.agent.value(reference),
+        };
+        let inputs =
+            Inputs(shape.reads.all().map(|reference| (reference.clone(), value(reference))).collect());
+        let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
+        let work = async |ctx| component.run(&ctx).await;
+        let finished = called::run(&invocation, place, work).await?;
+        Ok(step(finished, shape.main_output))
+    }
+}
+
+impl ToolBody for ComponentTool {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        stream::once(self.clone().carry_out(invocation)).boxed()
+    }
+}

@@ -1,0 +1,227 @@
+//! `tools` and `mcp` of an agent as written.
+
+use std::time::Duration;
+
+use serde_json::Map;
+use weft_core::tool::ToolTraits;
+use weft_core::{ComponentId, Json, ParamProblem};
+
+use crate::params::{Params, described, number, pointer, truth};
+use crate::suggest;
+
+/// Seconds that a call may be given, at most.
+const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
+/// What may stand beside the parameters of a tool.
+const FLAGS: [&str; 7] =
+    ["approval", "idempotent", "poll", "alone", "tool_time_limit", "function_name", "description"];
+/// What an entry of `tools` has besides.
+const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
+
+/// One entry of `tools`.
+pub struct Entry<'a> {
+    /// Where it is: `/tools/0`.
+    pub pointer: String,
+    /// Where its component type is named.
+    pub named_at: String,
+    /// The component type.
+    pub kind: &'a str,
+    /// Its name in the canvas.
+    pub name: String,
+    /// Its parameters.
+    pub params: &'a Map<String, Json>,
+    /// What the canvas says about calling it.
+    pub flags: Flags,
+    /// The node that it is, when it was named by id.
+    pub node: Option<ComponentId>,
+}
+
+/// What a canvas may say about calling a tool, beside its parameters.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    approval: Option<bool>,
+    idempotent: Option<bool>,
+    poll: Option<bool>,
+    alone: Option<bool>,
+    time_limit: Option<Duration>,
+    /// Its name for the model.
+    pub function: Option<String>,
+    /// What it does, for the model.
+    pub description: Option<String>,
+}
+
+impl Flags {
+    /// Reads an entry and the parameters in it; the entry wins. What is none of them is a problem: a
+    /// misspelled approval must not be none.
+    fn read(
+        params: &mut Params<'_>,
+        at: &str,
+        (entry, inner): (Option<&Map<String, Json>>, &Map<String, Json>),
+    ) -> Self {
+        let get = |key: &str| {
+            let own = entry.and_then(|entry| entry.get(key)).map(|value| (format!("{at}/{key}"), value));
+            let found = own.or_else(|| Some((format!("{at}/params/{key}"), inner.get(key)?)));
+            found.filter(|(_, value)| !value.is_null())
+        };
+        let mut flag = |key: &str| {
+            let (place, value) = get(key)?;
+            let flag = truth(value);
+            if flag.is_none() {
+                let message = format!("must be true or false, and is {}", described(value));
+                params
+                    .problem(ParamProblem::new(place, message).help("write true or false, or leave it out"));
+            }
+            flag
+        };
+        let (approval, idempotent) = (flag("approval"), flag("idempotent"));
+        let (poll, alone) = (flag("poll"), flag("alone"));
+        let text = |key: &str| {
+            let text = get(key)?.1.as_str()?.trim();
+            (!text.is_empty()).then(|| text.to_owned())
+        };
+        let time_limit = get("tool_time_limit").and_then(|(place, value)| {
+            let seconds = number(value).filter(|seconds| *seconds > 0.0);
+            if seconds.is_none() {
+                let message = format!("must be a number of seconds above 0, and is {}", described(value));
+                params.problem(ParamProblem::new(place, message).help("write a number, or leave it out"));
+            }
+            seconds.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)))
+        });
+        let (function, description) = (text("function_name"), text("description"));
+        Self { approval, idempotent, poll, alone, time_limit, function, description }
+    }
+
+    /// The traits with what the canvas says about them.
+    pub fn over(&self, traits: &ToolTraits) -> ToolTraits {
+        ToolTraits {
+            approval: self.approval.unwrap_or(traits.approval),
+            idempotent: self.idempotent.unwrap_or(traits.idempotent),
+            poll: self.poll.unwrap_or(traits.poll),
+            alone: self.alone.unwrap_or(traits.alone),
+            time_limit: self.time_limit.unwrap_or(traits.time_limit),
+            ..traits.clone()
+        }
+    }
+
+    /// The traits of a tool that the operator answers for: a canvas may be stricter than they are, and
+    /// never laxer.
+    pub fn within(&self, traits: &ToolTraits) -> ToolTraits {
+        ToolTraits {
+            approval: traits.approval || self.approval == Some(true),
+            idempotent: traits.idempotent && self.idempotent != Some(false),
+            poll: self.poll.unwrap_or(traits.poll),
+            alone: traits.alone || self.alone == Some(true),
+            time_limit: self.time_limit.unwrap_or(traits.time_limit).min(traits.time_limit),
+            ..traits.clone()
+        }
+    }
+}
+
+static NO_PARAMS: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::new(Map::new);
+
+/// The entries of `tools`: written inline, or the id of a node, or the bare name of a component type.
+pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
+    let source = params.source;
+    let Some(tools) = params.get("tools") else { return Vec::new() };
+    let Json::Array(tools) = tools else {
+        params.problem(ParamProblem::new("/tools", "must be a list of tools"));
+        return Vec::new();
+    };
+    let mut entries = Vec::new();
+    for (place, tool) in tools.iter().enumerate() {
+        let pointer = pointer(&["tools", &place.to_string()]);
+        match tool {
+            Json::Object(entry) => {
+                let text = |key: &str| entry.get(key).and_then(Json::as_str).filter(|text| !text.is_empty());
+                let Some(kind) = text("component_name") else {
+                    params.problem(ParamProblem::new(
+                        format!("{pointer}/component_name"),
+                        "must name a component type",
+                    ));
+                    continue;
+                };
+                let inner = entry.get("params").and_then(Json::as_object).unwrap_or(&NO_PARAMS);
+                let name = text("name").unwrap_or(kind).to_owned();
+                let flags = Flags::read(params, &pointer, (Some(entry), inner));
+                for key in entry.keys().filter(|key| !is_known(key)) {
+                    let known = OF_AN_ENTRY.iter().chain(&FLAGS).copied();
+                    let problem = ParamProblem::new(
+                        format!("{pointer}/{key}"),
+                        "has no effect: a tool has no such key",
+                    );
+                    let help = suggest::did_you_mean(key, known);
+                    params.warn(
+                        problem
+                            .help(help.unwrap_or_else(|| "take it out, or put it into `params`".to_owned())),
+                    );
+                }
+                let named_at = format!("{pointer}/component_name");
+                entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node: None });
+            }
+            Json::String(id) => {
+                let node = ComponentId::from(id.as_str());
+                let (kind, inner, node) = match source.others.get(&node) {
+                    Some((kind, inner)) => (kind, inner, Some(node)),
+                    None => (id.as_str(), &*NO_PARAMS, None),
+                };
+                let flags = Flags::read(params, &pointer, (None, inner));
+                let (named_at, name) = (pointer.clone(), id.clone());
+                entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node });
+            }
+            _ => params.problem(
+                ParamProblem::new(pointer, "is no tool")
+                    .help("write {component_name, name, params}, or the id of a component"),
+            ),
+        }
+    }
+    entries
+}
+
+fn is_known(key: &str) -> bool {
+    OF_AN_ENTRY.contains(&key) || FLAGS.contains(&key)
+}
+
+/// One entry of `mcp`: a server and the tools of it that the agent may use.
+pub struct Server {
+    /// The server's id.
+    pub id: String,
+    /// The tools by name, with what the canvas knows of each.
+    pub tools: Vec<(String, Map<String, Json>, Flags)>,
+}
+
+/// The entries of `mcp`.
+pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
+    let mut servers = Vec::new();
+    for (place, entry) in params.objects("mcp") {
+        let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {
+            let pointer = pointer(&["mcp", &place.to_string(), "mcp_id"]);
+            params.problem(ParamProblem::new(pointer, "must name an MCP server"));
+            continue;
+        };
+        let pointer = pointer(&["mcp", &place.to_string(), "tools"]);
+        let listed = match entry.get("tools") {
+            None | Some(Json::Null) => continue,
+            Some(Json::Object(listed)) => listed,
+            Some(other) => {
+                let message = format!("must be an object, and is {}", described(other));
+                let help = "write {\"NAME\": {}}, with what is to be said of the tool inside";
+                params.problem(ParamProblem::new(pointer, message).help(help));
+                continue;
+            }
+        };
+        let mut tools = Vec::new();
+        for (name, meta) in listed {
+            let meta = meta.as_object().cloned().unwrap_or_default();
+            let at = format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1"));
+            let flags = Flags::read(params, &at, (Some(&meta), &NO_PARAMS));
+            // A canvas keeps more of what the server said here than anybody reads.
+            for key in meta.keys().filter(|key| !FLAGS.contains(&key.as_str())) {
+                if let Some(help) = suggest::did_you_mean(key, FLAGS) {
+                    params.warn(ParamProblem::new(format!("{at}/{key}"), "has no effect").help(help));
+                }
+            }
+            tools.push((name.clone(), meta, flags));
+        }
+        servers.push(Server { id: id.to_owned(), tools });
+    }
+    servers
+}

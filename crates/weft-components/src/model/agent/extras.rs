@@ -1,0 +1,120 @@
+//! Parameters of an agent that are objects of their own, and slips of the pen among all of them.
+
+use serde_json::Map;
+use weft_core::budget::BudgetLimits;
+use weft_core::{Json, ParamProblem};
+
+use crate::params::{Params, described, number, pointer, whole};
+use crate::suggest;
+
+/// What `planner` says.
+#[derive(Debug, Default, PartialEq)]
+pub struct PlannerWords {
+    /// Whether the model analyses the task first.
+    pub analyse: bool,
+    /// Whether the model looks back on each step.
+    pub reflect: bool,
+    /// The language of the answer.
+    pub language: Option<String>,
+}
+
+/// Reads `planner`.
+pub fn planner(params: &mut Params<'_>) -> PlannerWords {
+    const KEYS: [&str; 3] = ["analyse", "reflect", "language"];
+    let Some(given) = object(params, "planner") else { return PlannerWords::default() };
+    for key in given.keys().filter(|key| !KEYS.contains(&key.as_str())) {
+        let problem =
+            ParamProblem::new(pointer(&["planner", key]), "has no effect: a planner has no such key");
+        params.warn(problem.help(help(key, &KEYS)));
+    }
+    let mut by_model = |key: &str, plain: &str| match given.get(key).filter(|value| !value.is_null()) {
+        None => false,
+        Some(Json::String(word)) if word == "llm" => true,
+        Some(Json::String(word)) if word.is_empty() || word == plain => false,
+        Some(other) => {
+            let message = format!("must be `llm` or `{plain}`, and is {}", described(other));
+            params.problem(ParamProblem::new(pointer(&["planner", key]), message));
+            false
+        }
+    };
+    let (analyse, reflect) = (by_model("analyse", "concat"), by_model("reflect", "observation"));
+    let language = given.get("language").and_then(Json::as_str).filter(|language| !language.is_empty());
+    PlannerWords { analyse, reflect, language: language.map(str::to_owned) }
+}
+
+/// Reads `budget`.
+pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
+    const KEYS: [&str; 6] = ["rounds", "tool_calls", "model_calls", "tokens", "money", "seconds"];
+    let mut limits = BudgetLimits::default();
+    let Some(given) = object(params, "budget") else { return limits };
+    for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
+        let amount = number(value).filter(|amount| *amount >= 0.0);
+        let count = amount.and_then(whole).and_then(|count| u64::try_from(count).ok());
+        let (place, kind) = match key.as_str() {
+            "rounds" => (&mut limits.rounds, "a whole number"),
+            "tool_calls" => (&mut limits.tool_calls, "a whole number"),
+            "model_calls" => (&mut limits.model_calls, "a whole number"),
+            "tokens" => (&mut limits.tokens, "a whole number"),
+            "money" | "seconds" => {
+                let place = if key == "money" { &mut limits.money } else { &mut limits.seconds };
+                *place = amount;
+                if amount.is_none() {
+                    refuse(params, key, ("a number", value));
+                }
+                continue;
+            }
+            _ => {
+                let problem = ParamProblem::new(pointer(&["budget", key]), "is nothing that a budget limits");
+                params.problem(problem.help(help(key, &KEYS)));
+                continue;
+            }
+        };
+        *place = count;
+        if count.is_none() {
+            refuse(params, key, (kind, value));
+        }
+    }
+    limits
+}
+
+fn refuse(params: &mut Params<'_>, key: &str, (kind, value): (&str, &Json)) {
+    let message = format!("must be {kind} from 0, and is {}", described(value));
+    params.problem(ParamProblem::new(pointer(&["budget", key]), message));
+}
+
+/// An object; nothing and an empty text are none.
+fn object<'a>(params: &mut Params<'a>, key: &str) -> Option<&'a Map<String, Json>> {
+    match params.get(key)? {
+        Json::Object(map) => Some(map),
+        Json::String(text) if text.is_empty() => None,
+        other => {
+            let message = format!("must be an object, and is {}", described(other));
+            params.problem(ParamProblem::new(pointer(&[key]), message));
+            None
+        }
+    }
+}
+
+fn help(key: &str, known: &[&str]) -> String {
+    suggest::did_you_mean(key, known.iter().copied())
+        .unwrap_or_else(|| format!("known are {}", known.join(", ")))
+}
+
+/// Warns of parameters whose names are nearly those of others. Canvases carry many that this engine does
+/// not know, so a stranger is no reason to say anything.
+pub fn misspelled(params: &mut Params<'_>) {
+    let schema = super::params_schema();
+    let Some(known) = schema.get("properties").and_then(Json::as_object) else { return };
+    let near = |key: &String| {
+        let known =
+            known.keys().map(String::as_str).filter(|known| !params.source.params.contains_key(*known));
+        Some((key.clone(), suggest::did_you_mean(key, known)?))
+    };
+    let strangers = params.source.params.keys().filter(|key| !known.contains_key(*key));
+    let found: Vec<_> = strangers.filter_map(near).collect();
+    for (key, help) in found {
+        params.warn(
+            ParamProblem::new(pointer(&[&key]), "has no effect: there is no such parameter").help(help),
+        );
+    }
+}

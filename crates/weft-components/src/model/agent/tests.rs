@@ -1,0 +1,214 @@
+use serde_json::json;
+use weft_core::context::Signal;
+use weft_core::{ComponentId, ErrorKind};
+
+use crate::testing::{Node, Setting, Stage, failure};
+
+#[tokio::test]
+async fn without_tools_it_is_an_llm() {
+    let node = Node::new("Agent", json!({"llm_id": "m", "tools": [], "mcp": [], "max_rounds": 5}));
+    let component = node.build();
+    assert!(component.shape().streams && component.shape().unsupported.is_none());
+    let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+    stage.answer_text("hello");
+    assert_eq!(json!(component.run(&stage.ctx).await.unwrap().outputs), json!({"content": "hello"}));
+    assert!(stage.asked()[0].tools.is_empty());
+}
+
+/// A limit on money says so when it cannot hold.
+#[tokio::test]
+async fn a_budget_of_money_warns_of_a_model_without_prices() {
+    let check = async |budget: serde_json::Value, expected: usize| {
+        let node = Node::new("Agent", json!({"llm_id": "tools", "tools": ["Calculator"], "budget": budget}));
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("so");
+        component.run(&stage.ctx).await.unwrap();
+        let signals = stage.signals();
+        let told =
+            |signal: &&Signal| matches!(signal, Signal::Warn(told) if told.contains("it has no prices"));
+        assert_eq!(signals.iter().filter(told).count(), expected);
+    };
+    check(json!({"money": 1}), 1).await;
+    check(json!({"tokens": 1000}), 0).await;
+}
+
+#[tokio::test]
+async fn a_budget_holds_without_tools_too() {
+    let node = Node::new("Agent", json!({"llm_id": "m", "budget": {"model_calls": 0}}));
+    let error = failure(&node, Setting { query: "Q", ..Setting::default() }).await;
+    assert_eq!(error.kind, ErrorKind::QuotaExceeded);
+}
+
+#[tokio::test]
+async fn tools_that_this_build_lacks_are_named() {
+    let tools = json!([{"component_name": "TavilySearch", "name": "Search", "params": {}}, {"component_name": "ArXiv"}]);
+    let node = Node::new("Agent", json!({"tools": tools}));
+    let told = node.build().shape().unsupported.unwrap();
+    assert!(told.contains("Search") && told.contains("ArXiv"), "{told}");
+    let error = failure(&node, Setting { query: "Q", ..Setting::default() }).await;
+    assert!(error.kind == ErrorKind::Unsupported && error.message.contains("ArXiv"));
+}
+
+#[test]
+fn what_is_wrong_with_tools_is_told_with_its_place() {
+    let check = |params: serde_json::Value, expected: &[&str]| {
+        assert_eq!(Node::new("Agent", params).problems(), expected);
+    };
+    check(json!({"tools": "all"}), &["/tools"]);
+    check(
+        json!({"tools": [{"name": "x"}, 7, {"component_name": "Nosuch"}]}),
+        &["/tools/0/component_name", "/tools/1", "/tools/2/component_name"],
+    );
+    check(json!({"tools": [{"component_name": "Begin"}]}), &["/tools/0/component_name"]);
+    check(json!({"tools": [{"component_name": "Lookup"}]}), &["/tools/0/component_name"]);
+    check(
+        json!({"tools": [{"component_name": "Agent", "name": "sub", "params": {"tools": [{"component_name": "Retrieval", "params": {"top_n": "many"}}]}}]}),
+        &["/tools/0/params/tools/0/params/top_n"],
+    );
+    check(json!({"mcp": [{"tools": {}}]}), &["/mcp/0/mcp_id"]);
+    check(json!({"mcp": [{"mcp_id": "s", "tools": ["echo"]}]}), &["/mcp/0/tools"]);
+    check(
+        json!({"mcp": [{"mcp_id": "s", "tools": {"a/b": {"approval": 7}}}]}),
+        &["/mcp/0/tools/a~1b/approval"],
+    );
+    check(
+        json!({"driver": "magic", "budget": {"tokens": -1, "rounds": 1.5, "mony": 1}}),
+        &["/driver", "/budget/tokens", "/budget/rounds", "/budget/mony"],
+    );
+    check(json!({"budget": 5, "planner": {"analyse": "by hand"}}), &["/planner/analyse", "/budget"]);
+    check(
+        json!({"tools": [{"component_name": "Calculator", "approval": "maybe", "tool_time_limit": "soon",
+            "params": {"poll": "often"}}, {"component_name": "CurrentTime", "tool_time_limit": -3}]}),
+        &[
+            "/tools/0/approval",
+            "/tools/0/params/poll",
+            "/tools/0/tool_time_limit",
+            "/tools/1/tool_time_limit",
+        ],
+    );
+    check(json!({"max_parallel_tools": 0}), &["/max_parallel_tools"]);
+}
+
+#[test]
+fn slips_of_the_pen_are_told_with_what_was_meant() {
+    let check = |params: serde_json::Value, expected: &[(&str, &str)]| {
+        let warnings = Node::new("Agent", params).build().shape().warnings;
+        let told = warnings.iter().map(|w| (w.pointer.as_str(), w.help.as_deref().unwrap_or_default()));
+        assert_eq!(told.collect::<Vec<_>>(), expected);
+    };
+    let tool = json!({"component_name": "Calculator", "id": "x", "name": "c", "aproval": true, "colour": 1});
+    check(
+        json!({"tools": [tool], "max_round": 3, "debug_inputs": {}, "planner": {"analyze": "llm"}}),
+        &[
+            ("/tools/0/aproval", "did you mean `approval`?"),
+            ("/tools/0/colour", "take it out, or put it into `params`"),
+            ("/planner/analyze", "did you mean `analyse`?"),
+            ("/max_round", "did you mean `max_rounds`?"),
+        ],
+    );
+    let meta = json!({"description": "d", "inputSchema": {}, "aproval": true});
+    check(
+        json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}),
+        &[("/mcp/0/tools/t/aproval", "did you mean `approval`?")],
+    );
+    let refused = |tools: serde_json::Value| {
+        let node = Node::new("Agent", json!({"tools": tools}));
+        let problems = (crate::catalog::find("Agent").unwrap().build)(&node.source()).err().unwrap();
+        (problems[0].pointer.clone(), problems[0].help.clone().unwrap_or_default())
+    };
+    let help = "did you mean `Calculator`?".to_owned();
+    assert_eq!(refused(json!(["Calculater"])), ("/tools/0".to_owned(), help.clone()));
+    let inline = json!([{"component_name": "Calculater"}]);
+    assert_eq!(refused(inline), ("/tools/0/component_name".to_owned(), help));
+}
+
+/// What a canvas fixes is neither asked of the model nor taken from it; what editors leave behind stays open.
+#[test]
+fn a_set_argument_is_no_longer_the_models() {
+    let check = |kind: &str, params: serde_json::Value, open: &[&str], required: &[&str]| {
+        let spec = crate::catalog::find(kind).unwrap();
+        let schema = super::component_tool::parameters(spec, params.as_object().unwrap());
+        let names: Vec<&str> = schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!((names, json!(schema["required"])), (open.to_vec(), json!(required)), "{kind} {params}");
+    };
+    check("WriteFile", json!({"path": "fixed.txt"}), &["content", "append"], &["content"]);
+    check("WriteFile", json!({"append": false, "path": ""}), &["path", "content"], &["path", "content"]);
+    for query in ["", "sys.query", "{sys.query}"] {
+        check("Retrieval", json!({"query": query, "top_n": 3}), &["query"], &["query"]);
+    }
+    check("Retrieval", json!({"query": "{Agent:A@content}"}), &[], &[]);
+    check("CodeExec", json!({"lang": "python"}), &["lang", "script"], &["lang", "script"]);
+    check("CodeExec", json!({"lang": "python", "script": "x"}), &[], &[]);
+    let editors = json!({"lang": "python", "script": "def main(arg1: str, arg2: str) -> dict:\n  return {}"});
+    check("CodeExec", editors, &["lang", "script"], &["lang", "script"]);
+}
+
+/// A canvas may be stricter than the operator, and never laxer.
+#[test]
+fn what_the_operator_says_of_a_servers_tool_is_a_floor() {
+    use std::time::Duration;
+    use weft_core::tool::ToolTraits;
+    let seconds = Duration::from_secs;
+    let check = |meta: serde_json::Value, (guarded, own): (bool, u64), expected: (bool, bool, bool, u64)| {
+        let node = Node::new("Agent", json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}));
+        let servers = super::entries::servers(&mut crate::params::Params::of(&node.source()));
+        let operators = ToolTraits {
+            approval: guarded,
+            alone: guarded,
+            idempotent: !guarded,
+            time_limit: seconds(own),
+            ..ToolTraits::default()
+        };
+        let now = servers[0].tools[0].2.within(&operators);
+        let now = (now.approval, now.alone, now.idempotent, now.time_limit.as_secs());
+        assert_eq!(now, expected, "{meta}");
+    };
+    let lax = json!({"approval": false, "alone": false, "idempotent": true, "tool_time_limit": 900});
+    let strict = json!({"approval": true, "alone": true, "idempotent": false, "tool_time_limit": 5});
+    check(json!({}), (true, 60), (true, true, false, 60));
+    check(lax, (true, 60), (true, true, false, 60));
+    check(strict, (false, 60), (true, true, false, 5));
+}
+
+#[test]
+fn an_agent_that_is_its_own_tool_is_refused_where_it_is_named() {
+    #[derive(Debug)]
+    struct Other(serde_json::Map<String, serde_json::Value>);
+    impl weft_core::component::Others for Other {
+        fn get(&self, id: &ComponentId) -> Option<(&str, &serde_json::Map<String, serde_json::Value>)> {
+            id.as_str().starts_with("Agent:").then_some(("Agent", &self.0))
+        }
+    }
+    let check = |own: serde_json::Value, other: serde_json::Value, expected: &[&str]| {
+        let node = Node::new("Agent", json!({"tools": own}));
+        let other = Other(serde_json::Map::from_iter([("tools".to_owned(), other)]));
+        let source = weft_core::NodeSource { others: &other, ..node.source() };
+        let problems = (super::SPEC.build)(&source).err().unwrap_or_default();
+        assert_eq!(problems.iter().map(|problem| problem.pointer.as_str()).collect::<Vec<_>>(), expected);
+    };
+    check(json!(["Agent:T"]), json!([]), &["/tools/0"]);
+    check(json!(["Agent:A", "Agent:A"]), json!([]), &[]);
+    check(json!(["Agent:A"]), json!(["Calculator", "Agent:T"]), &["/tools/0/params/tools/1"]);
+    let inline = json!([{"component_name": "Agent", "params": {"tools": ["Agent:A"]}}]);
+    check(json!(["Agent:A"]), inline, &["/tools/0/params/tools/0/params/tools/0"]);
+}
+
+#[test]
+fn a_tool_is_read_with_what_it_refers_to() {
+    let tools = json!([{"component_name": "Agent", "name": "sub", "params": {"sys_prompt": "for {sys.user_id} {Agent:A@content}", "llm_id": "small"}}]);
+    let shape =
+        Node::new("Agent", json!({"tools": tools, "llm_id": "large", "prompts": "x"})).build().shape();
+    let reads: Vec<String> = shape.reads.all().map(ToString::to_string).collect();
+    assert!(
+        reads.contains(&"sys.user_id".to_owned()) && reads.contains(&"Agent:A@content".to_owned()),
+        "{reads:?}"
+    );
+    assert_eq!(
+        shape.models,
+        [
+            ("/llm_id".to_owned(), "large".to_owned()),
+            ("/tools/0/params/llm_id".to_owned(), "small".to_owned())
+        ]
+    );
+}

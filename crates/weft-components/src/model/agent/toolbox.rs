@@ -1,0 +1,330 @@
+//! The tools of an agent: read once with the canvas, opened for every activation.
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_agent::Toolkit;
+use weft_agent::toolkit::numbered;
+use weft_core::component::NoOthers;
+use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
+use weft_core::{
+    Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, ParamProblem, Reference,
+    Result, Role, Shape, Template,
+};
+
+use super::arguments::ARGUMENTS;
+use super::component_tool::{self, ComponentTool};
+use super::entries::{self, Entry, Server};
+use super::sub_agent::{self, SubAgent};
+use super::{Agent, mcp_tools};
+use crate::catalog;
+use crate::params::Params;
+use crate::suggest;
+
+/// How deep agents may be tools of agents, so that agents that name each other end.
+const DEPTH_MAX: usize = 16;
+/// Tools of an agent and of all agents below it, at most: a node that is named twice by an agent that is
+/// named twice is read four times, and so on.
+const TOOLS_MAX: usize = 200;
+
+/// Where an agent stands among the agents that have it as a tool.
+#[derive(Clone, Copy)]
+pub struct Nesting<'n> {
+    depth: usize,
+    /// Tools that may still be read, of all of them together.
+    left: &'n Cell<usize>,
+    /// The nodes among the agents above, from the nearest.
+    above: Option<&'n Above<'n>>,
+}
+
+/// An agent that has tools, and those that have it.
+struct Above<'n> {
+    node: &'n ComponentId,
+    above: Option<&'n Above<'n>>,
+}
+
+impl<'n> Nesting<'n> {
+    /// The place of an agent that is a node.
+    pub fn outermost(left: &'n Cell<usize>) -> Self {
+        left.set(TOOLS_MAX);
+        Self { depth: 0, left, above: None }
+    }
+
+    /// A node that is its own tool, or that of an agent below it, would have no end.
+    fn refuse_circle(self, entry: &Entry<'_>) -> Result<(), ParamProblem> {
+        let Some(node) = &entry.node else { return Ok(()) };
+        if std::iter::successors(self.above, |above| above.above).all(|above| above.node != node) {
+            return Ok(());
+        }
+        let message = format!("the agent `{node}` would be a tool of itself");
+        Err(ParamProblem::new(&entry.pointer, message).help("take it out"))
+    }
+
+    /// Takes a place for one more tool.
+    fn take(self) -> Result<(), ParamProblem> {
+        if self.depth > DEPTH_MAX {
+            let message = format!("agents are tools of agents more than {DEPTH_MAX} deep, or of each other");
+            return Err(ParamProblem::new("/tools", message).help("take one of them out"));
+        }
+        let left = self.left.get().checked_sub(1).ok_or_else(|| {
+            let message = format!("has more than {TOOLS_MAX} tools, those of its sub-agents included");
+            ParamProblem::new("/tools", message).help("take some of them out")
+        })?;
+        self.left.set(left);
+        Ok(())
+    }
+}
+
+/// The tools of one agent.
+#[derive(Default)]
+pub struct Toolbox {
+    toolkit: Toolkit,
+    count: usize,
+    servers: Vec<Server>,
+    shape: ToolShape,
+}
+
+/// What the plan has to know about an agent because of its tools.
+#[derive(Clone, Default)]
+pub struct ToolShape {
+    /// What their parameters refer to.
+    pub reads: Vec<Reference>,
+    /// How many turns they look back.
+    pub history_turns: usize,
+    /// The models they ask for.
+    pub models: Vec<(String, String)>,
+    /// Parameters of theirs without effect.
+    pub warnings: Vec<ParamProblem>,
+    /// Set when this build cannot run one of them.
+    pub unsupported: Option<String>,
+    /// Nodes among them.
+    pub calls: Vec<ComponentId>,
+}
+
+impl Toolbox {
+    /// Reads `tools` and `mcp`.
+    pub fn read(params: &mut Params<'_>, nesting: Nesting<'_>) -> Self {
+        let mut toolbox = Self::default();
+        let own = Above { node: params.source.id, above: None };
+        // Of the agents below, [`Self::sub_agent`] has told already.
+        let nesting = if nesting.depth == 0 { Nesting { above: Some(&own), ..nesting } } else { nesting };
+        let mut components = params.source.components.clone();
+        components.insert(ComponentId::from(ARGUMENTS));
+        let components = Arc::new(components);
+        for entry in entries::tools(params) {
+            if let Err(problem) = nesting.take() {
+                params.problem(problem);
+                break;
+            }
+            if let Err(problems) = toolbox.add(&params.source, &entry, (&components, nesting)) {
+                problems.into_iter().for_each(|problem| params.problem(problem));
+            }
+        }
+        toolbox.servers = entries::servers(params);
+        toolbox.servers.retain(|server| !server.tools.is_empty());
+        toolbox
+    }
+
+    /// Whether there is nothing to call.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0 && self.servers.is_empty()
+    }
+
+    /// What the plan has to know.
+    pub fn shape(&self) -> ToolShape {
+        self.shape.clone()
+    }
+
+    /// The toolkit of one activation.
+    ///
+    /// # Errors
+    /// `Unsupported` when this build cannot run one of the tools, `Cancelled`.
+    pub async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
+        if let Some(sentence) = &self.shape.unsupported {
+            return Err(weft_core::Error::new(weft_core::ErrorKind::Unsupported, sentence)
+                .help("take them out of the agent, or use others"));
+        }
+        if self.servers.is_empty() {
+            return Ok(self.toolkit.clone());
+        }
+        let toolkit = self.toolkit.fork();
+        mcp_tools::add(&toolkit, &self.servers, ctx, self.count).await?;
+        Ok(toolkit)
+    }
+
+    fn add(
+        &mut self,
+        agent: &NodeSource<'_>,
+        entry: &Entry<'_>,
+        (components, nesting): (&Arc<HashSet<ComponentId>>, Nesting<'_>),
+    ) -> Result<(), Vec<ParamProblem>> {
+        let spec = spec(agent, entry).map_err(|problem| vec![problem])?;
+        let own: String = entry.name.split_whitespace().collect::<Vec<_>>().join("_");
+        let node = ComponentId::from(format!("{}-->{own}", agent.id));
+        nesting.refuse_circle(entry).map_err(|problem| vec![problem])?;
+        let source = NodeSource {
+            id: &node,
+            kind: spec.kind,
+            params: entry.params,
+            parent: None,
+            components,
+            item: agent.item,
+            downstream: &[],
+            others: agent.others,
+            measuring: agent.measuring,
+        };
+        let is_agent = spec.kind == "Agent";
+        let stem = if is_agent { own } else { component_tool::function(spec) };
+        let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.count);
+        let tool = if is_agent {
+            self.sub_agent(&source, entry, (name, nesting))?
+        } else {
+            self.component(&source, entry, (spec, name, Arc::clone(components)))?
+        };
+        let problem = |error: weft_core::Error| vec![ParamProblem::new(&entry.pointer, error.full())];
+        self.toolkit.register(tool).map_err(problem)?;
+        self.count += 1;
+        self.shape.calls.extend(entry.node.clone());
+        Ok(())
+    }
+
+    fn sub_agent(
+        &mut self,
+        source: &NodeSource<'_>,
+        entry: &Entry<'_>,
+        (name, nesting): (String, Nesting<'_>),
+    ) -> Result<Tool, Vec<ParamProblem>> {
+        let above = entry.node.as_ref().map(|node| Above { node, above: nesting.above });
+        let nesting =
+            Nesting { depth: nesting.depth + 1, left: nesting.left, above: above.as_ref().or(nesting.above) };
+        let agent = Agent::build(source, nesting).map_err(|problems| below(entry, problems))?;
+        let shape = agent.shape();
+        self.learn(entry, &shape);
+        let description = entry.flags.description.clone();
+        let description = description
+            .unwrap_or_else(|| format!("{}: an agent that works on a task of its own.", entry.name));
+        let sources = agent.toolbox.has_sources();
+        let body = SubAgent { agent: Arc::new(agent), node: source.id.clone(), function: name.clone() };
+        let traits = ToolTraits {
+            time_limit: super::SPEC.time_limit.unwrap_or(TOOL_TIME_LIMIT),
+            sources,
+            ..ToolTraits::default()
+        };
+        let parameters = sub_agent::parameters(entry.params);
+        let origin = Origin::Agent(source.id.clone());
+        let tool = Tool::new(name, description, parameters, origin, Arc::new(body));
+        Ok(Tool { traits: entry.flags.over(&traits), ..tool })
+    }
+
+    fn component(
+        &mut self,
+        source: &NodeSource<'_>,
+        entry: &Entry<'_>,
+        (spec, name, components): (&'static ComponentSpec, String, Arc<HashSet<ComponentId>>),
+    ) -> Result<Tool, Vec<ParamProblem>> {
+        let parameters = component_tool::parameters(spec, entry.params);
+        match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
+            Ok(component) => self.learn(entry, &component.shape()),
+            Err(problems) => {
+                // What the model will fill in need not be there yet.
+                let open = |problem: &ParamProblem| {
+                    let name = problem.pointer.trim_start_matches('/').split('/').next().unwrap_or_default();
+                    parameters.pointer("/properties").and_then(|all| all.get(name)).is_some()
+                };
+                let problems: Vec<_> = problems.into_iter().filter(|problem| !open(problem)).collect();
+                if !problems.is_empty() {
+                    return Err(below(entry, problems));
+                }
+                for value in entry.params.values() {
+                    references(value, source, &mut self.shape.reads);
+                }
+            }
+        }
+        let body = ComponentTool {
+            spec,
+            node: source.id.clone(),
+            function: name.clone(),
+            params: Arc::new(entry.params.clone()),
+            parameters: Arc::new(parameters.clone()),
+            components,
+            item: source.item.cloned(),
+        };
+        let traits = ToolTraits {
+            idempotent: spec.tool.as_ref().is_some_and(|tool| tool.idempotent),
+            sources: spec.tool.as_ref().is_some_and(|tool| tool.sources),
+            time_limit: spec.time_limit.unwrap_or(Duration::from_secs(60)),
+            ..ToolTraits::default()
+        };
+        let description = entry.flags.description.clone().unwrap_or_else(|| spec.summary.to_owned());
+        let origin = Origin::Component(source.id.clone());
+        let tool = Tool::new(name, description, parameters, origin, Arc::new(body));
+        Ok(Tool { traits: entry.flags.over(&traits), ..tool })
+    }
+
+    /// Whether some tool adds sources that the answer may cite.
+    fn has_sources(&self) -> bool {
+        use weft_core::tool::ToolSession as _;
+        self.toolkit.tools().iter().any(|tool| tool.traits.sources)
+    }
+
+    /// Takes in what a tool needs of the plan.
+    fn learn(&mut self, entry: &Entry<'_>, shape: &Shape) {
+        let all = &mut self.shape;
+        let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
+        all.reads.extend(foreign.cloned());
+        all.history_turns = all.history_turns.max(shape.history_turns);
+        let place = |pointer: &str| format!("{}/params{pointer}", entry.pointer);
+        all.models.extend(shape.models.iter().map(|(pointer, model)| (place(pointer), model.clone())));
+        let moved =
+            |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
+        all.warnings.extend(shape.warnings.iter().map(moved));
+        all.calls.extend(shape.calls.iter().cloned());
+        if let Some(reason) = &shape.unsupported {
+            let sentence = format!("the tool `{}` ({}): {reason}", entry.name, entry.kind);
+            all.unsupported = Some(match all.unsupported.take() {
+                Some(others) => format!("{others}; {sentence}"),
+                None => sentence,
+            });
+        }
+    }
+}
+
+fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, ParamProblem> {
+    let pointer = entry.named_at.clone();
+    let known = catalog::find(entry.kind).filter(|spec| agent.measuring || !spec.measuring_only);
+    let Some(spec) = known else {
+        let problem = ParamProblem::new(pointer, format!("there is no component `{}`", entry.kind));
+        let tools = catalog::ALL.iter().filter(|spec| spec.role == Role::Step && !spec.measuring_only);
+        let tools = tools.map(|spec| spec.kind);
+        return Err(match suggest::did_you_mean(entry.kind, tools) {
+            Some(help) => problem.help(help),
+            None => problem,
+        });
+    };
+    if spec.role == Role::Step {
+        return Ok(spec);
+    }
+    Err(ParamProblem::new(pointer, format!("`{}` cannot be a tool", spec.kind))
+        .help("use a component that does one step"))
+}
+
+/// Problems of a tool's parameters at their place in the agent's.
+fn below(entry: &Entry<'_>, problems: Vec<ParamProblem>) -> Vec<ParamProblem> {
+    let moved = |problem: ParamProblem| {
+        let pointer = format!("{}/params{}", entry.pointer, problem.pointer);
+        ParamProblem { pointer, ..problem }
+    };
+    problems.into_iter().map(moved).collect()
+}
+
+/// What the texts in a value refer to.
+fn references(value: &Json, source: &NodeSource<'_>, found: &mut Vec<Reference>) {
+    match value {
+        Json::String(text) => found.extend(Template::parse_value(text, source.names()).references().cloned()),
+        Json::Array(items) => items.iter().for_each(|item| references(item, source, found)),
+        Json::Object(map) => map.values().for_each(|item| references(item, source, found)),
+        Json::Null | Json::Bool(_) | Json::Number(_) => {}
+    }
+}

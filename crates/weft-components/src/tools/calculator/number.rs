@@ -1,0 +1,264 @@
+//! Numbers: exact as long as they are small enough, else near.
+
+use num_bigint::BigInt;
+use num_rational::BigRational;
+use num_traits::{One as _, Signed as _, ToPrimitive as _, Zero as _};
+
+/// Bits of an exact number, above and below the line each.
+const BITS_MAX: u64 = 4_096;
+/// Digits of a fraction without an end.
+const DIGITS: usize = 20;
+/// Digits behind the point that an exact number is told with.
+const PLACES_MAX: usize = 40;
+
+/// A number.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Number {
+    /// A whole number or a fraction.
+    Exact(BigRational),
+    /// A floating-point number, finite.
+    Near(f64),
+}
+
+/// Why there is no result.
+pub type Fault = String;
+
+fn fits(value: &BigRational) -> bool {
+    value.numer().bits() <= BITS_MAX && value.denom().bits() <= BITS_MAX
+}
+
+fn near(value: f64) -> Result<Number, Fault> {
+    if value.is_nan() {
+        return Err("there is no such real number".to_owned());
+    }
+    if value.is_infinite() {
+        return Err("the result is too large".to_owned());
+    }
+    Ok(Number::Near(value))
+}
+
+impl From<i64> for Number {
+    fn from(value: i64) -> Self {
+        Self::Exact(BigRational::from_integer(value.into()))
+    }
+}
+
+impl Number {
+    /// A constant or a measured value.
+    ///
+    /// # Errors
+    /// For what is not finite.
+    pub fn near(value: f64) -> Result<Self, Fault> {
+        near(value)
+    }
+
+    /// The exact value if it is small enough, else the nearest.
+    pub fn exact(value: BigRational) -> Result<Self, Fault> {
+        if fits(&value) { Ok(Self::Exact(value)) } else { near(value.to_f64().unwrap_or(f64::NAN)) }
+    }
+
+    /// A number as written: digits, one point at most, and an exponent.
+    pub fn parse(text: &str) -> Result<Self, Fault> {
+        let wrong = || format!("`{text}` is no number");
+        let float: f64 = text.parse().map_err(|_| wrong())?;
+        let lower = text.to_ascii_lowercase();
+        let (digits, exponent) = lower.split_once('e').unwrap_or((&lower, "0"));
+        let (whole, places) = digits.split_once('.').unwrap_or((digits, ""));
+        let exponent: i64 = exponent.parse().map_err(|_| wrong())?;
+        let size = i64::try_from(places.len()).ok().and_then(|places| exponent.checked_sub(places));
+        // What has more digits than an exact number can have is not worth building up.
+        let limit = i64::try_from(BITS_MAX / 3).unwrap_or(i64::MAX);
+        match size.filter(|size| size.abs() <= limit && digits.len() <= 4 * DIGITS * DIGITS) {
+            None => near(float),
+            Some(size) => {
+                let digits: BigInt = format!("0{whole}{places}").parse().map_err(|_| wrong())?;
+                let power = BigInt::from(10).pow(u32::try_from(size.unsigned_abs()).unwrap_or(0));
+                let value = match size >= 0 {
+                    true => BigRational::from_integer(digits * power),
+                    false => BigRational::new(digits, power),
+                };
+                Self::exact(value)
+            }
+        }
+    }
+
+    /// The nearest floating-point number.
+    pub fn float(&self) -> f64 {
+        match self {
+            Self::Exact(value) => value.to_f64().unwrap_or(f64::NAN),
+            Self::Near(value) => *value,
+        }
+    }
+
+    /// The whole number, if it is one.
+    pub fn whole(&self) -> Option<BigInt> {
+        match self {
+            Self::Exact(value) => value.is_integer().then(|| value.to_integer()),
+            Self::Near(_) => None,
+        }
+    }
+
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Exact(value) => value.is_zero(),
+            Self::Near(value) => *value == 0.0,
+        }
+    }
+
+    fn with(
+        &self,
+        other: &Self,
+        exact: impl Fn(&BigRational, &BigRational) -> BigRational,
+        float: impl Fn(f64, f64) -> f64,
+    ) -> Result<Self, Fault> {
+        match (self, other) {
+            (Self::Exact(a), Self::Exact(b)) => Self::exact(exact(a, b)),
+            (a, b) => near(float(a.float(), b.float())),
+        }
+    }
+
+    /// Sum.
+    pub fn add(&self, other: &Self) -> Result<Self, Fault> {
+        self.with(other, |a, b| a + b, |a, b| a + b)
+    }
+
+    /// Difference.
+    pub fn sub(&self, other: &Self) -> Result<Self, Fault> {
+        self.with(other, |a, b| a - b, |a, b| a - b)
+    }
+
+    /// Product.
+    pub fn mul(&self, other: &Self) -> Result<Self, Fault> {
+        self.with(other, |a, b| a * b, |a, b| a * b)
+    }
+
+    /// Quotient.
+    pub fn div(&self, other: &Self) -> Result<Self, Fault> {
+        if other.is_zero() {
+            return Err("this divides by zero".to_owned());
+        }
+        self.with(other, |a, b| a / b, |a, b| a / b)
+    }
+
+    /// What is left of a division that rounds down: it has the sign of the divisor.
+    pub fn rem(&self, other: &Self) -> Result<Self, Fault> {
+        if other.is_zero() {
+            return Err("this divides by zero".to_owned());
+        }
+        self.with(other, |a, b| a - b * (a / b).floor(), |a, b| a - b * (a / b).floor())
+    }
+
+    /// The opposite.
+    pub fn neg(&self) -> Self {
+        match self {
+            Self::Exact(value) => Self::Exact(-value),
+            Self::Near(value) => Self::Near(-value),
+        }
+    }
+
+    /// Power.
+    pub fn pow(&self, exponent: &Self) -> Result<Self, Fault> {
+        if let (Self::Exact(base), Some(power)) = (self, exponent.whole()) {
+            if base.is_zero() && power.is_negative() {
+                return Err("this divides by zero".to_owned());
+            }
+            let bits = base.numer().bits().max(base.denom().bits());
+            // Zero, one and minus one stay small whatever the power is.
+            if let Some(power) =
+                power.to_i32().filter(|power| bits * u64::from(power.unsigned_abs()) <= BITS_MAX)
+            {
+                return Self::exact(base.pow(power));
+            }
+            if bits <= 1 && base.is_integer() {
+                let odd = !(&power % 2_i32).is_zero();
+                return Ok(if odd || base.is_zero() { self.clone() } else { Self::from(1) });
+            }
+        }
+        near(self.float().powf(exponent.float()))
+    }
+
+    /// Square root.
+    pub fn sqrt(&self) -> Result<Self, Fault> {
+        if let Self::Exact(value) = self
+            && !value.is_negative()
+        {
+            let (above, below) = (value.numer().sqrt(), value.denom().sqrt());
+            if &above * &above == *value.numer() && &below * &below == *value.denom() {
+                return Ok(Self::Exact(BigRational::new(above, below)));
+            }
+        }
+        near(self.float().sqrt())
+    }
+
+    /// Applies a rounding to a whole number.
+    pub fn rounded(
+        &self,
+        exact: impl Fn(&BigRational) -> BigRational,
+        float: impl Fn(f64) -> f64,
+    ) -> Result<Self, Fault> {
+        match self {
+            Self::Exact(value) => Self::exact(exact(value)),
+            Self::Near(value) => near(float(*value)),
+        }
+    }
+
+    /// Which of two is larger.
+    pub fn is_less(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Exact(a), Self::Exact(b)) => a < b,
+            (a, b) => a.float() < b.float(),
+        }
+    }
+
+    /// The number as text, and whether that text is the number.
+    pub fn told(&self) -> (String, bool) {
+        match self {
+            Self::Near(value) => (float_text(*value), false),
+            Self::Exact(value) if value.is_integer() => (value.to_integer().to_string(), true),
+            Self::Exact(value) => match places(value.denom()) {
+                Some(places) => (decimal(value, places), true),
+                None => (rounded_text(value), false),
+            },
+        }
+    }
+}
+
+/// How many digits behind the point a fraction with this denominator has, if it ends soon.
+fn places(denominator: &BigInt) -> Option<usize> {
+    (1..=PLACES_MAX).find(|places| (power_of_ten(*places) % denominator).is_zero())
+}
+
+fn power_of_ten(places: usize) -> BigInt {
+    BigInt::from(10).pow(u32::try_from(places).unwrap_or(u32::MAX))
+}
+
+/// The value rounded to so many digits behind the point.
+fn decimal(value: &BigRational, places: usize) -> String {
+    let scaled = (value * BigRational::from_integer(power_of_ten(places))).round().to_integer();
+    let digits = scaled.abs().to_string();
+    let digits = format!("{digits:0>width$}", width = places + 1);
+    let (whole, behind) = digits.split_at(digits.len() - places);
+    let behind = behind.trim_end_matches('0');
+    let sign = if scaled.is_negative() { "-" } else { "" };
+    if behind.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{behind}") }
+}
+
+/// A fraction without an end.
+fn rounded_text(value: &BigRational) -> String {
+    let whole = value.to_integer();
+    if whole.is_zero() && value.abs() < BigRational::new(BigInt::one(), power_of_ten(6)) {
+        return float_text(value.to_f64().unwrap_or(0.0));
+    }
+    let before = if whole.is_zero() { 0 } else { whole.abs().to_string().len() };
+    decimal(value, DIGITS.saturating_sub(before).max(1))
+}
+
+/// 15 digits, which is what a floating-point number surely knows.
+fn float_text(value: f64) -> String {
+    const PLAIN: std::ops::Range<f64> = 1e-6..1e15;
+    let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);
+    if rounded == 0.0 {
+        return "0".to_owned();
+    }
+    if PLAIN.contains(&rounded.abs()) { format!("{rounded}") } else { format!("{rounded:e}") }
+}

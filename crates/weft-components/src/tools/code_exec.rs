@@ -1,0 +1,310 @@
+//! CodeExec: runs a program of the canvas or of a model in the sandbox.
+//!
+//! The program defines `main`, which is called with the arguments. Its result fills the declared outputs:
+//! an object by its members, a list by position, anything else the first one; a single output takes the
+//! whole result unless that has a member of its name. What it prints is `stdout` and `stderr`, and is
+//! never a failure by itself.
+
+mod outputs;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, json};
+use weft_core::effect::Again;
+use weft_core::seam::sandbox::{Language, Program, Ran};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
+    Result, Role, Shape, Template, ToolSpec,
+};
+
+use crate::params::{self, Params, described, pointer};
+use outputs::Declared;
+
+/// How much of what a program printed before it failed is told with the failure, in bytes from the end.
+const TAIL_MAX: usize = 1_000;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "CodeExec",
+    role: Role::Step,
+    summary: "Runs a program without files, network or packages and gives what it returns and prints. It defines a \
+              function `main`: JavaScript `function main(args) { return ... }`, also async; Python, only where it \
+              is set up, `def main(**args): return ...`.",
+    params_schema: || {
+        params::schema(&[
+            ("lang", "string", "`javascript`, or `python` where a sandbox for it is set up"),
+            ("script", "string", "the program, which defines `main`; references in it are left alone"),
+            ("arguments", "object", "what `main` is called with: a value or a reference by name"),
+            (
+                "outputs",
+                "object",
+                "names and types of the outputs: String, Number, Boolean, Object, Array<T>, Any",
+            ),
+        ])
+    },
+    time_limit: Some(Duration::from_secs(600)),
+    measuring_only: false,
+    tool: Some(ToolSpec {
+        function: "execute_code",
+        arguments: || {
+            json!({"type": "object", "additionalProperties": false, "required": ["lang", "script"], "properties": {
+                "lang": {"type": "string", "enum": ["javascript", "python"],
+                    "description": "the language of the program; python only if it is known to work here"},
+                "script": {"type": "string",
+                    "description": "the whole program; it defines a function `main` and does not call it"}}})
+        },
+        // A program has nothing that it could change.
+        idempotent: true,
+        sources: false,
+    }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let language = language(&mut params);
+        let script = script(&mut params);
+        let arguments = arguments(&mut params);
+        let outputs = Declared::read(&params);
+        let warnings = match language {
+            Language::Python if params.get("lang").is_some() => {
+                let message = "Python needs a sandbox of its own; the one of this build runs JavaScript";
+                vec![ParamProblem::new("/lang", message).help("write the program in JavaScript")]
+            }
+            _ => Vec::new(),
+        };
+        params.finish(CodeExec { language, script, arguments, outputs, warnings })
+    },
+};
+
+fn language(params: &mut Params<'_>) -> Language {
+    let Some(name) = params.text("lang").filter(|name| !name.trim().is_empty()) else {
+        return Language::Python;
+    };
+    Language::named(&name).unwrap_or_else(|| {
+        let message = format!("must be a language, and is {}", described(&Json::from(name)));
+        params.problem(ParamProblem::new("/lang", message).help("write `javascript` or `python`"));
+        Language::Python
+    })
+}
+
+fn script(params: &mut Params<'_>) -> Script {
+    let text = params.text("script").unwrap_or_default();
+    if text.trim().is_empty() {
+        let problem = ParamProblem::new("/script", "is missing");
+        params.problem(problem.help("write a program that defines a function `main`"));
+    }
+    match Reference::whole(&text, params.source.names()) {
+        Some(reference) => Script::From(reference),
+        None => Script::Written(text),
+    }
+}
+
+fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
+    let names = params.source.names();
+    let read = |(name, value): (&String, &Json)| {
+        let value = match value {
+            Json::String(text) => Argument::From(Template::parse_value(text, names)),
+            plain => Argument::Given(plain.clone()),
+        };
+        (name.clone(), value)
+    };
+    match params.get("arguments") {
+        None => Vec::new(),
+        Some(Json::Object(given)) => given.iter().map(read).collect(),
+        Some(other) => {
+            let message = format!("must be an object, and is {}", described(other));
+            params.problem(ParamProblem::new(pointer(&["arguments"]), message));
+            Vec::new()
+        }
+    }
+}
+
+/// Where the text of the program comes from. Nothing is ever filled in within it.
+enum Script {
+    Written(String),
+    From(Reference),
+}
+
+enum Argument {
+    Given(Json),
+    From(Template),
+}
+
+struct CodeExec {
+    language: Language,
+    script: Script,
+    arguments: Vec<(String, Argument)>,
+    outputs: Declared,
+    warnings: Vec<ParamProblem>,
+}
+
+impl CodeExec {
+    fn program(&self, ctx: &NodeContext) -> Program {
+        let source = match &self.script {
+            Script::Written(text) => text.clone(),
+            Script::From(reference) => weft_core::value::to_text(&ctx.inputs.json(reference)),
+        };
+        let value = |argument: &Argument| match argument {
+            Argument::Given(value) => value.clone(),
+            Argument::From(template) => (*template.value(&ctx.inputs)).clone(),
+        };
+        let arguments: Map<String, Json> =
+            self.arguments.iter().map(|(name, argument)| (name.clone(), value(argument))).collect();
+        Program { language: self.language, source, arguments, limits: ctx.run.seams.sandbox.limits() }
+    }
+}
+
+#[async_trait]
+impl Component for CodeExec {
+    fn shape(&self) -> Shape {
+        let script = match &self.script {
+            Script::Written(_) => None,
+            Script::From(reference) => Some(reference),
+        };
+        let arguments = self.arguments.iter().filter_map(|(_, argument)| match argument {
+            Argument::Given(_) => None,
+            Argument::From(template) => Some(template),
+        });
+        let reads = script.into_iter().chain(arguments.flat_map(Template::references)).cloned();
+        // Which of its outputs is the main one is known by the canvas only: a model is given all of them.
+        Shape {
+            reads: Reads::always(reads),
+            warnings: self.warnings.clone(),
+            main_output: "",
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let program = self.program(ctx);
+        let limits = program.limits;
+        let Ran { result, stdout, stderr, truncated } = {
+            let run = ctx.run.seams.sandbox.run(&ctx.run.tenant, program);
+            ctx.effect(("program", Again::Allowed), run).await?.0
+        };
+        let told = |error: Error| with_printed(error, &stdout, &stderr);
+        let value = result.map_err(|failure| told(failure.error(limits)))?;
+        let mut outputs: Outputs = self.outputs.fill(&value).map_err(told)?.into_iter().collect();
+        for (name, printed) in [("stdout", stdout), ("stderr", stderr)] {
+            if !printed.is_empty() {
+                outputs.set(name, Json::from(printed));
+            }
+        }
+        if truncated {
+            outputs.set("truncated", Json::from(true));
+        }
+        Ok(outputs.into())
+    }
+}
+
+/// The failure with the end of what was printed, which often tells why.
+fn with_printed(mut error: Error, stdout: &str, stderr: &str) -> Error {
+    let printed = [stdout.trim(), stderr.trim()].join("\n");
+    let printed = printed.trim();
+    if !printed.is_empty() {
+        let tail = &printed[printed.ceil_char_boundary(printed.len().saturating_sub(TAIL_MAX))..];
+        error.message = format!("{}; before, it printed: {tail}", error.message);
+    }
+    error
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value as Json, json};
+    use weft_core::ErrorKind;
+    use weft_core::seam::sandbox::{Failure, Language, NoSandbox, Ran};
+    use weft_testkit::ScriptedSandbox;
+
+    use crate::testing::{Node, Setting, failure, outputs};
+
+    fn node(script: &str, params: &Json) -> Node {
+        let mut all = json!({"lang": "javascript", "script": script});
+        all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
+        Node::new("CodeExec", all)
+    }
+
+    #[tokio::test]
+    async fn a_program_gets_its_arguments_as_values() {
+        let given = json!({"a": "{Agent:A@n}", "b": "Agent:A@list", "c": "{sys.query}!", "d": {"e": null}});
+        let script = "async function main(args) { console.log(Object.keys(args)); return {a: 1, args} }";
+        let setting = || Setting {
+            query: "`${x}` {Agent:A@n}",
+            ..Setting::values([("Agent:A@n", json!(true)), ("Agent:A@list", json!([1, {"x": "\"'"}]))])
+        };
+        let found = outputs(&node(script, &json!({"arguments": given})), setting()).await;
+        let args = json!({"a": true, "b": [1, {"x": "\"'"}], "c": "`${x}` {Agent:A@n}!", "d": {"e": null}});
+        let stdout = "[\"a\",\"b\",\"c\",\"d\"]\n";
+        assert_eq!(found, json!({"result": {"a": 1, "args": args}, "stdout": stdout}));
+    }
+
+    #[tokio::test]
+    async fn the_text_of_a_program_is_left_alone() {
+        let script = "function main() { return '{sys.query} {{Agent:A@n}}' }";
+        let found = outputs(&node(script, &json!({})), Setting { query: "x", ..Setting::default() }).await;
+        assert_eq!(found, json!({"result": "{sys.query} {{Agent:A@n}}"}));
+        let written = Setting::values([("Agent:A@code", json!("const main = () => 60*60"))]);
+        assert_eq!(outputs(&node("{Agent:A@code}", &json!({})), written).await, json!({"result": 3600}));
+    }
+
+    #[tokio::test]
+    async fn what_is_printed_as_an_error_is_none() {
+        let script = "function main() { console.error('careful'); return 1 }";
+        let found = outputs(&node(script, &json!({})), Setting::default()).await;
+        assert_eq!(found, json!({"result": 1, "stderr": "careful\n"}));
+    }
+
+    #[tokio::test]
+    async fn a_failure_says_where_why_and_what_was_printed() {
+        let check = async |script: &str, params: &Json, parts: &[&str]| {
+            let error = failure(&node(script, params), Setting::default()).await;
+            for part in parts {
+                assert!(error.full().contains(part), "{part}: {}", error.full());
+            }
+            error.kind
+        };
+        let script = "function main() {\n  console.log('so far');\n  return missing }";
+        let parts = ["line 3: ReferenceError: missing", "it printed: so far", "main(args)"];
+        assert_eq!(check(script, &json!({}), &parts).await, ErrorKind::Invalid);
+        check("let x = 1", &json!({}), &["no function `main`"]).await;
+        let python = json!({"lang": "python3"});
+        let kind = check("def main(): return 1", &python, &["no sandbox for Python", "JavaScript"]).await;
+        assert_eq!(kind, ErrorKind::Unsupported);
+        let typed = json!({"outputs": {"n": {"type": "Number"}}});
+        let parts = ["the output `n` has to be Number", "the text `x`", "it printed: so far"];
+        check("function main() { console.log('so far'); return {n: 'x'} }", &typed, &parts).await;
+    }
+
+    #[tokio::test]
+    async fn another_sandbox_may_know_another_language() {
+        let source = "def main(**given): return given";
+        let echo = |program: &weft_core::seam::sandbox::Program| Ran::silent(Ok(json!(program.arguments)));
+        let python = Arc::new(ScriptedSandbox::new(&[Language::Python]).with(source, echo));
+        let setting = || Setting { sandbox: Some(python.clone()), ..Setting::default() };
+        // Python is what canvases mean that name no language.
+        let node = Node::new("CodeExec", json!({"script": source, "arguments": {"a": 1}}));
+        assert_eq!(outputs(&node, setting()).await, json!({"result": {"a": 1}}));
+        assert_eq!(python.seen()[0].language, Language::Python);
+        let error = failure(&self::node(source, &json!({})), setting()).await;
+        assert_eq!(error.kind, Failure::Language(Language::JavaScript).error(python.seen()[0].limits).kind);
+    }
+
+    #[tokio::test]
+    async fn without_a_sandbox_nothing_runs() {
+        let setting = Setting { sandbox: Some(Arc::new(NoSandbox)), ..Setting::default() };
+        let error = failure(&node("function main() {}", &json!({})), setting).await;
+        assert_eq!(error.kind, ErrorKind::Denied);
+    }
+
+    #[test]
+    fn parameters_are_checked_and_python_is_warned_about() {
+        let problems = |params: Json| Node::new("CodeExec", params).problems();
+        assert_eq!(problems(json!({})), ["/script"]);
+        assert_eq!(
+            problems(json!({"lang": "bash", "script": " ", "arguments": []})),
+            ["/lang", "/script", "/arguments"]
+        );
+        let warned = |lang: &str| !node("x", &json!({"lang": lang})).build().shape().warnings.is_empty();
+        assert!(warned("python") && !warned("nodejs"));
+    }
+}

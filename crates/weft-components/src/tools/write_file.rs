@@ -1,0 +1,114 @@
+//! WriteFile: writes a text to a file below the root of the files. A file is replaced whole or not at all.
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::effect::Again;
+use weft_core::{
+    Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
+    Value,
+};
+
+use crate::params::{self, Params};
+
+/// The spec.
+pub static SPEC: ComponentSpec = ComponentSpec {
+    kind: "WriteFile",
+    role: Role::Step,
+    summary: "Writes a text file, or adds to its end. Paths are relative, such as `notes/today.md`.",
+    params_schema: || {
+        params::schema(&[
+            ("path", "string", "the file, relative to the root of the files, with references"),
+            ("content", "string", "the text, with references"),
+            ("append", "boolean", "whether to add to the end instead of replacing what is there"),
+        ])
+    },
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec {
+        function: "write_file",
+        arguments: || {
+            json!({"type": "object", "additionalProperties": false, "required": ["path", "content"], "properties": {
+                "path": {"type": "string", "description": "the file, relative, such as notes/today.md"},
+                "content": {"type": "string", "description": "the whole text"},
+                "append": {"type": "boolean", "default": false,
+                    "description": "add to the end instead of replacing what is there"}}})
+        },
+        // Adding the same text twice is not the same as once.
+        idempotent: false,
+        sources: false,
+    }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let path = params.template("path", "");
+        let content = params.template("content", "");
+        let append = params.flag("append").unwrap_or(false);
+        params.finish(WriteFile { path, content, append })
+    },
+};
+
+struct WriteFile {
+    path: Template,
+    content: Template,
+    append: bool,
+}
+
+#[async_trait]
+impl Component for WriteFile {
+    fn shape(&self) -> Shape {
+        let reads = Reads::always(self.path.references().chain(self.content.references()).cloned());
+        Shape { reads, main_output: "result", ..Shape::default() }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let path = self.path.render(&ctx.inputs);
+        let path = path.trim();
+        let text = self.content.render(&ctx.inputs);
+        let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
+        // Written twice, a file holds the same; added to twice, it does not.
+        let (call, again, done) = match self.append {
+            true => (files.append(tenant, path, &text), Again::Never, "added to"),
+            false => (files.write(tenant, path, &text), Again::Allowed, "replaced"),
+        };
+        let (existed, _) = ctx.effect(("file", again), call).await?;
+        let done = if existed { done } else { "made" };
+        let result = format!("{done} `{path}` with {} bytes", text.len());
+        let mut outputs = Outputs::of("result", Value::text(result));
+        outputs.set("existed", serde_json::Value::from(existed));
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{Node, Setting, Stage};
+    use serde_json::json;
+    use weft_core::ErrorKind;
+
+    #[tokio::test]
+    async fn a_file_is_made_replaced_and_added_to() {
+        let node = |append: bool| {
+            let params = json!({"path": "{Agent:A@p}", "content": "<{sys.query}>\n", "append": append});
+            Node::new("WriteFile", params)
+        };
+        let component = node(false).build();
+        let setting = Setting { query: "q", ..Setting::values([("Agent:A@p", json!("a/b"))]) };
+        let stage = Stage::new(&node(false), &*component, setting);
+        let run = async |append: bool| {
+            let finished = node(append).build().run(&stage.ctx).await.unwrap();
+            let text = stage.ctx.run.seams.workspace.read(&stage.ctx.run.tenant, "a/b").await.unwrap();
+            (json!(finished.outputs)["result"].clone(), text)
+        };
+        assert_eq!(run(false).await, (json!("made `a/b` with 4 bytes"), "<q>\n".to_owned()));
+        assert_eq!(run(true).await, (json!("added to `a/b` with 4 bytes"), "<q>\n<q>\n".to_owned()));
+        assert_eq!(run(false).await, (json!("replaced `a/b` with 4 bytes"), "<q>\n".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn paths_that_lead_out_are_refused() {
+        for path in ["../x", "/tmp/x"] {
+            let node = Node::new("WriteFile", json!({"path": path, "content": "x"}));
+            let error = crate::testing::failure(&node, Setting::default()).await;
+            assert_eq!(error.kind, ErrorKind::Denied);
+        }
+    }
+}

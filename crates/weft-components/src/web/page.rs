@@ -1,0 +1,240 @@
+//! A web page, cut down before anything builds a tree of it.
+//!
+//! Pages can be written so that a parser that follows the standard works on them for hours: tags nested
+//! without an end, bold text that is never closed, one tag with a million attributes. So what is not
+//! needed goes first, in one pass: a few kinds of tags stay, nested to a limit, closed in order, and
+//! without attributes but the address of a link. A tag that is read wrongly costs some text, never time.
+
+/// How deep tags may be nested; the text of deeper ones is kept.
+const DEPTH_MAX: usize = 50;
+
+/// Tags whose content is no text.
+const SILENT: [&str; 9] =
+    ["iframe", "noembed", "noframes", "object", "script", "style", "svg", "template", "title"];
+/// Tags that matter to the text, and what stands for them.
+const KEPT: [(&str, &str); 39] = [
+    ("a", "a"),
+    ("article", "div"),
+    ("aside", "div"),
+    ("b", "b"),
+    ("blockquote", "blockquote"),
+    ("br", "br"),
+    ("code", "code"),
+    ("dd", "dd"),
+    ("div", "div"),
+    ("dl", "dl"),
+    ("dt", "dt"),
+    ("em", "em"),
+    ("footer", "div"),
+    ("form", "div"),
+    ("h1", "h1"),
+    ("h2", "h2"),
+    ("h3", "h3"),
+    ("h4", "h4"),
+    ("h5", "h5"),
+    ("h6", "h6"),
+    ("header", "div"),
+    ("hr", "hr"),
+    ("i", "i"),
+    ("li", "li"),
+    ("main", "div"),
+    ("nav", "div"),
+    ("ol", "ol"),
+    ("option", "div"),
+    ("p", "p"),
+    ("pre", "pre"),
+    ("section", "div"),
+    ("strong", "strong"),
+    ("table", "table"),
+    ("tbody", "tbody"),
+    ("td", "td"),
+    ("th", "th"),
+    ("thead", "thead"),
+    ("tr", "tr"),
+    ("ul", "ul"),
+];
+
+/// The page with what matters to its text.
+pub fn reduced(page: &str) -> String {
+    let mut pass = Pass { rest: page, kept: String::with_capacity(page.len() / 2), open: Vec::new() };
+    while let Some(place) = pass.rest.find('<') {
+        let (text, tag) = pass.rest.split_at(place);
+        pass.text(text);
+        pass.rest = tag;
+        pass.tag();
+    }
+    pass.text(pass.rest);
+    while let Some(name) = pass.open.pop() {
+        pass.close(name);
+    }
+    pass.kept
+}
+
+struct Pass<'a> {
+    rest: &'a str,
+    kept: String,
+    open: Vec<&'static str>,
+}
+
+impl Pass<'_> {
+    fn text(&mut self, text: &str) {
+        self.kept.push_str(&text.replace('>', "&gt;"));
+    }
+
+    fn close(&mut self, name: &str) {
+        self.kept.push_str("</");
+        self.kept.push_str(name);
+        self.kept.push('>');
+    }
+
+    /// What begins with `<`.
+    fn tag(&mut self) {
+        let after = self.rest.get(1..).unwrap_or_default();
+        if let Some(comment) = after.strip_prefix("!--") {
+            self.rest = comment.split_once("-->").map_or("", |(_, rest)| rest);
+        } else if after.starts_with(['!', '?']) {
+            self.rest = after.split_once('>').map_or("", |(_, rest)| rest);
+        } else if let Some(closing) = after.strip_prefix('/') {
+            let (name, rest) = name(closing);
+            self.rest = rest.split_once('>').map_or("", |(_, rest)| rest);
+            self.closing(&name);
+        } else if after.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            let (name, rest) = name(after);
+            let (attributes, rest) = attributes(rest);
+            self.rest = rest;
+            self.opening(&name, attributes);
+        } else {
+            self.kept.push_str("&lt;");
+            self.rest = after;
+        }
+    }
+
+    fn closing(&mut self, name: &str) {
+        let Some(name) = kept(name) else { return };
+        let Some(place) = self.open.iter().rposition(|open| *open == name) else { return };
+        for name in self.open.split_off(place).into_iter().rev() {
+            self.close(name);
+        }
+    }
+
+    fn opening(&mut self, name: &str, attributes: &str) {
+        if SILENT.contains(&name) {
+            self.rest = after_end(self.rest, name);
+            return;
+        }
+        let Some(name) = kept(name) else { return };
+        let empty = matches!(name, "br" | "hr");
+        // Of these the next one ends the one before, also when nobody says so.
+        if matches!(name, "p" | "li" | "td" | "th" | "tr" | "dd" | "dt") && self.open.last() == Some(&name) {
+            self.open.pop();
+            self.close(name);
+        }
+        if !empty && self.open.len() >= DEPTH_MAX {
+            return;
+        }
+        self.kept.push('<');
+        self.kept.push_str(name);
+        if let Some(address) = Some(name).filter(|name| *name == "a").and_then(|_| href(attributes)) {
+            self.kept.push_str(" href=\"");
+            self.kept.push_str(&address.replace('"', "%22").replace('<', "%3C"));
+            self.kept.push('"');
+        }
+        self.kept.push('>');
+        if !empty {
+            self.open.push(name);
+        }
+    }
+}
+
+fn kept(name: &str) -> Option<&'static str> {
+    KEPT.iter().find(|(found, _)| *found == name).map(|(_, stands)| *stands)
+}
+
+/// A tag's name and what follows it.
+fn name(text: &str) -> (String, &str) {
+    let end = text.find(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '<')).unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    // Longer names are none that we know.
+    (name.chars().take(16).collect::<String>().to_ascii_lowercase(), rest)
+}
+
+/// What a tag holds, and what follows it.
+fn attributes(text: &str) -> (&str, &str) {
+    let mut quote = None;
+    for (place, c) in text.char_indices() {
+        match (quote, c) {
+            (None, '>') => return (&text[..place], &text[place + 1..]),
+            (None, '"' | '\'') => quote = Some(c),
+            (Some(open), c) if c == open => quote = None,
+            _ => {}
+        }
+    }
+    (text, "")
+}
+
+/// The address of a link.
+fn href(attributes: &str) -> Option<&str> {
+    /// Bytes of an address, at most.
+    const ADDRESS_MAX: usize = 2_000;
+    let place = attributes.to_ascii_lowercase().find("href")?;
+    let value = attributes.get(place + 4..)?.trim_start().strip_prefix('=')?.trim_start();
+    let address = match value.chars().next()? {
+        quote @ ('"' | '\'') => value.get(1..)?.split(quote).next()?,
+        _ => value.split_whitespace().next()?,
+    };
+    (address.len() <= ADDRESS_MAX && !address.starts_with("data:")).then_some(address)
+}
+
+/// What follows the end of a tag whose content does not count.
+fn after_end<'a>(text: &'a str, tag: &str) -> &'a str {
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("</") {
+        let (found, behind) = name(after);
+        if found == tag {
+            return behind.split_once('>').map_or("", |(_, rest)| rest);
+        }
+        rest = after;
+    }
+    ""
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reduced;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_matters_is_kept() {
+        let check = |page: &str, expected: &str| assert_eq!(reduced(page), expected, "{page}");
+        check("<P class=x>a<B>b</p>c", "<p>a<b>b</b></p>c");
+        check("<!doctype html><html><head><title>T</title><meta a=b><body>x</html>", "x");
+        check("a<script>if (a</b>1) '</div>'</script >b<style>p > a{}</style>c", "abc");
+        check("a<!-- <p> -- > -->b<!---->c", "abc");
+        check("<a title='>' HREF='/x?a=\"1\"'>l</a>", "<a href=\"/x?a=%221%22\">l</a>");
+        check("<a href=/y>l", "<a href=\"/y\">l</a>");
+        check("<a href='data:text/html,x'>l</a>", "<a>l</a>");
+        check("<ul><li>1<li>2</ul>", "<ul><li>1</li><li>2</li></ul>");
+        check("1 < 2 > 1 &amp; <", "1 &lt; 2 &gt; 1 &amp; &lt;");
+        check("a</div></x>b<br/>c<img src=x>", "ab<br>c");
+        check("<svg><p>x</svg>y<script>never closed", "y");
+        check("<section><main>x", "<div><div>x</div></div>");
+    }
+
+    proptest! {
+        #[test]
+        fn tags_stay_balanced_and_shallow(
+            page in "(<[a-z]{1,3}( href=[\"']?x)?>|</[a-z]{1,3}>|<(div|b|p|ul|li|table|td|a)>|</(div|b|p|ul)>|<!--|-->|[\"'<>&ax ]){0,200}"
+        ) {
+            let mut depth = 0_usize;
+            for tag in reduced(&page).split('<').skip(1) {
+                match tag.strip_prefix('/') {
+                    Some(_) => depth = depth.checked_sub(1).unwrap(),
+                    None if tag.starts_with("br") || tag.starts_with("hr") => {}
+                    None => depth += 1,
+                }
+                prop_assert!(depth <= super::DEPTH_MAX);
+            }
+            prop_assert_eq!(depth, 0);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Which of a caller's answers belong to which of the forms that are open.
+//!
+//! Answers stand below a form's address, which is the id of the node that asks and the numbers of the
+//! rounds around it (`Agent:A[2]`); or below the node's id alone, and then the first round that asks
+//! gets them; or unaddressed, by the keys of the fields.
+
+use std::collections::HashSet;
+
+use serde_json::Map;
+use weft_core::component::Role;
+use weft_core::journal::WaitingForm;
+use weft_core::{ComponentId, Json};
+use weft_dsl::plan::{NodeIx, Plan};
+
+use crate::form::{only_field, unwrapped};
+use crate::machine::Machine;
+use crate::scope::ScopeId;
+
+type Given = Map<String, Json>;
+
+/// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
+/// they need. What is for none of them is noted, for those who are asked again.
+pub fn give(machine: &mut Machine, given: &Given, query: &str) {
+    let parked = machine.parked().into_iter();
+    let open: Vec<_> = parked.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
+    let mut used = HashSet::new();
+    let bare = given.is_empty() && !query.is_empty();
+    let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
+    for (place, waiting) in &open {
+        let mut answers = if machine.asleep(place.0, place.1).is_some() {
+            decisions(machine, waiting, &open, (given, &mut used))
+        } else {
+            answers(waiting, given)
+        };
+        if let (true, Some(field)) = (bare && fields == 1, only_field(&waiting.form)) {
+            answers.insert(field.to_owned(), Json::String(query.to_owned()));
+        }
+        // Inputs that are for other forms are no answer to this one, even if it needs none.
+        let meant = given.is_empty()
+            || waiting.form.fields.is_empty()
+            || !answers.is_empty()
+            || own(waiting, given).is_some();
+        if !meant {
+            continue;
+        }
+        if machine.asleep(place.0, place.1).is_some() {
+            machine.decide(*place, answers);
+        } else {
+            machine.answer(*place, &waiting.form, (&source(waiting, given), answers));
+        }
+    }
+    let within = open.iter().find(|((scope, ix), _)| machine.asleep(*scope, *ix).is_some());
+    let Some(node) = within.map(|(_, waiting)| waiting.node.clone()) else { return };
+    let forms: Vec<_> = open.into_iter().map(|(_, waiting)| waiting).collect();
+    let strangers = if bare && fields > 1 {
+        vec![format!("`{}`", clipped(query))]
+    } else {
+        strangers(machine, &forms, given)
+    };
+    machine.unused = told(&strangers, &forms).map(|message| (node, message));
+}
+
+/// Answers that are for nothing that is open.
+fn strangers(machine: &Machine, open: &[WaitingForm], given: &Given) -> Vec<String> {
+    let forms = machine.plan.nodes.iter().filter(|node| node.role == Role::Pause);
+    let later: HashSet<&str> = forms.map(|node| node.id.as_str()).collect();
+    let mut strangers: Vec<String> = Vec::new();
+    for (key, value) in given {
+        let addressed = |form: &&WaitingForm| form.address() == *key || form.node.as_str() == key;
+        let mut here = open.iter().filter(addressed).peekable();
+        match value {
+            Json::Object(answers) if here.peek().is_some() => {
+                let fields: HashSet<&str> =
+                    here.flat_map(|form| form.form.fields.keys()).map(String::as_str).collect();
+                let unknown = answers.keys().filter(|field| !fields.contains(field.as_str()));
+                strangers.extend(unknown.map(|field| format!("`{}` ({key})", clipped(field))));
+            }
+            // A field that two forms have is nobody's as long as nobody says whose.
+            _ if open.iter().filter(|form| form.form.fields.contains_key(key)).count() == 1 => {}
+            // A form that has not come up yet may find its answers here when it does.
+            _ if later.contains(key.as_str()) => {}
+            _ => strangers.push(format!("`{}`", clipped(key))),
+        }
+    }
+    strangers
+}
+
+fn clipped(text: &str) -> &str {
+    const SHOWN_MAX: usize = 100;
+    &text[..text.floor_char_boundary(SHOWN_MAX)]
+}
+
+/// That these answers have no effect.
+fn told(strangers: &[String], open: &[WaitingForm]) -> Option<String> {
+    const NAMED_MAX: usize = 5;
+    let (first, more) = strangers.split_at(strangers.len().min(NAMED_MAX));
+    if first.is_empty() {
+        return None;
+    }
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    let fields = |form: &WaitingForm| {
+        let address = form.address();
+        form.form.fields.keys().map(|field| format!("`{field}` ({address})")).collect::<Vec<_>>()
+    };
+    let asked: Vec<String> = open.iter().flat_map(fields).collect();
+    let (first, asked) = (first.join(", "), asked.join(", "));
+    Some(format!("{first}{more} has no effect: nobody asks for it, or several do; open: {asked}"))
+}
+
+/// Inputs of a turn that does not go on with anything and that look like answers to work in the middle.
+pub fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
+    let of_a_step = |id: &ComponentId| {
+        let node = plan.nodes.iter().find(|node| node.id == *id)?;
+        (node.role == Role::Step).then(|| id.clone())
+    };
+    let address = |key: &str| ComponentId::from(key.split_once('[').map_or(key, |(id, _)| id));
+    let node =
+        given.iter().filter(|(_, value)| value.is_object()).find_map(|(key, _)| of_a_step(&address(key)))?;
+    let message = format!("nothing waits for an answer here, so what was given for `{node}` has no effect");
+    Some((node, message))
+}
+
+/// A form whose answers came with the run, addressed to it, need not wait for a person. Only forms
+/// that come before the work: what is asked in the middle of it nobody could know beforehand.
+/// Whether any went on.
+pub fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
+    if !std::mem::take(&mut machine.newly_parked) {
+        return false;
+    }
+    let mut any = false;
+    for (scope, ix) in machine.parked() {
+        if given.is_empty() || machine.asleep(scope, ix).is_some() {
+            continue;
+        }
+        let waiting = machine.form(scope, ix);
+        if own(&waiting, given).is_some() {
+            let answers = answers(&waiting, given);
+            any |= machine.answer((scope, ix), &waiting.form, (&source(&waiting, given), answers));
+        }
+    }
+    any
+}
+
+/// What is addressed to a form, and the address.
+fn own<'a>(waiting: &WaitingForm, given: &'a Given) -> Option<(String, &'a Given)> {
+    let below = |address: String| {
+        let own = given.get(&address)?.as_object()?;
+        Some((address, own))
+    };
+    below(waiting.address()).or_else(|| below(waiting.node.to_string()))
+}
+
+/// The address that the answers of a form come from. Unaddressed ones count as the node's.
+fn source(waiting: &WaitingForm, given: &Given) -> String {
+    own(waiting, given).map_or_else(|| waiting.node.to_string(), |(address, _)| address)
+}
+
+/// The answers for a form that is asked before the work begins.
+fn answers(waiting: &WaitingForm, given: &Given) -> Given {
+    let own = own(waiting, given).map_or(given, |(_, own)| own);
+    let keys = waiting.form.fields.keys();
+    keys.filter_map(|field| Some((field.clone(), unwrapped(own.get(field)?)))).collect()
+}
+
+/// The decisions for a form that is asked in the middle of the work. What could be meant for two of
+/// them is nobody's.
+fn decisions<'a>(
+    machine: &Machine,
+    waiting: &'a WaitingForm,
+    open: &'a [((ScopeId, NodeIx), WaitingForm)],
+    (given, used): (&Given, &mut HashSet<(&'a ComponentId, &'a str)>),
+) -> Given {
+    let below = |address: &str| given.get(address).and_then(Json::as_object);
+    let (exact, of_node) = (below(&waiting.address()), below(waiting.node.as_str()));
+    let asks = |field: &str| {
+        let asleep = open.iter().filter(|((scope, ix), _)| machine.asleep(*scope, *ix).is_some());
+        asleep.filter(|(_, other)| other.form.fields.contains_key(field)).count()
+    };
+    let mut decisions = Given::new();
+    for field in waiting.form.fields.keys() {
+        let found = match (exact.and_then(|own| own.get(field)), of_node.and_then(|own| own.get(field))) {
+            (Some(decision), _) => Some(decision),
+            (None, Some(decision)) => used.insert((&waiting.node, field)).then_some(decision),
+            (None, None) if exact.is_none() && of_node.is_none() && asks(field) == 1 => given.get(field),
+            (None, None) => None,
+        };
+        if let Some(decision) = found {
+            decisions.insert(field.clone(), unwrapped(decision));
+        }
+    }
+    decisions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weft_core::component::Form;
+
+    use crate::form::satisfied;
+
+    #[test]
+    fn answers_reach_the_form_they_are_for() {
+        let map = |json: Json| json.as_object().unwrap().clone();
+        let form = Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None };
+        let waiting = WaitingForm { node: "Fill:1".into(), frame: [].into(), form };
+        let check = |given: Json, expected: Json, complete: bool| {
+            let got = answers(&waiting, &map(given));
+            assert_eq!(got, map(expected));
+            assert_eq!(satisfied(&waiting.form, &got), complete);
+        };
+        check(json!({"ok": {"value": true}, "other": 1}), json!({"ok": true}), true);
+        check(json!({"Fill:1": {"ok": 1}, "ok": 2}), json!({"ok": 1}), true);
+        check(json!({"why": "x"}), json!({"why": "x"}), false);
+        check(json!({"ok": null}), json!({"ok": null}), false);
+    }
+}

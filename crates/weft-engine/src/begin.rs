@@ -1,0 +1,141 @@
+//! Decides which activation begins next, and what it is given.
+
+use std::sync::Arc;
+
+use weft_core::component::Role;
+use weft_core::context::Round;
+use weft_dsl::plan::{NodeIx, Plan, PlanNode};
+
+use crate::machine::{Machine, Running, Start};
+use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+
+/// The run has begun as many activations as it may.
+#[derive(Debug, PartialEq)]
+pub struct OutOfActivations;
+
+impl Machine {
+    /// The next activation that may begin, if there is one and a place is free.
+    ///
+    /// # Errors
+    /// When the run has used up its activations.
+    pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
+        let plan = Arc::clone(&self.plan);
+        loop {
+            let free = self.working < self.limits.at_once;
+            let first = if free { self.in_line.pop_front() } else { None };
+            let Some((scope, ix)) = first.or_else(|| self.ready.pop_front()) else { return Ok(None) };
+            let node = &plan.nodes[ix];
+            let Some(run) = self.scopes.get_mut(&scope) else { continue };
+            let state = &mut run.nodes[node.local];
+            state.queued = false;
+            let asks = node.role == Role::Pause && state.status != Status::Resuming;
+            let Some(alternative) = self.can_start(scope, node) else { continue };
+            if asks && !self.filled.contains_key(&(scope, ix)) {
+                self.park(scope, ix);
+                continue;
+            }
+            if works(node) && !free {
+                self.mark_queued(scope, node.local);
+                self.in_line.push_back((scope, ix));
+                continue;
+            }
+            if self.allowance == 0 {
+                return Err(OutOfActivations);
+            }
+            return Ok(Some(self.begin(scope, ix, alternative)));
+        }
+    }
+
+    pub(crate) fn mark_queued(&mut self, scope: ScopeId, local: usize) {
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.nodes[local].queued = true;
+        }
+    }
+
+    fn begin(&mut self, scope: ScopeId, ix: NodeIx, alternative: usize) -> Start {
+        let plan = Arc::clone(&self.plan);
+        let node = &plan.nodes[ix];
+        let works = works(node);
+        let activation = self.next_activation;
+        self.next_activation += 1;
+        self.allowance -= 1;
+        self.working += usize::from(works);
+        let (inputs, named) = self.inputs(scope, node, alternative);
+        let (mut asleep, mut spoken, mut took) = (None, None, Vec::new());
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(node.local, |state| {
+                asleep = state.asleep.take();
+                spoken = state.spoken.take();
+                state.status = Status::Running(activation);
+                state.published = None;
+                // Who goes on has been started already: what has reached it since is for later.
+                if asleep.is_none() {
+                    state.pending = false;
+                    state.excused = false;
+                }
+            });
+            if asleep.is_none() {
+                took = take_edges(run, &plan, ix);
+                self.await_again(scope, ix);
+            }
+        }
+        self.running.insert(activation, Running { scope, node: ix, works, took });
+        let (filled, resumed) = match asleep {
+            Some(asleep) => (asleep.answers, Some(asleep.state)),
+            None => (self.filled.remove(&(scope, ix)).unwrap_or_default(), None),
+        };
+        let who = self.name(activation, scope, ix);
+        let heard = !node.listeners.is_empty();
+        let (round, spoken) = (self.round(scope), spoken.map(|spoken| *spoken).unwrap_or_default());
+        Start { who, node: ix, inputs, named, alternative, round, filled, resumed, spoken, heard }
+    }
+
+    /// What follows a node and has not started since the node last finished waits for its new result.
+    fn await_again(&mut self, scope: ScopeId, ix: NodeIx) {
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let mut reopened = Vec::new();
+        for &edge in &plan.nodes[ix].outs {
+            if run.edges[edge] == EdgeState::Fresh {
+                run.edges[edge] = EdgeState::Again;
+                reopened.push(plan.scopes[run.plan_scope].edges[edge].to);
+            }
+        }
+        for target in reopened {
+            self.recount_pending(scope, target);
+        }
+    }
+
+    fn round(&self, scope: ScopeId) -> Option<Round> {
+        let round = self.scopes.get(&scope)?.round.as_ref()?;
+        Some(Round { index: round.index, item: round.item.clone() })
+    }
+}
+
+/// Whether a node takes one of the places for nodes at once. Listeners do not: they would wait in
+/// line behind the very node they listen to. Frames do not: their bodies do.
+fn works(node: &PlanNode) -> bool {
+    !node.shape.listens && !matches!(node.role, Role::Each | Role::Repeat | Role::RoundStart)
+}
+
+/// The node starts: what has fired is used up. For a listener, the edges that this is about.
+fn take_edges(run: &mut ScopeRun, plan: &Plan, ix: NodeIx) -> Vec<usize> {
+    let shape = &plan.scopes[run.plan_scope];
+    let closing = shape.loops.iter().any(|region| region.header == ix);
+    let mut taken = Vec::new();
+    let mut take = |edge: usize| {
+        run.edges[edge] = match run.edges[edge] {
+            EdgeState::Fresh => EdgeState::Fired,
+            EdgeState::Early => EdgeState::EarlyTaken,
+            _ => return,
+        };
+        if plan.nodes[ix].shape.listens {
+            taken.push(edge);
+        }
+    };
+    plan.nodes[ix].ins.iter().copied().for_each(&mut take);
+    if closing {
+        (0..shape.edges.len()).filter(|&e| shape.edges[e].to == ix).for_each(take);
+    }
+    taken
+}

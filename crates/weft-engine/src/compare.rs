@@ -1,0 +1,232 @@
+//! Two runs beside each other, node by node. Pure.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use weft_core::component::Route;
+use weft_core::journal::{Ending, Onward, Who};
+use weft_core::seam::chat_model::Usage;
+use weft_core::{ComponentId, Entry, Json, Outputs, Record};
+
+use crate::recording::Where;
+
+/// What two runs have in common and what they have not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// How both ended; absent for one that has not.
+    pub ending: [Option<&'static str>; 2],
+    /// The answers, when they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<[Json; 2]>,
+    /// How long both took, in seconds.
+    pub elapsed: [f64; 2],
+    /// What both used of models.
+    pub usage: [Usage; 2],
+    /// Every activation of either run, in the order of the first one; those that only the second has
+    /// come where they ran.
+    pub nodes: Vec<NodeComparison>,
+}
+
+/// One activation in both runs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeComparison {
+    /// The node and its rounds.
+    #[serde(flatten)]
+    pub place: Where,
+    /// Which of the activations at this place, from 1 on.
+    pub nth: usize,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// What is known of it.
+    pub verdict: Verdict,
+    /// What differs, by name: `inputs`, `outputs`, `error`, `route`, `tools`. First and second run.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub changes: BTreeMap<&'static str, [Json; 2]>,
+    /// How long it worked in both, in seconds.
+    pub elapsed: [Option<f64>; 2],
+}
+
+/// How an activation compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It read and gave the same in both.
+    Same,
+    /// It is in both and differs.
+    Changed,
+    /// Only the first run has it.
+    OnlyFirst,
+    /// Only the second run has it.
+    OnlySecond,
+}
+
+impl Comparison {
+    /// Of two journals.
+    pub fn of(first: &[Entry], second: &[Entry]) -> Self {
+        let (one, two) = (Story::of(first), Story::of(second));
+        let answer = (one.answer != two.answer).then(|| [one.answer.clone(), two.answer.clone()]);
+        Self {
+            ending: [one.ending, two.ending].map(|ending| ending.map(Ending::as_str)),
+            answer,
+            elapsed: [one.elapsed, two.elapsed],
+            usage: [one.usage, two.usage],
+            nodes: beside(&one.nodes, &two.nodes),
+        }
+    }
+
+    /// Whether the runs did the same and gave the same.
+    pub fn is_same(&self) -> bool {
+        self.ending[0] == self.ending[1]
+            && self.answer.is_none()
+            && self.nodes.iter().all(|node| node.verdict == Verdict::Same)
+    }
+}
+
+/// An activation as a journal tells it.
+struct Told {
+    place: Where,
+    nth: usize,
+    name: Arc<str>,
+    inputs: Arc<Outputs>,
+    outputs: Arc<Outputs>,
+    error: Option<Arc<str>>,
+    route: Onward,
+    tools: Vec<Json>,
+    elapsed: f64,
+}
+
+#[derive(Default)]
+struct Story {
+    nodes: Vec<Told>,
+    ending: Option<Ending>,
+    answer: Json,
+    elapsed: f64,
+    usage: Usage,
+}
+
+impl Story {
+    fn of(entries: &[Entry]) -> Self {
+        let mut story = Self::default();
+        let mut counts: BTreeMap<Where, usize> = BTreeMap::new();
+        let mut tools: BTreeMap<u32, Vec<Json>> = BTreeMap::new();
+        for entry in entries {
+            match &entry.record {
+                Record::ToolFinished { activation, call } => {
+                    let started = &call.started;
+                    let told = json!({"tool": started.tool, "arguments": started.arguments, "result": call.result, "failed": call.failed});
+                    tools.entry(*activation).or_default().push(told);
+                }
+                // Work that was put off, or cut off, is told when it ends.
+                Record::NodeFinished { who, route: Onward::Suspended, .. } => {
+                    drop(tools.remove(&who.activation));
+                }
+                Record::NodeFinished { who, inputs, outputs, error, elapsed, route, .. } => {
+                    let Who { node, frame, name, activation, .. } = who;
+                    let place =
+                        Where { node: node.clone(), rounds: frame.iter().map(|step| step.round).collect() };
+                    let nth = counts.entry(place.clone()).or_insert(0);
+                    *nth += 1;
+                    story.nodes.push(Told {
+                        nth: *nth,
+                        place,
+                        name: Arc::clone(name),
+                        inputs: Arc::clone(inputs),
+                        outputs: Arc::clone(outputs),
+                        error: error.clone(),
+                        route: route.clone(),
+                        tools: tools.remove(activation).unwrap_or_default(),
+                        elapsed: *elapsed,
+                    });
+                }
+                Record::RunFinished { ending, outputs, usage, elapsed, .. } => {
+                    story.ending = Some(*ending);
+                    story.answer = json!(outputs);
+                    (story.usage, story.elapsed) = (*usage, *elapsed);
+                }
+                _ => {}
+            }
+        }
+        story
+    }
+}
+
+/// Both lists in one: what both have keeps the order of the first, and what only the second has follows
+/// what came before it there.
+fn beside(first: &[Told], second: &[Told]) -> Vec<NodeComparison> {
+    let places: BTreeMap<(&Where, usize), usize> =
+        second.iter().enumerate().map(|(at, told)| ((&told.place, told.nth), at)).collect();
+    let known: BTreeMap<(&Where, usize), ()> =
+        first.iter().map(|told| ((&told.place, told.nth), ())).collect();
+    let is_new = |told: &&Told| !known.contains_key(&(&told.place, told.nth));
+    let mut all = Vec::new();
+    let mut next = 0;
+    for one in first {
+        let Some(&at) = places.get(&(&one.place, one.nth)) else {
+            all.push(only(one, Verdict::OnlyFirst));
+            continue;
+        };
+        if at >= next {
+            let between = second.get(next..at).unwrap_or_default();
+            all.extend(between.iter().filter(is_new).map(|told| only(told, Verdict::OnlySecond)));
+            next = at + 1;
+        }
+        if let Some(two) = second.get(at) {
+            all.push(both(one, two));
+        }
+    }
+    let rest = second.get(next..).unwrap_or_default();
+    all.extend(rest.iter().filter(is_new).map(|told| only(told, Verdict::OnlySecond)));
+    all
+}
+
+fn only(told: &Told, verdict: Verdict) -> NodeComparison {
+    let elapsed = match verdict {
+        Verdict::OnlySecond => [None, Some(told.elapsed)],
+        _ => [Some(told.elapsed), None],
+    };
+    NodeComparison {
+        place: told.place.clone(),
+        nth: told.nth,
+        name: Arc::clone(&told.name),
+        verdict,
+        changes: BTreeMap::new(),
+        elapsed,
+    }
+}
+
+fn both(one: &Told, two: &Told) -> NodeComparison {
+    let mut changes = BTreeMap::new();
+    let mut compare = |what, first: Json, second: Json| {
+        if first != second {
+            changes.insert(what, [first, second]);
+        }
+    };
+    compare("inputs", json!(one.inputs), json!(two.inputs));
+    compare("outputs", json!(one.outputs), json!(two.outputs));
+    compare("error", json!(one.error), json!(two.error));
+    compare("route", route(&one.route), route(&two.route));
+    compare("tools", json!(one.tools), json!(two.tools));
+    let verdict = if changes.is_empty() { Verdict::Same } else { Verdict::Changed };
+    NodeComparison {
+        place: one.place.clone(),
+        nth: one.nth,
+        name: Arc::clone(&one.name),
+        verdict,
+        changes,
+        elapsed: [Some(one.elapsed), Some(two.elapsed)],
+    }
+}
+
+/// Where a run goes on from a node: ids, or a word.
+pub fn route(onward: &Onward) -> Json {
+    match onward {
+        Onward::By(Route::Onward) => json!("onward"),
+        Onward::By(Route::To(ids)) => json!(ids.iter().map(ComponentId::as_str).collect::<Vec<_>>()),
+        Onward::By(Route::EndFrame) => json!("end_of_frame"),
+        Onward::Exception => json!("exception"),
+        Onward::Nowhere => json!("nowhere"),
+        Onward::Suspended => json!("suspended"),
+    }
+}

@@ -1,0 +1,63 @@
+//! A run that was cut off goes on: what was under way ends for now, and begins again.
+
+use std::sync::Arc;
+
+use weft_core::context::ToolFinished;
+use weft_core::journal::Onward;
+use weft_core::{Outputs, Record};
+
+use super::Driver;
+use crate::recover::{Open, Recovered};
+
+impl Driver<'_> {
+    /// Takes over a run where its journal ends. The machine is the recovered one already.
+    #[must_use]
+    pub fn after(mut self, recovered: Recovered) -> Self {
+        let Recovered {
+            open, before, said, cited, sources, usage, limited, last, last_message, failed, ..
+        } = recovered;
+        self.before = before;
+        self.said = said;
+        self.cited = cited;
+        self.sourced = sources.len();
+        self.usage = usage;
+        self.limited = limited;
+        self.last = last;
+        self.last_message = last_message;
+        self.fails = failed;
+        self.journal.note(Record::PickedUp);
+        open.into_iter().for_each(|open| self.end_before(open));
+        self
+    }
+
+    /// Writes down that an activation ended when the run was cut off: every start has its end.
+    fn end_before(&mut self, open: Open) {
+        let (activation, node) = (open.who.activation, open.who.node.clone());
+        if open.thinking {
+            self.journal.note(Record::ThinkingEnded { activation, node: node.clone() });
+        }
+        for started in open.calls {
+            let call = ToolFinished {
+                started,
+                result: Arc::new("cut off: the process was stopped".into()),
+                failed: true,
+                repaired: false,
+                elapsed: 0.0,
+            };
+            self.journal.note(Record::ToolFinished { activation, call });
+        }
+        if open.said {
+            self.journal.note(Record::MessageReset { node });
+        }
+        self.journal.note(Record::NodeFinished {
+            who: open.who,
+            inputs: Arc::default(),
+            outputs: Arc::<Outputs>::default(),
+            error: None,
+            elapsed: 0.0,
+            route: Onward::Suspended,
+            assigned: Vec::new(),
+            suspension: None,
+        });
+    }
+}

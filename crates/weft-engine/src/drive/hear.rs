@@ -1,0 +1,111 @@
+//! What activations tell while they run.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use weft_core::context::{Signal, ToolStarted};
+use weft_core::effect::{EffectGave, EffectStarted};
+use weft_core::{ComponentId, Piece, Record, Value};
+
+use super::{Active, Driver};
+
+impl Driver<'_> {
+    /// Takes in what an activation tells while it runs.
+    pub(super) fn signal(&mut self, activation: u32, signal: Signal) {
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        let node = active.who.node.clone();
+        match signal {
+            Signal::Say(piece) => {
+                if let Some(piece) = active.speech.new_part(piece) {
+                    self.say(activation, node, piece);
+                }
+            }
+            Signal::Publish(output, text) => {
+                self.journal.note(Record::Published { activation, output: Arc::clone(&output) });
+                self.machine.published(activation, &output, Value::Stream(text));
+            }
+            Signal::Used(usage) => {
+                self.usage += usage;
+                self.journal.note(Record::EffectFinished { activation, effect: "model".into(), usage });
+            }
+            Signal::Warn(message) => {
+                tracing::warn!(run.id = %self.journal.run(), component.id = %node, message, "a component warns");
+                self.journal.note(Record::Warned { node, message: message.into() });
+            }
+            Signal::EffectStarted(EffectStarted { key, kind, safe }) => {
+                let record = Record::EffectBegan { activation, key, effect: kind.into() };
+                match safe {
+                    Some(safe) => self.journal.note_awaited(record, safe),
+                    None => self.journal.note(record),
+                }
+            }
+            Signal::EffectGave(EffectGave { key, gave }) => {
+                self.note_sources();
+                self.journal.note(Record::EffectGave { activation, key, gave });
+            }
+            // Whoever begins again comes by calls that were told the first time.
+            Signal::ToolStarted(call) if active.told_before(&call) => {}
+            Signal::ToolFinished(call) if active.told_before(&call.started) => {}
+            Signal::ToolStarted(call) => {
+                active.calls.push((call.clone(), Instant::now()));
+                self.journal.note(Record::ToolStarted { activation, call });
+            }
+            Signal::ToolFinished(call) => {
+                let ended = active.calls.iter().position(|(started, _)| *started == call.started);
+                ended.map(|place| active.calls.swap_remove(place));
+                self.journal.note(Record::ToolFinished { activation, call });
+            }
+            Signal::Limited(reason) => {
+                if !self.limited.contains(&reason) {
+                    self.limited.push(reason);
+                }
+                self.journal.note(Record::Limited { activation, node, reason });
+            }
+        }
+    }
+
+    fn say(&mut self, activation: u32, node: ComponentId, piece: Piece) {
+        if matches!(piece, Piece::Text(_)) {
+            self.end_thinking(activation);
+        }
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        active.said = true;
+        let text = match piece {
+            Piece::Text(text) => {
+                self.said.push_str(&text);
+                text
+            }
+            Piece::Thinking(text) => {
+                if !std::mem::replace(&mut active.thinking, true) {
+                    self.journal.note(Record::ThinkingStarted { activation, node: node.clone() });
+                }
+                text
+            }
+        };
+        self.journal.note(Record::Said { activation, node, text });
+    }
+
+    /// Says that the reasoning is over, if it is under way.
+    pub(super) fn end_thinking(&mut self, activation: u32) {
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        if std::mem::take(&mut active.thinking) {
+            self.journal.note(Record::ThinkingEnded { activation, node: active.who.node.clone() });
+        }
+    }
+
+    /// Writes down the sources that have been found since this was done last, so that they keep their
+    /// numbers.
+    pub(super) fn note_sources(&mut self) {
+        let sources = self.context.citations.since(self.sourced);
+        if !sources.is_empty() {
+            self.sourced += sources.len();
+            self.journal.note(Record::Sourced { sources });
+        }
+    }
+}
+
+impl Active {
+    fn told_before(&self, call: &ToolStarted) -> bool {
+        self.told.contains(&(Arc::clone(&call.path), Arc::clone(&call.call)))
+    }
+}

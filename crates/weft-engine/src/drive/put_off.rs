@@ -1,0 +1,53 @@
+//! Activations that end for now and start again when a person has answered: those that ask, and those
+//! that were listening to them.
+
+use std::sync::Arc;
+
+use weft_core::ErrorKind;
+use weft_core::component::Finished;
+use weft_core::journal::Onward;
+
+use super::Driver;
+use crate::perform::{Outcome, Settled};
+
+impl Driver<'_> {
+    /// Whether a listener has ended because the text that it reads broke off, while the writer of it is
+    /// still at work: only the writer's end tells what that means.
+    pub(super) fn was_cut_off(&self, outcome: &Outcome) -> bool {
+        let broken = outcome.result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
+        let at_work = |writer: &u32| !self.held.iter().any(|held| held.activation == *writer);
+        broken && self.active.keys().any(|writer| at_work(writer) && self.hears(outcome.activation, *writer))
+    }
+
+    fn hears(&self, listener: u32, writer: u32) -> bool {
+        let alternative = self.active.get(&listener).map(|active| active.alternative);
+        alternative.is_some_and(|alternative| self.machine.hears(listener, alternative, writer))
+    }
+
+    /// The end for now of an activation that asks a person, or that was listening to one that does;
+    /// `None` when it has really ended.
+    pub(super) fn put_off(&self, outcome: &mut Outcome) -> Option<Settled> {
+        let activation = outcome.activation;
+        let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
+        let mut asleep = self.held.iter().filter(|held| held.onward == Onward::Suspended);
+        if suspended.is_none() && !asleep.any(|writer| self.hears(activation, writer.activation)) {
+            return None;
+        }
+        let finished = Finished { suspended, ..Finished::default() };
+        Some(Settled { activation, finished, onward: Onward::Suspended, error: None })
+    }
+
+    /// Ends an activation for now.
+    pub(super) fn end_for_now(&mut self, settled: Settled) {
+        let activation = settled.activation;
+        let Some(mut active) = self.active.remove(&activation) else { return };
+        active.suspension = settled.finished.suspended.clone().map(Box::new);
+        let (alternative, spoken) = (active.alternative, active.speech.spoken());
+        self.note_finished(active, &Arc::default(), None, (&Onward::Suspended, &[]));
+        match settled.finished.suspended {
+            Some(suspension) => self.machine.suspend(activation, (suspension, alternative), spoken),
+            None => self.machine.put_back(activation, spoken),
+        }
+        self.follow();
+    }
+}

@@ -1,0 +1,69 @@
+//! A run as it was when it began, from its journal: what going on with it, doing it again and forking
+//! it have in common.
+
+use std::sync::Arc;
+
+use weft_core::context::HistoryMessage;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::session_store::Session;
+use weft_core::{Entry, Error, ErrorKind, Record, Result};
+use weft_dsl::Plan;
+
+use super::{Beginning, Engine, Prepared, StartRun, Stores};
+use crate::session::{SessionState, turns_looked_back};
+
+impl Engine {
+    /// Everything a run began with. `plan` is the version of the canvas that it ran.
+    ///
+    /// # Errors
+    /// `Conflict` when the plan is another version, or when the journal is from before journals kept the
+    /// state of the session and that has changed since; what the store says.
+    pub(super) async fn as_begun(
+        &self,
+        stores: &Stores,
+        (run, session, plan): (&StoredRun, &Session, Arc<Plan>),
+        entries: &[Entry],
+    ) -> Result<Prepared> {
+        let Some(Record::RunStarted {
+            canvas_version,
+            input,
+            seed,
+            resumes,
+            reply,
+            now_ms,
+            revision,
+            state,
+            ..
+        }) = entries.first().map(|entry| &entry.record)
+        else {
+            return Err(Error::new(
+                ErrorKind::Conflict,
+                format!("the journal of run {} has no beginning", run.key.id),
+            ));
+        };
+        if *canvas_version != plan.version {
+            return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
+        }
+        let state = match state {
+            Some(state) => SessionState::from_json(state)?,
+            None if session.revision == *revision => SessionState::from_json(&session.state)?,
+            None => {
+                let message =
+                    format!("run {} did not keep what its session was like when it began", run.key.id);
+                return Err(Error::new(ErrorKind::Conflict, message)
+                    .help("runs that an older weft made can be shown, but not done again"));
+            }
+        };
+        let turns = turns_looked_back(&plan);
+        let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
+        let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
+        let mut input = input.clone();
+        if resumes.is_some() {
+            input.query.clone_from(reply);
+        }
+        let (canvas, key) = (run.canvas.clone(), session.key.clone());
+        let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed) };
+        let beginning = Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms };
+        self.assemble(request, state, history.collect(), beginning)
+    }
+}

@@ -1,0 +1,118 @@
+//! A run done again from its journal.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::seam::Seams;
+use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind};
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
+use weft_dsl::Plan;
+
+use super::{Engine, Prepared};
+use crate::recover::Reading;
+use crate::replay::{Difference, Replay, ReplayLimits};
+
+/// A run that was done again.
+#[derive(Debug)]
+pub struct Replayed {
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// Where it is no longer true.
+    pub differences: Vec<Difference>,
+}
+
+impl Engine {
+    /// Does a run again from its journal: with what it read and got then, and nothing from outside.
+    /// Nothing is stored. `plan` is the version of the canvas that it ran.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown run; `Conflict` when its journal does not fit the canvas or lacks what it
+    /// began with; what the store says.
+    pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
+        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let entries = self.whole_journal(&stores, &run.key).await?;
+        let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
+        let prepared = self.offline().as_begun(&stores, (run, &session, Arc::clone(&plan)), &entries).await?;
+        let Prepared { machine, context, .. } = prepared;
+        for entry in &entries {
+            if let Record::Sourced { sources } = &entry.record {
+                context.citations.number(sources.iter().map(|cited| (*cited.chunk).clone()));
+            }
+        }
+        let reading = Reading::new(machine, context.input.inputs.clone());
+        let limits = ReplayLimits { node: self.0.limits.node_time, output_bytes: self.0.limits.output_bytes };
+        let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
+        Ok(Replayed { entries, differences })
+    }
+
+    /// The same engine with models that need not be there: work that is done from a recording asks what
+    /// a model can do, but never the model.
+    pub(super) fn offline(&self) -> Self {
+        let Seams { models, http, search, tools, workspace, sandbox, clock } = &*self.0.seams;
+        let seams = Seams {
+            models: Arc::new(StandIns(Arc::clone(models))),
+            http: Arc::clone(http),
+            search: Arc::clone(search),
+            tools: Arc::clone(tools),
+            workspace: Arc::clone(workspace),
+            sandbox: Arc::clone(sandbox),
+            clock: Arc::clone(clock),
+        };
+        Self::new(Arc::new(seams), self.0.stores.clone(), self.0.limits)
+    }
+
+    /// The journal of a run.
+    ///
+    /// # Errors
+    /// `NotFound`; what the store says.
+    pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
+        let stores = self.0.stores.as_ref().ok_or_else(|| Error::internal("this engine has no store"))?;
+        self.whole_journal(stores, key).await
+    }
+}
+
+/// Models that may be gone since the run was recorded.
+struct StandIns(Arc<dyn ModelDirectory>);
+
+impl ModelDirectory for StandIns {
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        self.0.resolve(tenant, llm_id).or_else(|_| Ok(Arc::new(StandIn::new(llm_id)) as Arc<dyn ChatModel>))
+    }
+
+    fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
+        self.0.list(tenant)
+    }
+}
+
+/// A model that is not there.
+struct StandIn(ModelInfo);
+
+impl StandIn {
+    /// Room enough for whatever was said.
+    const WINDOW: usize = 1 << 20;
+
+    fn new(llm_id: &str) -> Self {
+        Self(ModelInfo {
+            name: llm_id.to_owned(),
+            provider: "recorded".to_owned(),
+            model: llm_id.to_owned(),
+            window: Self::WINDOW,
+            tools: true,
+            kind: ModelKind::Chat,
+            prices: None,
+        })
+    }
+}
+
+#[async_trait]
+impl ChatModel for StandIn {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    async fn chat(&self, _: ChatRequest) -> Result<ChatStream> {
+        let message = format!("the model `{}` is not there to be asked", self.0.name);
+        Err(Error::new(ErrorKind::Unavailable, message))
+    }
+}

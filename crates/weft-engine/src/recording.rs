@@ -1,0 +1,174 @@
+//! What a run got from outside, taken from its journal, so that the same work can be done again with
+//! nothing but that. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::effect::{Gave, Known};
+use weft_core::journal::{Onward, Who};
+use weft_core::{ComponentId, Entry, Record};
+
+/// Calls of one activation by their places in its work.
+pub type Calls = HashMap<Arc<str>, Known>;
+
+/// What the activations of a run got, by their numbers. Work that began again after a cut has what it had
+/// got before the cut as well.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    activations: BTreeMap<u32, Activation>,
+}
+
+#[derive(Clone, Debug)]
+struct Activation {
+    place: Where,
+    calls: Calls,
+    /// It was cut off, and a later activation does its work.
+    again: bool,
+}
+
+/// A node in its round, by names that mean the same in another version of the canvas.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Where {
+    /// The node.
+    pub node: ComponentId,
+    /// The rounds around it, from the outermost in, 0-based.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rounds: Vec<usize>,
+}
+
+impl From<&Who> for Where {
+    fn from(who: &Who) -> Self {
+        Self { node: who.node.clone(), rounds: who.frame.iter().map(|step| step.round).collect() }
+    }
+}
+
+/// What an activation got, as it is written down in a file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Answers {
+    /// Whose.
+    #[serde(flatten)]
+    pub place: Where,
+    /// By the places of the calls in its work.
+    pub gave: BTreeMap<Arc<str>, Gave>,
+}
+
+impl Recording {
+    /// What a journal tells.
+    pub fn of(entries: &[Entry]) -> Self {
+        let mut activations: BTreeMap<u32, Activation> = BTreeMap::new();
+        let mut carried: HashMap<Where, Calls> = HashMap::new();
+        for entry in entries {
+            match &entry.record {
+                Record::NodeStarted { who } => {
+                    let place = Where::from(who);
+                    let calls = carried.remove(&place).unwrap_or_default();
+                    activations.insert(who.activation, Activation { place, calls, again: false });
+                }
+                Record::EffectBegan { activation, key, .. } => {
+                    if let Some(of) = activations.get_mut(activation) {
+                        of.calls.insert(Arc::clone(key), Known::Begun);
+                    }
+                }
+                Record::EffectGave { activation, key, gave } => {
+                    if let Some(of) = activations.get_mut(activation) {
+                        of.calls.insert(Arc::clone(key), Known::Gave(gave.clone()));
+                    }
+                }
+                Record::NodeFinished { who, route: Onward::Suspended, suspension: None, .. } => {
+                    if let Some(of) = activations.get_mut(&who.activation) {
+                        of.again = true;
+                        carried.insert(of.place.clone(), of.calls.clone());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Self { activations }
+    }
+
+    /// What an activation got.
+    pub fn of_activation(&self, activation: u32) -> Calls {
+        self.activations.get(&activation).map(|of| of.calls.clone()).unwrap_or_default()
+    }
+
+    /// The same for a file: what came back, in the order of the activations. Activations that got nothing
+    /// are there as well, because those of one place are told apart by their order.
+    pub fn answers(&self) -> Vec<Answers> {
+        let whole = self.activations.values().filter(|of| !of.again);
+        let gave = |known: &Known| match known {
+            Known::Gave(gave) => Some(gave.clone()),
+            Known::Begun => None,
+        };
+        whole
+            .map(|of| Answers {
+                place: of.place.clone(),
+                gave: of
+                    .calls
+                    .iter()
+                    .filter_map(|(key, known)| Some((Arc::clone(key), gave(known)?)))
+                    .collect(),
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entries(records: Vec<Record>) -> Vec<Entry> {
+        let entry = |(record, seq)| Entry { seq, event: None, at_ms: 0, record };
+        records.into_iter().zip(1..).map(entry).collect()
+    }
+
+    fn who(activation: u32, node: &str) -> Who {
+        Who { activation, node: node.into(), name: node.into(), kind: "LLM".into(), frame: [].into() }
+    }
+
+    fn gave(activation: u32, key: &str, value: i64) -> Record {
+        Record::EffectGave { activation, key: key.into(), gave: Gave::Value(Arc::new(json!(value))) }
+    }
+
+    fn began(activation: u32, key: &str) -> Record {
+        Record::EffectBegan { activation, key: key.into(), effect: "model".into() }
+    }
+
+    fn cut(who: Who) -> Record {
+        Record::NodeFinished {
+            who,
+            inputs: Arc::default(),
+            outputs: Arc::default(),
+            error: None,
+            elapsed: 0.0,
+            route: Onward::Suspended,
+            assigned: Vec::new(),
+            suspension: None,
+        }
+    }
+
+    #[test]
+    fn work_that_began_again_has_what_it_got_before() {
+        let recording = Recording::of(&entries(vec![
+            Record::NodeStarted { who: who(1, "A") },
+            began(1, "model#0"),
+            gave(1, "model#0", 1),
+            began(1, "model#1"),
+            cut(who(1, "A")),
+            Record::PickedUp,
+            Record::NodeStarted { who: who(2, "A") },
+            gave(2, "model#1", 2),
+            Record::NodeStarted { who: who(3, "A") },
+        ]));
+        assert_eq!(recording.of_activation(1)["model#1"], Known::Begun);
+        assert_eq!(recording.of_activation(2).len(), 2);
+        assert!(recording.of_activation(9).is_empty());
+        let answers = recording.answers();
+        let keys: Vec<Vec<&str>> =
+            answers.iter().map(|a| a.gave.keys().map(|key| &**key).collect()).collect();
+        assert_eq!(keys, [vec!["model#0", "model#1"], vec![]]);
+        let text = serde_json::to_string(&answers).unwrap();
+        assert_eq!(serde_json::from_str::<Vec<Answers>>(&text).unwrap(), answers);
+    }
+}

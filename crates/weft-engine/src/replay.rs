@@ -1,0 +1,336 @@
+//! Does a run again from its journal: every activation with what it read and got then, and nothing from
+//! outside. What it says, calls and gives is compared with what the journal tells.
+//!
+//! The journal leads: its entries are taken in order, so activations begin and end when they did then,
+//! whatever the speed of this machine. The entries are the events of the replay, byte for byte; the
+//! differences say where they are no longer true.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use serde::Serialize;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
+use weft_core::effect::{Effects, Recorded};
+use weft_core::journal::{Onward, Who};
+use weft_core::value::to_text;
+use weft_core::{ComponentId, Entry, Json, Piece, Record, Result, SharedText, Value};
+use weft_dsl::plan::{NodeIx, Plan};
+
+use crate::drive::STOPPED;
+use crate::machine::Start;
+use crate::perform::{Outcome, Own, Settled, assigned, bounded, context_of, settle, work};
+use crate::recording::Recording;
+use crate::recover::Reading;
+use crate::speech::Speech;
+
+/// How often work is looked at that may be stuck behind a call that never came back.
+const LOOKS_MAX: usize = 1_000;
+
+/// Where a run that is done again is no longer what it was.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Difference {
+    /// The entry of the journal, by its place.
+    pub seq: u64,
+    /// The node.
+    pub node: ComponentId,
+    /// What differs: `outputs`, `error`, `route`, `assigned`, `suspension`, `text`, `tool`, `stream`.
+    pub what: &'static str,
+    /// As the journal tells it.
+    pub recorded: Json,
+    /// As it is now.
+    pub now: Json,
+}
+
+/// How much an activation may take and give.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayLimits {
+    /// Of an activation whose component names no limit.
+    pub node: Duration,
+    /// What one activation produces.
+    pub output_bytes: usize,
+}
+
+/// An activation that is done again.
+struct Active {
+    who: Who,
+    ix: NodeIx,
+    cancel: CancellationToken,
+    speech: Speech,
+    said: String,
+    tools: Vec<ToolFinished>,
+    texts: BTreeMap<Arc<str>, SharedText>,
+    outcome: Option<Outcome>,
+    /// What the journal tells of it so far.
+    then: Then,
+}
+
+#[derive(Default)]
+struct Then {
+    thinking: bool,
+    said: String,
+    tools: Vec<ToolFinished>,
+}
+
+/// A run that is being done again.
+pub struct Replay {
+    plan: Arc<Plan>,
+    context: Arc<RunContext>,
+    limits: ReplayLimits,
+    reading: Reading,
+    recording: Recording,
+    recorded: Arc<Recorded>,
+    tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    to_replay: mpsc::Sender<(u32, Signal)>,
+    signals: mpsc::Receiver<(u32, Signal)>,
+    active: BTreeMap<u32, Active>,
+    /// Work waits for a call that never came back.
+    stuck: bool,
+    differences: Vec<Difference>,
+}
+
+impl Replay {
+    /// Begins with the machine and the context as the run began with them.
+    pub fn new(reading: Reading, plan: Arc<Plan>, context: Arc<RunContext>, limits: ReplayLimits) -> Self {
+        let (to_replay, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        Self {
+            plan,
+            context,
+            limits,
+            reading,
+            recording: Recording::default(),
+            recorded: Arc::default(),
+            tasks: FuturesUnordered::new(),
+            to_replay,
+            signals,
+            active: BTreeMap::new(),
+            stuck: false,
+            differences: Vec::new(),
+        }
+    }
+
+    /// Does everything again that these entries tell.
+    ///
+    /// # Errors
+    /// `Conflict` when the entries cannot follow from one another on this canvas.
+    pub async fn run(mut self, entries: &[Entry]) -> Result<Vec<Difference>> {
+        self.recording = Recording::of(entries);
+        for entry in entries {
+            self.before(entry).await;
+            if let Some(start) = self.reading.take(entry)? {
+                self.start(start);
+            }
+        }
+        Ok(self.differences)
+    }
+
+    fn start(&mut self, mut start: Start) {
+        let activation = start.who.activation;
+        let node = &self.plan.nodes[start.node];
+        let cancel = CancellationToken::new();
+        let calls = self.recording.of_activation(activation);
+        let effects = Effects::recorded(calls, Arc::clone(&self.recorded));
+        let own = Own { effects, cancel: cancel.clone(), signals: self.to_replay.clone() };
+        let context = context_of(&self.context, node, &mut start, own);
+        let limit = node.time_limit.unwrap_or(self.limits.node);
+        self.tasks.push(work(&self.plan, start.node, context, limit));
+        let active = Active {
+            who: start.who,
+            ix: start.node,
+            cancel,
+            speech: Speech::after(start.spoken),
+            said: String::new(),
+            tools: Vec::new(),
+            texts: BTreeMap::new(),
+            outcome: None,
+            then: Then::default(),
+        };
+        self.active.insert(activation, active);
+    }
+
+    /// What has to be known or compared before an entry is taken.
+    async fn before(&mut self, entry: &Entry) {
+        match &entry.record {
+            Record::Published { activation, output } => {
+                if let Some(text) = self.text(*activation, output).await {
+                    self.reading.offer(*activation, output, text);
+                } else if let Some(active) = self.active.get(activation).filter(|_| !self.stuck) {
+                    let node = active.who.node.clone();
+                    self.differ((entry.seq, &node), ("stream", json!(output), Json::Null));
+                }
+            }
+            Record::FrameOpened { activation, outputs, items } => {
+                let Some((active, outcome)) = self.outcome(*activation).await else { return };
+                let settled = settle(&self.plan.nodes[active.ix], outcome);
+                let at = (entry.seq, &active.who.node);
+                self.compare(at, ("outputs", json!(outputs), json!(settled.finished.outputs)));
+                self.compare(at, ("items", json!(items), json!(settled.finished.items)));
+            }
+            Record::NodeFinished { who, .. } => self.finished(who, entry).await,
+            Record::ThinkingStarted { activation, .. } => self.told(*activation, |then| then.thinking = true),
+            Record::ThinkingEnded { activation, .. } => self.told(*activation, |then| then.thinking = false),
+            Record::Said { activation, text, .. } => self.told(*activation, |then| {
+                if !then.thinking {
+                    then.said.push_str(text);
+                }
+            }),
+            Record::ToolFinished { activation, call } => {
+                self.told(*activation, |then| then.tools.push(call.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    fn told(&mut self, activation: u32, note: impl FnOnce(&mut Then)) {
+        if let Some(active) = self.active.get_mut(&activation) {
+            note(&mut active.then);
+        }
+    }
+
+    async fn finished(&mut self, who: &Who, entry: &Entry) {
+        let Record::NodeFinished { outputs, error, route, assigned: given, suspension, .. } = &entry.record
+        else {
+            return;
+        };
+        let at = (entry.seq, &who.node);
+        let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
+        let put_off = *route == Onward::Suspended && suspension.is_none();
+        if stopped || put_off {
+            // It did not end by itself then, and there is nothing to compare.
+            if let Some(active) = self.active.remove(&who.activation) {
+                active.cancel.cancel();
+            }
+            return;
+        }
+        if !self.active.contains_key(&who.activation) {
+            // The end of a frame, which the rounds in it make.
+            if let Some(now) = self.reading.frame_outputs(who.activation) {
+                self.compare(at, ("outputs", json!(outputs), json!(now)));
+            }
+            return;
+        }
+        let Some((active, mut outcome)) = self.outcome(who.activation).await else { return };
+        let node = Arc::clone(&self.plan);
+        let node = &node.nodes[active.ix];
+        let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
+        self.compare(at, ("suspension", json!(suspension), json!(suspended)));
+        if suspended.is_some() || suspension.is_some() {
+            return;
+        }
+        let Settled { finished, onward, error: now, .. } =
+            settle(node, bounded(outcome, self.limits.output_bytes));
+        self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
+        self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
+        self.compare(at, ("route", json!(route), json!(onward)));
+        self.compare(at, ("assigned", json!(given), json!(assigned(&finished.assigned))));
+        let mut said = active.said;
+        let shown = now.is_some() && onward == Onward::By(weft_core::Route::Onward) && !node.message_follows;
+        if let Some(default) = node.exception.default.as_ref().filter(|_| shown) {
+            said.push_str(&to_text(default));
+        }
+        self.compare(at, ("text", json!(active.then.said), json!(said)));
+        for call in active.then.tools {
+            let now = active.tools.iter().find(|now| {
+                (&now.started.path, &now.started.call) == (&call.started.path, &call.started.call)
+            });
+            let of = |call: &ToolFinished| json!({"tool": call.started.tool, "arguments": call.started.arguments, "result": call.result, "failed": call.failed});
+            let cut = call.failed && call.result.as_str().is_some_and(|result| result.starts_with(STOPPED));
+            if !cut {
+                self.compare(at, ("tool", of(&call), now.map_or(Json::Null, of)));
+            }
+        }
+    }
+
+    fn compare(&mut self, at: (u64, &ComponentId), (what, recorded, now): (&'static str, Json, Json)) {
+        if recorded != now {
+            self.differ(at, (what, recorded, now));
+        }
+    }
+
+    fn differ(
+        &mut self,
+        (seq, node): (u64, &ComponentId),
+        (what, recorded, now): (&'static str, Json, Json),
+    ) {
+        self.differences.push(Difference { seq, node: node.clone(), what, recorded, now });
+    }
+
+    /// The text that an activation begins to write; `None` when it ends without, or when it waits for
+    /// what never came.
+    async fn text(&mut self, activation: u32, output: &str) -> Option<Value> {
+        for _ in 0..LOOKS_MAX {
+            let active = self.active.get(&activation)?;
+            if let Some(text) = active.texts.get(output) {
+                return Some(Value::Stream(text.clone()));
+            }
+            if active.outcome.is_some() {
+                return None;
+            }
+            self.go_on().await;
+        }
+        None
+    }
+
+    /// What came of an activation; `None` when it waits for a call that never came back, so that its end
+    /// came from elsewhere.
+    async fn outcome(&mut self, activation: u32) -> Option<(Active, Outcome)> {
+        let mut looks = 0;
+        while looks < LOOKS_MAX {
+            if self.active.get(&activation)?.outcome.is_some() {
+                let mut active = self.active.remove(&activation)?;
+                let outcome = active.outcome.take()?;
+                return Some((active, outcome));
+            }
+            self.go_on().await;
+            looks += usize::from(self.stuck);
+        }
+        let active = self.active.remove(&activation)?;
+        active.cancel.cancel();
+        None
+    }
+
+    /// Lets the work get on by one step.
+    async fn go_on(&mut self) {
+        let recorded = Arc::clone(&self.recorded);
+        tokio::select! {
+            biased;
+            Some((activation, signal)) = self.signals.recv() => self.signal(activation, signal),
+            Some(outcome) = self.tasks.next() => {
+                // What it said before it ended comes before its end.
+                while let Ok((activation, signal)) = self.signals.try_recv() {
+                    self.signal(activation, signal);
+                }
+                if let Some(active) = self.active.get_mut(&outcome.activation) {
+                    active.outcome = Some(outcome);
+                }
+            }
+            () = recorded.waits(), if !self.stuck => self.stuck = true,
+            () = tokio::task::yield_now(), if self.stuck => {}
+        }
+    }
+
+    fn signal(&mut self, activation: u32, signal: Signal) {
+        let Some(active) = self.active.get_mut(&activation) else { return };
+        match signal {
+            Signal::Say(piece) => {
+                if let Some(Piece::Text(text)) = active.speech.new_part(piece) {
+                    active.said.push_str(&text);
+                }
+            }
+            Signal::Publish(output, text) => drop(active.texts.insert(output, text)),
+            Signal::ToolFinished(call) => active.tools.push(call),
+            // These were told by whoever made the calls.
+            Signal::Used(_)
+            | Signal::Warn(_)
+            | Signal::ToolStarted(_)
+            | Signal::Limited(_)
+            | Signal::EffectStarted(_)
+            | Signal::EffectGave(_) => {}
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Work that waits for a person in the middle: how a node falls asleep, what becomes of those who
+//! were listening to it, and how it goes on.
+
+use std::sync::Arc;
+
+use serde_json::Map;
+use weft_core::Json;
+use weft_core::component::Suspension;
+use weft_dsl::plan::NodeIx;
+
+use crate::form::satisfied;
+use crate::machine::{Machine, Running};
+use crate::scope::{Asleep, EdgeState, ScopeId, Status};
+use crate::speech::Spoken;
+
+impl Machine {
+    /// What a node remembers while it waits in the middle of its work.
+    pub(crate) fn asleep(&self, scope: ScopeId, ix: NodeIx) -> Option<&Asleep> {
+        self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asleep.as_deref()
+    }
+
+    /// A running node writes nothing more for now: nobody may begin with its text.
+    pub fn fall_silent(&mut self, activation: u32) {
+        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return };
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        run.nodes[plan.nodes[node].local].published = None;
+        let mut targets = Vec::new();
+        for &edge in &plan.nodes[node].outs {
+            if run.edges[edge] == EdgeState::Early {
+                run.edges[edge] = EdgeState::Open;
+                targets.push(plan.scopes[run.plan_scope].edges[edge].to);
+            }
+        }
+        for target in targets {
+            self.recount_pending(scope, target);
+        }
+    }
+
+    /// Whether a running node reads a text that this other one writes, so that it cannot end before.
+    pub fn hears(&self, listener: u32, alternative: usize, writer: u32) -> bool {
+        if !self.listening_to(writer).contains(&listener) {
+            return false;
+        }
+        let (Some(listener), Some(writer)) = (self.running.get(&listener), self.running.get(&writer)) else {
+            return false;
+        };
+        let node = &self.plan.nodes[listener.node];
+        let chosen = node.alternative_reads.get(alternative).into_iter().flatten();
+        node.reads.iter().chain(chosen).any(|read| read.node == Some(writer.node))
+    }
+
+    /// An activation is over for now: its node waits for a person in the middle of its work.
+    pub fn suspend(
+        &mut self,
+        activation: u32,
+        (suspension, alternative): (Suspension, usize),
+        spoken: Spoken,
+    ) {
+        self.fall_silent(activation);
+        let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
+        self.working -= usize::from(works);
+        let Suspension { form, state } = suspension;
+        let asleep = Asleep { form, state, answers: Map::new(), alternative };
+        let local = self.plan.nodes[node].local;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |node| {
+                node.status = Status::Parked;
+                node.asleep = Some(Box::new(asleep));
+                node.spoken = kept(spoken);
+            });
+        }
+        self.settle();
+    }
+
+    /// An activation that was listening to a node that fell asleep is over for now: it has not been its
+    /// turn yet, and what had reached it reaches it again.
+    pub fn put_back(&mut self, activation: u32, spoken: Spoken) {
+        self.fall_silent(activation);
+        let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
+        self.working -= usize::from(works);
+        let plan = Arc::clone(&self.plan);
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        run.change(plan.nodes[node].local, |state| {
+            state.status = Status::Waiting;
+            state.spoken = kept(spoken);
+        });
+        for edge in took {
+            let from = plan.scopes[run.plan_scope].edges[edge].from;
+            let writes = run.nodes[plan.nodes[from].local].published.is_some();
+            run.edges[edge] = match run.edges[edge] {
+                EdgeState::EarlyTaken if writes => EdgeState::Early,
+                EdgeState::EarlyTaken => EdgeState::Open,
+                EdgeState::Fired => EdgeState::Fresh,
+                other => other,
+            };
+        }
+        self.recount_pending(scope, node);
+        self.work.push_back((scope, node));
+        self.settle();
+    }
+
+    /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
+    /// What has been decided stays so.
+    pub fn decide(&mut self, (scope, ix): (ScopeId, NodeIx), decisions: Map<String, Json>) {
+        let local = self.plan.nodes[ix].local;
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        let Some(asleep) = run.nodes[local].asleep.as_deref_mut() else { return };
+        for (field, decision) in decisions {
+            if asleep.form.fields.contains_key(&field) && !decision.is_null() {
+                asleep.answers.entry(field).or_insert(decision);
+            }
+        }
+        if satisfied(&asleep.form, &asleep.answers) {
+            run.change(local, |state| state.status = Status::Resuming);
+            self.work.push_back((scope, ix));
+            self.settle();
+        }
+    }
+}
+
+fn kept(spoken: Spoken) -> Option<Box<Spoken>> {
+    (!spoken.is_empty()).then(|| Box::new(spoken))
+}

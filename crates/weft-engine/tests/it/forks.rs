@@ -1,0 +1,205 @@
+//! Runs that share the beginning of another one, and nodes that are pinned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::json;
+use weft_core::context::Pin;
+use weft_core::journal::{Ending, Onward};
+use weft_core::seam::{RunStore, SessionStore};
+use weft_core::{ComponentId, Entry, ErrorKind, Outputs, Record, Result, RunKey, SessionKey, TurnInput};
+use weft_engine::compare::{Comparison, Verdict};
+use weft_engine::engine::{ForkPoint, PickedUp};
+
+use crate::again::{conversations, held};
+use crate::golden::samples;
+use crate::kit::{asking, turn};
+use crate::survival::{World, check, outcome, runtime};
+
+fn at(node: &str, edit: Pin) -> ForkPoint {
+    ForkPoint { node: node.into(), activation: None, edit }
+}
+
+fn gives(name: &str, value: serde_json::Value) -> Pin {
+    Pin { outputs: Outputs::of(name, value), to: None }
+}
+
+/// Forks a run into a session of its own and waits for its end.
+async fn fork(world: &World, key: &RunKey, session: &str, point: &ForkPoint) -> Result<RunKey> {
+    let run = RunStore::get(&*world.store, key).await?;
+    let session = SessionKey::new(&key.tenant, session);
+    let (key, forked) = world.engine().fork(&run, Arc::clone(&world.plan), (session, point)).await?;
+    if let PickedUp::Running(mut handle) = forked {
+        while handle.entries.next().await?.is_some() {}
+    }
+    Ok(key)
+}
+
+#[test]
+fn a_fork_that_changes_nothing_ends_like_the_run_it_comes_from() {
+    let mut forks = 0;
+    // What a run did outside stays done: a fork of one that writes files finds them written.
+    for (folder, turns) in conversations().into_iter().filter(|(of, _)| !of.ends_with("files_and_sums")) {
+        runtime().block_on(async {
+            let world = World::new(&folder).await;
+            for (nth, key) in held(&world, &turns).await.into_iter().enumerate() {
+                let whole = world.journal(&key).await;
+                for entry in &whole {
+                    let Record::NodeFinished { who, route, error, .. } = &entry.record else { continue };
+                    // Whoever was reading a text when it broke reads the default value in a fork after that.
+                    let broke = error.is_some() && matches!(route, Onward::By(_));
+                    if *route == Onward::Suspended || broke {
+                        continue;
+                    }
+                    let place = format!("{} turn {nth} after {}", folder.display(), entry.seq);
+                    let (node, activation) = (who.node.clone(), Some(who.activation));
+                    let point = ForkPoint { node, activation, edit: Pin::default() };
+                    let session = format!("s{nth}-{}", entry.seq);
+                    let forked = fork(&world, &key, &session, &point)
+                        .await
+                        .unwrap_or_else(|e| panic!("{place}: {e:?}"));
+                    let entries = world.journal(&forked).await;
+                    check(&entries, &place);
+                    assert_eq!(outcome(&entries), outcome(&whole), "{place}");
+                    let stored =
+                        world.store.store.load(&SessionKey::new(&key.tenant, session)).await.unwrap();
+                    assert_eq!(stored.revision, 1, "{place}: one turn in a session of its own");
+                    forks += 1;
+                }
+            }
+        });
+    }
+    assert!(forks > 100, "{forks}");
+}
+
+/// The answer of a run.
+fn answer(entries: &[Entry]) -> String {
+    outcome(entries).1
+}
+
+#[test]
+fn a_fork_goes_on_with_what_was_edited_and_leaves_the_other_run_as_it_was() {
+    let folder = samples().join("stream_two_models");
+    let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
+    runtime().block_on(async {
+        let world = World::new(&folder).await;
+        let key = held(&world, &turns).await.remove(0);
+        let before = world.journal(&key).await;
+        let writer = before.iter().find_map(|entry| match &entry.record {
+            Record::NodeFinished { who, .. } if &*who.kind == "LLM" => Some(who.node.clone()),
+            _ => None,
+        });
+        let point = at(writer.unwrap().as_str(), gives("content", json!("Something else entirely.")));
+        let forked = fork(&world, &key, "other", &point).await.unwrap();
+        let after = world.journal(&forked).await;
+        assert!(answer(&after).contains("Something else entirely."), "{}", answer(&after));
+        assert_eq!(world.journal(&key).await, before);
+        // What is said to the user is the edited text, too.
+        let messages =
+            world.store.store.messages(&SessionKey::new(&key.tenant, "other"), i64::MAX, 9).await.unwrap();
+        assert!(messages.last().unwrap().content.contains("Something else entirely."));
+        let Some(Record::RunStarted { forks: Some(forks), .. }) = after.first().map(|e| &e.record) else {
+            panic!("it says where it comes from")
+        };
+        assert_eq!(forks.run, key.id);
+
+        let compared = Comparison::of(&before, &after);
+        assert!(!compared.is_same() && compared.answer.is_some());
+        let changed: Vec<_> = compared.nodes.iter().filter(|n| n.verdict == Verdict::Changed).collect();
+        assert_eq!(changed[0].place.node, point.node);
+        assert!(changed[0].changes.contains_key("outputs") && changed.len() == 2, "{changed:?}");
+        assert!(Comparison::of(&before, &before).is_same());
+    });
+}
+
+#[test]
+fn a_branch_can_be_taken_another_way() {
+    let folder = samples().join("categorize_three_intents");
+    let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
+    runtime().block_on(async {
+        let world = World::new(&folder).await;
+        let key = held(&world, &turns).await.remove(0);
+        let before = world.journal(&key).await;
+        let (node, went) = before
+            .iter()
+            .find_map(|entry| match &entry.record {
+                Record::NodeFinished { who, route: Onward::By(weft_core::Route::To(to)), .. } => {
+                    Some((who.node.clone(), to.clone()))
+                }
+                _ => None,
+            })
+            .unwrap();
+        let branching = world.plan.nodes.iter().find(|plan| plan.id == node).unwrap();
+        let ways = branching.shape.branches.as_ref().unwrap().iter().flat_map(|(_, ids)| ids);
+        let other: Vec<ComponentId> = ways.filter(|id| !went.contains(id)).take(1).cloned().collect();
+        let edit = Pin { outputs: Outputs::new(), to: Some(other.clone()) };
+        let forked = fork(&world, &key, "other", &at(node.as_str(), edit)).await.unwrap();
+        let compared = Comparison::of(&before, &world.journal(&forked).await);
+        let verdict = |id: &ComponentId| compared.nodes.iter().find(|n| n.place.node == *id).unwrap().verdict;
+        assert_eq!((verdict(&went[0]), verdict(&other[0])), (Verdict::OnlyFirst, Verdict::OnlySecond));
+        assert!(compared.nodes.iter().any(|n| n.changes.contains_key("route")));
+
+        let nowhere = Pin { outputs: Outputs::new(), to: Some(vec!["Message:None".into()]) };
+        let refused = fork(&world, &key, "third", &at(node.as_str(), nowhere)).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Invalid);
+        let refused = fork(&world, &key, "third", &at("LLM:None", Pin::default())).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::NotFound);
+        let refused = fork(&world, &key, "other", &at(node.as_str(), Pin::default())).await.unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Conflict);
+        // What was refused has left nothing behind.
+        assert!(world.store.store.load(&SessionKey::new(&key.tenant, "third")).await.is_err());
+    });
+}
+
+fn pinned(query: &str, pins: impl IntoIterator<Item = (&'static str, Pin)>) -> TurnInput {
+    let pins: BTreeMap<_, _> = pins.into_iter().map(|(id, pin)| (ComponentId::from(id), pin)).collect();
+    TurnInput { pins, ..asking(query) }
+}
+
+#[test]
+fn a_pinned_node_gives_what_was_pinned_and_is_not_run() {
+    let folder = samples().join("stream_two_models");
+    runtime().block_on(async {
+        let world = World::new(&folder).await;
+        let writers: Vec<&'static str> = world
+            .plan
+            .nodes
+            .iter()
+            .filter(|node| &*node.kind == "LLM")
+            .map(|node| &*node.id.to_string().leak())
+            .collect();
+        let pins = writers.iter().map(|id| (*id, gives("content", json!(format!("pinned {id}")))));
+        let entries = world.hold(&pinned("q", pins)).await;
+        assert_eq!(outcome(&entries).0, Ending::Succeeded);
+        assert!(writers.iter().all(|id| answer(&entries).contains(&format!("pinned {id}"))));
+        assert!(!entries.iter().any(|entry| matches!(entry.record, Record::EffectBegan { .. })));
+    });
+}
+
+#[test]
+fn what_cannot_be_pinned_is_refused_with_the_reason() {
+    let folder = samples().join("categorize_three_intents");
+    runtime().block_on(async {
+        let world = World::new(&folder).await;
+        let id = |kind: &str| {
+            let node = world.plan.nodes.iter().find(|node| &*node.kind == kind).unwrap();
+            &*node.id.to_string().leak()
+        };
+        let check = |id: &'static str, pin: Pin, reason: &'static str| {
+            let (engine, plan) = (world.engine(), Arc::clone(&world.plan));
+            async move {
+                let Err(error) = engine.start(turn(&plan, pinned("q", [(id, pin)]))).await else {
+                    panic!("{id} was pinned")
+                };
+                assert_eq!(error.kind, ErrorKind::Invalid);
+                assert!(error.full().contains(reason), "{}", error.full());
+            }
+        };
+        check("LLM:None", Pin::default(), "no such node").await;
+        check(id("Begin"), Pin::default(), "inputs").await;
+        check(id("Categorize"), gives("category_name", json!("x")), "`to`").await;
+        check(id("Message"), Pin { to: Some(Vec::new()), ..Pin::default() }, "does not branch").await;
+        // Nothing of it was begun.
+        assert!(world.hold(&asking("q")).await.len() > 2);
+    });
+}

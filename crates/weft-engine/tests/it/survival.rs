@@ -1,0 +1,366 @@
+//! Runs that are cut off: at every point of the journal of every sample canvas, as if the process had
+//! been killed there, and picked up by another one.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use weft_core::journal::{Ending, Onward, Record};
+use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::session_store::Session;
+use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore};
+use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
+use weft_dsl::Plan;
+use weft_engine::engine::{PICK_UPS_MAX, PickedUp, Stores};
+use weft_engine::{Engine, EngineLimits, SessionState};
+use weft_models::script::{Playback, Reply, Script};
+use weft_models::scripted::ScriptedModel;
+use weft_testkit::MemoryWorkspace;
+use weft_testkit::memory_store::MemoryStore;
+
+use crate::golden::{Input, documents, http, read, samples};
+use crate::kit::turn;
+use crate::real::compiled;
+
+/// A model that answers equal requests equally, so that one that is asked again says the same.
+fn steady(script: Script) -> ScriptedModel {
+    let said = Mutex::new((Playback::new(script), HashMap::<String, Reply>::new()));
+    ScriptedModel::from_fn(move |request, _| {
+        let key = serde_json::to_string(&request.messages).unwrap();
+        let (playback, known) = &mut *said.lock().unwrap();
+        let answer = || {
+            playback.next("scripted", request).unwrap_or_else(|error| Reply::error(error.kind, error.message))
+        };
+        known.entry(key).or_insert_with(answer).clone()
+    })
+}
+
+struct OneModel(Arc<ScriptedModel>);
+
+impl ModelDirectory for OneModel {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::clone(&self.0) as Arc<dyn ChatModel>)
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+/// A store that keeps the first entries of a run and then never answers again, like one whose process
+/// is gone.
+pub struct Stalling {
+    pub store: Arc<MemoryStore>,
+    /// How many entries of the run under way are kept.
+    cut: Mutex<Option<u64>>,
+    pub stalled: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl RunStore for Stalling {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        RunStore::create(&*self.store, run).await
+    }
+
+    async fn append(&self, key: &RunKey, mut entries: Vec<StoredEntry>) -> Result<()> {
+        let cut = *self.cut.lock().unwrap();
+        let Some(cut) = cut.filter(|cut| entries.last().is_some_and(|last| last.seq >= *cut)) else {
+            return self.store.append(key, entries).await;
+        };
+        entries.retain(|entry| entry.seq <= cut);
+        if !entries.is_empty() {
+            self.store.append(key, entries).await?;
+        }
+        self.stalled.notify_one();
+        std::future::pending().await
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        self.store.alive(runs, now_ms).await
+    }
+
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        self.store.claim(run, seen_alive_ms, now_ms).await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(key, ending, finished_ms).await
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        RunStore::get(&*self.store, key).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        self.store.entries(key, after_seq, count_max).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        RunStore::list(&*self.store, tenant, filter).await
+    }
+}
+
+/// What outlives a process: the store, and the world outside.
+pub struct World {
+    pub plan: Arc<Plan>,
+    pub store: Arc<Stalling>,
+    pub seams: Arc<Seams>,
+    pub key: SessionKey,
+}
+
+impl World {
+    pub async fn new(folder: &Path) -> Self {
+        let plan = compiled(&read(&folder.join("canvas.json")).unwrap()).unwrap();
+        let script =
+            read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
+        let model = steady(script);
+        let search: Arc<dyn SearchIndex> = documents(folder).await;
+        let seams = Arc::new(Seams {
+            models: Arc::new(OneModel(model.into())),
+            http: Arc::new(http(folder)),
+            search,
+            tools: Arc::new(weft_core::seam::tool_source::NoTools),
+            workspace: Arc::new(MemoryWorkspace::default()),
+            sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
+            clock: Arc::new(FixedClock(1_700_000_000_000)),
+        });
+        let store = Arc::new(MemoryStore::default());
+        let key = SessionKey::new(&"t".into(), "s");
+        let session = Session {
+            key: key.clone(),
+            canvas: "c".into(),
+            canvas_version: Arc::clone(&plan.version),
+            user_id: String::new(),
+            name: String::new(),
+            state: SessionState::new(&plan).to_json().unwrap(),
+            revision: 0,
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        SessionStore::create(&*store, &session, &[]).await.unwrap();
+        let store = Arc::new(Stalling { store, cut: Mutex::new(None), stalled: tokio::sync::Notify::new() });
+        Self { plan, store, seams, key }
+    }
+
+    pub fn engine(&self) -> Engine {
+        self.engine_with(Arc::clone(&self.seams))
+    }
+
+    /// An engine on the same store, in another world.
+    pub fn engine_with(&self, seams: Arc<Seams>) -> Engine {
+        let stores = Stores { runs: self.store.clone(), sessions: self.store.store.clone() };
+        Engine::new(seams, Some(stores), EngineLimits::default())
+    }
+
+    pub fn cut_at(&self, cut: Option<u64>) {
+        *self.store.cut.lock().unwrap() = cut;
+    }
+
+    /// A whole turn.
+    pub async fn hold(&self, input: &weft_core::TurnInput) -> Vec<Entry> {
+        let mut handle = self.engine().start(turn(&self.plan, input.clone())).await.unwrap();
+        while handle.entries.next().await.unwrap().is_some() {}
+        self.journal(&handle.key).await
+    }
+
+    pub async fn journal(&self, key: &RunKey) -> Vec<Entry> {
+        let stored = self.store.entries(key, 0, 100_000).await.unwrap();
+        let entry = |stored: StoredEntry| Entry {
+            seq: stored.seq,
+            event: stored.event,
+            at_ms: stored.at_ms,
+            record: serde_json::from_str(&stored.record).unwrap(),
+        };
+        stored.into_iter().map(entry).collect()
+    }
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
+}
+
+/// Everything that a run shows in the end.
+pub fn outcome(entries: &[Entry]) -> (Ending, String) {
+    let Some(Record::RunFinished { ending, outputs, .. }) = entries.last().map(|entry| &entry.record) else {
+        panic!("no end")
+    };
+    (*ending, serde_json::to_string(outputs).unwrap())
+}
+
+/// What must hold for the journal of any run that was cut off and went on.
+pub fn check(entries: &[Entry], place: &str) {
+    let events: Vec<u64> = entries.iter().filter_map(|entry| entry.event).collect();
+    assert_eq!(
+        events,
+        (1..=events.len() as u64).collect::<Vec<_>>(),
+        "{place}: events without gap or repeat"
+    );
+    let seqs: Vec<u64> = entries.iter().map(|entry| entry.seq).collect();
+    assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>(), "{place}");
+    let ends = entries.iter().filter(|entry| matches!(entry.record, Record::RunFinished { .. })).count();
+    assert_eq!(ends, 1, "{place}: one ending");
+    let mut open: HashSet<u32> = HashSet::new();
+    let mut given: HashSet<(String, Arc<str>)> = HashSet::new();
+    for entry in entries {
+        match &entry.record {
+            Record::NodeStarted { who } => assert!(open.insert(who.activation), "{place}: started once"),
+            Record::NodeFinished { who, route, .. } => {
+                // A frame may have been open when its run paused.
+                open.remove(&who.activation);
+                if *route != Onward::Suspended {
+                    given.retain(|(node, _)| *node != place_of(who));
+                }
+            }
+            Record::EffectBegan { activation, key, .. } => {
+                let node = node_of(entries, *activation);
+                assert!(!given.contains(&(node, Arc::clone(key))), "{place}: {key} was made again");
+            }
+            Record::EffectGave { activation, key, .. } => {
+                given.insert((node_of(entries, *activation), Arc::clone(key)));
+            }
+            _ => {}
+        }
+    }
+    let waits = matches!(
+        entries.last().map(|e| &e.record),
+        Some(Record::RunFinished { ending: Ending::Waiting, .. })
+    );
+    assert!(open.is_empty() || waits, "{place}: every start has its end, and {open:?} have not");
+}
+
+fn place_of(who: &weft_core::journal::Who) -> String {
+    format!("{} {:?}", who.node, who.frame)
+}
+
+fn node_of(entries: &[Entry], activation: u32) -> String {
+    let who = entries.iter().find_map(|entry| match &entry.record {
+        Record::NodeStarted { who } if who.activation == activation => Some(place_of(who)),
+        _ => None,
+    });
+    who.unwrap_or_default()
+}
+
+/// Cuts one turn of one conversation off after every entry of its journal.
+fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
+    let whole = runtime().block_on(async {
+        let world = World::new(folder).await;
+        let mut last = Vec::new();
+        for input in turns {
+            last = world.hold(input).await;
+        }
+        last
+    });
+    let (last, before) = turns.split_last().unwrap();
+    let finishes = |place: usize| matches!(whole[place].record, Record::NodeFinished { .. });
+    for cut in 1..whole.len() as u64 {
+        // A writer and those who listened to it end in one step, which is written as one.
+        if finishes(cut as usize - 1) && finishes(cut as usize) {
+            continue;
+        }
+        let place = format!("{} turn {} cut after {cut}", folder.display(), turns.len());
+        // One process, killed with everything in it …
+        let (world, key) = {
+            let process = runtime();
+            process.block_on(async {
+                let world = World::new(folder).await;
+                for input in before {
+                    world.hold(input).await;
+                }
+                world.cut_at(Some(cut));
+                let handle = world.engine().start(turn(&world.plan, last.clone())).await.unwrap();
+                world.store.stalled.notified().await;
+                (world, handle.key)
+            })
+        };
+        // … and another one.
+        runtime().block_on(async {
+            world.cut_at(None);
+            assert_eq!(world.journal(&key).await.len() as u64, cut, "{place}");
+            let run = world.store.get(&key).await.unwrap();
+            match world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap() {
+                PickedUp::Running(mut handle) => while handle.entries.next().await.unwrap().is_some() {},
+                PickedUp::Ended(_) => {}
+            }
+            let entries = world.journal(&key).await;
+            check(&entries, &place);
+            // A call that may have been carried out, and must not be twice, is an error in words.
+            let interrupted = entries.iter().any(|entry| match &entry.record {
+                Record::NodeFinished { error: Some(error), .. } => {
+                    error.contains("may have been carried out")
+                }
+                _ => false,
+            });
+            if !interrupted {
+                assert_eq!(outcome(&entries), outcome(&whole), "{place}");
+            }
+            assert_eq!(world.store.get(&key).await.unwrap().ending, Some(outcome(&entries).0), "{place}");
+            let session = world.store.store.load(&world.key).await.unwrap();
+            assert_eq!(session.revision, turns.len() as i64, "{place}: the turn is kept once");
+        });
+        *cuts += 1;
+    }
+}
+
+#[test]
+fn a_run_survives_a_cut_after_every_entry_of_its_journal() {
+    let mut folders: Vec<_> =
+        std::fs::read_dir(samples()).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir()).collect();
+    folders.sort();
+    let only = std::env::var("ONLY").ok();
+    let mut cuts = 0;
+    for folder in folders.iter().filter(|folder| only.as_ref().is_none_or(|only| folder.ends_with(only))) {
+        let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+        for conversation in input.conversations {
+            for count in 1..=conversation.turns.len() {
+                survive(folder, &conversation.turns[..count], &mut cuts);
+            }
+        }
+    }
+    println!("{cuts} cuts survived");
+}
+
+/// A run that ends its process every time is given up.
+#[test]
+fn a_run_that_is_cut_off_again_and_again_ends() {
+    let folder = samples().join("loop_until");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = input.conversations[0].turns[0].clone();
+    let (world, key) = runtime().block_on(async {
+        let world = World::new(&folder).await;
+        world.cut_at(Some(3));
+        let handle = world.engine().start(turn(&world.plan, question)).await.unwrap();
+        world.store.stalled.notified().await;
+        (world, handle.key)
+    });
+    let mut lives = 0;
+    let ending = loop {
+        let ended = runtime().block_on(async {
+            let run = world.store.get(&key).await.unwrap();
+            world.cut_at(Some(world.journal(&key).await.len() as u64 + 2));
+            if lives == PICK_UPS_MAX {
+                world.cut_at(None);
+            }
+            match world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap() {
+                PickedUp::Ended(ending) => Some(ending),
+                PickedUp::Running(_) => {
+                    world.store.stalled.notified().await;
+                    None
+                }
+            }
+        });
+        match ended {
+            Some(ending) => break ending,
+            None => lives += 1,
+        }
+    };
+    assert_eq!((ending, lives), (Ending::Failed, PICK_UPS_MAX));
+    let entries = runtime().block_on(world.journal(&key));
+    let Some(Record::RunFinished { error: Some(error), .. }) = entries.last().map(|entry| &entry.record)
+    else {
+        panic!("it has an end")
+    };
+    assert!(error.contains("6 times"), "{error}");
+}

@@ -1,0 +1,431 @@
+//! Which servers there are, as the operator says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use url::Url;
+use weft_core::{Json, Secret};
+
+use crate::headers;
+
+/// Variables of the program's own environment that a server's process gets, if they are set.
+const INHERITED: [&str; 9] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TMPDIR", "TZ", "USER"];
+/// Bytes of a server's name.
+const NAME_MAX: usize = 255;
+/// Less than this many bytes of an answer would refuse every list of tools.
+const RESULT_BYTES_MIN: usize = 4 << 10;
+
+/// The `mcp` part of a configuration.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct McpConfig {
+    /// The servers by the ids that canvases name.
+    pub servers: BTreeMap<String, ServerConfig>,
+    /// What every server's process finds in its environment; see [`McpConfig::with_environment`].
+    #[serde(skip)]
+    pub inherited: BTreeMap<String, String>,
+}
+
+/// One server: a process on this machine, or an address.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// The program to start. It speaks over its standard input and output.
+    pub command: Option<String>,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Its environment, beside a few harmless variables of ours.
+    pub env: BTreeMap<String, Secret>,
+    /// Its environment, by the variables of ours that hold the values.
+    pub env_from: BTreeMap<String, String>,
+    /// The folder it is started in.
+    pub cwd: Option<PathBuf>,
+    /// The address, in place of a program.
+    pub url: Option<String>,
+    /// What is spoken at the address.
+    #[serde(rename = "type")]
+    pub transport: Option<TransportKind>,
+    /// Sent with every request; `$name` and `${name}` stand for variables.
+    pub headers: BTreeMap<String, Secret>,
+    /// What headers may refer to.
+    pub variables: BTreeMap<String, Secret>,
+    /// The same, by the environment variables that hold the values.
+    pub variables_from: BTreeMap<String, String>,
+    /// How tokens are had.
+    pub oauth: Option<OauthConfig>,
+    /// Whether each call has a connection of its own.
+    pub stateless: bool,
+    /// How long connecting may take, in seconds.
+    pub connect_seconds: u64,
+    /// How long listing the tools may take, in seconds.
+    pub list_seconds: u64,
+    /// How long a call may take, in seconds.
+    pub call_seconds: u64,
+    /// Bytes of one message from the server.
+    pub result_bytes_max: usize,
+    /// The only tools that are offered, by the server's names; absent: all.
+    pub enable: Option<BTreeSet<String>>,
+    /// Tools that are not offered.
+    pub disable: BTreeSet<String>,
+    /// Arguments that are fixed, by tool.
+    pub preset: BTreeMap<String, serde_json::Map<String, Json>>,
+    /// What else is said about single tools.
+    pub tools: BTreeMap<String, ToolConfig>,
+    /// When a tool's definition counts as accepted.
+    pub pin: PinMode,
+}
+
+/// What is spoken at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransportKind {
+    /// Standard input and output of a process.
+    Stdio,
+    /// One address for everything, answers as JSON or as streams.
+    #[serde(alias = "streamable_http", alias = "streamableHttp", alias = "http")]
+    StreamableHttp,
+    /// A stream of events, and another address for requests; the protocol of 2024.
+    Sse,
+}
+
+/// What is said about one tool. What is absent is as the server says or as for any tool.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolConfig {
+    /// How long a call may take, in seconds.
+    pub call_seconds: Option<u64>,
+    /// Whether a person has to agree before each call.
+    pub approval: bool,
+    /// Whether a call that was cut off may be made again.
+    pub idempotent: Option<bool>,
+    /// Whether equal calls are no sign of a loop.
+    pub poll: bool,
+    /// Whether it must not run beside other calls.
+    pub alone: bool,
+}
+
+/// When a tool's definition counts as accepted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PinMode {
+    /// When it is seen for the first time; a change has to be accepted.
+    #[default]
+    FirstUse,
+    /// When an operator has accepted it.
+    Strict,
+    /// Always.
+    Off,
+}
+
+/// How tokens are had: with a token that renews, else with the client's own secret.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OauthConfig {
+    /// Where tokens are given out.
+    pub token_url: String,
+    /// Who asks.
+    pub client_id: String,
+    /// The client's secret.
+    pub client_secret: Secret,
+    /// The environment variable that holds it.
+    pub client_secret_env: Option<String>,
+    /// The token that renews.
+    pub refresh_token: Secret,
+    /// The environment variable that holds it.
+    pub refresh_token_env: Option<String>,
+    /// What the token is to allow.
+    pub scope: Option<String>,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            command: None,
+            args: Vec::new(),
+            env: BTreeMap::new(),
+            env_from: BTreeMap::new(),
+            cwd: None,
+            url: None,
+            transport: None,
+            headers: BTreeMap::new(),
+            variables: BTreeMap::new(),
+            variables_from: BTreeMap::new(),
+            oauth: None,
+            stateless: false,
+            connect_seconds: 10,
+            list_seconds: 15,
+            call_seconds: 60,
+            result_bytes_max: 5 << 20,
+            enable: None,
+            disable: BTreeSet::new(),
+            preset: BTreeMap::new(),
+            tools: BTreeMap::new(),
+            pin: PinMode::default(),
+        }
+    }
+}
+
+impl McpConfig {
+    /// Takes what servers need from the environment, which is read by `read`.
+    ///
+    /// # Errors
+    /// One sentence for each variable that is named and not set.
+    pub fn with_environment(mut self, read: impl Fn(&str) -> Option<String>) -> Result<Self, Vec<String>> {
+        self.inherited =
+            INHERITED.iter().filter_map(|name| Some(((*name).to_owned(), read(name)?))).collect();
+        let mut unset = Vec::new();
+        for (id, server) in &mut self.servers {
+            let mut value = |name: &str, asked: &str| {
+                let found = read(name).map(Secret::new);
+                if found.is_none() {
+                    unset.push(format!("mcp.servers.{id}.{asked}: {name} in the environment is not set"));
+                }
+                found
+            };
+            for (variable, from) in &server.env_from {
+                server.env.extend(value(from, "env_from").map(|secret| (variable.clone(), secret)));
+            }
+            for (variable, from) in &server.variables_from {
+                let found = value(from, "variables_from").map(|secret| (variable.clone(), secret));
+                server.variables.extend(found);
+            }
+            if let Some(oauth) = &mut server.oauth {
+                let fill = |secret: &mut Secret, found: Option<Secret>| *secret = found.unwrap_or_default();
+                if let Some(name) = &oauth.client_secret_env {
+                    fill(&mut oauth.client_secret, value(name, "oauth.client_secret_env"));
+                }
+                if let Some(name) = &oauth.refresh_token_env {
+                    fill(&mut oauth.refresh_token, value(name, "oauth.refresh_token_env"));
+                }
+            }
+        }
+        if unset.is_empty() { Ok(self) } else { Err(unset) }
+    }
+
+    /// One sentence for each thing that makes no sense.
+    pub fn problems(&self) -> Vec<String> {
+        let problems = self.servers.iter().flat_map(|(id, server)| {
+            let named = (id.trim().is_empty() || id.len() > NAME_MAX)
+                .then(|| format!("the name must have 1 to {NAME_MAX} bytes"));
+            named.into_iter().chain(server.problems()).map(move |what| format!("mcp.servers.{id}: {what}"))
+        });
+        problems.collect()
+    }
+}
+
+impl ServerConfig {
+    /// What is spoken.
+    pub fn kind(&self) -> TransportKind {
+        match (&self.command, self.transport) {
+            (Some(_), _) => TransportKind::Stdio,
+            (None, Some(kind)) => kind,
+            (None, None) => TransportKind::StreamableHttp,
+        }
+    }
+
+    /// How long connecting may take.
+    pub fn connect_limit(&self) -> Duration {
+        Duration::from_secs(self.connect_seconds)
+    }
+
+    /// How long listing the tools may take.
+    pub fn list_limit(&self) -> Duration {
+        Duration::from_secs(self.list_seconds)
+    }
+
+    /// How long a call of this tool may take.
+    pub fn call_limit(&self, tool: &str) -> Duration {
+        let own = self.tools.get(tool).and_then(|tool| tool.call_seconds);
+        Duration::from_secs(own.unwrap_or(self.call_seconds))
+    }
+
+    /// Whether this tool is to be offered.
+    pub fn is_enabled(&self, tool: &str) -> bool {
+        self.enable.as_ref().is_none_or(|only| only.contains(tool)) && !self.disable.contains(tool)
+    }
+
+    /// Every tool that is named anywhere, each with the setting that names it.
+    pub(crate) fn named_tools(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let enabled = self.enable.iter().flatten().map(|tool| ("enable", tool.as_str()));
+        let disabled = self.disable.iter().map(|tool| ("disable", tool.as_str()));
+        let preset = self.preset.keys().map(|tool| ("preset", tool.as_str()));
+        let said = self.tools.keys().map(|tool| ("tools", tool.as_str()));
+        enabled.chain(disabled).chain(preset).chain(said)
+    }
+
+    /// Every text that must not be shown.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let oauth = self.oauth.iter().flat_map(|oauth| [&oauth.client_secret, &oauth.refresh_token]);
+        self.env.values().chain(self.headers.values()).chain(self.variables.values()).chain(oauth)
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let mut wrong = match (&self.command, &self.url) {
+            (Some(_), Some(_)) => vec!["it has a `command` and a `url`; one is enough".to_owned()],
+            (None, None) => vec!["it has neither a `command` nor a `url`".to_owned()],
+            (Some(command), None) => self.process_problems(command),
+            (None, Some(url)) => self.address_problems(url),
+        };
+        let both = self.enable.iter().flatten().filter(|tool| self.disable.contains(*tool));
+        wrong.extend(both.map(|tool| format!("`{tool}` is in `enable` and in `disable`")));
+        let seconds = [
+            ("connect_seconds", self.connect_seconds),
+            ("list_seconds", self.list_seconds),
+            ("call_seconds", self.call_seconds),
+        ];
+        let zero = seconds.into_iter().filter(|(_, seconds)| *seconds == 0);
+        wrong.extend(zero.map(|(name, _)| format!("{name} must be at least 1")));
+        let zero = self.tools.iter().filter(|(_, tool)| tool.call_seconds == Some(0));
+        wrong.extend(zero.map(|(name, _)| format!("tools.{name}.call_seconds must be at least 1")));
+        if self.result_bytes_max < RESULT_BYTES_MIN {
+            wrong.push(format!("result_bytes_max must be at least {RESULT_BYTES_MIN}"));
+        }
+        wrong
+    }
+
+    fn process_problems(&self, command: &str) -> Vec<String> {
+        let of_addresses = [
+            ("headers", !self.headers.is_empty()),
+            ("oauth", self.oauth.is_some()),
+            ("type", self.transport.is_some_and(|kind| kind != TransportKind::Stdio)),
+        ];
+        let set = of_addresses.into_iter().filter(|(_, set)| *set);
+        let mut wrong: Vec<_> =
+            set.map(|(name, _)| format!("`{name}` is for servers with a `url`")).collect();
+        if command.trim().is_empty() {
+            wrong.push("`command` is empty".to_owned());
+        }
+        wrong
+    }
+
+    fn address_problems(&self, url: &str) -> Vec<String> {
+        let of_processes = [
+            ("args", !self.args.is_empty()),
+            ("env", !self.env.is_empty() || !self.env_from.is_empty()),
+            ("cwd", self.cwd.is_some()),
+            ("type = \"stdio\"", self.transport == Some(TransportKind::Stdio)),
+        ];
+        let set = of_processes.into_iter().filter(|(_, set)| *set);
+        let mut wrong: Vec<_> =
+            set.map(|(name, _)| format!("`{name}` is for servers with a `command`")).collect();
+        wrong.extend(web_problem("url", url));
+        if let Err(error) = headers::headers(self) {
+            wrong.push(error.full());
+        }
+        wrong.extend(headers::unset(self));
+        if let Some(oauth) = &self.oauth {
+            wrong.extend(oauth.problems());
+            if self.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
+                wrong.push("`headers.authorization` and `oauth` exclude each other".to_owned());
+            }
+        }
+        wrong
+    }
+}
+
+impl OauthConfig {
+    fn problems(&self) -> Vec<String> {
+        let mut wrong: Vec<_> = web_problem("oauth.token_url", &self.token_url).into_iter().collect();
+        if self.client_id.is_empty() {
+            wrong.push("`oauth.client_id` is empty".to_owned());
+        }
+        let comes_later = self.client_secret_env.is_some() || self.refresh_token_env.is_some();
+        if self.client_secret.is_empty() && self.refresh_token.is_empty() && !comes_later {
+            wrong.push("`oauth` needs a `refresh_token` or a `client_secret`".to_owned());
+        }
+        wrong
+    }
+}
+
+fn web_problem(name: &str, url: &str) -> Option<String> {
+    match Url::parse(url) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
+        _ => Some(format!("`{name}` is no http or https address")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> McpConfig {
+        toml::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn every_setting_is_read_and_no_secret_shows() {
+        let config = parse(
+            r#"
+            [servers.files]
+            command = "mcp-files"
+            args = ["--root", "/srv"]
+            env = { KEY = "s3cret" }
+            pin = "strict"
+            [servers.tickets]
+            url = "https://tickets.example/mcp"
+            type = "sse"
+            headers = { Authorization = "Bearer ${token}" }
+            variables = { token = "s3cret" }
+            stateless = true
+            call_seconds = 5
+            enable = ["find"]
+            disable = ["drop"]
+            preset.find = { project = "weft", limit = 3 }
+            tools.find = { approval = true, call_seconds = 2 }
+            "#,
+        );
+        assert_eq!(config.problems(), [""; 0]);
+        let (files, tickets) = (&config.servers["files"], &config.servers["tickets"]);
+        assert_eq!((files.kind(), files.pin), (TransportKind::Stdio, PinMode::Strict));
+        assert_eq!((tickets.kind(), tickets.stateless), (TransportKind::Sse, true));
+        assert_eq!(tickets.call_limit("find"), Duration::from_secs(2));
+        assert_eq!(tickets.call_limit("other"), Duration::from_secs(5));
+        assert!(tickets.is_enabled("find") && !tickets.is_enabled("drop") && !tickets.is_enabled("new"));
+        assert_eq!(tickets.preset["find"]["limit"], 3);
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn everything_that_makes_no_sense_is_named_at_once() {
+        let check = |text: &str, parts: &[&str]| {
+            let problems = parse(&format!("[servers.x]\n{text}")).problems();
+            assert_eq!(problems.len(), parts.len(), "{text}: {problems:?}");
+            for part in parts {
+                assert!(problems.iter().any(|problem| problem.contains(part)), "{part}: {problems:?}");
+            }
+        };
+        check("", &["neither"]);
+        check("command = 'a'\nurl = 'http://b'", &["one is enough"]);
+        check("command = ' '\nheaders = { a = 'b' }\ntype = 'sse'", &["empty", "`headers`", "`type`"]);
+        check("url = 'ftp://b'\nargs = ['c']\ntype = 'stdio'", &["no http", "`args`", "stdio"]);
+        check("url = 'http://b'\nenable = ['t', 'u']\ndisable = ['t']", &["`t` is in `enable`"]);
+        check("url = 'http://b'\ncall_seconds = 0\nresult_bytes_max = 1", &["call_seconds", "result_bytes"]);
+        check("url = 'http://b'\nheaders = { 'a b' = 'c' }", &["a b"]);
+        check("url = 'http://b'\nheaders = { a = 'Bearer ${token}', b = '${k}' }", &["`${token}`", "`${k}`"]);
+        check("url = 'http://b'\nheaders = { a = '${k}' }\nvariables_from = { k = 'K' }", &[]);
+        check("url = 'http://b'\nheaders = { a = '$k', b = 'a ${k} b', c = 'x${k}' }", &[]);
+        check("url = 'http://b'\noauth = { token_url = 'x' }", &["token_url", "client_id", "refresh_token"]);
+        let error = toml::from_str::<McpConfig>("[servers.x]\ncomand = 'a'").unwrap_err().to_string();
+        assert!(error.contains("comand"), "{error}");
+    }
+
+    #[test]
+    fn secrets_come_from_the_environment() {
+        let config = parse(
+            "[servers.x]\nurl = 'http://b'\nvariables_from = { token = 'T' }\n\
+             oauth = { token_url = 'http://t', client_id = 'c', refresh_token_env = 'R' }",
+        );
+        assert_eq!(config.problems(), [""; 0]);
+        let read = |name: &str| matches!(name, "T" | "R" | "PATH").then(|| format!("value of {name}"));
+        let filled = config.clone().with_environment(read).unwrap();
+        let server = &filled.servers["x"];
+        assert_eq!(server.variables["token"].reveal(), "value of T");
+        assert_eq!(server.oauth.as_ref().unwrap().refresh_token.reveal(), "value of R");
+        assert_eq!(filled.inherited, BTreeMap::from([("PATH".to_owned(), "value of PATH".to_owned())]));
+        let unset = config.with_environment(|_| None).unwrap_err();
+        assert_eq!(unset.len(), 2);
+        assert!(unset[0].contains("variables_from: T in the environment is not set"), "{unset:?}");
+    }
+}

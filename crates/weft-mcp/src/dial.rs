@@ -1,0 +1,67 @@
+//! Opening a way to a server.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::Result;
+use weft_net::StreamingHttp;
+
+use crate::child;
+use crate::config::{ServerConfig, TransportKind};
+use crate::faults::Faults;
+use crate::http_peer::HttpPeer;
+use crate::legacy::Legacy;
+use crate::oauth::Oauth;
+use crate::wire::Wire;
+
+/// Opens ways to one server.
+#[async_trait]
+pub trait Dial: Send + Sync {
+    /// A new way. Nothing has been said over it yet.
+    ///
+    /// # Errors
+    /// What keeps it from being opened.
+    async fn dial(&self) -> Result<Wire>;
+}
+
+/// As the configuration says.
+pub(crate) struct Configured {
+    config: Arc<ServerConfig>,
+    inherited: BTreeMap<String, String>,
+    http: Arc<dyn StreamingHttp>,
+    oauth: Option<Arc<Oauth>>,
+}
+
+impl Configured {
+    pub(crate) fn new(
+        config: Arc<ServerConfig>,
+        inherited: BTreeMap<String, String>,
+        http: Arc<dyn StreamingHttp>,
+    ) -> Self {
+        let oauth = config.oauth.clone().map(|oauth| Arc::new(Oauth::new(oauth, Arc::clone(&http))));
+        Self { config, inherited, http, oauth }
+    }
+
+    fn peer(&self) -> Result<HttpPeer> {
+        HttpPeer::new(&self.config, Arc::clone(&self.http), self.oauth.clone())
+    }
+}
+
+#[async_trait]
+impl Dial for Configured {
+    async fn dial(&self) -> Result<Wire> {
+        let url = self.config.url.as_deref().unwrap_or_default();
+        let faults = Faults::default();
+        match self.config.kind() {
+            TransportKind::Stdio => {
+                let (lines, child) = child::start(&self.config, &self.inherited, &faults)?;
+                Ok(Wire::process(lines, child, faults))
+            }
+            TransportKind::StreamableHttp => Ok(Wire::streamable(self.peer()?, url)),
+            TransportKind::Sse => {
+                Ok(Wire::legacy(Legacy::open(self.peer()?, url, faults.clone()).await?, faults))
+            }
+        }
+    }
+}

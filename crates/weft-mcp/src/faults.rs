@@ -1,0 +1,71 @@
+//! Why a connection broke, told by those who saw it to those who notice later.
+
+use std::sync::{Arc, OnceLock};
+
+use weft_core::{Error, ErrorKind, Secret};
+
+/// What ended one connection. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults(Arc<OnceLock<(ErrorKind, String)>>);
+
+impl Faults {
+    /// Notes what ended the connection. The first reason is the one that counts.
+    pub(crate) fn end(&self, kind: ErrorKind, message: impl Into<String>) {
+        // A later reason is a consequence of the first.
+        let _ = self.0.set((kind, message.into()));
+    }
+
+    /// The reason, if anybody gave one.
+    pub(crate) fn reason(&self) -> Option<Error> {
+        self.0.get().map(|(kind, message)| Error::new(*kind, message.clone()))
+    }
+}
+
+/// Takes secrets out of texts that others wrote.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Redactor(Arc<[Secret]>);
+
+/// Shorter ones would blot out ordinary words.
+const SECRET_BYTES_MIN: usize = 6;
+
+impl Redactor {
+    /// Takes out these.
+    pub(crate) fn new<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Self {
+        Self(secrets.filter(|secret| secret.reveal().len() >= SECRET_BYTES_MIN).cloned().collect())
+    }
+
+    /// The text without them, cut at `max` characters.
+    pub(crate) fn clean(&self, text: &str, max: usize) -> String {
+        let mut text = text.to_owned();
+        for secret in self.0.iter() {
+            if text.contains(secret.reveal()) {
+                text = text.replace(secret.reveal(), "***");
+            }
+        }
+        match text.char_indices().nth(max) {
+            Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+            None => text,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_is_the_one_that_counts() {
+        let faults = Faults::default();
+        assert!(faults.reason().is_none());
+        faults.end(ErrorKind::Unavailable, "the process ended");
+        faults.end(ErrorKind::Garbled, "nothing to read");
+        assert_eq!(faults.reason().unwrap().message, "the process ended");
+    }
+
+    #[test]
+    fn secrets_are_taken_out_and_long_texts_are_cut() {
+        let redactor = Redactor::new([Secret::new("s3cret-key"), Secret::new("a")].iter());
+        assert_eq!(redactor.clean("key s3cret-key of a", 100), "key *** of a");
+        assert_eq!(redactor.clean("汉字汉字", 2), "汉字…");
+    }
+}

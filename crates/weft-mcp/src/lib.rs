@@ -1,0 +1,35 @@
+//! canvas JSON → plan → run → components → **tools of MCP servers**
+//!
+//! [`Servers`] is the `ToolSource` of the engine: it connects to the servers that the operator
+//! configured when they are first asked for, and offers a tool as long as its definition is the one that
+//! was accepted. One file for each way to talk ([`Dial`], [`Wire`]); everything that decides is pure.
+
+mod backoff;
+mod child;
+pub mod config;
+mod definition;
+mod dial;
+mod ear;
+mod events;
+mod faults;
+mod headers;
+mod http_peer;
+mod import;
+mod legacy;
+mod lines;
+mod link;
+mod oauth;
+mod result;
+mod server;
+mod servers;
+mod streamable;
+mod tool;
+mod wire;
+
+pub use config::{McpConfig, OauthConfig, PinMode, ServerConfig, ToolConfig, TransportKind};
+pub use definition::Verdict;
+pub use dial::Dial;
+pub use import::{Importer, import};
+pub use lines::{Sink, Source};
+pub use servers::{Servers, Surveyed};
+pub use wire::Wire;

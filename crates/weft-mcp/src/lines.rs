@@ -1,0 +1,184 @@
+//! One message a line, over a pair of byte streams.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::service::TxJsonRpcMessage;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::Mutex;
+use weft_core::{Error, ErrorKind, Json, Result};
+use weft_net::NotSent;
+
+use crate::faults::Faults;
+
+/// How long the last words may take: a server that does not read holds up everything that is written.
+const FINISH_LIMIT: Duration = Duration::from_secs(1);
+
+/// Where messages come from.
+pub type Source = Box<dyn AsyncRead + Send + Unpin>;
+/// Where messages go.
+pub type Sink = Box<dyn AsyncWrite + Send + Unpin>;
+
+/// Reads and writes lines. No line is kept that has more bytes than the limit.
+pub(crate) struct Lines {
+    source: BufReader<Source>,
+    /// What has been read of the next line, so that reading can be left and taken up again.
+    line: Vec<u8>,
+    sink: Arc<Mutex<Option<Sink>>>,
+    bytes_max: usize,
+    faults: Faults,
+}
+
+impl Lines {
+    pub(crate) fn new(source: Source, sink: Sink, bytes_max: usize, faults: Faults) -> Self {
+        let sink = Arc::new(Mutex::new(Some(sink)));
+        Self { source: BufReader::new(source), line: Vec::new(), sink, bytes_max, faults }
+    }
+
+    /// Writes one message. A failure means that the server cannot have understood it.
+    pub(crate) fn send(
+        &self,
+        message: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        let sink = Arc::clone(&self.sink);
+        async move {
+            let mut line = serde_json::to_vec(&message)
+                .map_err(|cause| Error::internal("cannot write the message").because(cause))?;
+            line.push(b'\n');
+            let mut sink = sink.lock().await;
+            let sink = sink.as_mut().ok_or_else(|| unsent("its input is closed"))?;
+            let written = async {
+                sink.write_all(&line).await?;
+                sink.flush().await
+            };
+            written.await.map_err(|cause: std::io::Error| unsent(&cause.to_string()))
+        }
+    }
+
+    /// The next message; `None` when there will be none. May be dropped at any time without loss.
+    pub(crate) async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            match self.next_line().await {
+                Ok(true) => {
+                    let line = std::mem::take(&mut self.line);
+                    if let Some(message) = message(&line) {
+                        return Some(message);
+                    }
+                }
+                Ok(false) => return None,
+                Err(error) => {
+                    self.faults.end(error.kind, error.message);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Whether `line` now holds a whole line.
+    async fn next_line(&mut self) -> Result<bool> {
+        loop {
+            let read = self.source.fill_buf().await.map_err(|cause| {
+                Error::new(ErrorKind::Unavailable, format!("its output cannot be read: {cause}"))
+            })?;
+            if read.is_empty() {
+                return Ok(false);
+            }
+            let end = read.iter().position(|byte| *byte == b'\n');
+            let taken = end.unwrap_or(read.len());
+            if taken > self.bytes_max.saturating_sub(self.line.len()) {
+                let max = self.bytes_max;
+                return Err(Error::new(
+                    ErrorKind::Garbled,
+                    format!("it sent a message of more than {max} bytes (`result_bytes_max`)"),
+                ));
+            }
+            self.line.extend(read.iter().take(taken));
+            self.source.consume(end.map_or(taken, |end| end + 1));
+            if end.is_some() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Waits until the server has closed its side.
+    pub(crate) async fn drain(&mut self) {
+        while let Ok(read) = self.source.fill_buf().await {
+            match read.len() {
+                0 => return,
+                length => self.source.consume(length),
+            }
+        }
+    }
+
+    /// Says that nothing more will be written, if the server takes what was written before.
+    pub(crate) async fn finish(&mut self) {
+        let finishing = async {
+            if let Some(mut sink) = self.sink.lock().await.take() {
+                // Who is gone needs no goodbye.
+                drop(sink.shutdown().await);
+            }
+        };
+        drop(tokio::time::timeout(FINISH_LIMIT, finishing).await);
+    }
+}
+
+fn unsent(reason: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, "the server takes no messages").because(NotSent(reason.to_owned()))
+}
+
+/// The message in a text. What is no message of the protocol is left out, since many programs print
+/// to their output by mistake; a broken answer becomes an error for whoever waits for it.
+pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
+    let text = text.trim_ascii();
+    if text.is_empty() {
+        return None;
+    }
+    let reason = match serde_json::from_slice(text) {
+        Ok(message) => return Some(message),
+        Err(reason) => reason,
+    };
+    tracing::debug!(%reason, "a server sent something that is no message");
+    let json: Json = serde_json::from_slice(text).ok()?;
+    let id: RequestId = serde_json::from_value(json.get("id")?.clone()).ok()?;
+    if json.get("method").is_some() {
+        return None;
+    }
+    let broken = ErrorData::parse_error("the answer is no message of the protocol", None);
+    Some(ServerJsonRpcMessage::error(broken, Some(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reader(text: &'static [u8], bytes_max: usize) -> (Lines, Faults) {
+        let faults = Faults::default();
+        (Lines::new(Box::new(text), Box::new(tokio::io::sink()), bytes_max, faults.clone()), faults)
+    }
+
+    #[tokio::test]
+    async fn noise_is_skipped_and_broken_answers_reach_those_who_wait() {
+        let (mut lines, faults) = reader(
+            b"starting up\n\n{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":1}}\r\n\
+              {\"jsonrpc\":\"2.0\",\"id\":8,\"error\":\"no object\"}\n{\"half\":",
+            1000,
+        );
+        let first = serde_json::to_value(lines.receive().await.unwrap()).unwrap();
+        assert_eq!((&first["id"], &first["result"]["a"]), (&Json::from(7), &Json::from(1)));
+        let second = serde_json::to_value(lines.receive().await.unwrap()).unwrap();
+        assert_eq!((&second["id"], &second["error"]["code"]), (&Json::from(8), &Json::from(-32700)));
+        assert!(lines.receive().await.is_none() && faults.reason().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_line_over_the_limit_is_not_kept() {
+        let endless = Box::new(tokio::io::repeat(b'x'));
+        let faults = Faults::default();
+        let mut lines = Lines::new(endless, Box::new(tokio::io::sink()), 100_000, faults.clone());
+        assert!(lines.receive().await.is_none());
+        assert!(faults.reason().unwrap().message.contains("more than 100000 bytes"));
+        assert!(lines.line.capacity() < 300_000, "{}", lines.line.capacity());
+    }
+}

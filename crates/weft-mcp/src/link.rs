@@ -1,0 +1,399 @@
+//! One connection to a server, from its first word to its last.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rmcp::RoleClient;
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
+    ErrorCode, ErrorData, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, RequestId, ServerResult,
+};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, Peer, PeerRequestOptions, RunningService, ServiceError,
+    serve_client_with_lifecycle,
+};
+use serde_json::Map;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio_util::task::TaskTracker;
+use weft_core::{Error, ErrorKind, Json, Result, ToolOutput};
+use weft_net::NotSent;
+
+use crate::dial::Dial;
+use crate::ear::{Ear, Listening};
+use crate::events::{self, TOO_LONG};
+use crate::faults::Redactor;
+use crate::wire::{Trail, Wire};
+
+/// Pages of a list of tools.
+const PAGES_MAX: usize = 100;
+/// Tools of one server.
+const TOOLS_MAX: usize = 2_000;
+/// How long a goodbye or the word that a call is no longer wanted may take.
+const GOODBYE_LIMIT: Duration = Duration::from_secs(5);
+/// Characters of the server's own words in an error.
+const WORDS_MAX: usize = 2_000;
+
+/// What connections of one server share.
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    /// How often the server said that its tools have changed.
+    pub(crate) changes: Arc<AtomicU64>,
+    /// Owns what still has to be said after nobody waits for it.
+    pub(crate) tasks: TaskTracker,
+    pub(crate) redactor: Redactor,
+}
+
+/// An open connection. Dropping it closes it.
+pub(crate) struct Link {
+    service: Mutex<Option<RunningService<RoleClient, Ear>>>,
+    peer: Peer<RoleClient>,
+    ear: Ear,
+    trail: Trail,
+    shared: Shared,
+    runtime: Handle,
+    /// The server will say when its tools change.
+    pub(crate) tells_changes: bool,
+}
+
+/// Why a request brought nothing, and whether it may be made again.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) sent: Sent,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It never left: the connection is of no use, and nothing has happened.
+    Never,
+    /// It left, and the connection broke before an answer came.
+    Lost,
+    /// The server has answered.
+    Answered,
+}
+
+impl Link {
+    /// Opens a connection: first in the way of servers with sessions, then, if the server knows no such
+    /// way, in the newer one.
+    ///
+    /// # Errors
+    /// What keeps it from being opened; `Unsupported` when there is no version of the protocol that both
+    /// sides speak.
+    pub(crate) async fn open(dial: &dyn Dial, shared: Shared) -> Result<Self> {
+        let newest = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        let refused = match Self::attempt(dial, &shared, newest).await? {
+            Ok(link) => return Ok(link),
+            Err(refused) => refused,
+        };
+        let Some(version) = alternative(&refused) else { return Err(rejected(&refused, &shared.redactor)) };
+        match Self::attempt(dial, &shared, version).await? {
+            Ok(link) => Ok(link),
+            Err(_) => Err(rejected(&refused, &shared.redactor)),
+        }
+    }
+
+    /// One attempt with one version. The inner error is the server's own refusal.
+    async fn attempt(
+        dial: &dyn Dial,
+        shared: &Shared,
+        version: ProtocolVersion,
+    ) -> Result<Result<Self, ErrorData>> {
+        let wire = dial.dial().await?;
+        let trail = wire.trail();
+        let ear = Ear::new(version.clone(), Arc::clone(&shared.changes));
+        let mode = match version.has_initialize() {
+            true => ClientLifecycleMode::Initialize,
+            false => ClientLifecycleMode::Discover { preferred_versions: vec![version] },
+        };
+        let begun = Box::pin(serve_client_with_lifecycle::<_, Wire, _, _>(ear.clone(), wire, mode)).await;
+        let service = match begun {
+            Ok(service) => service,
+            Err(ClientInitializeError::JsonRpcError(refused)) => return Ok(Err(refused)),
+            Err(error) => return Err(unopened(error, &trail)),
+        };
+        let info = service.peer().peer_info();
+        let spoken = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
+        let tools = info.as_ref().and_then(|info| info.capabilities.tools.as_ref());
+        let tells = tools.and_then(|tools| tools.list_changed).unwrap_or_default();
+        let link = Self {
+            peer: service.peer().clone(),
+            service: Mutex::new(Some(service)),
+            ear,
+            trail,
+            shared: shared.clone(),
+            runtime: Handle::current(),
+            // In the newer way changes are told to those who subscribe.
+            tells_changes: tells && spoken.has_initialize(),
+        };
+        if ProtocolVersion::KNOWN_VERSIONS.contains(&spoken) {
+            return Ok(Ok(link));
+        }
+        link.close().await;
+        Err(unspoken(spoken.as_str()))
+    }
+
+    /// Whether it can no longer be used.
+    pub(crate) fn is_over(&self) -> bool {
+        self.peer.is_transport_closed()
+    }
+
+    /// Every tool as the server lists it.
+    pub(crate) async fn list(&self) -> Result<Vec<Json>, Failure> {
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..PAGES_MAX {
+            let params = PaginatedRequestParams::default().with_cursor(cursor.clone());
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let mut asked = self.ask(request).await?;
+            let page = match asked.answer().await {
+                Ok(page) => page,
+                Err(failure) if failure.error.kind == ErrorKind::Unsupported => return Ok(tools),
+                Err(failure) => return Err(failure),
+            };
+            let Some(listed) = page.get("tools").and_then(Json::as_array) else {
+                return Err(answered(Error::new(ErrorKind::Garbled, "the server's list of tools is none")));
+            };
+            tools.extend(listed.iter().cloned());
+            if tools.len() > TOOLS_MAX {
+                let message = format!("the server lists more than {TOOLS_MAX} tools");
+                return Err(answered(Error::new(ErrorKind::Garbled, message)));
+            }
+            let next = page.get("nextCursor").and_then(Json::as_str).map(str::to_owned);
+            match next {
+                None => return Ok(tools),
+                Some(next) if cursor.as_ref() == Some(&next) => break,
+                next => cursor = next,
+            }
+        }
+        let message = format!("the server's list of tools has no end, or more than {PAGES_MAX} pages");
+        Err(answered(Error::new(ErrorKind::Garbled, message)))
+    }
+
+    /// Begins a call of a tool, by the server's own name for it.
+    pub(crate) async fn call(&self, tool: &str, arguments: Map<String, Json>) -> Result<Asked, Failure> {
+        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        self.ask(ClientRequest::CallToolRequest(CallToolRequest::new(params))).await
+    }
+
+    async fn ask(&self, request: ClientRequest) -> Result<Asked, Failure> {
+        let options = PeerRequestOptions::no_options();
+        let handle = self
+            .peer
+            .send_request_with_option(request, options)
+            .await
+            .map_err(|_| Failure { error: self.broken(), sent: Sent::Never })?;
+        Ok(Asked {
+            listening: self.ear.listen(handle.progress_token.clone()),
+            notice: Notice {
+                id: handle.id.clone(),
+                is_wanted: true,
+                peer: self.peer.clone(),
+                trail: self.trail.clone(),
+                tasks: self.shared.tasks.clone(),
+                runtime: self.runtime.clone(),
+            },
+            redactor: self.shared.redactor.clone(),
+            answer: handle.rx,
+        })
+    }
+
+    fn broken(&self) -> Error {
+        broken(&self.trail)
+    }
+
+    /// Says goodbye and waits until the other side is gone, or for as long as that may take.
+    pub(crate) async fn close(&self) {
+        if let Some(service) = self.take() {
+            say_goodbye(service).await;
+        }
+    }
+
+    fn take(&self) -> Option<RunningService<RoleClient, Ear>> {
+        self.service.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(service) = self.take() {
+            self.shared.tasks.spawn_on(say_goodbye(service), &self.runtime);
+        }
+    }
+}
+
+async fn say_goodbye(mut service: RunningService<RoleClient, Ear>) {
+    // A process may need three waits to end; after that it is killed in any case.
+    if service.close_with_timeout(GOODBYE_LIMIT * 2).await.is_err() {
+        tracing::warn!("a connection to an MCP server ended badly");
+    }
+}
+
+/// A request that is under way. Dropping it tells the server that nobody waits for the answer.
+pub(crate) struct Asked {
+    answer: oneshot::Receiver<Result<ServerResult, ServiceError>>,
+    listening: Listening,
+    notice: Notice,
+    redactor: Redactor,
+}
+
+/// What comes next of a request.
+pub(crate) enum Heard {
+    /// All that it said of itself so far.
+    Progress(ToolOutput),
+    /// Its end.
+    Answer(Result<Json, Failure>),
+}
+
+impl Asked {
+    /// Its end.
+    pub(crate) async fn answer(&mut self) -> Result<Json, Failure> {
+        loop {
+            if let Heard::Answer(answer) = self.next().await {
+                return answer;
+            }
+        }
+    }
+
+    /// What comes next. May be left and taken up again, until the answer has come.
+    pub(crate) async fn next(&mut self) -> Heard {
+        let answer = tokio::select! {
+            biased;
+            progress = self.listening.more() => return Heard::Progress(progress),
+            answer = &mut self.answer => answer,
+        };
+        self.notice.is_wanted = false;
+        Heard::Answer(self.understood(answer.unwrap_or(Err(ServiceError::TransportClosed))))
+    }
+
+    fn understood(&self, answer: Result<ServerResult, ServiceError>) -> Result<Json, Failure> {
+        let senseless = |cause: Box<dyn std::error::Error + Send + Sync>| {
+            answered(Error::new(ErrorKind::Garbled, "the server's answer makes no sense").because(cause))
+        };
+        match answer {
+            Ok(result) => serde_json::to_value(result).map_err(|cause| senseless(cause.into())),
+            Err(ServiceError::McpError(refused)) => Err(answered(refusal(&refused, &self.redactor))),
+            Err(ServiceError::TransportSend(error)) => Err(unsent(error.error)),
+            Err(ServiceError::TransportClosed) => {
+                let trail = &self.notice.trail;
+                let sent = if trail.has_left(&self.notice.id) { Sent::Lost } else { Sent::Never };
+                Err(Failure { error: broken(trail), sent })
+            }
+            Err(other) => Err(senseless(other.into())),
+        }
+    }
+}
+
+/// Tells the server when nobody waits any more.
+struct Notice {
+    id: RequestId,
+    is_wanted: bool,
+    peer: Peer<RoleClient>,
+    trail: Trail,
+    tasks: TaskTracker,
+    runtime: Handle,
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        self.trail.has_left(&self.id);
+        if !self.is_wanted || self.peer.is_transport_closed() {
+            return;
+        }
+        let reason = Some("nobody waits for the answer any more".to_owned());
+        let params = CancelledNotificationParam::new(Some(self.id.clone()), reason);
+        let peer = self.peer.clone();
+        let telling = async move {
+            let telling = peer.send_notification(CancelledNotification::new(params).into());
+            // Who cannot be told will find out.
+            drop(tokio::time::timeout(GOODBYE_LIMIT, telling).await);
+        };
+        self.tasks.spawn_on(telling, &self.runtime);
+    }
+}
+
+fn answered(error: Error) -> Failure {
+    Failure { error, sent: Sent::Answered }
+}
+
+fn broken(trail: &Trail) -> Error {
+    trail.faults.reason().unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the connection broke"))
+}
+
+/// Why something could not be sent, as the transport told it.
+fn unsent(cause: Box<dyn std::error::Error + Send + Sync>) -> Failure {
+    match cause.downcast::<Error>() {
+        Ok(error) => {
+            let never = error.cause.as_ref().is_some_and(|cause| cause.is::<NotSent>());
+            let sent = match error.kind {
+                _ if never => Sent::Never,
+                ErrorKind::Unavailable => Sent::Lost,
+                _ => Sent::Answered,
+            };
+            Failure { error: *error, sent }
+        }
+        Err(other) => Failure {
+            error: Error::new(ErrorKind::Unavailable, "the request could not be sent").because(other),
+            sent: Sent::Lost,
+        },
+    }
+}
+
+/// A refusal in the server's own words.
+fn refusal(refused: &ErrorData, redactor: &Redactor) -> Error {
+    let words = redactor.clean(&refused.message, WORDS_MAX);
+    let error = |kind| Error::new(kind, format!("the server refuses: {words} (code {})", refused.code.0));
+    match refused.code {
+        TOO_LONG => Error::new(ErrorKind::Invalid, words).help(events::RAISE),
+        ErrorCode::METHOD_NOT_FOUND => error(ErrorKind::Unsupported),
+        ErrorCode::RESOURCE_NOT_FOUND => error(ErrorKind::NotFound),
+        ErrorCode::PARSE_ERROR => error(ErrorKind::Garbled),
+        ErrorCode::INTERNAL_ERROR | ErrorCode(-32_099..=-32_000) => error(ErrorKind::Unavailable),
+        _ => error(ErrorKind::Invalid),
+    }
+}
+
+/// The version to try after a refusal: the newest that both sides speak, if the server names those that
+/// it speaks; the one without a beginning, if the server knows of none.
+fn alternative(refused: &ErrorData) -> Option<ProtocolVersion> {
+    let named = refused.data.as_ref().and_then(|data| data.get("supported"));
+    match named.and_then(|named| serde_json::from_value::<Vec<ProtocolVersion>>(named.clone()).ok()) {
+        Some(named) => {
+            ProtocolVersion::KNOWN_VERSIONS.iter().rev().find(|known| named.contains(known)).cloned()
+        }
+        None => (refused.code == ErrorCode::METHOD_NOT_FOUND).then_some(ProtocolVersion::LATEST),
+    }
+}
+
+fn rejected(refused: &ErrorData, redactor: &Redactor) -> Error {
+    let words = redactor.clean(&refused.message, WORDS_MAX);
+    let message = format!("the server refuses to begin: {words} (code {})", refused.code.0);
+    Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks MCP {}", spoken()))
+}
+
+fn unspoken(version: &str) -> Error {
+    let message = format!("the server speaks version `{version}` of MCP, which is unknown here");
+    Error::new(ErrorKind::Unsupported, message).help(format!("this program speaks {}", spoken()))
+}
+
+fn spoken() -> String {
+    let known: Vec<_> = ProtocolVersion::KNOWN_VERSIONS.iter().map(ProtocolVersion::as_str).collect();
+    known.join(", ")
+}
+
+/// Why a connection could not be opened.
+fn unopened(error: ClientInitializeError, trail: &Trail) -> Error {
+    match error {
+        ClientInitializeError::TransportError { error, .. } => unsent(error.error).error,
+        ClientInitializeError::ConnectionClosed(_) => trail.faults.reason().unwrap_or_else(|| {
+            Error::new(ErrorKind::Unavailable, "the server closed the connection before it said anything")
+        }),
+        ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
+            let theirs: Vec<_> = server_supported.iter().map(ProtocolVersion::as_str).collect();
+            unspoken(&theirs.join(", "))
+        }
+        other => Error::new(ErrorKind::Garbled, "the server does not begin as an MCP server does")
+            .because(other.to_string()),
+    }
+}

@@ -1,0 +1,150 @@
+//! Tokens that expire, and having new ones.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use url::form_urlencoded;
+use weft_core::{Error, ErrorKind, Result, Secret};
+use weft_net::{StreamRequest, StreamingHttp};
+
+use crate::config::OauthConfig;
+
+/// How long before its end a token is no longer used.
+const MARGIN: Duration = Duration::from_secs(30);
+/// How long the token server may take.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Bytes of its answer.
+const ANSWER_BYTES_MAX: usize = 64 << 10;
+
+/// The tokens of one server.
+pub(crate) struct Oauth {
+    config: OauthConfig,
+    http: Arc<dyn StreamingHttp>,
+    /// Held while a new token is had, so that calls side by side ask once.
+    tokens: Mutex<Tokens>,
+}
+
+#[derive(Default)]
+struct Tokens {
+    current: Option<Token>,
+    /// Given out in place of the configured one.
+    refresh: Option<Secret>,
+}
+
+struct Token {
+    access: Secret,
+    until: Option<Instant>,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    access_token: Secret,
+    expires_in: Option<f64>,
+    refresh_token: Option<Secret>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+}
+
+impl Oauth {
+    pub(crate) fn new(config: OauthConfig, http: Arc<dyn StreamingHttp>) -> Self {
+        Self { config, http, tokens: Mutex::default() }
+    }
+
+    /// A token that is good now, as far as can be known.
+    ///
+    /// # Errors
+    /// `Unauthenticated` when the token server refuses, `Unavailable`, `Timeout` or `Garbled` when it
+    /// cannot be asked.
+    pub(crate) async fn token(&self) -> Result<Secret> {
+        let mut tokens = self.tokens.lock().await;
+        let is_good = |token: &&Token| token.until.is_none_or(|until| Instant::now() + MARGIN < until);
+        if let Some(token) = tokens.current.as_ref().filter(is_good) {
+            return Ok(token.access.clone());
+        }
+        self.renew(&mut tokens).await
+    }
+
+    /// A token in place of one that was refused.
+    ///
+    /// # Errors
+    /// As [`Oauth::token`].
+    pub(crate) async fn token_instead_of(&self, refused: &Secret) -> Result<Secret> {
+        let mut tokens = self.tokens.lock().await;
+        match &tokens.current {
+            // Somebody else has renewed it meanwhile.
+            Some(token) if token.access != *refused => Ok(token.access.clone()),
+            Some(_) | None => self.renew(&mut tokens).await,
+        }
+    }
+
+    async fn renew(&self, tokens: &mut Tokens) -> Result<Secret> {
+        let asked = self.ask(tokens.refresh.as_ref().unwrap_or(&self.config.refresh_token));
+        let answer = tokio::time::timeout(TIME_LIMIT, asked)
+            .await
+            .map_err(|_| Error::new(ErrorKind::Timeout, "the token server did not answer within 10 s"))??;
+        let lasting = answer.expires_in.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let until = lasting.and_then(|lasting| Instant::now().checked_add(lasting));
+        if let Some(refresh) = answer.refresh_token.filter(|token| !token.is_empty()) {
+            tokens.refresh = Some(refresh);
+        }
+        tokens.current = Some(Token { access: answer.access_token.clone(), until });
+        Ok(answer.access_token)
+    }
+
+    fn form(&self, refresh: &Secret) -> String {
+        let config = &self.config;
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        match refresh.is_empty() {
+            true => form.append_pair("grant_type", "client_credentials"),
+            false => {
+                form.append_pair("grant_type", "refresh_token").append_pair("refresh_token", refresh.reveal())
+            }
+        };
+        form.append_pair("client_id", &config.client_id);
+        if !config.client_secret.is_empty() {
+            form.append_pair("client_secret", config.client_secret.reveal());
+        }
+        if let Some(scope) = &config.scope {
+            form.append_pair("scope", scope);
+        }
+        form.finish()
+    }
+
+    async fn ask(&self, refresh: &Secret) -> Result<Answer> {
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let request = StreamRequest {
+            method: "POST".to_owned(),
+            url: self.config.token_url.clone(),
+            headers: vec![
+                header("content-type", "application/x-www-form-urlencoded"),
+                header("accept", "application/json"),
+            ],
+            body: self.form(refresh).into_bytes(),
+        };
+        let failed = |kind| Error::new(kind, "cannot have a token");
+        let response = self.http.open(request).await.map_err(|cause| failed(cause.kind).because(cause))?;
+        let status = response.status;
+        let body =
+            response.read(ANSWER_BYTES_MAX).await.map_err(|cause| failed(cause.kind).because(cause))?;
+        match status {
+            200..=299 => serde_json::from_slice(&body)
+                .map_err(|_| Error::new(ErrorKind::Garbled, "the token server's answer holds no token")),
+            400..=499 => {
+                let reason = serde_json::from_slice::<Refusal>(&body).map(|refusal| refusal.error);
+                let reason = reason.unwrap_or_else(|_| format!("status {status}"));
+                let message = format!("the token server refuses: {reason}");
+                Err(Error::new(ErrorKind::Unauthenticated, message)
+                    .help("check `oauth` of the server, and whether its refresh token is still valid"))
+            }
+            _ => {
+                Err(failed(ErrorKind::Unavailable).because(format!("the token server gave status {status}")))
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! One server: connecting when it is needed, its list of tools, calling them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::time::Duration;
+
+use serde_json::Map;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use crate::backoff::{Backoff, Next};
+use crate::config::{ServerConfig, TransportKind};
+use crate::definition::{Definition, definitions};
+use crate::dial::Dial;
+use crate::faults::Redactor;
+use crate::link::{Asked, Failure, Link, Sent, Shared};
+
+/// How often one caller tries to connect. Less than what makes a server rest: when listing the tools of one
+/// that is down has failed, a call tries once more.
+const ATTEMPTS_MAX: u32 = 4;
+/// How long a list is kept that the server cannot say to have changed.
+const LIST_KEPT: Duration = Duration::from_secs(60);
+
+/// One server.
+pub(crate) struct Server {
+    pub(crate) id: String,
+    pub(crate) config: Arc<ServerConfig>,
+    dial: Arc<dyn Dial>,
+    /// Held while connecting, so that one connection is made for all.
+    live: Mutex<Option<Arc<Link>>>,
+    backoff: Lock<Backoff>,
+    /// Why the latest attempt to connect failed.
+    failed: Lock<String>,
+    /// Held while listing, so that one list is asked for.
+    list: Mutex<Option<Listed>>,
+    shared: Shared,
+    closed: CancellationToken,
+}
+
+/// A list of tools and how long it holds.
+struct Listed {
+    definitions: Arc<[Definition]>,
+    /// The count of changes before it was asked for.
+    changes: u64,
+    /// The connection it is of; none for a server without one.
+    link: Option<Arc<Link>>,
+    until: Option<Instant>,
+}
+
+/// A call that is under way, and the connection it is on.
+pub(crate) struct Call {
+    pub(crate) asked: Asked,
+    link: Arc<Link>,
+}
+
+impl Server {
+    pub(crate) fn new(id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>, tasks: TaskTracker) -> Self {
+        let redactor = Redactor::new(config.secrets());
+        Self {
+            id: id.to_owned(),
+            config,
+            dial,
+            live: Mutex::default(),
+            backoff: Lock::default(),
+            failed: Lock::default(),
+            list: Mutex::default(),
+            shared: Shared { changes: Arc::new(AtomicU64::new(0)), tasks, redactor },
+            closed: CancellationToken::new(),
+        }
+    }
+
+    /// The tools as the server defines them now.
+    ///
+    /// # Errors
+    /// What keeps the server from being asked, with its name.
+    pub(crate) async fn definitions(&self) -> Result<Arc<[Definition]>> {
+        let mut list = self.list.lock().await;
+        let link = match self.config.stateless {
+            true => None,
+            false => Some(self.link().await?),
+        };
+        let changes = self.shared.changes.load(Ordering::Acquire);
+        if let Some(listed) = list.as_ref().filter(|listed| listed.holds(changes, link.as_ref())) {
+            return Ok(Arc::clone(&listed.definitions));
+        }
+        let (listed, link) = self.listed(link).await?;
+        let definitions: Arc<[Definition]> = definitions(&listed).into();
+        let until = (!link.tells_changes || self.config.stateless).then(|| Instant::now() + LIST_KEPT);
+        let link = (!self.config.stateless).then_some(link);
+        *list = Some(Listed { definitions: Arc::clone(&definitions), changes, link, until });
+        Ok(definitions)
+    }
+
+    /// The list as it came, over this connection or another one.
+    async fn listed(&self, link: Option<Arc<Link>>) -> Result<(Vec<Json>, Arc<Link>)> {
+        let mut link = match link {
+            Some(link) => link,
+            None => self.link().await?,
+        };
+        let mut may_repeat = true;
+        loop {
+            let limit = self.config.list_limit();
+            let failure = match timeout(limit, link.list()).await {
+                Ok(Ok(listed)) => return Ok((listed, link)),
+                Ok(Err(failure)) => failure,
+                Err(_) => {
+                    let message = format!("no list of tools within {} s", limit.as_secs());
+                    return Err(
+                        self.about("cannot list the tools of", Error::new(ErrorKind::Timeout, message))
+                    );
+                }
+            };
+            self.forget_if_broken(&link, failure.sent).await;
+            if failure.sent == Sent::Answered || !may_repeat {
+                return Err(self.about("cannot list the tools of", failure.error));
+            }
+            may_repeat = false;
+            link = self.link().await?;
+        }
+    }
+
+    /// Begins a call, connecting if need be.
+    pub(crate) async fn begin(&self, tool: &str, arguments: &Map<String, Json>) -> Result<Call, Failure> {
+        let link = self.link().await.map_err(|error| Failure { error, sent: Sent::Answered })?;
+        match link.call(tool, arguments.clone()).await {
+            Ok(asked) => Ok(Call { asked, link }),
+            Err(failure) => {
+                self.forget_if_broken(&link, failure.sent).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Notes how a call ended.
+    pub(crate) async fn ended(&self, call: Call, failure: Option<&Failure>) {
+        let Some(failure) = failure else { return };
+        self.forget_if_broken(&call.link, failure.sent).await;
+        // A tool that is not known any more was renamed or taken away without a word.
+        if failure.error.kind == ErrorKind::Invalid {
+            self.shared.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    async fn forget_if_broken(&self, link: &Arc<Link>, sent: Sent) {
+        if sent == Sent::Answered {
+            return;
+        }
+        let mut live = self.live.lock().await;
+        if live.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            // Calls that are still on it keep it until they have ended.
+            *live = None;
+        }
+    }
+
+    /// The connection, or one for this call alone.
+    async fn link(&self) -> Result<Arc<Link>> {
+        if self.config.stateless {
+            return self.connect().await.map(Arc::new);
+        }
+        let mut live = self.live.lock().await;
+        if let Some(link) = live.as_ref().filter(|link| !link.is_over() && !self.closed.is_cancelled()) {
+            return Ok(Arc::clone(link));
+        }
+        *live = None;
+        let link = Arc::new(self.connect().await?);
+        *live = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    async fn connect(&self) -> Result<Link> {
+        let connected = tokio::select! {
+            biased;
+            () = self.closed.cancelled() => Err(gone()),
+            connected = self.attempts() => connected,
+        };
+        connected.map_err(|error| self.about("cannot connect to", error))
+    }
+
+    /// Tries until it works, or as long as there is patience.
+    async fn attempts(&self) -> Result<Link> {
+        let limit = self.config.connect_limit();
+        let until = Instant::now() + limit;
+        let mut last: Option<Error> = None;
+        let mut attempts = 0;
+        loop {
+            let now = Instant::now();
+            let next = self.backoff().next(now);
+            match next {
+                Next::Try if attempts < ATTEMPTS_MAX => attempts += 1,
+                Next::Wait(left) if attempts < ATTEMPTS_MAX && now + left < until => {
+                    tokio::time::sleep(left).await;
+                    continue;
+                }
+                Next::Wait(left) | Next::Refuse(left) => {
+                    return Err(last.unwrap_or_else(|| self.resting(left)));
+                }
+                Next::Try => return Err(last.unwrap_or_else(|| self.resting(Duration::ZERO))),
+            }
+            let opening = Box::pin(Link::open(self.dial.as_ref(), self.shared.clone()));
+            let error = match timeout_at(until, opening).await {
+                Ok(Ok(link)) => {
+                    self.backoff().succeeded();
+                    return Ok(link);
+                }
+                Ok(Err(error)) => error,
+                Err(_) => Error::new(ErrorKind::Timeout, format!("no answer within {} s", limit.as_secs())),
+            };
+            self.backoff().failed(Instant::now());
+            *self.why() = error.full();
+            // An address may answer again in a moment; a program that cannot be started will not.
+            if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
+                return Err(error);
+            }
+            tracing::debug!(server = %self.id, reason = %error.full(), "cannot connect to an MCP server");
+            last = Some(error);
+        }
+    }
+
+    fn resting(&self, left: Duration) -> Error {
+        let failures = self.backoff().failures();
+        let mut error = Error::new(
+            ErrorKind::Unavailable,
+            format!(
+                "it could not be reached {failures} times in a row ({}); the next attempt is in {:.1} s",
+                *self.why(),
+                left.as_secs_f64()
+            ),
+        );
+        error.retry_after = Some(left);
+        error
+    }
+
+    fn why(&self) -> std::sync::MutexGuard<'_, String> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn backoff(&self) -> std::sync::MutexGuard<'_, Backoff> {
+        self.backoff.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection and refuses everything from now on.
+    pub(crate) async fn close(&self) {
+        self.closed.cancel();
+        *self.list.lock().await = None;
+        let link = self.live.lock().await.take();
+        if let Some(link) = link {
+            link.close().await;
+        }
+    }
+
+    /// Waits until it has been closed.
+    pub(crate) async fn until_closed(&self) {
+        self.closed.cancelled().await;
+    }
+
+    /// An error with the server's name in it.
+    pub(crate) fn about(&self, doing: &str, cause: Error) -> Error {
+        let mut error = Error::new(cause.kind, format!("{doing} the MCP server `{}`", self.id));
+        error.help.clone_from(&cause.help);
+        error.retry_after = cause.retry_after;
+        error.because(cause)
+    }
+}
+
+impl Listed {
+    fn holds(&self, changes: u64, link: Option<&Arc<Link>>) -> bool {
+        let same_link = match (&self.link, link) {
+            (Some(of), Some(link)) => Arc::ptr_eq(of, link),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        same_link && self.changes == changes && self.until.is_none_or(|until| Instant::now() < until)
+    }
+}
+
+/// Why nothing can be asked of a server that was closed.
+pub(crate) fn gone() -> Error {
+    Error::new(ErrorKind::Unavailable, "it has been closed")
+}

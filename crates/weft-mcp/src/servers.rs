@@ -1,0 +1,292 @@
+//! All servers, as the engine and operators see them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio_util::task::TaskTracker;
+use weft_core::seam::tool_source::{Offered, Pin, PinStore, Refused};
+use weft_core::seam::{Clock, ToolSource};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_net::StreamingHttp;
+
+use crate::config::{McpConfig, PinMode, ServerConfig};
+use crate::definition::{Definition, Verdict, definitions};
+use crate::dial::{Configured, Dial};
+use crate::server::Server;
+use crate::tool::tool;
+
+/// How long closing all servers may take.
+const CLOSE_LIMIT: Duration = Duration::from_secs(15);
+
+/// The servers that are configured. Clones are the same.
+#[derive(Clone)]
+pub struct Servers(Arc<Inner>);
+
+struct Inner {
+    servers: RwLock<BTreeMap<String, Arc<Server>>>,
+    pins: Arc<dyn PinStore>,
+    clock: Arc<dyn Clock>,
+    tasks: TaskTracker,
+}
+
+/// A tool as operators see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Surveyed {
+    /// What the server calls it.
+    pub name: String,
+    /// What the server says it does.
+    pub description: String,
+    /// What is to be said about its definition.
+    pub verdict: Verdict,
+    /// Whether agents are offered it.
+    pub offered: bool,
+}
+
+impl std::fmt::Debug for Servers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Servers").field(&self.names()).finish()
+    }
+}
+
+impl Servers {
+    /// The servers of a configuration. None of them is connected to.
+    ///
+    /// # Errors
+    /// `Invalid` naming everything in the configuration that makes no sense.
+    pub fn open(
+        config: McpConfig,
+        http: &Arc<dyn StreamingHttp>,
+        pins: Arc<dyn PinStore>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self> {
+        let problems = config.problems();
+        if !problems.is_empty() {
+            return Err(Error::invalid(problems.join("; ")));
+        }
+        let tasks = TaskTracker::new();
+        let servers = Self(Arc::new(Inner { servers: RwLock::default(), pins, clock, tasks }));
+        for (id, server) in config.servers {
+            let server = Arc::new(server);
+            let dial = Configured::new(Arc::clone(&server), config.inherited.clone(), Arc::clone(http));
+            servers.insert(&id, server, Arc::new(dial));
+        }
+        Ok(servers)
+    }
+
+    /// Adds a server that is reached in a way of the caller's own, in place of one with the same id.
+    pub async fn add(&self, id: &str, config: ServerConfig, dial: Arc<dyn Dial>) {
+        self.remove(id).await;
+        self.insert(id, Arc::new(config), dial);
+    }
+
+    fn insert(&self, id: &str, config: Arc<ServerConfig>, dial: Arc<dyn Dial>) {
+        let server = Server::new(id, config, dial, self.0.tasks.clone());
+        self.write().insert(id.to_owned(), Arc::new(server));
+    }
+
+    /// Removes a server: its connection ends, and none of its tools can be called any more. Says
+    /// whether there was one.
+    pub async fn remove(&self, id: &str) -> bool {
+        let removed = self.write().remove(id);
+        match removed {
+            Some(server) => {
+                server.close().await;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The ids of all servers.
+    pub fn names(&self) -> Vec<String> {
+        self.read().keys().cloned().collect()
+    }
+
+    /// Ends all connections, the latest first, and refuses everything from now on. Waits until the
+    /// processes of servers are gone, or for as long as that may take.
+    pub async fn close(&self) {
+        let servers: Vec<_> = self.read().values().rev().cloned().collect();
+        let closing = async {
+            futures::future::join_all(servers.iter().map(|server| server.close())).await;
+            self.0.tasks.close();
+            self.0.tasks.wait().await;
+        };
+        if tokio::time::timeout(CLOSE_LIMIT, closing).await.is_err() {
+            tracing::warn!("some MCP servers did not end in time");
+        }
+    }
+
+    /// What a server offers, and what is to be said about each tool. Nothing is accepted by looking.
+    ///
+    /// # Errors
+    /// As [`ToolSource::tools`].
+    pub async fn survey(&self, id: &str) -> Result<Vec<Surveyed>> {
+        let server = self.server(id)?;
+        let judged = self.judged(&server).await?;
+        let surveyed = judged.into_iter().map(|(definition, verdict)| Surveyed {
+            name: definition.name,
+            description: definition.description,
+            offered: verdict == Verdict::Accepted || is_first_use(&server, &verdict),
+            verdict,
+        });
+        Ok(surveyed.collect())
+    }
+
+    /// Accepts the definitions of these tools as they are now, by the server's names; of all that can be
+    /// accepted when none is named. Says which.
+    ///
+    /// # Errors
+    /// `NotFound` for a tool that the server does not list, `Invalid` for one that cannot be used, and as
+    /// [`ToolSource::tools`]; then nothing is accepted.
+    pub async fn accept(&self, id: &str, tools: &[String]) -> Result<Vec<String>> {
+        let judged = self.judged(self.server(id)?.as_ref()).await?;
+        for wanted in tools {
+            match judged.iter().find(|(definition, _)| definition.name == *wanted) {
+                None => {
+                    let known: Vec<_> = judged.iter().map(|(known, _)| known.name.as_str()).collect();
+                    return Err(Error::not_found(format!("the MCP server `{id}` has no tool `{wanted}`"))
+                        .help(format!("it has {}", known.join(", "))));
+                }
+                Some((_, Verdict::Flawed(flaw))) => {
+                    return Err(Error::invalid(format!("`{wanted}` of `{id}` cannot be used: {flaw}")));
+                }
+                Some((_, Verdict::Accepted | Verdict::New | Verdict::Changed(_) | Verdict::Disabled)) => {}
+            }
+        }
+        let chosen = judged.iter().filter(|(definition, verdict)| match tools {
+            [] => matches!(verdict, Verdict::New | Verdict::Changed(_)),
+            tools => tools.contains(&definition.name),
+        });
+        let pins: Vec<_> = chosen.map(|(definition, _)| self.pin(id, definition)).collect();
+        self.0.pins.accept(&pins).await?;
+        Ok(pins.into_iter().map(|pin| pin.tool).collect())
+    }
+
+    /// Every tool of a server, judged.
+    async fn judged(&self, server: &Server) -> Result<Vec<(Definition, Verdict)>> {
+        self.judge(server, &server.definitions().await?).await
+    }
+
+    async fn judge(&self, server: &Server, definitions: &[Definition]) -> Result<Vec<(Definition, Verdict)>> {
+        unknown_names(server, definitions)?;
+        let pins = match server.config.pin {
+            PinMode::Off => Vec::new(),
+            PinMode::FirstUse | PinMode::Strict => self.0.pins.pins(&server.id).await?,
+        };
+        let judged = definitions.iter().map(|definition| {
+            let verdict = match server.config.is_enabled(&definition.name) {
+                true => definition.verdict(server.config.pin, &pins),
+                false => Verdict::Disabled,
+            };
+            (definition.clone(), verdict)
+        });
+        Ok(judged.collect())
+    }
+
+    /// What was accepted of a server that cannot be asked; the failure, if nothing was.
+    async fn offered_earlier(&self, server: &Arc<Server>, failure: Error) -> Result<Offered> {
+        if server.config.pin == PinMode::Off {
+            return Err(failure);
+        }
+        let pins = self.0.pins.pins(&server.id).await?;
+        let accepted: Vec<_> = pins.into_iter().map(|pin| pin.definition).collect();
+        let accepted = definitions(&accepted);
+        let usable =
+            accepted.iter().filter(|tool| tool.flaw.is_none() && server.config.is_enabled(&tool.name));
+        let tools: Vec<_> = usable.map(|definition| Arc::new(tool(server, definition))).collect();
+        if tools.is_empty() {
+            return Err(failure);
+        }
+        Ok(Offered { tools, refused: Vec::new(), down: Some(failure.full()) })
+    }
+
+    fn pin(&self, server: &str, definition: &Definition) -> Pin {
+        Pin {
+            server: server.to_owned(),
+            tool: definition.name.clone(),
+            definition: definition.pinned(),
+            accepted_ms: self.0.clock.now_ms(),
+        }
+    }
+
+    fn server(&self, id: &str) -> Result<Arc<Server>> {
+        let servers = self.read();
+        servers.get(id).cloned().ok_or_else(|| {
+            let known: Vec<_> = servers.keys().map(String::as_str).collect();
+            let help = match known.as_slice() {
+                [] => "configure it below `mcp.servers`".to_owned(),
+                known => format!("configure it below `mcp.servers`; there are {}", known.join(", ")),
+            };
+            Error::not_found(format!("there is no MCP server `{id}`")).help(help)
+        })
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, BTreeMap<String, Arc<Server>>> {
+        self.0.servers.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, BTreeMap<String, Arc<Server>>> {
+        self.0.servers.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl ToolSource for Servers {
+    async fn tools(&self, _tenant: &TenantId, id: &str) -> Result<Offered> {
+        let server = self.server(id)?;
+        let definitions = match server.definitions().await {
+            Ok(definitions) => definitions,
+            Err(error) => return self.offered_earlier(&server, error).await,
+        };
+        let judged = self.judge(&server, &definitions).await?;
+        let new = judged.iter().filter(|(_, verdict)| is_first_use(&server, verdict));
+        let pins: Vec<_> = new.map(|(definition, _)| self.pin(id, definition)).collect();
+        if !pins.is_empty() {
+            self.0.pins.accept(&pins).await?;
+        }
+        let mut offered = Offered::default();
+        for (definition, verdict) in judged {
+            let accept = format!(
+                "look at it with `weft mcp list {id}` and accept it with `weft mcp accept {id} {}`",
+                definition.name
+            );
+            let reason = match verdict {
+                Verdict::Disabled => continue,
+                verdict if verdict == Verdict::Accepted || is_first_use(&server, &verdict) => {
+                    offered.tools.push(Arc::new(tool(&server, &definition)));
+                    continue;
+                }
+                Verdict::Changed(change) => format!("{change}; {accept}"),
+                Verdict::Flawed(flaw) => flaw,
+                Verdict::New | Verdict::Accepted => format!("nobody has accepted it yet; {accept}"),
+            };
+            tracing::debug!(server = id, tool = %definition.name, %reason, "a tool is not offered");
+            offered.refused.push(Refused { name: definition.name, reason });
+        }
+        Ok(offered)
+    }
+}
+
+/// Whether a definition is accepted by being seen.
+fn is_first_use(server: &Server, verdict: &Verdict) -> bool {
+    *verdict == Verdict::New && server.config.pin == PinMode::FirstUse
+}
+
+/// Settings that name tools which the server does not have.
+fn unknown_names(server: &Server, definitions: &[Definition]) -> Result<()> {
+    let is_known = |tool: &str| definitions.iter().any(|definition| definition.name == tool);
+    let unknown: Vec<_> = server
+        .config
+        .named_tools()
+        .filter(|(_, tool)| !is_known(tool))
+        .map(|(setting, tool)| format!("`{tool}` in `{setting}`"))
+        .collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<_> = definitions.iter().map(|definition| definition.name.as_str()).collect();
+    let message = format!("the MCP server `{}` has no such tools: {}", server.id, unknown.join(", "));
+    Err(Error::new(ErrorKind::Invalid, message).help(format!("it has {}", known.join(", "))))
+}

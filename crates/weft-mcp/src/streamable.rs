@@ -1,0 +1,213 @@
+//! Streamable HTTP: our requests under rmcp's sessions.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use rmcp::model::{ClientJsonRpcMessage, JsonRpcMessage, RequestId};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
+    StreamableHttpPostResponse,
+};
+use rmcp::transport::{StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff};
+use weft_core::{Error, ErrorKind};
+use weft_net::StreamResponse;
+
+use crate::events::{Events, events, too_long};
+use crate::http_peer::{Headers, HttpPeer, refusal, request};
+use crate::lines::message;
+
+/// Requests to one server at the same time.
+const REQUESTS_AT_ONCE_MAX: usize = 64;
+/// Bytes of an answer that refuses.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// The first and the longest wait before a broken stream is taken up again.
+const RESUME_FIRST: Duration = Duration::from_millis(500);
+const RESUME_LONGEST: Duration = Duration::from_secs(30);
+
+type Fault = StreamableHttpError<Error>;
+type Extra = HashMap<HeaderName, HeaderValue>;
+
+/// The transport to an address.
+pub(crate) fn transport(peer: HttpPeer, url: &str) -> StreamableHttpClientTransport<HttpPeer> {
+    let mut resuming = ExponentialBackoff::default();
+    resuming.base_duration = RESUME_FIRST;
+    resuming.max_delay = Some(RESUME_LONGEST);
+    let mut config =
+        StreamableHttpClientTransportConfig::with_uri(url).max_concurrent_requests(REQUESTS_AT_ONCE_MAX);
+    config.retry_config = Arc::new(resuming);
+    config.max_sse_event_size = peer.bytes_max();
+    config.allow_stateless = true;
+    config.reinit_on_expired_session = true;
+    StreamableHttpClientTransport::with_client(peer, config)
+}
+
+/// What was wrong, as it was before it went through the transport.
+pub(crate) fn cause(fault: Fault) -> Error {
+    match fault {
+        StreamableHttpError::Client(error) => error,
+        StreamableHttpError::AuthRequired(_) => unauthenticated(),
+        other => Error::new(ErrorKind::Unavailable, "the exchange with the server broke").because(other),
+    }
+}
+
+fn unauthenticated() -> Error {
+    Error::new(ErrorKind::Unauthenticated, "the server wants other credentials")
+        .help("check `headers`, `variables` and `oauth` of the server")
+}
+
+fn headers(accept: &str, session: Option<&str>, extra: &Extra) -> Headers {
+    let mut headers = vec![("accept".to_owned(), accept.to_owned())];
+    headers.extend(session.map(|id| ("mcp-session-id".to_owned(), id.to_owned())));
+    headers.extend(extra.iter().map(|(name, value)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    }));
+    headers
+}
+
+fn is_of_type(response: &StreamResponse, media_type: &str) -> bool {
+    let of = response.header("content-type").unwrap_or_default();
+    of.split(';').next().is_some_and(|of| of.trim().eq_ignore_ascii_case(media_type))
+}
+
+impl HttpPeer {
+    async fn post(
+        &self,
+        url: &str,
+        sent: ClientJsonRpcMessage,
+        session: Option<&str>,
+        extra: &Extra,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let body = serde_json::to_vec(&sent)?;
+        let mut headers = headers("application/json, text/event-stream", session, extra);
+        headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        let response = self.send(request("POST", url, headers, body)).await.map_err(Fault::Client)?;
+        let asked = match &sent {
+            JsonRpcMessage::Request(request) => Some(request.id.clone()),
+            JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
+        };
+        match response.status {
+            202 | 204 => Ok(StreamableHttpPostResponse::Accepted),
+            200..=299 => self.answer(response, asked).await,
+            404 if session.is_some() => Err(Fault::SessionExpired),
+            _ => refused(response, session).await,
+        }
+    }
+
+    async fn answer(
+        &self,
+        response: StreamResponse,
+        asked: Option<RequestId>,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        let session = response.header("mcp-session-id").map(str::to_owned);
+        if is_of_type(&response, "text/event-stream") {
+            return Ok(StreamableHttpPostResponse::Sse(
+                events(response.body, self.bytes_max(), asked),
+                session,
+            ));
+        }
+        let Some(_) = asked else {
+            // Who sent no request waits for no answer, whatever it is.
+            return Ok(StreamableHttpPostResponse::Accepted);
+        };
+        if !is_of_type(&response, "application/json") {
+            return Err(Fault::UnexpectedContentType(response.header("content-type").map(str::to_owned)));
+        }
+        let body = response.read(self.bytes_max()).await.map_err(|error| {
+            let is_long = error.kind == ErrorKind::Invalid;
+            Fault::Client(if is_long { too_long(self.bytes_max()) } else { error })
+        })?;
+        match message(&body) {
+            Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
+            None => Err(Fault::UnexpectedServerResponse(Cow::from("the answer is no message"))),
+        }
+    }
+
+    async fn stream(
+        &self,
+        url: &str,
+        session: Option<&str>,
+        last_event: Option<String>,
+        extra: &Extra,
+    ) -> Result<Events, Fault> {
+        let mut headers = headers("text/event-stream", session, extra);
+        headers.extend(last_event.map(|id| ("last-event-id".to_owned(), id)));
+        let response = self.send(request("GET", url, headers, Vec::new())).await.map_err(Fault::Client)?;
+        match response.status {
+            200..=299 if is_of_type(&response, "text/event-stream") => {
+                Ok(events(response.body, self.bytes_max(), None))
+            }
+            // Servers without streams say so in different ways.
+            200..=299 | 405 | 501 => Err(Fault::ServerDoesNotSupportSse),
+            401 => Err(Fault::AuthRequired(AuthRequiredError::new(String::new()))),
+            404 if session.is_some() => Err(Fault::SessionExpired),
+            _ => Err(Fault::Client(refusal(&response))),
+        }
+    }
+}
+
+/// Some servers refuse with a message of the protocol, and some tell an unknown session by a status that
+/// may mean anything.
+async fn refused(
+    response: StreamResponse,
+    session: Option<&str>,
+) -> Result<StreamableHttpPostResponse, Fault> {
+    let error = refusal(&response);
+    if matches!(response.status, 401 | 403 | 429) || !is_of_type(&response, "application/json") {
+        return Err(Fault::Client(error));
+    }
+    let is_bad_request = response.status == 400;
+    let body = response.read(REFUSAL_BYTES_MAX).await.unwrap_or_default();
+    let mentions_session = || String::from_utf8_lossy(&body).to_ascii_lowercase().contains("session");
+    if session.is_some() && is_bad_request && mentions_session() {
+        return Err(Fault::SessionExpired);
+    }
+    match message(&body) {
+        Some(told @ JsonRpcMessage::Error(_)) => Ok(StreamableHttpPostResponse::Json(told, None)),
+        Some(_) | None => Err(Fault::Client(error)),
+    }
+}
+
+impl StreamableHttpClient for HttpPeer {
+    type Error = Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth_header: Option<String>,
+        custom_headers: Extra,
+    ) -> Result<StreamableHttpPostResponse, Fault> {
+        self.post(&uri, message, session_id.as_deref(), &custom_headers).await
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth_header: Option<String>,
+        custom_headers: Extra,
+    ) -> Result<(), Fault> {
+        let headers = headers("application/json", Some(&session_id), &custom_headers);
+        let response =
+            self.send(request("DELETE", &uri, headers, Vec::new())).await.map_err(Fault::Client)?;
+        match response.status {
+            200..=299 | 404 | 405 => Ok(()),
+            _ => Err(Fault::Client(refusal(&response))),
+        }
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth_header: Option<String>,
+        custom_headers: Extra,
+    ) -> Result<Events, Fault> {
+        self.stream(&uri, session_id.as_deref(), last_event_id, &custom_headers).await
+    }
+}

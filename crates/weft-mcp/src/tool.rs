@@ -1,0 +1,154 @@
+//! A server's tool as a tool like any other.
+
+use std::sync::Arc;
+
+use serde_json::Map;
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
+use weft_core::tool::{BASIC_GROUP, Invocation, Origin, Tool, ToolBody, ToolStep, ToolStream, ToolTraits};
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use crate::definition::Definition;
+use crate::link::{Failure, Heard, Sent};
+use crate::result::output;
+use crate::server::{Call, Server, gone};
+
+/// The tool of a definition that may be used.
+pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
+    let config = &server.config;
+    let preset = config.preset.get(&definition.name).cloned().unwrap_or_default();
+    let said = config.tools.get(&definition.name).cloned().unwrap_or_default();
+    let idempotent = said.idempotent.unwrap_or(definition.idempotent);
+    let body = Remote { server: Arc::clone(server), name: definition.name.clone(), idempotent };
+    Tool {
+        // The server's own name, which is what canvases say; a toolkit makes one of it that models take.
+        name: definition.name.clone(),
+        description: definition.description.clone(),
+        parameters: definition.schema_without(&preset),
+        preset,
+        group: BASIC_GROUP.to_owned(),
+        origin: Origin::Mcp(server.id.clone()),
+        traits: ToolTraits {
+            idempotent,
+            approval: said.approval,
+            poll: said.poll,
+            alone: said.alone,
+            sources: false,
+            time_limit: config.call_limit(&definition.name),
+        },
+        postprocess: None,
+        body: Arc::new(body),
+    }
+}
+
+struct Remote {
+    server: Arc<Server>,
+    /// The server's own name for it.
+    name: String,
+    idempotent: bool,
+}
+
+impl ToolBody for Remote {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        let server = Arc::clone(&self.server);
+        let (name, idempotent) = (self.name.clone(), self.idempotent);
+        let cancel = invocation.agent.cancel.clone();
+        Box::pin(async_stream::stream! {
+            let limits = Limits::new(&server, &name, cancel);
+            let mut may_repeat = true;
+            loop {
+                let failure = match limits.begin(&invocation.arguments).await {
+                    Ok(mut call) => {
+                        let outcome = loop {
+                            match limits.next(&mut call).await {
+                                Heard::Progress(output) => yield Ok(ToolStep::Progress(output)),
+                                Heard::Answer(outcome) => break outcome,
+                            }
+                        };
+                        server.ended(call, outcome.as_ref().err()).await;
+                        match outcome {
+                            Ok(result) => {
+                                let output = output(&result).map(ToolStep::Done);
+                                yield output.map_err(|error| limits.about(error));
+                                return;
+                            }
+                            Err(failure) => failure,
+                        }
+                    }
+                    Err(failure) => failure,
+                };
+                let again = match failure.sent {
+                    Sent::Never => may_repeat,
+                    Sent::Lost => may_repeat && idempotent,
+                    Sent::Answered => false,
+                };
+                if !again {
+                    yield Err(limits.failed(failure));
+                    return;
+                }
+                may_repeat = false;
+            }
+        })
+    }
+}
+
+/// What ends a call before its time.
+struct Limits<'a> {
+    server: &'a Server,
+    tool: &'a str,
+    cancel: CancellationToken,
+    until: Instant,
+}
+
+impl<'a> Limits<'a> {
+    fn new(server: &'a Server, tool: &'a str, cancel: CancellationToken) -> Self {
+        Self { server, tool, cancel, until: Instant::now() + server.config.call_limit(tool) }
+    }
+
+    async fn begin(&self, arguments: &Map<String, Json>) -> Result<Call, Failure> {
+        let begun = timeout_at(self.until, self.server.begin(self.tool, arguments));
+        tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => Err(stopped(cancelled())),
+            begun = begun => begun.unwrap_or_else(|_| Err(stopped(self.late()))),
+        }
+    }
+
+    async fn next(&self, call: &mut Call) -> Heard {
+        let stop = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => cancelled(),
+            () = self.server.until_closed() => gone(),
+            heard = call.asked.next() => return heard,
+            () = sleep_until(self.until) => self.late(),
+        };
+        Heard::Answer(Err(stopped(stop)))
+    }
+
+    fn late(&self) -> Error {
+        let seconds = self.server.config.call_limit(self.tool).as_secs();
+        Error::new(ErrorKind::Timeout, format!("no answer within {seconds} s"))
+            .help("ask for less, or raise `call_seconds` of the server or the tool")
+    }
+
+    /// The error with the places that it happened at.
+    fn about(&self, cause: Error) -> Error {
+        self.server.about(&format!("cannot call `{}` of", self.tool), cause)
+    }
+
+    fn failed(&self, failure: Failure) -> Error {
+        match failure.sent {
+            Sent::Lost => self.about(failure.error).help("the call may have been carried out all the same"),
+            Sent::Never | Sent::Answered => self.about(failure.error),
+        }
+    }
+}
+
+/// A call that was ended by us; it is not made again.
+fn stopped(error: Error) -> Failure {
+    Failure { error, sent: Sent::Answered }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the call was called off")
+}

@@ -1,0 +1,207 @@
+//! The ways to talk to a server, as one transport.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use rmcp::RoleClient;
+use rmcp::model::{JsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::service::TxJsonRpcMessage;
+use rmcp::transport::{StreamableHttpClientTransport, Transport};
+use tokio_util::sync::CancellationToken;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::child::{self, ChildGroup};
+use crate::faults::Faults;
+use crate::http_peer::HttpPeer;
+use crate::legacy::Legacy;
+use crate::lines::{Lines, Sink, Source};
+use crate::streamable;
+
+/// Messages that may wait to be taken by a server. Each request of the server's own makes one, so a server
+/// that asks and does not listen would make us keep any number of them.
+const WAITING_MAX: usize = 1_024;
+
+/// A way to a server that is open.
+pub struct Wire {
+    way: Way,
+    trail: Trail,
+    /// One reference for each message that waits to be taken, and our own.
+    waiting: Arc<()>,
+}
+
+enum Way {
+    Lines(Box<Pipe>),
+    Streamable(Box<StreamableHttpClientTransport<HttpPeer>>),
+    Legacy(Box<Legacy>),
+}
+
+/// A pair of byte streams, and the process at their other end if it is ours.
+struct Pipe {
+    lines: Option<Lines>,
+    child: Option<ChildGroup>,
+    ending: Option<BoxFuture<'static, ()>>,
+    /// Something could not be written. Why is known to those who read, so they are told and not the
+    /// writer.
+    broken: CancellationToken,
+}
+
+/// What a connection leaves for those who use it: why it broke, and which requests have left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Trail {
+    pub(crate) faults: Faults,
+    left: Arc<Mutex<HashSet<RequestId>>>,
+}
+
+impl Trail {
+    /// Whether a request has left, or may have; asked once.
+    pub(crate) fn has_left(&self, id: &RequestId) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
+    }
+
+    fn leaves(&self, id: &RequestId) {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
+    }
+}
+
+impl Wire {
+    /// Over a pair of byte streams: one message a line, none longer than `bytes_max`.
+    pub fn lines(source: Source, sink: Sink, bytes_max: usize) -> Self {
+        let trail = Trail::default();
+        let lines = Lines::new(source, sink, bytes_max, trail.faults.clone());
+        Self::over(Way::Lines(Box::new(Pipe::new(lines, None))), trail)
+    }
+
+    pub(crate) fn process(lines: Lines, child: ChildGroup, faults: Faults) -> Self {
+        let trail = Trail { faults, left: Arc::default() };
+        Self::over(Way::Lines(Box::new(Pipe::new(lines, Some(child)))), trail)
+    }
+
+    pub(crate) fn streamable(peer: HttpPeer, url: &str) -> Self {
+        let way = Way::Streamable(Box::new(streamable::transport(peer, url)));
+        Self::over(way, Trail::default())
+    }
+
+    pub(crate) fn legacy(legacy: Legacy, faults: Faults) -> Self {
+        let trail = Trail { faults, left: Arc::default() };
+        Self::over(Way::Legacy(Box::new(legacy)), trail)
+    }
+
+    fn over(way: Way, trail: Trail) -> Self {
+        Self { way, trail, waiting: Arc::default() }
+    }
+
+    pub(crate) fn trail(&self) -> Trail {
+        self.trail.clone()
+    }
+}
+
+impl Pipe {
+    fn new(lines: Lines, child: Option<ChildGroup>) -> Self {
+        Self { lines: Some(lines), child, ending: None, broken: CancellationToken::new() }
+    }
+
+    fn send(&self, item: TxJsonRpcMessage<RoleClient>, trail: Trail) -> BoxFuture<'static, Result<()>> {
+        let Some(lines) = &self.lines else { return Box::pin(async { Err(child::ended()) }) };
+        let id = request_id(&item).cloned();
+        let (sending, broken) = (lines.send(item), self.broken.clone());
+        Box::pin(async move {
+            if let Err(error) = sending.await {
+                tracing::debug!(reason = %error.full(), "an MCP server takes no messages");
+                if let Some(id) = id {
+                    // It stays here, so it may be sent again elsewhere.
+                    trail.has_left(&id);
+                }
+                broken.cancel();
+            }
+            Ok(())
+        })
+    }
+
+    async fn receive(&mut self, faults: &Faults) -> Option<ServerJsonRpcMessage> {
+        if let Some(lines) = &mut self.lines {
+            let message = tokio::select! {
+                biased;
+                message = lines.receive() => message,
+                () = self.broken.cancelled() => None,
+            };
+            if message.is_some() {
+                return message;
+            }
+        }
+        self.end(faults).await;
+        None
+    }
+
+    /// Ends the process, once, even if this is left and taken up again.
+    async fn end(&mut self, faults: &Faults) {
+        if let Some(mut lines) = self.lines.take() {
+            let (child, faults) = (self.child.take(), faults.clone());
+            self.ending = Some(Box::pin(async move {
+                match child {
+                    Some(child) => child.end(&mut lines, &faults).await,
+                    None => lines.finish().await,
+                }
+            }));
+        }
+        if let Some(ending) = &mut self.ending {
+            ending.await;
+            self.ending = None;
+        }
+    }
+}
+
+fn request_id(item: &TxJsonRpcMessage<RoleClient>) -> Option<&RequestId> {
+    match item {
+        JsonRpcMessage::Request(request) => Some(&request.id),
+        JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
+    }
+}
+
+impl Transport<RoleClient> for Wire {
+    type Error = Error;
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<()>> + Send + 'static {
+        if let Some(id) = request_id(&item) {
+            self.trail.leaves(id);
+        }
+        let sending: BoxFuture<'static, Result<()>> = match &mut self.way {
+            Way::Lines(pipe) => pipe.send(item, self.trail.clone()),
+            Way::Streamable(transport) => {
+                let sending = transport.send(item);
+                Box::pin(async move { sending.await.map_err(streamable::cause) })
+            }
+            Way::Legacy(legacy) => Box::pin(legacy.send(item)),
+        };
+        let waiting = Arc::clone(&self.waiting);
+        async move {
+            let sent = sending.await;
+            drop(waiting);
+            sent
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        if Arc::strong_count(&self.waiting) > WAITING_MAX {
+            self.trail.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
+            return None;
+        }
+        match &mut self.way {
+            Way::Lines(pipe) => pipe.receive(&self.trail.faults).await,
+            Way::Streamable(transport) => transport.receive().await,
+            Way::Legacy(legacy) => legacy.receive().await,
+        }
+    }
+
+    async fn close(&mut self) -> Result<()> {
+        match &mut self.way {
+            Way::Lines(pipe) => pipe.end(&self.trail.faults).await,
+            Way::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
+            Way::Legacy(_) => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,237 @@
+//! What tests of the client have in common.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use serde_json::{Map, Value as Json};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+use weft_core::citation::{Chunk, Citations};
+use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, TurnInput};
+use weft_core::reference::Inputs;
+use weft_core::seam::chat_model::{ChatModel, ModelInfo};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::search_index::SearchRequest;
+use weft_core::seam::tool_source::{NoTools, Offered};
+use weft_core::seam::workspace::NoWorkspace;
+use weft_core::seam::{ModelDirectory, Seams, SearchIndex, ToolSource as _};
+use weft_core::tool::{Invocation, ToolStep, ToolStream};
+use weft_core::{Budget, Error, Result, TenantId, Tool, ToolOutput};
+use weft_mcp::{Dial, McpConfig, ServerConfig, Servers, Wire};
+use weft_net::{OperatorHttp, StreamingHttp};
+use weft_testkit::FakeHttp;
+use weft_testkit::memory_store::MemoryStore;
+
+use crate::fake::Fake;
+
+/// No models and no documents.
+struct Nothing;
+
+impl ModelDirectory for Nothing {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(Error::not_found("no models"))
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+#[async_trait]
+impl SearchIndex for Nothing {
+    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
+        Ok(Vec::new())
+    }
+
+    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A call with these arguments, and what calls it off.
+pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
+    let cancel = CancellationToken::new();
+    let run = RunContext {
+        tenant: tenant(),
+        run: "r".into(),
+        session: "s".into(),
+        input: TurnInput::default(),
+        history: Vec::new(),
+        citations: Citations::default(),
+        seams: Arc::new(Seams {
+            models: Arc::new(Nothing),
+            http: Arc::new(FakeHttp::new()),
+            search: Arc::new(Nothing),
+            tools: Arc::new(NoTools),
+            workspace: Arc::new(NoWorkspace),
+            sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
+            clock: Arc::new(FixedClock(0)),
+        }),
+        components: Arc::new(HashSet::new()),
+        budget: Budget::unlimited(),
+        seed: 1,
+    };
+    let agent = NodeContext {
+        run: Arc::new(run),
+        node: "Agent:A".into(),
+        name: "A".into(),
+        activation: 1,
+        inputs: Inputs::default(),
+        alternative: 0,
+        round: None,
+        filled: Map::new(),
+        resumed: None,
+        budget: Budget::unlimited(),
+        effects: weft_core::effect::Effects::default(),
+        part: "".into(),
+        heard: false,
+        cancel: cancel.clone(),
+        signals: mpsc::channel(SIGNALS_IN_FLIGHT_MAX).0,
+    };
+    let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
+    (Invocation { id: "call_1".into(), arguments, agent: Arc::new(agent), resumed: None }, cancel)
+}
+
+pub fn tenant() -> TenantId {
+    TenantId::new("t")
+}
+
+pub fn http() -> Arc<dyn StreamingHttp> {
+    Arc::new(OperatorHttp::new().unwrap())
+}
+
+/// The servers of a configuration, with a store of their own.
+pub fn servers(config: &str) -> Servers {
+    servers_with(config, MemoryStore::new())
+}
+
+pub fn servers_with(config: &str, pins: MemoryStore) -> Servers {
+    let config: McpConfig = toml::from_str(config).unwrap();
+    let config =
+        config.with_environment(|name| std::env::vars().find(|(known, _)| known == name).map(|(_, v)| v));
+    Servers::open(config.unwrap(), &http(), Arc::new(pins), Arc::new(FixedClock(7))).unwrap()
+}
+
+/// A server's settings.
+pub fn settings(text: &str) -> ServerConfig {
+    toml::from_str(text).unwrap()
+}
+
+/// Reaches a fake in the same process.
+pub struct InProcess {
+    fake: Arc<Fake>,
+    bytes_max: usize,
+    /// How many further attempts to reach it fail.
+    pub unreachable: Mutex<usize>,
+    pub attempts: Mutex<usize>,
+    speaking: Mutex<(JoinSet<()>, Option<AbortHandle>)>,
+}
+
+impl InProcess {
+    pub fn new(fake: &Arc<Fake>, bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            fake: Arc::clone(fake),
+            bytes_max,
+            unreachable: Mutex::default(),
+            attempts: Mutex::default(),
+            speaking: Mutex::default(),
+        })
+    }
+
+    /// Ends the latest connection from the other side.
+    pub async fn kill(&self) {
+        let speaking = self.speaking.lock().unwrap().1.take().unwrap();
+        speaking.abort();
+        while !speaking.is_finished() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[async_trait]
+impl Dial for InProcess {
+    async fn dial(&self) -> Result<Wire> {
+        *self.attempts.lock().unwrap() += 1;
+        let mut unreachable = self.unreachable.lock().unwrap();
+        if *unreachable > 0 {
+            *unreachable -= 1;
+            return Err(Error::new(weft_core::ErrorKind::Unavailable, "nobody is there"));
+        }
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (source, sink) = tokio::io::split(theirs);
+        let mut speaking = self.speaking.lock().unwrap();
+        let (tasks, latest) = &mut *speaking;
+        *latest = Some(tasks.spawn(Arc::clone(&self.fake).speak(source, sink)));
+        let (source, sink) = tokio::io::split(ours);
+        Ok(Wire::lines(Box::new(source), Box::new(sink), self.bytes_max))
+    }
+}
+
+/// Servers with one fake in the same process, called `fake`.
+pub struct Bench {
+    pub fake: Arc<Fake>,
+    pub dial: Arc<InProcess>,
+    pub servers: Servers,
+    pub pins: MemoryStore,
+}
+
+impl Bench {
+    pub async fn new(tools: &[&str], config: &str) -> Self {
+        let pins = MemoryStore::new();
+        Self::with(Fake::new(tools), config, pins).await
+    }
+
+    pub async fn with(fake: Arc<Fake>, config: &str, pins: MemoryStore) -> Self {
+        let config = settings(&format!("url = 'http://unused'\n{config}"));
+        let dial = InProcess::new(&fake, config.result_bytes_max);
+        let servers = servers_with("", pins.clone());
+        servers.add("fake", config, Arc::clone(&dial) as Arc<dyn Dial>).await;
+        Self { fake, dial, servers, pins }
+    }
+
+    pub async fn offered(&self) -> Result<Offered> {
+        self.servers.tools(&tenant(), "fake").await
+    }
+
+    pub async fn tool(&self, name: &str) -> Arc<Tool> {
+        tool_of(&self.servers, "fake", name).await
+    }
+
+    pub async fn call(&self, name: &str) -> Result<ToolOutput> {
+        let tool = self.tool(name).await;
+        call(&tool, serde_json::json!({"q": "x"})).await
+    }
+}
+
+pub async fn tool_of(servers: &Servers, server: &str, name: &str) -> Arc<Tool> {
+    let offered = servers.tools(&tenant(), server).await.map_err(|error| error.full()).unwrap();
+    let names: Vec<_> = offered.tools.iter().map(|tool| tool.name.clone()).collect();
+    let found = offered.tools.into_iter().find(|tool| tool.name == name);
+    found.unwrap_or_else(|| panic!("no {name} in {names:?}, refused: {:?}", offered.refused))
+}
+
+/// Names of what is offered.
+pub fn names(offered: &Offered) -> Vec<&str> {
+    offered.tools.iter().map(|tool| tool.name.as_str()).collect()
+}
+
+/// Calls a tool and gives its end.
+pub async fn call(tool: &Tool, arguments: Json) -> Result<ToolOutput> {
+    end(tool.body.call(invocation(arguments).0)).await
+}
+
+pub async fn end(mut steps: ToolStream) -> Result<ToolOutput> {
+    loop {
+        match steps.next().await.expect("a call has an end")? {
+            ToolStep::Progress(_) => {}
+            ToolStep::Done(output) => {
+                assert!(steps.next().await.is_none(), "nothing comes after the end");
+                return Ok(output);
+            }
+            ToolStep::Suspended(_) => panic!("no such step"),
+        }
+    }
+}

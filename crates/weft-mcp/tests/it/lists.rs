@@ -1,0 +1,105 @@
+//! Lists of tools: pages, changes, choices.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::ErrorKind;
+
+use crate::fake::tool;
+use crate::kit::{Bench, call, names};
+
+#[tokio::test]
+async fn long_lists_come_in_pages() {
+    let tools: Vec<String> = (0..25).map(|at| format!("t{at}")).collect();
+    let bench = Bench::new(&tools.iter().map(String::as_str).collect::<Vec<_>>(), "").await;
+    bench.fake.page.store(10, Ordering::SeqCst);
+    assert_eq!(names(&bench.offered().await.unwrap()), tools);
+    assert_eq!(bench.fake.count("tools/list"), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_kept_until_the_server_says_that_it_changed() {
+    let bench = Bench::new(&["echo"], "").await;
+    for _ in 0..3 {
+        bench.offered().await.unwrap();
+        tokio::time::advance(Duration::from_secs(3_600)).await;
+    }
+    assert_eq!(bench.fake.count("tools/list"), 1);
+    bench.fake.tools.lock().unwrap().push(tool("new"));
+    bench.fake.announce(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})).await;
+    // The server's word and our question cross; what comes after the word is told.
+    while bench.fake.count("tools/list") < 2 {
+        bench.offered().await.unwrap();
+    }
+    assert_eq!(names(&bench.offered().await.unwrap()), ["echo", "new"]);
+    assert_eq!(bench.fake.count("tools/list"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_nobody_can_say_to_have_changed_is_kept_for_a_minute() {
+    let bench = Bench::new(&["echo"], "stateless = true").await;
+    for (passed, lists) in [(0, 1), (59, 1), (2, 2)] {
+        tokio::time::advance(Duration::from_secs(passed)).await;
+        bench.offered().await.unwrap();
+        assert_eq!(bench.fake.count("tools/list"), lists);
+    }
+}
+
+#[tokio::test]
+async fn only_tools_that_are_enabled_are_offered() {
+    let offered = async |settings: &str| {
+        let bench = Bench::new(&["a", "b", "c"], settings).await;
+        bench.offered().await.map(|offered| names(&offered).join(" ")).map_err(|error| error.full())
+    };
+    assert_eq!(offered("").await.unwrap(), "a b c");
+    assert_eq!(offered("enable = ['c', 'a']").await.unwrap(), "a c");
+    assert_eq!(offered("enable = []").await.unwrap(), "");
+    assert_eq!(offered("disable = ['b']").await.unwrap(), "a c");
+    assert_eq!(
+        offered("enable = ['a', 'x']\ndisable = ['y']\npreset.z = {}\ntools.w = {}").await.unwrap_err(),
+        "the MCP server `fake` has no such tools: `x` in `enable`, `y` in `disable`, `z` in `preset`, `w` in \
+         `tools` (it has a, b, c)"
+    );
+}
+
+#[tokio::test]
+async fn a_malformed_tool_is_refused_and_the_others_are_offered() {
+    let bench = Bench::new(&["good", "also"], "").await;
+    bench.fake.tools.lock().unwrap().extend([
+        json!({"name": "text", "description": "d", "inputSchema": "object"}),
+        json!({"name": "wrong", "description": "d", "inputSchema": {"type": "object", "properties": {"a": {"type": 7}}}}),
+        json!({"description": "nameless", "inputSchema": {"type": "object"}}),
+        json!({"name": "bare", "description": "d", "parameters": {"q": {"type": "string"}}}),
+        json!(17),
+    ]);
+    let offered = bench.offered().await.unwrap();
+    assert_eq!(names(&offered), ["good", "also", "bare"]);
+    let refused: Vec<_> = offered.refused.iter().map(|r| (r.name.as_str(), r.reason.as_str())).collect();
+    assert_eq!(refused[0], ("text", "its schema is no object"));
+    assert!(refused[1].0 == "wrong" && refused[1].1.starts_with("its schema is none: "), "{refused:?}");
+    assert_eq!(refused[2..], [("tool 5", "it has no name"), ("tool 7", "it has no name")]);
+}
+
+#[tokio::test]
+async fn tools_keep_the_names_that_their_server_gives_them() {
+    let bench = Bench::new(&["files.read", "files/read", "汉"], "").await;
+    let offered = bench.offered().await.unwrap();
+    assert_eq!(names(&offered), ["files.read", "files/read", "汉"]);
+    for tool in &offered.tools {
+        call(tool, json!({})).await.unwrap();
+    }
+    let called: Vec<_> = bench.fake.seen("tools/call").iter().map(|c| c["params"]["name"].clone()).collect();
+    assert_eq!(called, ["files.read", "files/read", "汉"]);
+}
+
+#[tokio::test]
+async fn a_tool_that_was_renamed_in_silence_is_noticed_at_the_next_look() {
+    let bench = Bench::new(&["old", "echo"], "").await;
+    let old = bench.tool("old").await;
+    bench.fake.tools.lock().unwrap()[0] = tool("new");
+    let error = call(&old, json!({})).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.full().contains("unknown tool old"), "{}", error.full());
+    assert_eq!(names(&bench.offered().await.unwrap()), ["new", "echo"]);
+}

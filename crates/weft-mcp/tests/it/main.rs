@@ -1,0 +1,24 @@
+//! The client against servers that play a script, over every way to talk, and against real ones.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod bad_servers;
+mod calls;
+mod conformance;
+mod fake;
+mod http;
+mod http_fake;
+mod kit;
+mod lists;
+mod oauth;
+mod peers;
+mod pins;
+mod process;

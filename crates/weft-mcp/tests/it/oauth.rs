@@ -1,0 +1,73 @@
+//! Tokens that are renewed.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+use weft_core::ErrorKind;
+use weft_core::seam::ToolSource as _;
+use weft_mcp::Servers;
+
+use crate::fake::Fake;
+use crate::http_fake::HttpFake;
+use crate::kit::{call, servers, tenant, tool_of};
+
+fn web(http: &HttpFake, oauth: &str) -> Servers {
+    *http.site.token.lock().unwrap() = Some("nobody has it yet".to_owned());
+    let (url, token_url) = (http.url("mcp"), http.url("token"));
+    servers(&format!(
+        "[servers.web]\nurl = '{url}'\noauth = {{ token_url = '{token_url}', client_id = 'weft', {oauth} }}"
+    ))
+}
+
+/// What was shown for tokens: the kind of grant and what renews.
+fn given(http: &HttpFake) -> Vec<(String, Option<String>)> {
+    let given = http.site.given.lock().unwrap();
+    given.iter().map(|form| (form["grant_type"].clone(), form.get("refresh_token").cloned())).collect()
+}
+
+fn renewal(token: &str) -> (String, Option<String>) {
+    ("refresh_token".to_owned(), Some(token.to_owned()))
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_renewed_and_the_request_made_again() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    let servers = web(&http, "refresh_token = 'refresh-0', scope = 'tools'");
+    let tool = tool_of(&servers, "web", "echo").await;
+    call(&tool, json!({})).await.unwrap();
+    assert_eq!(given(&http), [renewal("refresh-0")]);
+    assert_eq!(http.site.given.lock().unwrap()[0]["scope"], "tools");
+    // The server changes its mind; calls side by side renew once, with the newest token that renews.
+    *http.site.token.lock().unwrap() = Some("something else".to_owned());
+    let (first, second) = tokio::join!(call(&tool, json!({})), call(&tool, json!({})));
+    assert_eq!((first.unwrap().to_text(), second.unwrap().to_text()), ("{}".to_owned(), "{}".to_owned()));
+    assert_eq!(given(&http), [renewal("refresh-0"), renewal("refresh-1")]);
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_before_it_expires() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    // Less than the margin before the end: each request needs a new one.
+    http.site.lasting.store(10, Ordering::SeqCst);
+    let servers = web(&http, "client_secret = 's3cret'");
+    servers.tools(&tenant(), "web").await.unwrap();
+    let given = given(&http);
+    assert!(given.len() >= 3, "{given:?}");
+    assert_eq!(given[0], ("client_credentials".to_owned(), None));
+    assert_eq!(http.site.given.lock().unwrap()[0]["client_secret"], "s3cret");
+    let refused = http.sent("authorization").0.into_iter().filter(|token| token.contains("nobody")).count();
+    assert_eq!(refused, 0);
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_token_that_renews_no_more_is_told_without_showing_it() {
+    let http = HttpFake::start(&Fake::new(&["echo"]));
+    let servers = web(&http, "refresh_token = 'spent', client_secret = 's3cret'");
+    let error = servers.tools(&tenant(), "web").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unauthenticated);
+    let told = error.full();
+    assert!(told.contains("the token server refuses: invalid_grant"), "{told}");
+    assert!(!told.contains("spent") && !told.contains("s3cret"), "{told}");
+}

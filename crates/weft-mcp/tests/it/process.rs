@@ -1,0 +1,254 @@
+//! Servers that are processes. The process is this test program, asked to be one.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use weft_core::ErrorKind;
+use weft_core::seam::ToolSource as _;
+use weft_mcp::Servers;
+
+use crate::fake::Fake;
+use crate::kit::{call, names, servers, tenant, tool_of};
+
+/// Says what the process is to do.
+const ROLE: &str = "WEFT_MCP_TEST_ROLE";
+/// Says which file it leaves the numbers of its processes in.
+const NUMBERS: &str = "WEFT_MCP_TEST_NUMBERS";
+
+fn variable(name: &str) -> Option<String> {
+    std::env::vars().find(|(known, _)| known == name).map(|(_, value)| value)
+}
+
+/// The process of the other tests; as a test of its own it does nothing.
+#[test]
+fn plays_a_server_when_it_is_asked_to() {
+    let Some(role) = variable(ROLE) else { return };
+    // The test harness has begun a line.
+    println!();
+    match role.as_str() {
+        "ends" => {
+            eprintln!("cannot start: the key s3cret-key is wrong");
+            std::process::exit(3);
+        }
+        "floods" => flood(),
+        role => speak(role),
+    }
+    std::process::exit(0);
+}
+
+fn speak(role: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let mut numbers = vec![std::process::id()];
+        let mut helper = None;
+        if role == "has a helper" {
+            // It ignores that its parent goes away, as badly written ones do.
+            let mut command = tokio::process::Command::new("sleep");
+            command.arg("600").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            helper = Some(command.spawn().unwrap());
+            numbers.extend(helper.as_ref().and_then(tokio::process::Child::id));
+        }
+        if let Some(file) = variable(NUMBERS) {
+            std::fs::write(file, serde_json::to_string(&numbers).unwrap()).unwrap();
+        }
+        let fake = Fake::new(&["echo", "die", "variables"]);
+        if role == "answers variables" {
+            let variables: Vec<_> = std::env::vars().map(|(name, _)| name).collect();
+            fake.tools.lock().unwrap()[2]["description"] = json!(variables.join(" "));
+        }
+        eprint!("{}", "noise\n".repeat(100_000));
+        fake.speak(tokio::io::stdin(), tokio::io::stdout()).await;
+        if role == "does not end" {
+            std::future::pending::<()>().await;
+        }
+        drop(helper);
+        // The runtime would wait for a thread that reads what nobody sends any more.
+        std::process::exit(0);
+    });
+}
+
+/// Says a gigabyte without taking a breath.
+fn flood() {
+    let mut out = std::io::stdout().lock();
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..1024 {
+        if out.write_all(&piece).is_err() {
+            return;
+        }
+    }
+}
+
+/// A server that is this program in this role, called `own`.
+fn own(role: &str, numbers: Option<&Path>, more: &str) -> Servers {
+    let program = std::env::current_exe().unwrap();
+    let program = program.display();
+    let numbers = numbers.map(|file| format!(", {NUMBERS} = '{}'", file.display())).unwrap_or_default();
+    servers(&format!(
+        "[servers.own]\ncommand = '{program}'\n\
+         args = ['--exact', 'process::plays_a_server_when_it_is_asked_to', '--nocapture', '--test-threads=1']\n\
+         env = {{ {ROLE} = '{role}', KEY = 's3cret-key'{numbers} }}\n{more}"
+    ))
+}
+
+/// The processes that said their numbers.
+fn numbers(file: &Path) -> Vec<i32> {
+    serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// Whether a process is there and more than a name: what it has open is closed when the last of its
+/// threads has ended.
+fn runs(number: i32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{number}/task")) else { return false };
+    threads.flatten().any(|thread| {
+        let Ok(text) = std::fs::read_to_string(thread.path().join("stat")) else { return false };
+        !text.rsplit(')').next().unwrap_or_default().trim_start().starts_with(['Z', 'X'])
+    })
+}
+
+#[tokio::test]
+async fn a_process_is_started_spoken_to_and_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let servers = own("speaks", Some(&file), "");
+    assert!(!file.exists());
+    let echo = tool_of(&servers, "own", "echo").await;
+    assert_eq!(call(&echo, json!({"q": "汉字"})).await.unwrap().to_text(), "{\"q\":\"汉字\"}");
+    let numbers = numbers(&file);
+    assert!(runs(numbers[0]));
+    servers.close().await;
+    assert!(!runs(numbers[0]));
+}
+
+#[tokio::test]
+async fn a_process_gets_a_few_variables_and_those_of_its_settings() {
+    let servers = own("answers variables", None, "");
+    let offered = servers.tools(&tenant(), "own").await.unwrap();
+    let told = &offered.tools[2].description;
+    let variables: Vec<_> = told.split(' ').collect();
+    assert!(variables.contains(&"PATH") && variables.contains(&"KEY") && variables.contains(&ROLE), "{told}");
+    let strange = variables.iter().find(|name| name.starts_with("CARGO") || name.starts_with("NEXTEST"));
+    assert_eq!(strange, None);
+    servers.close().await;
+}
+
+#[tokio::test]
+async fn a_process_that_was_killed_between_two_calls_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let servers = own("speaks", Some(&file), "");
+    let echo = tool_of(&servers, "own", "echo").await;
+    let mut seen = Vec::new();
+    for n in 0..3 {
+        assert_eq!(call(&echo, json!({"n": n})).await.unwrap().to_text(), format!("{{\"n\":{n}}}"));
+        let number = numbers(&file)[0];
+        assert!(!seen.contains(&number));
+        seen.push(number);
+        kill(number);
+    }
+    let error = call(&*tool_of(&servers, "own", "die").await, json!({})).await.unwrap_err();
+    assert!(
+        error.full().contains("the process has ended (exit status: 0); it said: noise"),
+        "{}",
+        error.full()
+    );
+    servers.close().await;
+}
+
+/// Ends a process of ours by its number and waits until it is gone.
+fn kill(number: i32) {
+    let pid = rustix::process::Pid::from_raw(number).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    while runs(number) {
+        std::thread::yield_now();
+    }
+}
+
+#[tokio::test]
+async fn a_process_is_ended_with_everything_that_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let servers = own("has a helper", Some(&file), "");
+    servers.tools(&tenant(), "own").await.unwrap();
+    let numbers = numbers(&file);
+    assert!(numbers.len() == 2 && numbers.iter().all(|number| runs(*number)));
+    servers.close().await;
+    gone(&numbers).await;
+}
+
+#[tokio::test]
+async fn a_process_that_does_not_end_by_itself_is_made_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let servers = own("does not end", Some(&file), "");
+    servers.tools(&tenant(), "own").await.unwrap();
+    servers.close().await;
+    gone(&numbers(&file)).await;
+}
+
+#[tokio::test]
+async fn a_process_is_ended_also_when_nobody_says_goodbye() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("numbers");
+    let servers = own("has a helper", Some(&file), "");
+    drop(tool_of(&servers, "own", "echo").await);
+    let numbers = numbers(&file);
+    drop(servers);
+    gone(&numbers).await;
+}
+
+/// Waits until none of these processes is left: the machine takes a moment to carry out a kill.
+async fn gone(numbers: &[i32]) {
+    while numbers.iter().any(|number| runs(*number)) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_process_that_ends_at_once_is_told_with_its_last_words_and_without_secrets() {
+    let error = own("ends", None, "").tools(&tenant(), "own").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    let told = error.full();
+    assert!(told.contains("the process has ended (exit status: 3)"), "{told}");
+    assert!(told.contains("it said: cannot start: the key *** is wrong"), "{told}");
+}
+
+/// It may be gone before anything was written to it, or after: the reason is the same.
+#[tokio::test]
+async fn a_program_that_takes_nothing_is_told_with_its_last_words() {
+    for _ in 0..20 {
+        let servers =
+            servers("[servers.x]\ncommand = 'sh'\nargs = ['-c', 'exec <&-; echo no licence >&2; exit 4']");
+        let error = servers.tools(&tenant(), "x").await.unwrap_err();
+        let told = error.full();
+        assert!(told.ends_with("the process has ended (exit status: 4); it said: no licence"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_gigabyte_without_a_line_is_not_kept() {
+    let before = memory_kb();
+    let error = own("floods", None, "result_bytes_max = 100000").tools(&tenant(), "own").await.unwrap_err();
+    assert!(error.full().contains("more than 100000 bytes (`result_bytes_max`)"), "{}", error.full());
+    let grown = memory_kb().saturating_sub(before);
+    assert!(grown < 100_000, "{grown} kB more");
+}
+
+/// The most that this process has had in memory.
+fn memory_kb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named_at_once() {
+    let servers = servers("[servers.x]\ncommand = '/nowhere/mcp'");
+    let error = servers.tools(&tenant(), "x").await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.full().contains("cannot start `/nowhere/mcp`"), "{}", error.full());
+    assert!(error.full().contains("check `command`"));
+    let offered = own("speaks", None, "").tools(&tenant(), "own").await.unwrap();
+    assert_eq!(names(&offered), ["echo", "die", "variables"]);
+}

@@ -1,0 +1,60 @@
+//! Answers that are read while they come.
+
+use std::error::Error as _;
+
+use futures::StreamExt as _;
+use weft_core::ErrorKind;
+use weft_net::{NotSent, OperatorHttp, StreamRequest, StreamingHttp};
+
+use crate::exchange::{outbound, server};
+
+fn ask(method: &str, url: String, body: &str) -> StreamRequest {
+    let headers = vec![("x-key".to_owned(), "s3cret".to_owned())];
+    StreamRequest { method: method.into(), url, headers, body: body.into() }
+}
+
+#[tokio::test]
+async fn the_operators_client_and_the_guard_carry_the_same_exchange() {
+    let server = server().await;
+    let (operator, guarded) = (OperatorHttp::new().unwrap(), outbound(&server));
+    let both: [&dyn StreamingHttp; 2] = [&operator, &guarded];
+    for http in both {
+        let request = ask("POST", format!("http://{}/echo", server.address), "hello");
+        assert!(!format!("{request:?}").contains("s3cret"));
+        let response = http.open(request).await.unwrap();
+        assert_eq!((response.status, response.header("x-seen")), (200, Some("s3cret")));
+        assert_eq!(response.read(5).await.unwrap(), b"hello");
+        let away = ask("GET", format!("http://{}/away", server.address), "");
+        assert_eq!(http.open(away).await.unwrap().status, 307);
+    }
+}
+
+#[tokio::test]
+async fn a_body_without_an_end_is_read_up_to_its_limit() {
+    let server = server().await;
+    let http = OperatorHttp::new().unwrap();
+    let endless = || ask("GET", format!("http://{}/endless", server.address), "");
+    let response = http.open(endless()).await.unwrap();
+    assert_eq!(response.read(10_000).await.unwrap_err().message, "the answer has more than 10000 bytes");
+    let mut body = http.open(endless()).await.unwrap().body;
+    assert!(body.next().await.unwrap().unwrap().starts_with(b"0123456789"));
+}
+
+#[tokio::test]
+async fn a_request_that_never_left_says_so() {
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/?key=s3cret", taken.local_addr().unwrap());
+    drop(taken);
+    let error = OperatorHttp::new().unwrap().open(ask("GET", url, "")).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.source().unwrap().is::<NotSent>(), "{}", error.full());
+    assert!(error.full().contains("refused") && !error.full().contains("s3cret"), "{}", error.full());
+}
+
+#[tokio::test]
+async fn the_guard_also_looks_at_streamed_exchanges() {
+    let server = server().await;
+    let refusing = weft_net::Outbound::open(weft_net::AllowList::none());
+    let request = ask("GET", format!("http://{}/echo", server.address), "");
+    assert_eq!(refusing.open(request).await.unwrap_err().kind, ErrorKind::Denied);
+}

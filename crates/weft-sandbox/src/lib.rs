@@ -1,0 +1,31 @@
+//! Programs of canvases and models, run where they can do no harm.
+//!
+//! [`ProcessSandbox`] gives every run a process of its own, which has nothing but its limits, and is
+//! ended when they are reached. Inside it [`work`] runs the program in QuickJS, which knows no files,
+//! no network and no other module. Both boundaries are needed: the inner one keeps programs from the
+//! machine, the outer one ends those that the inner one cannot interrupt, such as
+//! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
+
+mod confine;
+mod in_process;
+mod process;
+mod quick;
+mod worker;
+
+pub use in_process::InProcess;
+pub use process::{ProcessSandbox, Worker};
+pub use worker::work;
+
+use std::time::Duration;
+
+use weft_core::seam::sandbox::Limits;
+
+/// What a program may use when nobody says otherwise.
+pub const LIMITS: Limits = Limits {
+    time: Duration::from_secs(10),
+    memory_bytes: 64 << 20,
+    output_bytes: 1 << 20,
+    printed_bytes: 64 << 10,
+};
+/// How many programs run at the same time when nobody says otherwise.
+pub const AT_ONCE: usize = 4;

@@ -1,0 +1,179 @@
+//! One program in QuickJS: a fresh runtime, the program, its result, and nothing left.
+
+mod console;
+mod told;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rquickjs::context::EvalOptions;
+use rquickjs::promise::PromiseState;
+use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Module, Promise, Runtime, Value};
+use weft_core::Json;
+use weft_core::seam::sandbox::{Failure, Program, Ran};
+
+use console::Printed;
+use told::{failure, text_of};
+
+/// Bytes of stack of the thread that a program runs on.
+const THREAD_STACK: usize = 8 << 20;
+/// Bytes of it that the program may use. The rest is for what the interpreter does not count.
+const PROGRAM_STACK: usize = 1 << 20;
+/// What a program's text is called in the places that errors name.
+const FILE: &str = "program.js";
+/// A time limit that is none.
+const EVER: Duration = Duration::from_secs(1 << 30);
+
+/// What scripts for Node.js expect to find.
+const PRELUDE: &str = "globalThis.module = {exports: {}}; globalThis.exports = module.exports;";
+/// The function `main`, however the program offers it.
+const MAIN: &str = "(() => {
+    if (typeof main === 'function') return main;
+    const exported = typeof module === 'object' && module !== null ? module.exports : undefined;
+    return typeof exported === 'function' ? exported : exported?.main ?? exported?.default;
+})()";
+
+/// Does `work` on a thread that has the stack for it.
+///
+/// # Errors
+/// When there can be no thread.
+pub fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("program".to_owned()).stack_size(THREAD_STACK);
+        let joined = thread.spawn_scoped(scope, work)?.join();
+        joined.map_err(|_| std::io::Error::other("the thread of a program broke"))
+    })
+}
+
+/// Runs a program on this thread, which [`on_its_thread`] has made, until its end, its limits or the
+/// next step after `stop` is set.
+pub fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
+    let printed = Rc::new(RefCell::new(Printed::new(program.limits.printed_bytes)));
+    let result = result(program, stop, &printed);
+    let printed = printed.take();
+    Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated }
+}
+
+fn result(
+    program: &Program,
+    stop: &Arc<AtomicBool>,
+    printed: &Rc<RefCell<Printed>>,
+) -> Result<Json, Failure> {
+    let no_room = |_| Failure::Memory;
+    let runtime = Runtime::new().map_err(no_room)?;
+    runtime.set_max_stack_size(PROGRAM_STACK);
+    let context = Context::full(&runtime).map_err(no_room)?;
+    runtime.set_memory_limit(program.limits.memory_bytes);
+    let watch = Watch::start(program.limits.time, stop);
+    let handler = watch.clone();
+    runtime.set_interrupt_handler(Some(Box::new(move || handler.rings())));
+    let told = context.with(|ctx| run(&ctx, program, printed, &watch));
+    // Once the time is up nothing that the program says about it counts.
+    if watch.rung.get() { Err(Failure::Time) } else { told }
+}
+
+fn run(
+    ctx: &Ctx<'_>,
+    program: &Program,
+    printed: &Rc<RefCell<Printed>>,
+    watch: &Watch,
+) -> Result<Json, Failure> {
+    let fails = |thrown| failure(ctx, thrown, FILE);
+    console::install(ctx, printed).catch(ctx).map_err(fails)?;
+    let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
+    let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
+    let main = main_of(ctx, &program.source, watch)?;
+    let returned: Value<'_> = main.call((arguments,)).catch(ctx).map_err(fails)?;
+    let returned = match returned.as_promise() {
+        Some(promise) => settled(ctx, promise, watch)?,
+        None => returned,
+    };
+    let Some(json) = ctx.json_stringify(returned).catch(ctx).map_err(fails)? else { return Ok(Json::Null) };
+    let json = text_of(ctx, &json).ok_or(Failure::Memory)?;
+    if json.len() > program.limits.output_bytes {
+        return Err(Failure::Output);
+    }
+    told::read(&json)
+}
+
+/// Evaluates a program and finds its `main`.
+fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &Watch) -> Result<Function<'js>, Failure> {
+    let fails = |thrown| failure(ctx, thrown, FILE);
+    let main: Value<'_> = if is_module(source) {
+        let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
+        let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
+        settled(ctx, &evaluated, watch)?;
+        let named = module.get::<_, Value<'_>>("main").catch(ctx).ok().filter(Value::is_function);
+        match named {
+            Some(main) => main,
+            None => module.get("default").catch(ctx).map_err(|_| no_main())?,
+        }
+    } else {
+        script(ctx, "prelude.js", PRELUDE).catch(ctx).map_err(fails)?;
+        script(ctx, FILE, source).catch(ctx).map_err(fails)?;
+        script(ctx, "main.js", MAIN).catch(ctx).map_err(fails)?
+    };
+    main.into_function().ok_or_else(no_main)
+}
+
+fn no_main() -> Failure {
+    Failure::Program { message: "it defines no function `main`".to_owned(), line: None }
+}
+
+fn script<'js>(ctx: &Ctx<'js>, file: &str, source: &str) -> rquickjs::Result<Value<'js>> {
+    let mut options = EvalOptions::default();
+    (options.strict, options.filename) = (false, Some(file.to_owned()));
+    ctx.eval_with_options(source, options)
+}
+
+/// Whether a program offers its `main` in the way of modules.
+fn is_module(source: &str) -> bool {
+    const EXPORTED: [&str; 8] = ["default", "const", "let", "var", "function", "async", "class", "{"];
+    let exported = |line: &str| {
+        line.strip_prefix("export ").is_some_and(|rest| EXPORTED.iter().any(|word| rest.starts_with(word)))
+    };
+    source.lines().any(exported)
+}
+
+/// Does what is pending until a promise is settled.
+fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &Watch) -> Result<Value<'js>, Failure> {
+    while promise.state() == PromiseState::Pending {
+        // A chain of promises goes on after an interruption of one of its links.
+        if watch.rings() {
+            return Err(Failure::Time);
+        }
+        if !ctx.execute_pending_job() {
+            let message = "`main` waits for something that never happens".to_owned();
+            return Err(Failure::Program { message, line: None });
+        }
+    }
+    let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(ctx.clone())));
+    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, FILE))
+}
+
+/// Says when a program has to stop.
+#[derive(Clone)]
+struct Watch {
+    end: Instant,
+    stop: Arc<AtomicBool>,
+    rung: Rc<Cell<bool>>,
+}
+
+impl Watch {
+    fn start(time: Duration, stop: &Arc<AtomicBool>) -> Self {
+        let now = Instant::now();
+        let end = now.checked_add(time.min(EVER)).unwrap_or(now);
+        Self { end, stop: Arc::clone(stop), rung: Rc::default() }
+    }
+
+    fn rings(&self) -> bool {
+        let over = self.stop.load(Ordering::Relaxed) || Instant::now() >= self.end;
+        if over {
+            self.rung.set(true);
+        }
+        over
+    }
+}

@@ -1,0 +1,89 @@
+//! `console`: what a program prints is kept up to a limit.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use rquickjs::function::Rest;
+use rquickjs::{Coerced, Ctx, Function, Object, Value};
+
+use super::told::text_of;
+
+/// What has been printed so far.
+#[derive(Debug, Default)]
+pub struct Printed {
+    pub stdout: String,
+    pub stderr: String,
+    pub truncated: bool,
+    left: usize,
+}
+
+impl Printed {
+    /// At most `bytes_max` bytes of both together.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { left: bytes_max, ..Self::default() }
+    }
+
+    fn line(&mut self, stream: Stream, line: &str) {
+        let (kept, whole) = match line.len() < self.left {
+            true => (line, true),
+            false => (&line[..line.floor_char_boundary(self.left)], false),
+        };
+        let text = match stream {
+            Stream::Out => &mut self.stdout,
+            Stream::Error => &mut self.stderr,
+        };
+        text.push_str(kept);
+        self.left -= kept.len();
+        if whole {
+            text.push('\n');
+            self.left -= 1;
+        } else {
+            (self.truncated, self.left) = (true, 0);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Stream {
+    Out,
+    Error,
+}
+
+/// Gives a program its `console`.
+pub fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs::Result<()> {
+    let console = Object::new(ctx.clone())?;
+    let streams = [
+        ("log", Stream::Out),
+        ("info", Stream::Out),
+        ("debug", Stream::Out),
+        ("warn", Stream::Error),
+        ("error", Stream::Error),
+    ];
+    for (name, stream) in streams {
+        let printed = Rc::clone(printed);
+        let print = move |values: Rest<Value<'_>>| {
+            if printed.borrow().truncated {
+                return;
+            }
+            // Values are made texts first: that may run code of the program, which may print.
+            let texts: Vec<String> = values.iter().map(shown).collect();
+            printed.borrow_mut().line(stream, &texts.join(" "));
+        };
+        console.set(name, Function::new(ctx.clone(), print)?)?;
+    }
+    ctx.globals().set("console", console)
+}
+
+/// A value as a line shows it: texts as they are, plain values as JSON.
+fn shown(value: &Value<'_>) -> String {
+    let ctx = value.ctx();
+    let plain = value.is_object() && !value.is_function() && !value.is_error();
+    let json = if plain { ctx.json_stringify(value.clone()).ok().flatten() } else { None };
+    let text = json.or_else(|| value.get::<Coerced<rquickjs::String<'_>>>().ok().map(|text| text.0));
+    let text = text.and_then(|text| text_of(ctx, &text));
+    text.unwrap_or_else(|| {
+        // Nobody catches what a value throws while it is shown.
+        ctx.catch();
+        format!("[{}]", value.type_name())
+    })
+}

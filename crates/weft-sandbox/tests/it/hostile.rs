@@ -1,0 +1,150 @@
+//! Programs that want out, or want too much. None of them harms, hangs or outlives its run.
+
+use serde_json::json;
+use weft_core::TenantId;
+use weft_core::seam::Sandbox as _;
+use weft_core::seam::sandbox::{Failure, Limits};
+use weft_sandbox::{LIMITS, ProcessSandbox};
+
+use crate::kit::{SHORT, failed, program, result, run, worker};
+
+#[tokio::test]
+async fn nothing_of_the_host_is_within_reach() {
+    let names =
+        "['require', 'process', 'fetch', 'std', 'os', 'Deno', 'Bun', 'XMLHttpRequest', 'WebSocket', 'Worker',
+        'setTimeout', 'print', 'scriptArgs', 'importScripts', 'WebAssembly', 'gc', 'load', 'bjson']";
+    let source = format!("function main() {{ return {names}.filter(name => name in globalThis) }}");
+    assert_eq!(result(&source).await, Ok(json!([])));
+    for body in [
+        "return require('fs').readFileSync('/etc/passwd', 'utf8')",
+        "return process.env",
+        "return fetch('http://127.0.0.1')",
+        "return this.constructor.constructor('return process')().env",
+        "return Function('return std')().open('/etc/passwd')",
+        "return (async () => (await import('os')).exec(['id']))()",
+        "return console.log.constructor('return require')()('fs')",
+    ] {
+        failed(result(&format!("function main() {{ {body} }}")).await);
+    }
+}
+
+#[tokio::test]
+async fn what_never_ends_is_ended() {
+    let bodies = [
+        "for (;;);",
+        "for (;;) { try { for (;;); } catch {} finally { for (;;); } }",
+        "/(a+)+$/.test('a'.repeat(40) + 'b')",
+        "return (async () => { for (;;) await null })()",
+        "return new Promise(() => { const again = () => { Promise.resolve().then(again, again) }; again() })",
+        "return {toJSON() { for (;;); }}",
+        "return {get a() { for (;;); }}",
+        "return new Proxy({}, {ownKeys() { for (;;); }})",
+        "throw {get message() { for (;;); }}",
+        "throw {toJSON() { for (;;); }}",
+        "console.log({toJSON() { for (;;); }})",
+        "Error.prepareStackTrace = () => { for (;;); }; null.x",
+        "return Array.prototype.indexOf.call({length: 2 ** 53 - 1}, 1)",
+        "let a = []; for (let i = 0; i < 60; i++) a = [a, a]; return a",
+        // The interpreter cannot be interrupted in any of these.
+        "Array.prototype.reverse.call({length: 2 ** 53 - 1})",
+        "Array.prototype.sort.call({length: 2 ** 53 - 1})",
+        "return 'a'.repeat(6e6).indexOf('a'.repeat(3e6) + 'b')",
+    ];
+    let mut programs: Vec<String> =
+        bodies.iter().map(|body| format!("function main() {{ {body} }}")).collect();
+    programs.push("for (;;);".to_owned());
+    programs.push("export const x = await new Promise(() => { for (;;); })".to_owned());
+    let sandbox = ProcessSandbox::new(worker(), LIMITS, 8);
+    let tenant = TenantId::new("t");
+    let all = programs.iter().map(|source| sandbox.run(&tenant, program(source, SHORT)));
+    for (source, ran) in programs.iter().zip(futures::future::join_all(all).await) {
+        assert_eq!(ran.unwrap().result, Err(Failure::Time), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn what_wants_too_much_memory_gets_none() {
+    let check = async |body: &str| {
+        let limits = Limits { memory_bytes: 16 << 20, ..LIMITS };
+        run(&format!("function main() {{ {body} }}"), limits).await.result
+    };
+    for body in [
+        "const all = []; for (;;) all.push(new Array(1000).fill(1))",
+        "const all = []; for (;;) all.push({})",
+        "let all = {}; for (;;) all = {all}",
+        "const all = new Map(); for (let i = 0;; i++) all.set(i, 'x' + i)",
+        "let text = 'x'; for (;;) text += text.slice(1) + text",
+        "globalThis.all = []; for (;;) all.push(() => all)",
+        "const all = []; for (;;) all.push(new Uint8Array(1e6))",
+        "let f = () => 1; for (;;) f = f.bind()",
+        "return new Uint8Array(2 ** 30)",
+        "const all = []; for (;;) all.push(eval('(function () { return ' + all.length + ' })'))",
+        "const all = []; for (;;) { const it = (function* () { yield 1 })(); it.next(); all.push(it) }",
+        "const all = []; for (;;) { try { null.x } catch (error) { all.push(error, error.stack) } }",
+        "const all = []; for (;;) { const o = {}; all.push(new WeakRef(o), o, new WeakMap([[o, all]])) }",
+        "const all = []; for (;;) all.push(new RegExp('(' + all.length + 'a|b)*'))",
+        "const all = [1, 2]; for (;;) all.sort((x, y) => { all.push({}); return x - y })",
+    ] {
+        assert_eq!(check(body).await, Err(Failure::Memory), "{body}");
+    }
+    // What the language refuses by itself is an error like any other.
+    for body in
+        ["return 'x'.repeat(2 ** 30)", "return new ArrayBuffer(2 ** 40)", "let b = 2n; for (;;) b = b ** 2n"]
+    {
+        failed(check(body).await);
+    }
+    // A program may catch it, and goes on within its limit.
+    let caught =
+        "try { const all = []; for (;;) all.push('x'.repeat(1e5) + all.length) } catch { return 'caught' }";
+    assert_eq!(check(caught).await, Ok(json!("caught")));
+}
+
+#[tokio::test]
+async fn what_goes_too_deep_fails_and_breaks_nothing() {
+    for body in [
+        "const f = () => f() + 1; return f()",
+        "JSON.parse('['.repeat(1e6))",
+        "let a = 1; for (let i = 0; i < 1e5; i++) a = [a]; return a",
+        "return eval('['.repeat(1e5))",
+        "return new RegExp('('.repeat(1e5) + ')'.repeat(1e5))",
+        "return new RegExp('(?:'.repeat(1e5) + ')'.repeat(1e5))",
+        "let p = {}; for (let i = 0; i < 1e5; i++) p = new Proxy(p, {}); return p.x",
+        "const a = []; a[0] = a; return a.flat(Infinity)",
+        "const o = {toString() { return '' + o }}; return '' + o",
+        "const o = {get x() { return this.x }}; return o",
+        "class A { constructor() { new this.constructor() } } return new A()",
+        "return eval('1' + '+1'.repeat(1e6) + '-'.repeat(1e6) + '1')",
+    ] {
+        let (message, _) = failed(run(&format!("function main() {{ {body} }}"), LIMITS).await.result);
+        assert!(!message.is_empty(), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn what_says_too_much_is_cut_off() {
+    let limits = Limits { printed_bytes: 1_000, output_bytes: 1_000, ..LIMITS };
+    let ran = run(
+        "function main() { for (let i = 0; i < 1e5; i++) { console.log('汉'); console.error('字') } }",
+        limits,
+    )
+    .await;
+    assert!(ran.truncated && ran.stdout.len() + ran.stderr.len() <= 1_000 && ran.result.is_ok());
+    let ran = run("function main() { console.log('x'.repeat(1e7)); return '\\0'.repeat(300) }", limits).await;
+    assert!(ran.truncated && ran.result == Err(Failure::Output), "{ran:?}");
+}
+
+#[tokio::test]
+async fn changed_builtins_change_nothing_for_others() {
+    let source = "
+        JSON.stringify = () => 'not json'; JSON.parse = () => { throw 1 };
+        Object.prototype.toJSON = undefined; Array.prototype.push = null; Function.prototype.call = null;
+        Promise.prototype.then = function () { throw 2 };
+        globalThis.console = null; globalThis.module = 5;
+        Object.defineProperty(Object.prototype, 'main', {get() { throw 3 }});
+        async function main(given) { return {given: Object.keys(given), ok: true} }";
+    assert_eq!(result(source).await, Ok(json!({"given": [], "ok": true})));
+    assert_eq!(
+        result("function main() { return [typeof JSON.parse, [].push(1)] }").await,
+        Ok(json!(["function", 1]))
+    );
+}

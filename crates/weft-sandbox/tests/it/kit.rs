@@ -1,0 +1,47 @@
+//! A sandbox with the worker of this crate.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use weft_core::TenantId;
+use weft_core::seam::Sandbox;
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_sandbox::{LIMITS, ProcessSandbox, Worker};
+
+pub fn worker() -> Worker {
+    Worker { program: PathBuf::from(env!("CARGO_BIN_EXE_weft-sandbox-worker")), arguments: Vec::new() }
+}
+
+pub fn sandbox() -> ProcessSandbox {
+    ProcessSandbox::new(worker(), LIMITS, 4)
+}
+
+/// Limits that a test can wait for.
+pub const SHORT: Limits = Limits { time: Duration::from_millis(400), memory_bytes: 16 << 20, ..LIMITS };
+
+pub fn program(source: &str, limits: Limits) -> Program {
+    let arguments = serde_json::Map::new();
+    Program { language: Language::JavaScript, source: source.to_owned(), arguments, limits }
+}
+
+pub async fn run(source: &str, limits: Limits) -> Ran {
+    sandbox().run(&TenantId::new("t"), program(source, limits)).await.unwrap()
+}
+
+pub async fn result(source: &str) -> Result<Json, Failure> {
+    run(source, LIMITS).await.result
+}
+
+/// What the body of `main` returns.
+pub async fn returned(body: &str) -> Result<Json, Failure> {
+    result(&format!("function main() {{ {body} }}")).await
+}
+
+/// The message and the line of a program that fails.
+pub fn failed(result: Result<Json, Failure>) -> (String, Option<u32>) {
+    match result {
+        Err(Failure::Program { message, line }) => (message, line),
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,160 @@
+//! The process around a program.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_core::seam::Sandbox as _;
+#[cfg(unix)]
+use weft_core::seam::sandbox::Failure;
+#[cfg(target_os = "linux")]
+use weft_core::seam::sandbox::Limits;
+use weft_core::{ErrorKind, TenantId};
+use weft_sandbox::{LIMITS, ProcessSandbox, Worker};
+
+use crate::kit::{program, worker};
+
+#[tokio::test]
+async fn without_a_worker_nothing_runs() {
+    let tenant = TenantId::new("t");
+    let check = async |worker: Worker, part: &str| {
+        let sandbox = ProcessSandbox::new(worker, LIMITS, 1);
+        let error = sandbox.run(&tenant, program("function main() {}", LIMITS)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(error.full().contains(part), "{}", error.full());
+    };
+    check(Worker { program: PathBuf::from("/no/such/worker"), arguments: Vec::new() }, "/no/such/worker")
+        .await;
+    #[cfg(unix)]
+    check(
+        Worker { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), "exit 3".into()] },
+        "code 3",
+    )
+    .await;
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_worker_that_breaks_down_takes_nobody_along() {
+    let shell = |script: &str| Worker {
+        program: PathBuf::from("/bin/sh"),
+        arguments: vec!["-c".into(), script.into()],
+    };
+    let tenant = TenantId::new("t");
+    let ran = ProcessSandbox::new(shell("kill -SEGV $$"), LIMITS, 1)
+        .run(&tenant, program("x", LIMITS))
+        .await
+        .unwrap();
+    assert_eq!(ran.result, Err(Failure::Broken));
+    let error = ProcessSandbox::new(shell("echo hello"), LIMITS, 1)
+        .run(&tenant, program("x", LIMITS))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Garbled);
+}
+
+#[tokio::test]
+async fn programs_wait_for_a_free_place() {
+    let sandbox = ProcessSandbox::new(worker(), LIMITS, 2);
+    let tenant = TenantId::new("t");
+    let source = "function main() { return 1 }";
+    let all = futures::future::join_all((0..12).map(|_| sandbox.run(&tenant, program(source, LIMITS)))).await;
+    assert!(all.into_iter().all(|ran| ran.unwrap().result == Ok(1.into())));
+}
+
+/// A sandbox whose workers can be told from those of other tests by this word.
+#[cfg(target_os = "linux")]
+fn marked(mark: &str) -> ProcessSandbox {
+    ProcessSandbox::new(Worker { arguments: vec![mark.into()], ..worker() }, LONG, 1)
+}
+
+#[cfg(target_os = "linux")]
+const LONG: Limits = Limits { time: Duration::from_secs(3_600), ..LIMITS };
+
+/// The workers with this word that have not ended.
+#[cfg(target_os = "linux")]
+fn workers(mark: &str) -> Vec<PathBuf> {
+    let marked = |path: &PathBuf| {
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(marked).collect()
+}
+
+/// Waits until there are this many.
+#[cfg(target_os = "linux")]
+async fn until_there_are(mark: &str, count: usize) {
+    let there = async {
+        while workers(mark).len() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers begin and end");
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn who_drops_a_run_ends_its_program() {
+    let (mark, tenant) = ("dropped-by-its-test", TenantId::new("t"));
+    let sandbox = marked(mark);
+    // One that can be interrupted, one that cannot.
+    for body in ["for (;;);", "[].reverse.call({length: 2 ** 53 - 1})"] {
+        let mut endless = Box::pin(sandbox.run(&tenant, program(body, LONG)));
+        tokio::select! {
+            ran = &mut endless => panic!("{ran:?}"),
+            () = until_there_are(mark, 1) => {}
+        }
+        drop(endless);
+        until_there_are(mark, 0).await;
+        // Its place is free again.
+        let ran = sandbox.run(&tenant, program("function main() { return 1 }", LONG)).await.unwrap();
+        assert_eq!(ran.result, Ok(1.into()));
+    }
+}
+
+/// The other end of the pipe is gone when the process that wanted the result is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_worker_ends_when_nobody_wants_its_result() {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let mut child =
+        Command::new(worker().program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let request = serde_json::to_string(&program("[].reverse.call({length: 2 ** 53 - 1})", LONG)).unwrap();
+    writeln!(input, "{request}").unwrap();
+    assert_eq!(child.try_wait().unwrap(), None);
+    drop(input);
+    assert!(!child.wait().unwrap().success());
+}
+
+/// Seen from outside, since the language has no way to look.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn workers_inherit_nothing_and_may_open_nothing() {
+    let (mark, tenant) = ("looked-at-by-its-test", TenantId::new("t"));
+    let sandbox = marked(mark);
+    let mut endless = Box::pin(sandbox.run(&tenant, program("for (;;);", LONG)));
+    let confined = async {
+        loop {
+            let read = |file: &str| std::fs::read_to_string(workers(mark).first()?.join(file)).ok();
+            let limits = read("limits").unwrap_or_default();
+            let hard = |name: &str| {
+                let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+                line.split_whitespace().nth(1).map(str::to_owned)
+            };
+            // The last one that is set.
+            if hard("Max open files").as_deref() == Some("0") {
+                for name in ["Max processes", "Max file size", "Max core file size"] {
+                    assert_eq!(hard(name).as_deref(), Some("0"), "{limits}");
+                }
+                assert_eq!(read("environ").as_deref(), Some(""));
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        ran = &mut endless => panic!("{ran:?}"),
+        confined = tokio::time::timeout(Duration::from_secs(60), confined) => confined.expect("it is confined"),
+    }
+}

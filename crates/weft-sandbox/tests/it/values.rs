@@ -1,0 +1,114 @@
+//! What `main` may be, and what it may return.
+
+use serde_json::{Value as Json, json};
+
+use crate::kit::{failed, result, returned, run};
+use weft_sandbox::LIMITS;
+
+#[tokio::test]
+async fn main_may_be_offered_in_many_ways() {
+    for source in [
+        "function main() { return 7 }",
+        "async function main() { await null; return 7 }",
+        "const main = () => 7",
+        "const main = () => new Promise(resolve => queueMicrotask(() => resolve(7)))",
+        "module.exports = { main: () => 7 }",
+        "module.exports = () => 7",
+        "exports.main = async () => 7",
+        "let x = 6;\nexport async function main() { return x + 1 }",
+        "export default () => 7",
+        "export const main = () => 7",
+        "function main() { return eval('3 + 4') }",
+        "const text = `\nexport all of it\n`;\nfunction main() { return text.length - 11 }",
+    ] {
+        assert_eq!(result(source).await, Ok(json!(7)), "{source}");
+    }
+    for source in ["", "let main = 7", "export const x = 1", "module.exports = null", "module = null"] {
+        assert!(failed(result(source).await).0.contains("`main`"), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn results_are_what_json_has_words_for() {
+    let check = async |body: &str, expected: Json| assert_eq!(returned(body).await, Ok(expected), "{body}");
+    check("return 60 * 60", json!(3600)).await;
+    check("", Json::Null).await;
+    check(
+        "return [undefined, NaN, Infinity, -0, () => 1, Symbol('x')]",
+        json!([null, null, null, 0, null, null]),
+    )
+    .await;
+    check("return () => 1", Json::Null).await;
+    check(
+        "return {a: undefined, b: new Date(0), c: new Map([[1, 2]]), d: new Uint8Array(2)}",
+        json!({"b": "1970-01-01T00:00:00.000Z", "c": {}, "d": {"0": 0, "1": 0}}),
+    )
+    .await;
+    check("return 2 ** 53", json!(9_007_199_254_740_992_i64)).await;
+    check("return '\\ud83d' + '\\ude00' + '\\ud800'", json!("😀\u{fffd}")).await;
+    check("return {get a() { return 1 }, toJSON: undefined}", json!({"a": 1})).await;
+    check("return {toJSON() { return 'x' }}", json!("x")).await;
+    check("return new Proxy([1], {})", json!([1])).await;
+}
+
+#[tokio::test]
+async fn results_without_json_are_failures_with_a_reason() {
+    let check = async |body: &str, part: &str| {
+        let (message, _) = failed(returned(body).await);
+        assert!(message.contains(part), "{body}: {message}");
+    };
+    check("return 1n", "BigInt").await;
+    check("const a = []; a.push(a); return a", "circular").await;
+    check("return {get a() { throw new RangeError('no') }}", "RangeError: no").await;
+    check("return {toJSON() { throw 1 }}", "it threw 1").await;
+    check("let a = 1; for (let i = 0; i < 200; i++) a = [a]; return a", "recursion limit").await;
+    check("return new Promise(() => {})", "never happens").await;
+    check("return Promise.reject(new Error('later'))", "Error: later").await;
+}
+
+#[tokio::test]
+async fn failures_name_the_line_and_what_was_thrown() {
+    let check = async |source: &str, part: &str, line: Option<u32>| {
+        let (message, found) = failed(result(source).await);
+        assert!(message.contains(part) && found == line, "{source}: {message} {found:?}");
+    };
+    check("function main() {\n  return nothing;\n}", "ReferenceError: nothing", Some(2)).await;
+    check("function main() {\n\n  return ] }", "SyntaxError", Some(3)).await;
+    check("async function main() {\n  await null\n  null.x }", "TypeError", Some(3)).await;
+    check("import x from 'fs'\nexport function main() {}", "fs", None).await;
+    check("function main() { return import('fs') }", "fs", None).await;
+    check("throw 'a text'", "it threw \"a text\"", None).await;
+    check("throw undefined", "it threw undefined", None).await;
+    check("throw Symbol('x')", "it threw a value of the type symbol", None).await;
+    check(
+        "throw {toString() { throw 1 }, toJSON() { throw 2 }}",
+        "it threw a value of the type object",
+        None,
+    )
+    .await;
+    check("throw {message: {}, get stack() { throw 1 }, name: 1n, a: 1}", "it threw", None).await;
+    check("throw new Proxy({}, {get() { throw 1 }})", "it threw", None).await;
+    check(
+        "const e = new Error('x'); Object.defineProperty(e, 'stack', {value: 5}); e.name = null; throw e",
+        "Error: x",
+        None,
+    )
+    .await;
+    check("throw new Error('x'.repeat(1e6))", "xxx…", Some(1)).await;
+    check("\0", "", None).await;
+}
+
+#[tokio::test]
+async fn printed_lines_are_kept() {
+    let source = "function main() {
+        console.log('a', 1, [1, 'b'], {c: null}, undefined, new Error('e'), 2n, Symbol('s'), '\\ud800');
+        console.warn('w'); console.info(); console.log({toJSON() { console.log('inner'); return 1 }});
+        console.log({get x() { throw 1 }});
+    }";
+    let ran = run(source, LIMITS).await;
+    assert_eq!(ran.result, Ok(Json::Null));
+    let lines: Vec<&str> = ran.stdout.lines().collect();
+    assert_eq!(lines[0], "a 1 [1,\"b\"] {\"c\":null} undefined Error: e 2 [symbol] \u{fffd}");
+    assert_eq!(lines[1..], ["", "inner", "1", "[object Object]"]);
+    assert_eq!(ran.stderr, "w\n");
+}

@@ -1,0 +1,66 @@
+//! Runs of the past: done again, forked, and compared.
+
+use std::sync::Arc;
+
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{CanvasKey, Entry, Error, Result, RunKey, SessionId, SessionKey};
+use weft_dsl::Plan;
+use weft_engine::compare::Comparison;
+use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
+
+use crate::app::App;
+
+impl App {
+    /// The version of its canvas that a run ran.
+    ///
+    /// # Errors
+    /// `NotFound` when its canvas or its session is gone.
+    pub async fn plan_of(&self, run: &StoredRun) -> Result<Arc<Plan>> {
+        let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
+        let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
+        self.plan(&canvas, &session.canvas_version).await
+    }
+
+    /// Does a run again from its journal, with nothing outside. Nothing is stored.
+    ///
+    /// # Errors
+    /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session is gone.
+    pub async fn replay(&self, key: &RunKey) -> Result<Replayed> {
+        let run = self.runs.get(key).await?;
+        let plan = self.plan_of(&run).await?;
+        self.engine.replay(&run, plan).await
+    }
+
+    /// Begins a run that shares the beginning of another one, in a session of its own.
+    ///
+    /// # Errors
+    /// As [`weft_engine::Engine::fork`]; `NotFound` when the run, its canvas or its session is gone.
+    pub async fn fork(
+        &self,
+        key: &RunKey,
+        session: Option<SessionId>,
+        point: &ForkPoint,
+    ) -> Result<(SessionKey, RunKey, PickedUp)> {
+        let run = self.runs.get(key).await?;
+        let plan = self.plan_of(&run).await?;
+        let session = SessionKey::new(&key.tenant, session.unwrap_or_else(SessionId::generate));
+        let (new, forked) = self.engine.fork(&run, plan, (session.clone(), point)).await?;
+        Ok((session, new, forked))
+    }
+
+    /// Two runs beside each other, and their journals.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown one.
+    pub async fn compare(&self, first: &RunKey, second: &RunKey) -> Result<(Comparison, [Vec<Entry>; 2])> {
+        let told = async |key: &RunKey| -> Result<Vec<Entry>> {
+            let entries = self.engine.journal(key).await?;
+            if entries.is_empty() {
+                return Err(Error::not_found(format!("run {} has no journal", key.id)));
+            }
+            Ok(entries)
+        };
+        let both = [told(first).await?, told(second).await?];
+        Ok((Comparison::of(&both[0], &both[1]), both))
+    }
+}

@@ -1,0 +1,68 @@
+//! Runs whose process is gone: another one goes on with them, and clients read on.
+
+use serde_json::json;
+use weft_core::journal::Ending;
+use weft_core::seam::run_store::RunFilter;
+use weft_engine::engine::PickedUp;
+use weft_testkit::{Reply, Script, ScriptedModel};
+
+use crate::support::{Bench, bench, default_tenant, endless, frames, said};
+
+/// A process in which this is done, killed with everything that it has begun.
+fn killed(work: impl AsyncFnOnce() -> Bench) -> Bench {
+    let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    process.block_on(work())
+}
+
+#[test]
+fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
+    let canvas = json!({"components": {
+        "begin": crate::support::component("Begin", &json!({}), &["LLM:First"]),
+        "LLM:First": crate::support::component("LLM", &json!({"llm_id": "first", "cite": false}), &["LLM:Second"]),
+        "LLM:Second": crate::support::component(
+            "LLM", &json!({"llm_id": "second", "prompts": "{LLM:First@content}", "cite": false}), &["Message:M"]),
+        "Message:M": crate::support::component("Message", &json!({"content": ["{LLM:Second@content}"]}), &[]),
+    }});
+    let mut seen = 0;
+    let bench = killed(async || {
+        let script =
+            Script::new().reply(Reply::text("draft").when_model("first")).reply(endless(&["It ", "is "]));
+        let bench = bench(script).await;
+        let id = bench.store("Two", canvas).await;
+        let mut stream = bench.open("/v1/canvas/completion", json!({"id": id, "query": "q"})).await;
+        stream.until("is ").await;
+        seen = frames(&stream.text).len();
+        bench
+    });
+    let after = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    after.block_on(async {
+        let model =
+            ScriptedModel::new(Script::new().reply(Reply::text("It is finished.").when_model("second")));
+        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
+        let bench = Bench { app, router, model, ..bench };
+        let filter = RunFilter { unfinished: true, limit: 10, ..RunFilter::default() };
+        let run = bench.app.runs.list(&default_tenant(), &filter).await.unwrap().remove(0);
+        assert!(bench.app.cut_off().await.unwrap().is_empty(), "its process was heard of just now");
+        let PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap() else {
+            panic!("it goes on")
+        };
+        while handle.entries.next().await.unwrap().is_some() {}
+        assert_eq!(bench.app.runs.get(&run.key).await.unwrap().ending, Some(Ending::Succeeded));
+        // The first model had answered and is not asked again.
+        assert_eq!(bench.model.requests().len(), 1);
+        assert!(bench.model.requests()[0].messages.iter().any(|message| message.text == "draft"));
+        // Whoever had read so far reads on, without a gap, and is told to forget the half sentence.
+        let events = bench.get(&format!("/api/v1/runs/{}/events", run.key.id)).await.frames();
+        let kinds: Vec<String> =
+            events.iter().filter(|f| f.id.is_some()).map(crate::support::Frame::event).collect();
+        assert!(seen > 0 && kinds[..seen].iter().all(|kind| kind != "message_reset"), "{kinds:?}");
+        assert_eq!(kinds.iter().filter(|kind| *kind == "message_reset").count(), 1);
+        assert_eq!(kinds.iter().filter(|kind| *kind == "workflow_finished").count(), 1);
+        let numbers: Vec<u64> = events.iter().filter_map(|frame| frame.id).collect();
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
+        assert!(said(&events).ends_with("It is finished."));
+        // A second try finds nothing to do.
+        assert!(bench.app.pick_up(&run).await.is_err());
+    });
+}

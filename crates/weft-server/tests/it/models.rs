@@ -1,0 +1,56 @@
+//! The list of models.
+
+use serde_json::{Value as Json, json};
+use weft_server::{Config, assemble_in_memory};
+use weft_testkit::Script;
+
+use crate::support::{Bench, bench};
+
+/// Row 29: by kind, with what a caller has to know and nothing that is secret.
+#[tokio::test]
+async fn models_are_listed_by_kind_without_their_keys() {
+    let config: Config = toml::from_str(
+        r#"
+        [[models.entries]]
+        name = "fast"
+        provider = "openai"
+        factory = "DeepSeek"
+        base_url = "http://127.0.0.1:9/secret-path"
+        model = "qwen3-8b"
+        api_key = "sk-very-secret"
+        window = 32768
+        tools = true
+        prices = { prompt = 0.5, completion = 2.0 }
+
+        [[models.entries]]
+        name = "plain"
+        provider = "extractive"
+
+        [[models.entries]]
+        name = "e5"
+        provider = "openai"
+        kind = "embedding"
+        base_url = "http://127.0.0.1:9"
+        "#,
+    )
+    .unwrap();
+    let app = assemble_in_memory(&config).await.unwrap();
+    let plain = bench(Script::new()).await;
+    let token = app.first_token().await.unwrap().unwrap().reveal().to_owned();
+    let router =
+        weft_server::router::router(weft_server::state::ServerState::new(app.clone(), weft_server::Auth::On));
+    let bench = Bench { app, router, token, ..plain };
+    let answer = bench.get("/api/v1/models").await;
+    let models = answer.data();
+    let kinds: Vec<_> = models.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(kinds.len(), 6, "{models}");
+    let fast = models["chat"].as_array().unwrap().iter().find(|model| model["name"] == "fast").unwrap();
+    let expected = json!({"name": "fast", "provider": "openai", "model": "qwen3-8b", "window": 32768, "tools": true,
+        "kind": "chat", "prices": {"prompt": 0.5, "completion": 2.0}});
+    assert_eq!(*fast, expected);
+    assert_eq!(models["embedding"][0]["name"], "e5");
+    assert_eq!(models["rerank"], Json::Array(Vec::new()));
+    assert!(!answer.text.contains("secret"), "{}", answer.text);
+    let nobody = Bench { token: "wrong".to_owned(), ..bench };
+    assert_eq!(nobody.get("/api/v1/models").await.status, 401);
+}

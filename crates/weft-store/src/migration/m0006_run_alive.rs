@@ -1,0 +1,29 @@
+//! When the process of a run last said that it is at work on it. Runs from before this step have
+//! never been heard of.
+
+use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
+use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
+
+use super::columns::Columns;
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0006_run_alive"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        // MariaDB commits a change of a table at once: a step that was cut off right after it finds
+        // the column there.
+        if manager.has_column("run", "alive_ms").await? {
+            return Ok(());
+        }
+        let c = Columns::of(manager).await?;
+        let alive = c.number("alive_ms").default(0).take();
+        manager.alter_table(Table::alter().table("run").add_column(alive).take()).await
+    }
+}

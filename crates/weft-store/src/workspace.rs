@@ -1,0 +1,197 @@
+//! Files of agents in a folder of the machine, one folder for each tenant below it.
+//!
+//! Every step from the tenant's folder to the file is taken through an open folder, so neither a link
+//! nor a folder that is swapped for one in between leads out. A text is first written beside its place
+//! and then put there in one move.
+
+use std::io::{ErrorKind as IoKind, Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use cap_fs_ext::OpenOptionsSyncExt as _;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use cap_tempfile::TempFile;
+use sha2::{Digest as _, Sha256};
+use weft_core::seam::Workspace;
+use weft_core::seam::workspace::names;
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+/// Characters of a tenant's name that may name its folder as they are, at most.
+const TENANT_MAX: usize = 64;
+
+/// A folder of the machine. Nothing is made in it before something is written.
+#[derive(Clone, Debug)]
+pub struct FolderWorkspace(Arc<Folder>);
+
+#[derive(Debug)]
+struct Folder {
+    root: PathBuf,
+    bytes_max: usize,
+    /// Held while a file is replaced, so that what is added to it meanwhile is not lost.
+    writing: Mutex<()>,
+}
+
+impl FolderWorkspace {
+    /// The files below `root`, each of `bytes_max` bytes at most.
+    pub fn new(root: impl Into<PathBuf>, bytes_max: usize) -> Self {
+        Self(Arc::new(Folder { root: root.into(), bytes_max, writing: Mutex::new(()) }))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Folder) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let folder = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || work(&folder))
+            .await
+            .map_err(|cause| Error::internal("the work on a file broke off").because(cause))?
+    }
+}
+
+/// What a tenant's folder is called. A name of plain lower-case characters is its own; any other is
+/// hashed, since file systems differ in which names they take for the same.
+fn folder_name(tenant: &TenantId) -> String {
+    let name = tenant.as_str();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if (1..=TENANT_MAX).contains(&name.len()) && name.chars().all(plain) {
+        return name.to_owned();
+    }
+    let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("_{hash}")
+}
+
+impl Folder {
+    /// The tenant's folder.
+    fn of(&self, tenant: &TenantId) -> std::io::Result<Dir> {
+        Dir::open_ambient_dir(&self.root, ambient_authority())?.open_dir(folder_name(tenant))
+    }
+
+    /// The same, made when it is not there.
+    fn made(&self, tenant: &TenantId) -> std::io::Result<Dir> {
+        Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
+        let root = Dir::open_ambient_dir(&self.root, ambient_authority())?;
+        below(&root, &folder_name(tenant))
+    }
+
+    fn read(&self, tenant: &TenantId, path: &str) -> Result<String> {
+        let file = names(path)?.join("/");
+        let root = self.of(tenant).map_err(|cause| failed("read", path, cause))?;
+        self.content(&root, &file, path)
+    }
+
+    fn content(&self, root: &Dir, file: &str, path: &str) -> Result<String> {
+        let cannot = |cause| failed("read", path, cause);
+        // A pipe would have to wait for its other end when it is opened.
+        let file = root.open_with(file, OpenOptions::new().read(true).nonblock(true)).map_err(cannot)?;
+        if !file.metadata().map_err(cannot)?.is_file() {
+            return Err(Error::invalid(format!("`{path}` is no ordinary file")));
+        }
+        let mut bytes = Vec::new();
+        let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX);
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
+        self.fits(bytes.len(), path)?;
+        String::from_utf8(bytes).map_err(|_| Error::invalid(format!("`{path}` is no text in UTF-8")))
+    }
+
+    fn fits(&self, bytes: usize, path: &str) -> Result<()> {
+        match bytes <= self.bytes_max {
+            true => Ok(()),
+            false => Err(Error::invalid(format!("`{path}` is larger than {} bytes", self.bytes_max))
+                .help("split it, or let an operator raise `files.bytes_max`")),
+        }
+    }
+
+    fn write(&self, tenant: &TenantId, path: &str, text: &str, before: Before) -> Result<bool> {
+        let cannot = |cause| failed("write", path, cause);
+        let names = names(path)?;
+        self.fits(text.len(), path)?;
+        let Some((name, folders)) = names.split_last() else {
+            return Err(Error::invalid("the path names no file"));
+        };
+        let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut folder = self.made(tenant).map_err(cannot)?;
+        if !folders.is_empty() {
+            folder = below(&folder, &folders.join("/")).map_err(cannot)?;
+        }
+        let before = match before {
+            Before::Kept => self.before(&folder, name, path)?,
+            Before::Replaced => String::new(),
+        };
+        let existed = match folder.symlink_metadata(name) {
+            Ok(found) if found.is_dir() => return Err(Error::invalid(format!("`{path}` is a folder"))),
+            Ok(_) => true,
+            Err(cause) if cause.kind() == IoKind::NotFound => false,
+            Err(cause) => return Err(cannot(cause)),
+        };
+        self.fits(before.len().saturating_add(text.len()), path)?;
+        let mut fresh = TempFile::new(&folder).map_err(cannot)?;
+        fresh.write_all(before.as_bytes()).map_err(cannot)?;
+        fresh.write_all(text.as_bytes()).map_err(cannot)?;
+        fresh.as_file().sync_all().map_err(cannot)?;
+        fresh.replace(name).map_err(cannot)?;
+        Ok(existed)
+    }
+
+    /// What the file holds; nothing when there is none.
+    fn before(&self, folder: &Dir, name: &str, path: &str) -> Result<String> {
+        match self.content(folder, name, path) {
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(String::new()),
+            text => text,
+        }
+    }
+}
+
+/// What becomes of the text that was there before.
+#[derive(Clone, Copy)]
+enum Before {
+    Kept,
+    Replaced,
+}
+
+/// A folder below another, made when it is not there.
+fn below(folder: &Dir, path: &str) -> std::io::Result<Dir> {
+    match folder.open_dir(path) {
+        Err(cause) if cause.kind() == IoKind::NotFound => {
+            folder.create_dir_all(path).and_then(|()| folder.open_dir(path))
+        }
+        opened => opened,
+    }
+}
+
+#[async_trait]
+impl Workspace for FolderWorkspace {
+    async fn read(&self, tenant: &TenantId, path: &str) -> Result<String> {
+        let (tenant, path) = (tenant.clone(), path.to_owned());
+        self.blocking(move |folder| folder.read(&tenant, &path)).await
+    }
+
+    async fn write(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
+        let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Replaced)).await
+    }
+
+    async fn append(&self, tenant: &TenantId, path: &str, text: &str) -> Result<bool> {
+        let (tenant, path, text) = (tenant.clone(), path.to_owned(), text.to_owned());
+        self.blocking(move |folder| folder.write(&tenant, &path, &text, Before::Kept)).await
+    }
+}
+
+/// The message names the path as the caller wrote it and never the folder of the machine.
+fn failed(what: &str, path: &str, cause: std::io::Error) -> Error {
+    let (kind, why) = match cause.kind() {
+        IoKind::NotFound => (ErrorKind::NotFound, "there is no such file"),
+        IoKind::PermissionDenied => (ErrorKind::Denied, "it leads out of the root, or is protected"),
+        IoKind::IsADirectory => (ErrorKind::Invalid, "it is a folder"),
+        IoKind::NotADirectory | IoKind::AlreadyExists => {
+            (ErrorKind::Invalid, "a part of the path is a file and no folder")
+        }
+        IoKind::InvalidFilename | IoKind::InvalidInput => {
+            (ErrorKind::Invalid, "the name makes no sense here")
+        }
+        _ => (ErrorKind::Internal, "the machine refuses"),
+    };
+    let error = Error::new(kind, format!("cannot {what} `{path}`: {why}"));
+    if kind == ErrorKind::Internal { error.because(cause) } else { error }
+}

@@ -1,0 +1,129 @@
+//! The promises of a [`Sandbox`], as far as every language and every kind of boundary keeps them.
+
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use weft_core::seam::Sandbox;
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::{Json, TenantId};
+
+/// The programs that the suite runs, in the language of the sandbox.
+#[derive(Clone, Copy, Debug)]
+pub struct Programs {
+    /// Their language.
+    pub language: Language,
+    /// A language that the sandbox does not run, if there is one.
+    pub foreign: Option<Language>,
+    /// Returns what it is given.
+    pub echo: &'static str,
+    /// Raises an error with the text `broken` in its third line.
+    pub raises: &'static str,
+    /// Has no `main`.
+    pub empty: &'static str,
+    /// Prints `out` and, as an error, `err`, then returns 1.
+    pub prints: &'static str,
+    /// Prints more than 100 bytes.
+    pub prints_much: &'static str,
+    /// Returns a text of 200 characters.
+    pub returns_much: &'static str,
+    /// Never ends.
+    pub endless: &'static str,
+    /// Takes ever more memory.
+    pub greedy: &'static str,
+    /// Returns how often it has run in what its language keeps beyond `main`.
+    pub counts: &'static str,
+}
+
+/// The suite in JavaScript.
+pub const JAVASCRIPT: Programs = Programs {
+    language: Language::JavaScript,
+    foreign: Some(Language::Python),
+    echo: "const main = async (given) => given;",
+    raises: "function main() {\n  const x = 1;\n  throw new Error('broken');\n}",
+    empty: "1 + 1",
+    prints: "function main() { console.log('out'); console.error('err'); return 1; }",
+    prints_much: "function main() { for (let i = 0; i < 50; i++) console.log('0123456789'); }",
+    returns_much: "function main() { return 'x'.repeat(200); }",
+    endless: "function main() { for (;;); }",
+    greedy: "function main() { const kept = []; for (;;) kept.push('x'.repeat(1000) + kept.length); }",
+    counts: "globalThis.count = (globalThis.count ?? 0) + 1; Object.prototype.seen = (Object.prototype.seen ?? 0) + 1;
+             function main() { return [count, Object.prototype.seen]; }",
+};
+
+/// Checks every promise. The endless program is given 200 ms.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn sandbox_keeps_its_contract(sandbox: &dyn Sandbox, programs: &Programs) {
+    let most = sandbox.limits();
+    values_arrive_and_come_back(sandbox, programs).await;
+    let check =
+        async |source: &'static str, limits: Limits| run(sandbox, programs, source, json!({}), limits).await;
+
+    let Err(Failure::Program { message, line }) = check(programs.raises, most).await.result else {
+        unkept("raises")
+    };
+    assert!(message.contains("broken") && line == Some(3), "{message} {line:?}");
+    let Err(Failure::Program { message, .. }) = check(programs.empty, most).await.result else {
+        unkept("empty")
+    };
+    assert!(message.contains("main"), "{message}");
+
+    let ran = check(programs.prints, most).await;
+    assert_eq!((ran.result, ran.truncated), (Ok(json!(1)), false));
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("out\n", "err\n"),
+        "errors that are printed are no failure"
+    );
+    let ran = check(programs.prints_much, Limits { printed_bytes: 100, ..most }).await;
+    assert_eq!((ran.result, ran.truncated, ran.stdout.len()), (Ok(Json::Null), true, 100));
+
+    let ran = check(programs.returns_much, Limits { output_bytes: 100, ..most }).await;
+    assert_eq!(ran.result, Err(Failure::Output));
+    let ran = check(programs.endless, Limits { time: Duration::from_millis(200), ..most }).await;
+    assert_eq!(ran.result, Err(Failure::Time));
+    let ran = check(programs.greedy, Limits { memory_bytes: 8 << 20, ..most }).await;
+    assert_eq!(ran.result, Err(Failure::Memory));
+
+    for _ in 0..2 {
+        let ran = check(programs.counts, most).await;
+        assert_eq!(ran.result, Ok(json!([1, 1])), "nothing is left of an earlier run");
+    }
+    if let Some(foreign) = programs.foreign {
+        let ran =
+            run(sandbox, &Programs { language: foreign, ..*programs }, programs.echo, json!({}), most).await;
+        assert_eq!(ran.result, Err(Failure::Language(foreign)));
+    }
+    limits_are_at_most_the_operators(sandbox, programs).await;
+}
+
+async fn values_arrive_and_come_back(sandbox: &dyn Sandbox, programs: &Programs) {
+    let given = json!({
+        "a": 1, "b": [true, false, null, -1.5, "汉 \u{2028}\0\"'`${x}\\", {"__proto__": {"c": 2}}], "": {},
+    });
+    let ran = run(sandbox, programs, programs.echo, given.clone(), sandbox.limits()).await;
+    assert_eq!(ran, Ran::silent(Ok(given)));
+}
+
+async fn limits_are_at_most_the_operators(sandbox: &dyn Sandbox, programs: &Programs) {
+    let most = sandbox.limits();
+    let wished = Limits { output_bytes: most.output_bytes * 2, ..most };
+    let given = json!({"x": "x".repeat(most.output_bytes)});
+    let ran = run(sandbox, programs, programs.echo, given, wished).await;
+    assert_eq!(ran.result, Err(Failure::Output));
+}
+
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+async fn run(sandbox: &dyn Sandbox, programs: &Programs, source: &str, given: Json, limits: Limits) -> Ran {
+    let arguments = given.as_object().cloned().unwrap_or_else(Map::new);
+    let program = Program { language: programs.language, source: source.to_owned(), arguments, limits };
+    let ran = sandbox.run(&TenantId::new("t"), program).await;
+    ran.unwrap_or_else(|error| panic!("{}", error.full()))
+}
+
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn unkept(program: &str) -> ! {
+    panic!("the program `{program}` has not failed as it should")
+}

@@ -1,0 +1,85 @@
+//! Messages.
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::chat_model::StopReason;
+use weft_models::script::Step;
+
+use super::writer::{Writer, named, pieces, reason_word};
+
+impl Writer {
+    pub(super) fn begin_anthropic(&self) -> String {
+        let mut message = json!({"id": "msg_1", "type": "message", "role": "assistant", "content": [],
+            "model": self.model});
+        if let Some(usage) = self.usage {
+            message["usage"] = json!({"input_tokens": usage.prompt_tokens, "output_tokens": 1});
+        }
+        named(&json!({"type": "message_start", "message": message}))
+    }
+
+    pub(super) fn say_anthropic(&mut self, step: &Step) -> Vec<String> {
+        match step {
+            Step::Text(text) => {
+                let open = self.open("text", &json!({"type": "text", "text": ""}));
+                vec![format!("{open}{}", self.block_delta(&json!({"type": "text_delta", "text": text})))]
+            }
+            Step::Thinking(text) => {
+                let open = self.open_thinking();
+                let delta = json!({"type": "thinking_delta", "thinking": text});
+                vec![format!("{open}{}", self.block_delta(&delta))]
+            }
+            Step::Signature(seal) => {
+                let open = self.open_thinking();
+                let delta = json!({"type": "signature_delta", "signature": seal});
+                vec![format!("{open}{}", self.block_delta(&delta))]
+            }
+            Step::Call(call) => {
+                let id = self.next_call_id(call);
+                let closed = self.close();
+                let block = json!({"type": "tool_use", "id": id, "name": call.name, "input": {}});
+                let open = self.open("tool_use", &block);
+                let mut frames = vec![format!("{closed}{open}")];
+                frames.extend(pieces(&call.arguments_text()).into_iter().map(|piece| {
+                    self.block_delta(&json!({"type": "input_json_delta", "partial_json": piece}))
+                }));
+                frames.push(self.close());
+                frames
+            }
+            Step::CallPart(_) | Step::Wait(_) | Step::Error(_) | Step::Fault(_) => Vec::new(),
+        }
+    }
+
+    pub(super) fn end_anthropic(&mut self, reason: StopReason) -> String {
+        let reason = reason_word(reason, ["end_turn", "max_tokens", "tool_use", "refusal"]);
+        let mut delta = json!({"type": "message_delta", "delta": {"stop_reason": reason}});
+        if let Some(usage) = self.usage {
+            delta["usage"] = json!({"output_tokens": usage.completion_tokens});
+        }
+        format!("{}{}{}", self.close(), named(&delta), named(&json!({"type": "message_stop"})))
+    }
+
+    fn open_thinking(&mut self) -> String {
+        self.open("thinking", &json!({"type": "thinking", "thinking": "", "signature": ""}))
+    }
+
+    fn open(&mut self, kind: &'static str, block: &Json) -> String {
+        if self.block == Some(kind) {
+            return String::new();
+        }
+        let closed = self.close();
+        self.block = Some(kind);
+        self.blocks += 1;
+        let start = json!({"type": "content_block_start", "index": self.blocks - 1, "content_block": block});
+        format!("{closed}{}", named(&start))
+    }
+
+    fn close(&mut self) -> String {
+        match self.block.take() {
+            Some(_) => named(&json!({"type": "content_block_stop", "index": self.blocks - 1})),
+            None => String::new(),
+        }
+    }
+
+    fn block_delta(&self, delta: &Json) -> String {
+        named(&json!({"type": "content_block_delta", "index": self.blocks.saturating_sub(1), "delta": delta}))
+    }
+}
