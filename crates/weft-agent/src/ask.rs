@@ -113,7 +113,7 @@ pub async fn ask(
 pub async fn out_of(ctx: &NodeContext, limit: Limit) -> Error {
     // A run that no longer listens has ended, and so will this.
     let _ = ctx.signal(Signal::Limited(Limited::Budget(limit))).await;
-    limit.error()
+    ctx.budget.error(limit)
 }
 
 /// Makes the call. A failure whose beginning was shown is an answer, too: it goes to `failure`.

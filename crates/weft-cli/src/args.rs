@@ -44,6 +44,8 @@ pub enum Command {
         #[command(subcommand)]
         command: RunsCommand,
     },
+    /// Show what runs have used, by canvas and day
+    Spending(SpendingArgs),
     /// Look at the servers of tools and accept what they offer
     Mcp {
         #[command(subcommand)]
@@ -243,6 +245,17 @@ pub struct RunsShowArgs {
     #[arg(value_name = "ID")]
     pub id: String,
     /// Print a line of JSON for each record
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft spending`.
+#[derive(Debug, Args)]
+pub struct SpendingArgs {
+    /// The last days, today included
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub days: u32,
+    /// Print a line of JSON for each canvas and day
     #[arg(long)]
     pub json: bool,
 }

@@ -28,6 +28,7 @@ mod serve;
 mod settings;
 mod setup;
 mod sources;
+mod spending;
 mod unheard;
 
 use std::process::ExitCode;
@@ -114,6 +115,7 @@ async fn command(cli: &Cli) -> Outcome {
             // No model is asked, so none is looked for.
             runs::run(command, &Setup::without_models(&environment, &flags)?).await
         }
+        Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Serve(args) => {
             flags.listen = args.listen;

@@ -1,6 +1,8 @@
 //! What an agent or a whole run may use up. Budgets nest: what is spent in a sub-agent counts for
 //! every agent above it and for the run, so retries, resumes and sub-agents cannot get round one.
 
+mod spent;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,6 +12,8 @@ use tokio::time::Instant;
 
 use crate::error::{Error, ErrorKind};
 use crate::seam::chat_model::{Prices, Usage};
+
+pub use self::spent::Spent;
 
 /// How much may be used. Absent means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,24 +31,6 @@ pub struct BudgetLimits {
     pub money: Option<f64>,
     /// Seconds of working time. Waiting for a person does not count.
     pub seconds: Option<f64>,
-}
-
-/// How much has been used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Spent {
-    /// Rounds of tool calls.
-    pub rounds: u64,
-    /// Tool calls.
-    pub tool_calls: u64,
-    /// Calls of models.
-    pub model_calls: u64,
-    /// Tokens read and written.
-    pub tokens: u64,
-    /// Millionths of the currency of the prices.
-    pub micros: u64,
-    /// Milliseconds of working time.
-    pub millis: u64,
 }
 
 /// What a budget can run out of.
@@ -77,75 +63,222 @@ impl Limit {
             Self::Seconds => "seconds",
         }
     }
+}
 
-    /// The error of work that this limit has ended.
-    pub fn error(self) -> Error {
-        let what = self.as_str();
-        Error::new(ErrorKind::QuotaExceeded, format!("the budget of {what} is used up"))
-            .help(format!("raise `budget.{what}` of the agent or `limits.budget.{what}` of the server"))
+/// Whose budget it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Holder {
+    /// An agent or another node of a canvas.
+    Node,
+    /// A run.
+    Run,
+    /// A session: all its turns together.
+    Session,
+    /// A canvas: all runs of a period together.
+    Canvas(Period),
+    /// A tenant: all runs of all its canvases in a period together.
+    Tenant(Period),
+}
+
+/// A stretch of the calendar (UTC) after which a budget begins anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// A day.
+    Day,
+    /// A month.
+    Month,
+    /// None: it never begins anew.
+    Ever,
+}
+
+/// How much may be used in each period. Several hold at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PeriodLimits {
+    /// In a day.
+    pub day: BudgetLimits,
+    /// In a month.
+    pub month: BudgetLimits,
+    /// In all.
+    pub ever: BudgetLimits,
+}
+
+impl PeriodLimits {
+    /// Each period with its limits, the longest first.
+    pub fn each(&self) -> [(Period, BudgetLimits); 3] {
+        [(Period::Ever, self.ever), (Period::Month, self.month), (Period::Day, self.day)]
     }
+}
+
+impl Period {
+    /// The word for it in settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Month => "month",
+            Self::Ever => "ever",
+        }
+    }
+}
+
+impl Holder {
+    /// The error of work that this holder's limit has ended.
+    pub fn error(self, limit: Limit) -> Error {
+        let what = limit.as_str();
+        let (whose, remedy) = match self {
+            Self::Node => ("the agent's".to_owned(), format!("raise `budget.{what}` of the agent")),
+            Self::Run => ("the run's".to_owned(), format!("raise `limits.budget.{what}` of the server")),
+            Self::Session => (
+                "the session's".to_owned(),
+                format!("start a new session, or raise `limits.session_budget.{what}` of the server"),
+            ),
+            Self::Canvas(period) => ("the canvas's".to_owned(), later(period, "canvas_budget", what)),
+            Self::Tenant(period) => ("the tenant's".to_owned(), later(period, "tenant_budget", what)),
+        };
+        let when = match self {
+            Self::Canvas(period) | Self::Tenant(period) if period != Period::Ever => {
+                format!(" for this {}", period.as_str())
+            }
+            _ => String::new(),
+        };
+        let message = format!("{whose} budget of {what}{when} is used up");
+        Error::new(ErrorKind::QuotaExceeded, message).help(remedy)
+    }
+}
+
+fn later(period: Period, setting: &str, what: &str) -> String {
+    let wait = match period {
+        Period::Day => "wait for the next day (UTC), or ",
+        Period::Month => "wait for the next month (UTC), or ",
+        Period::Ever => "",
+    };
+    format!("{wait}raise `limits.{setting}.{}.{what}` of the server", period.as_str())
 }
 
 /// A budget and those around it.
 #[derive(Debug)]
 pub struct Budget {
+    holder: Holder,
     limits: BudgetLimits,
     rounds: AtomicU64,
     tool_calls: AtomicU64,
     model_calls: AtomicU64,
     tokens: AtomicU64,
     micros: AtomicU64,
-    /// Working time before `began`.
-    millis_before: u64,
-    began: Instant,
+    /// Working time, without what has passed since `began`.
+    millis: AtomicU64,
+    /// Since when time counts; absent where many work at the same time, and time is added.
+    began: Option<Instant>,
+    /// What was used when this began.
+    before: Spent,
     around: Option<Arc<Budget>>,
 }
 
 impl Budget {
     /// A budget of which `spent` is used already, within `around`.
-    pub fn new(limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
+    pub fn new(holder: Holder, limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
+        let shared = matches!(holder, Holder::Canvas(_) | Holder::Tenant(_));
         Arc::new(Self {
+            holder,
             limits,
             rounds: spent.rounds.into(),
             tool_calls: spent.tool_calls.into(),
             model_calls: spent.model_calls.into(),
             tokens: spent.tokens.into(),
             micros: spent.micros.into(),
-            millis_before: spent.millis,
-            began: Instant::now(),
+            millis: spent.millis.into(),
+            began: (!shared).then(Instant::now),
+            before: spent,
             around,
         })
     }
 
-    /// A budget without limits.
+    /// A run's budget without limits.
     pub fn unlimited() -> Arc<Self> {
-        Self::new(BudgetLimits::default(), Spent::default(), None)
+        Self::new(Holder::Run, BudgetLimits::default(), Spent::default(), None)
     }
 
-    /// A budget within this one.
+    /// A node's budget within this one.
     pub fn within(self: &Arc<Self>, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
-        Self::new(limits, spent, Some(Arc::clone(self)))
+        Self::new(Holder::Node, limits, spent, Some(Arc::clone(self)))
     }
 
-    /// Adds what was used before, in a life of this work that is over.
+    /// Adds what was used before, in a life of this work that is over, here and in every budget around
+    /// that is not shared with other runs: those are told by [`Self::raise_to`].
     pub fn note(&self, spent: Spent) {
-        self.rounds.fetch_add(spent.rounds, Ordering::Relaxed);
-        self.tool_calls.fetch_add(spent.tool_calls, Ordering::Relaxed);
-        self.model_calls.fetch_add(spent.model_calls, Ordering::Relaxed);
-        self.tokens.fetch_add(spent.tokens, Ordering::Relaxed);
-        self.micros.fetch_add(spent.micros, Ordering::Relaxed);
+        let mut budget = Some(self);
+        while let Some(here) = budget.filter(|budget| budget.began.is_some()) {
+            for (counter, number) in here.counters().into_iter().zip(numbers(spent)) {
+                counter.fetch_add(number, Ordering::Relaxed);
+            }
+            budget = here.around.as_deref();
+        }
+    }
+
+    /// Takes note that at least so much has been used, by whomever.
+    pub fn raise_to(&self, spent: Spent) {
+        for (counter, number) in self.counters().into_iter().zip(numbers(spent)) {
+            counter.fetch_max(number, Ordering::Relaxed);
+        }
+    }
+
+    fn counters(&self) -> [&AtomicU64; 6] {
+        [&self.rounds, &self.tool_calls, &self.model_calls, &self.tokens, &self.micros, &self.millis]
     }
 
     /// What has been used, what was used before included.
     pub fn spent(&self) -> Spent {
-        let worked = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let worked =
+            self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
         Spent {
             rounds: self.rounds.load(Ordering::Relaxed),
             tool_calls: self.tool_calls.load(Ordering::Relaxed),
             model_calls: self.model_calls.load(Ordering::Relaxed),
             tokens: self.tokens.load(Ordering::Relaxed),
             micros: self.micros.load(Ordering::Relaxed),
-            millis: self.millis_before.saturating_add(worked),
+            millis: self.millis.load(Ordering::Relaxed).saturating_add(worked),
+        }
+    }
+
+    /// What has been used since this began.
+    pub fn own(&self) -> Spent {
+        self.spent().beyond(self.before)
+    }
+
+    /// What was used already when this began.
+    pub fn before(&self) -> Spent {
+        self.before
+    }
+
+    /// The error of work that a limit has ended: it names whose budget it is.
+    pub fn error(&self, limit: Limit) -> Error {
+        let around = || std::iter::successors(Some(self), |budget| budget.around.as_deref());
+        let reached = around().find(|budget| budget.reached(limit));
+        let limited = || around().find(|budget| budget.limited(limit));
+        reached.or_else(limited).unwrap_or(self).holder.error(limit)
+    }
+
+    fn limited(&self, limit: Limit) -> bool {
+        let BudgetLimits { rounds, tool_calls, model_calls, tokens, money, seconds } = self.limits;
+        match limit {
+            Limit::Rounds => rounds.is_some(),
+            Limit::ToolCalls => tool_calls.is_some(),
+            Limit::ModelCalls => model_calls.is_some(),
+            Limit::Tokens => tokens.is_some(),
+            Limit::Money => money.is_some(),
+            Limit::Seconds => seconds.is_some(),
+        }
+    }
+
+    fn reached(&self, limit: Limit) -> bool {
+        let spent = self.spent();
+        match limit {
+            Limit::Rounds => self.limits.rounds.is_some_and(|max| spent.rounds >= max),
+            Limit::ToolCalls => self.limits.tool_calls.is_some_and(|max| spent.tool_calls >= max),
+            Limit::ModelCalls => self.limits.model_calls.is_some_and(|max| spent.model_calls >= max),
+            Limit::Tokens => self.limits.tokens.is_some_and(|max| spent.tokens >= max),
+            Limit::Money => self.limits.money.is_some_and(|max| spent.micros as f64 >= max * 1e6),
+            Limit::Seconds => self.limits.seconds.is_some_and(|max| spent.millis as f64 >= max * 1e3),
         }
     }
 
@@ -209,18 +342,8 @@ impl Budget {
 
     /// The limit on tokens, money or time that is used up, here or around.
     pub fn exhausted(&self) -> Option<Limit> {
-        let spent = self.spent();
-        let money = |max: f64| spent.micros as f64 >= max * 1e6;
-        let seconds = |max: f64| spent.millis as f64 >= max * 1e3;
-        let here = if self.limits.tokens.is_some_and(|max| spent.tokens >= max) {
-            Some(Limit::Tokens)
-        } else if self.limits.money.is_some_and(money) {
-            Some(Limit::Money)
-        } else if self.limits.seconds.is_some_and(seconds) {
-            Some(Limit::Seconds)
-        } else {
-            None
-        };
+        let here =
+            [Limit::Tokens, Limit::Money, Limit::Seconds].into_iter().find(|limit| self.reached(*limit));
         here.or_else(|| self.around.as_ref()?.exhausted())
     }
 
@@ -243,6 +366,11 @@ impl Budget {
     }
 }
 
+fn numbers(spent: Spent) -> [u64; 6] {
+    let Spent { rounds, tool_calls, model_calls, tokens, micros, millis } = spent;
+    [rounds, tool_calls, model_calls, tokens, micros, millis]
+}
+
 /// What a call cost, in millionths, rounded up.
 fn micros(usage: Usage, prices: Prices) -> u64 {
     let micros =
@@ -262,7 +390,7 @@ mod tests {
 
     #[test]
     fn what_is_spent_inside_counts_outside() {
-        let run = Budget::new(limits(|l| l.tool_calls = Some(3)), Spent::default(), None);
+        let run = Budget::new(Holder::Run, limits(|l| l.tool_calls = Some(3)), Spent::default(), None);
         let agent = run.within(limits(|l| l.tool_calls = Some(2)), Spent::default());
         let sub = agent.within(BudgetLimits::default(), Spent::default());
         assert_eq!(run.take_tool_call(), Ok(()));
@@ -281,7 +409,7 @@ mod tests {
         let usage = Usage { prompt_tokens: 600, completion_tokens: 400, calls: 1 };
         let prices = Some(Prices { prompt: 2.0, completion: 10.0 });
         let check = |limits: BudgetLimits, calls: usize, expected: Option<Limit>| {
-            let budget = Budget::new(limits, Spent::default(), None);
+            let budget = Budget::new(Holder::Run, limits, Spent::default(), None);
             for _ in 0..calls {
                 assert_eq!(budget.take_model_call(), Ok(()));
                 budget.used(usage, prices);
@@ -299,7 +427,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn time_goes_on_from_what_was_used_before() {
         let before = Spent { millis: 4_000, ..Spent::default() };
-        let budget = Budget::new(limits(|l| l.seconds = Some(10.0)), before, None);
+        let budget = Budget::new(Holder::Run, limits(|l| l.seconds = Some(10.0)), before, None);
         tokio::time::advance(Duration::from_secs(5)).await;
         assert_eq!(budget.time_left(), Some(Duration::from_secs(1)));
         assert_eq!(budget.exhausted(), None);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Spent;
 use crate::citation::Cited;
 use crate::component::{Form, MessageEnd, Route, Suspension};
 use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
@@ -303,6 +304,9 @@ pub enum Record {
         /// What it asks and remembers, when it only stopped to wait for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suspension: Option<Box<Suspension>>,
+        /// What it has used of the budgets, without time.
+        #[serde(default, skip_serializing_if = "Spent::is_none")]
+        spent: Spent,
     },
     /// Nothing more can run until a person has answered.
     Waiting {
@@ -322,6 +326,9 @@ pub enum Record {
         /// The limits that have cut agents' work short.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         limited: Vec<Limited>,
+        /// What it has used of the budgets, without what an earlier run used that it went on with.
+        #[serde(default, skip_serializing_if = "Spent::is_none")]
+        spent: Spent,
         /// How long it took, in seconds.
         elapsed: f64,
     },

@@ -15,6 +15,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use weft_core::budget::{Budget, BudgetLimits, Spent};
 use weft_core::citation::Cited;
 use weft_core::component::{Role, Route, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
@@ -62,6 +63,8 @@ pub struct Report {
     pub cited: Vec<Cited>,
     /// What it used.
     pub usage: Usage,
+    /// What it used of the budgets.
+    pub spent: Spent,
     /// The limits that have cut agents' work short.
     pub limited: Vec<Limited>,
     /// The open forms of a waiting run.
@@ -90,6 +93,8 @@ struct Active {
     told: HashSet<(Arc<str>, Arc<str>)>,
     /// What it asks and remembers, when it stops to wait for a person.
     suspension: Option<Box<Suspension>>,
+    /// What it uses; absent for a frame that was opened in an earlier run.
+    budget: Option<Arc<Budget>>,
 }
 
 /// Runs a machine until it ends, waits or fails.
@@ -118,6 +123,10 @@ pub struct Driver<'a> {
     limited: Vec<Limited>,
     /// How many of the sources that were found are in the journal.
     sourced: usize,
+    /// How long the run was worked on before it was cut off.
+    worked: Duration,
+    /// What the run whose beginning it shares has used for that.
+    shared: Spent,
     /// What work that begins again need not do again.
     before: HashMap<Place, Before>,
     last: Arc<Outputs>,
@@ -154,6 +163,8 @@ impl<'a> Driver<'a> {
             usage: Usage::default(),
             limited: Vec::new(),
             sourced: 0,
+            worked: Duration::ZERO,
+            shared: Spent::default(),
             before: HashMap::new(),
             last: Arc::default(),
             last_message: None,
@@ -164,7 +175,7 @@ impl<'a> Driver<'a> {
     /// when the session is safe.
     pub async fn run(mut self) -> Report {
         let began = Instant::now();
-        let result = self.go(began + self.limits.run).await;
+        let result = self.go(began + self.limits.run.saturating_sub(self.worked)).await;
         let (ending, error) = match result {
             Ok(()) if !self.machine.parked().is_empty() => (Ending::Waiting, None),
             Ok(()) => match self.machine.stuck() {
@@ -190,9 +201,10 @@ impl<'a> Driver<'a> {
             said: self.said,
             cited: self.cited,
             usage: self.usage,
+            spent: self.context.budget.own().beyond(self.shared),
             limited: self.limited,
             forms,
-            elapsed: began.elapsed().as_secs_f64(),
+            elapsed: (self.worked + began.elapsed()).as_secs_f64(),
             machine: self.machine,
         }
     }
@@ -257,7 +269,14 @@ impl<'a> Driver<'a> {
         let before = place.and_then(|place| self.before.remove(&place)).unwrap_or_default();
         let effects =
             if self.journal.is_stored() { Effects::known(before.effects) } else { Effects::unkept() };
-        let own = Own { effects, cancel: cancel.clone(), signals: self.to_driver.clone() };
+        let earlier = Spent { millis: before.millis, ..Spent::default() };
+        let budget = self.context.budget.within(BudgetLimits::default(), earlier);
+        let own = Own {
+            effects,
+            budget: Arc::clone(&budget),
+            cancel: cancel.clone(),
+            signals: self.to_driver.clone(),
+        };
         let context = context_of(&self.context, node, &mut start, own);
         let activation = start.who.activation;
         let active = Active {
@@ -273,6 +292,7 @@ impl<'a> Driver<'a> {
             calls: Vec::new(),
             told: before.told,
             suspension: None,
+            budget: Some(budget),
         };
         self.active.insert(activation, active);
         let limit = node.time_limit.unwrap_or(self.limits.node);
@@ -432,6 +452,7 @@ impl<'a> Driver<'a> {
             route: onward.clone(),
             assigned: assigned.to_vec(),
             suspension: active.suspension,
+            spent: active.budget.map(|budget| budget.own().without_time()).unwrap_or_default(),
         });
     }
 

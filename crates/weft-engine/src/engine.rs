@@ -1,6 +1,8 @@
 //! The public face: start a turn, watch it, cancel it.
 
+mod accounts;
 mod again;
+mod alive;
 mod fork;
 
 mod pick_up;
@@ -16,16 +18,19 @@ use futures::FutureExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use weft_core::budget::{Budget, BudgetLimits, Spent};
+use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{RunStore, Seams, SessionStore};
+use weft_core::seam::{RunStore, Seams, SessionStore, SpendingStore};
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
 
+use self::accounts::Accounts;
+pub use self::accounts::Allowances;
+use self::alive::{Used, say_alive};
 pub use self::fork::ForkPoint;
 pub use self::pick_up::{PICK_UPS_MAX, PickedUp};
 pub use self::replay::Replayed;
@@ -42,9 +47,6 @@ use crate::session::{SessionState, date, turns_looked_back};
 
 /// A run whose process has not been heard of for so long was cut off.
 pub const SILENT_MAX: Duration = Duration::from_secs(15);
-
-/// How often a process says that it is at work on a run.
-const ALIVE_EVERY: Duration = Duration::from_secs(5);
 
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
@@ -89,6 +91,8 @@ pub struct Stores {
     pub runs: Arc<dyn RunStore>,
     /// Conversations.
     pub sessions: Arc<dyn SessionStore>,
+    /// What runs have used.
+    pub spending: Arc<dyn SpendingStore>,
 }
 
 /// A turn to run.
@@ -136,6 +140,8 @@ struct Inner {
     seams: Arc<Seams>,
     stores: Option<Stores>,
     limits: EngineLimits,
+    allowances: Allowances,
+    accounts: Accounts,
     places: Arc<Semaphore>,
     running: Mutex<Running>,
     tasks: TaskTracker,
@@ -162,15 +168,29 @@ struct Beginning {
     key: RunKey,
     revision: i64,
     now_ms: i64,
+    /// The budgets that it shares with other runs.
+    around: Option<Arc<Budget>>,
 }
 
 impl Engine {
     /// An engine. Without stores, sessions and runs live in memory only as long as their handles.
     pub fn new(seams: Arc<Seams>, stores: Option<Stores>, limits: EngineLimits) -> Self {
+        Self::with_allowances(seams, stores, limits, Allowances::default())
+    }
+
+    /// The same with limits on what several runs use together. They hold for stored runs.
+    pub fn with_allowances(
+        seams: Arc<Seams>,
+        stores: Option<Stores>,
+        limits: EngineLimits,
+        allowances: Allowances,
+    ) -> Self {
         Self(Arc::new(Inner {
             seams,
             stores,
             limits,
+            allowances,
+            accounts: Accounts::default(),
             places: Arc::new(Semaphore::new(limits.runs_at_once)),
             running: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -209,12 +229,13 @@ impl Engine {
         let entries =
             EntryReader::new(Some(Arc::clone(&feed)), Some((Arc::clone(&stores.runs), key.clone())), 0);
         let (engine, stop, run) = (self.clone(), cancel.clone(), key.clone());
+        let used = Used::by(&prepared);
         self.0.tasks.spawn(async move {
             let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &feed, stop)).catch_unwind();
             let turn = tokio::select! {
                 biased;
                 turn = turn => turn,
-                never = say_alive(&stores, &run, &engine) => match never {},
+                never = say_alive(&stores, &run, (&engine, &used)) => match never {},
             };
             if turn.is_err() {
                 tracing::error!(run.id = %run.id, "the end of a run could not be written: the engine broke");
@@ -237,7 +258,7 @@ impl Engine {
         history: Vec<HistoryMessage>,
     ) -> Result<(Arc<Feed>, Report, SessionState)> {
         let feed = Feed::whole();
-        let beginning = self.beginning(&request.session, 0);
+        let beginning = self.beginning(&request.session, 0, None);
         let prepared = self.assemble(request, state, history, beginning)?;
         let clock = Arc::clone(&self.0.seams.clock);
         let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
@@ -313,12 +334,14 @@ impl Engine {
         let turns = turns_looked_back(&request.plan);
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
-        let beginning = self.beginning(&request.session, revision);
+        let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
+        let beginning = self.beginning(&request.session, revision, around);
         self.assemble(request, state, history.collect(), beginning)
     }
 
-    fn beginning(&self, session: &SessionKey, revision: i64) -> Beginning {
-        Beginning { key: RunKey::new(&session.tenant, RunId::generate()), revision, now_ms: self.now_ms() }
+    fn beginning(&self, session: &SessionKey, revision: i64, around: Option<Arc<Budget>>) -> Beginning {
+        let key = RunKey::new(&session.tenant, RunId::generate());
+        Beginning { key, revision, now_ms: self.now_ms(), around }
     }
 
     fn assemble(
@@ -326,7 +349,7 @@ impl Engine {
         mut request: StartRun,
         state: SessionState,
         history: Vec<HistoryMessage>,
-        Beginning { key, revision, now_ms }: Beginning,
+        Beginning { key, revision, now_ms, around }: Beginning,
     ) -> Result<Prepared> {
         pins::check(&request.plan, &request.input.pins)?;
         let limits =
@@ -357,7 +380,8 @@ impl Engine {
                 (machine, None, String::new(), Vec::new(), Spent::default())
             }
         };
-        let budget = Budget::new(self.0.limits.budget, spent, None);
+        let of_session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
+        let budget = Budget::new(Holder::Run, self.0.limits.budget, spent, Some(of_session));
         let context = Arc::new(RunContext {
             tenant: request.session.tenant.clone(),
             run: key.id.clone(),
@@ -382,16 +406,6 @@ impl Engine {
             now_ms,
             recovered: None,
         })
-    }
-}
-
-/// Says again and again that a run is being worked on, so that nobody else takes it over.
-async fn say_alive(stores: &Stores, run: &RunKey, engine: &Engine) -> std::convert::Infallible {
-    loop {
-        tokio::time::sleep(ALIVE_EVERY).await;
-        if let Err(error) = stores.runs.alive(std::slice::from_ref(run), engine.now_ms()).await {
-            tracing::warn!(run.id = %run.id, error = error.full(), "cannot say that the run is being worked on");
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use weft_core::budget::Budget;
 use weft_core::component::{Finished, Role, Route};
 use weft_core::context::{RunContext, Signal};
 use weft_core::effect::Effects;
@@ -43,6 +44,8 @@ pub struct Settled {
 pub struct Own {
     /// Its calls to the outside.
     pub effects: Effects,
+    /// What it may use.
+    pub budget: Arc<Budget>,
     /// Stops it.
     pub cancel: CancellationToken,
     /// Where it tells what it does.
@@ -66,7 +69,7 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
         round: start.round.take(),
         filled,
         resumed: start.resumed.take(),
-        budget: Arc::clone(&run.budget),
+        budget: own.budget,
         effects: own.effects,
         part: "".into(),
         heard: start.heard,

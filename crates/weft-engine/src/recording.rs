@@ -145,6 +145,7 @@ mod tests {
             route: Onward::Suspended,
             assigned: Vec::new(),
             suspension: None,
+            spent: weft_core::budget::Spent::default(),
         }
     }
 

@@ -32,6 +32,8 @@ pub struct Before {
     pub effects: HashMap<Arc<str>, Known>,
     /// Calls of tools that the run has been told of, by path and id.
     pub told: HashSet<(Arc<str>, Arc<str>)>,
+    /// How long it was worked on, in milliseconds.
+    pub millis: u64,
 }
 
 /// An activation that was under way.
@@ -52,7 +54,8 @@ pub struct Open {
     alternative: usize,
     asleep: Option<Asleep>,
     filled: Option<serde_json::Map<String, Json>>,
-    spent: Spent,
+    /// When it began, in milliseconds since 1970.
+    began_ms: i64,
 }
 
 /// A run as its journal tells it.
@@ -74,6 +77,8 @@ pub struct Recovered {
     pub usage: Usage,
     /// What the work that is over has used up of its budget.
     pub spent: Spent,
+    /// The part of it that the run whose beginning this one shares has used.
+    pub shared: Spent,
     /// The limits that have cut agents' work short.
     pub limited: Vec<Limited>,
     /// The outputs of the last node.
@@ -101,6 +106,11 @@ pub struct Reading {
     done_frames: BTreeMap<u32, Consequence>,
     /// The texts that are being written again, by writer and output.
     offered: HashMap<(u32, Arc<str>), Value>,
+    /// The time of the last entry, and of the first of this life of the run; in milliseconds since 1970.
+    last_ms: i64,
+    began_ms: Option<i64>,
+    /// The last entry that it shares with the run that it was forked from.
+    shared_to: u64,
 }
 
 impl Reading {
@@ -115,6 +125,7 @@ impl Reading {
             sources: Vec::new(),
             usage: Usage::default(),
             spent: Spent::default(),
+            shared: Spent::default(),
             limited: Vec::new(),
             last: Arc::default(),
             last_message: None,
@@ -131,6 +142,9 @@ impl Reading {
             given,
             done_frames: BTreeMap::new(),
             offered: HashMap::new(),
+            last_ms: 0,
+            began_ms: None,
+            shared_to: 0,
         }
     }
 
@@ -154,6 +168,11 @@ impl Reading {
     /// `Conflict` when the entry cannot follow from those before it.
     pub fn take(&mut self, entry: &Entry) -> Result<Option<Start>> {
         self.all.seq = entry.seq;
+        if entry.record == Record::PickedUp {
+            self.end_life();
+        }
+        self.began_ms.get_or_insert(entry.at_ms);
+        self.last_ms = entry.at_ms;
         self.all.event = entry.event.unwrap_or(self.all.event);
         let mut begins = None;
         match &entry.record {
@@ -176,12 +195,8 @@ impl Reading {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::EffectFinished { activation, usage, .. } => {
+            Record::EffectFinished { usage, .. } => {
                 self.all.usage += *usage;
-                if let Some(open) = self.active.get_mut(activation) {
-                    open.spent.model_calls += usage.calls;
-                    open.spent.tokens += usage.prompt_tokens + usage.completion_tokens;
-                }
             }
             Record::EffectBegan { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectGave { activation, key, gave } => {
@@ -196,7 +211,6 @@ impl Reading {
                 if let Some(open) = self.active.get_mut(activation) {
                     open.calls.retain(|started| *started != call.started);
                     open.before.told.insert((Arc::clone(&call.started.path), Arc::clone(&call.started.call)));
-                    open.spent.tool_calls += 1;
                 }
             }
             Record::Limited { reason, .. } if !self.all.limited.contains(reason) => {
@@ -204,6 +218,7 @@ impl Reading {
             }
             Record::Sourced { sources } => self.all.sources.extend(sources.iter().cloned()),
             Record::RunFinished { .. } => self.all.ended = Some(entry.record.clone()),
+            Record::RunStarted { forks: Some(forks), .. } => self.shared_to = forks.seq,
             Record::RunStarted { .. }
             | Record::NodeSkipped { .. }
             | Record::PickedUp
@@ -218,6 +233,18 @@ impl Reading {
             }
         }
         Ok(begins)
+    }
+
+    /// Counts the time that was worked up to the last entry, when the process ended. A clock that was put
+    /// back takes nothing away.
+    fn end_life(&mut self) {
+        let last_ms = self.last_ms;
+        if let Some(began_ms) = self.began_ms.take() {
+            self.all.spent.millis += span(began_ms, last_ms);
+        }
+        for open in self.active.values_mut() {
+            open.before.millis += span(open.began_ms, last_ms);
+        }
     }
 
     fn started(&mut self, who: &Who) -> Result<Start> {
@@ -256,16 +283,21 @@ impl Reading {
             alternative: start.alternative,
             asleep,
             filled,
-            spent: Spent::default(),
+            began_ms: self.last_ms,
         };
         self.active.insert(who.activation, open);
         Ok(start)
     }
 
     fn finished(&mut self, record: &Record) {
-        let Record::NodeFinished { who, outputs, error, route, assigned, suspension, .. } = record else {
+        let Record::NodeFinished { who, outputs, error, route, assigned, suspension, spent, .. } = record
+        else {
             return;
         };
+        self.all.spent += *spent;
+        if self.all.seq <= self.shared_to {
+            self.all.shared += *spent;
+        }
         let open = self.active.remove(&who.activation);
         self.done_frames.remove(&who.activation);
         if *route == Onward::Suspended {
@@ -286,11 +318,6 @@ impl Reading {
             return;
         }
         let all = &mut self.all;
-        if let Some(open) = open {
-            all.spent.model_calls += open.spent.model_calls;
-            all.spent.tokens += open.spent.tokens;
-            all.spent.tool_calls += open.spent.tool_calls;
-        }
         all.last = Arc::clone(outputs);
         if self.messages.contains(&who.activation) {
             all.last_message = Some(Arc::clone(outputs));
@@ -355,6 +382,7 @@ impl Reading {
 
     /// The run as it can go on: what was under way is put back, and what it had said is taken back.
     pub fn end(mut self) -> Recovered {
+        self.end_life();
         let all = &mut self.all;
         for (activation, open) in std::mem::take(&mut self.active) {
             self.texts.retain(|(of, _)| *of != activation);
@@ -369,6 +397,10 @@ impl Reading {
         all.said = self.texts.iter().map(|(_, text)| text.as_str()).collect();
         self.all
     }
+}
+
+fn span(from_ms: i64, to_ms: i64) -> u64 {
+    u64::try_from(to_ms.saturating_sub(from_ms)).unwrap_or_default()
 }
 
 fn empty_text() -> Value {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
 use weft_core::effect::{Effects, Recorded};
 use weft_core::journal::{Onward, Who};
@@ -135,7 +136,8 @@ impl Replay {
         let cancel = CancellationToken::new();
         let calls = self.recording.of_activation(activation);
         let effects = Effects::recorded(calls, Arc::clone(&self.recorded));
-        let own = Own { effects, cancel: cancel.clone(), signals: self.to_replay.clone() };
+        let budget = self.context.budget.within(BudgetLimits::default(), Spent::default());
+        let own = Own { effects, budget, cancel: cancel.clone(), signals: self.to_replay.clone() };
         let context = context_of(&self.context, node, &mut start, own);
         let limit = node.time_limit.unwrap_or(self.limits.node);
         self.tasks.push(work(&self.plan, start.node, context, limit));

@@ -1,6 +1,7 @@
 //! What a session carries from one turn to the next.
 
 use serde::{Deserialize, Serialize};
+use weft_core::budget::Spent;
 use weft_core::context::HistoryMessage;
 use weft_core::{Error, Json, Result, TurnInput};
 use weft_dsl::Plan;
@@ -26,12 +27,15 @@ pub struct SessionState {
     /// The run that waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Box<Paused>>,
+    /// What its turns have used.
+    #[serde(default, skip_serializing_if = "Spent::is_none")]
+    pub spent: Spent,
 }
 
 impl SessionState {
     /// The state of a session that has just begun: the canvas's own values, never another session's.
     pub fn new(plan: &Plan) -> Self {
-        Self { globals: plan.globals.clone(), turns: 0, paused: None }
+        Self { globals: plan.globals.clone(), turns: 0, paused: None, spent: Spent::default() }
     }
 
     /// From a stored session.
@@ -74,9 +78,13 @@ impl SessionState {
     }
 
     /// The state after a turn. The history is kept as messages, not here.
-    pub fn after(&self, mut globals: serde_json::Map<String, Json>, paused: Option<Paused>) -> Self {
+    pub fn after(
+        &self,
+        mut globals: serde_json::Map<String, Json>,
+        (paused, spent): (Option<Paused>, Spent),
+    ) -> Self {
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
-        Self { globals, turns: self.turns + 1, paused: paused.map(Box::new) }
+        Self { globals, turns: self.turns + 1, paused: paused.map(Box::new), spent: self.spent + spent }
     }
 }
 

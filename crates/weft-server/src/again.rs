@@ -8,7 +8,7 @@ use weft_dsl::Plan;
 use weft_engine::compare::Comparison;
 use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
 
-use crate::app::App;
+use crate::app::{App, Models, refusal};
 
 impl App {
     /// The version of its canvas that a run ran.
@@ -21,14 +21,19 @@ impl App {
         self.plan(&canvas, &session.canvas_version).await
     }
 
-    /// Does a run again from its journal, with nothing outside. Nothing is stored.
+    /// Does a run again from its journal, with nothing outside: its models need not be there any more.
+    /// Nothing is stored.
     ///
     /// # Errors
     /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session is gone.
     pub async fn replay(&self, key: &RunKey) -> Result<Replayed> {
         let run = self.runs.get(key).await?;
-        let plan = self.plan_of(&run).await?;
-        self.engine.replay(&run, plan).await
+        let session = self.sessions.load(&SessionKey::new(&key.tenant, run.session.clone())).await?;
+        let canvas = CanvasKey::new(&key.tenant, run.canvas.clone());
+        let dsl = self.canvases.version(&canvas, &session.canvas_version).await?;
+        let compiled = self.compiled(&key.tenant, dsl, Models::NotAsked).await?;
+        let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
+        self.engine.replay(&run, Arc::new(plan)).await
     }
 
     /// Begins a run that shares the beginning of another one, in a session of its own.

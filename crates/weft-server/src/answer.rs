@@ -207,6 +207,7 @@ mod tests {
             error: error.map(Into::into),
             usage: Usage::default(),
             limited: Vec::new(),
+            spent: Default::default(),
             elapsed: 0.0,
         };
         learn(&mut answer, end(Ending::Failed, Some("it broke")));

@@ -7,7 +7,9 @@ use futures::future::BoxFuture;
 use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
-use weft_core::seam::{CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, TokenStore};
+use weft_core::seam::{
+    CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, SpendingStore, TokenStore,
+};
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
     TurnInput,
@@ -42,6 +44,8 @@ pub struct Parts {
     pub sessions: Arc<dyn SessionStore>,
     /// Where runs are.
     pub runs: Arc<dyn RunStore>,
+    /// What runs have used.
+    pub spending: Arc<dyn SpendingStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Documents to search.
@@ -58,6 +62,15 @@ pub struct Parts {
     pub close: Arc<Close>,
 }
 
+/// Whether the models that a canvas names have to be there.
+#[derive(Clone, Copy)]
+pub(crate) enum Models {
+    /// To run it.
+    Needed,
+    /// To look at what it did, or to do that again from its journal.
+    NotAsked,
+}
+
 /// Everything Weft can do, put together. Cheap to clone; all clones are the same.
 #[derive(Clone)]
 pub struct App {
@@ -69,6 +82,8 @@ pub struct App {
     pub sessions: Arc<dyn SessionStore>,
     /// Where runs are.
     pub runs: Arc<dyn RunStore>,
+    /// What runs have used.
+    pub spending: Arc<dyn SpendingStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Documents to search.
@@ -101,6 +116,7 @@ impl App {
             canvases: parts.canvases,
             sessions: parts.sessions,
             runs: parts.runs,
+            spending: parts.spending,
             tokens: parts.tokens,
             search: parts.search,
             models: parts.models,
@@ -135,7 +151,7 @@ impl App {
         let compact: Arc<str> = compact(dsl)?.into();
         let key = CanvasKey::new(tenant, id.unwrap_or_else(CanvasId::generate));
         let stored = self.canvases.put(&key, &head, &compact).await?;
-        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl)).await? {
+        let problems = match self.compiled(tenant, Arc::clone(&stored.dsl), Models::Needed).await? {
             Ok((plan, warnings)) => {
                 self.keep(&key, &stored.version, plan);
                 warnings
@@ -155,7 +171,8 @@ impl App {
             return Ok(plan);
         }
         let dsl = self.canvases.version(key, &version).await?;
-        let (plan, _) = self.compiled(&key.tenant, dsl).await?.map_err(|problems| refusal(&problems))?;
+        let (plan, _) =
+            self.compiled(&key.tenant, dsl, Models::Needed).await?.map_err(|problems| refusal(&problems))?;
         Ok(self.keep(key, &version, plan))
     }
 
@@ -278,18 +295,21 @@ impl App {
     }
 
     /// Compiling a large canvas takes long enough to hold up others on the same thread.
-    async fn compiled(
+    pub(crate) async fn compiled(
         &self,
         tenant: &TenantId,
         dsl: Arc<str>,
+        models: Models,
     ) -> Result<Result<(Plan, Vec<Problem>), Vec<Problem>>> {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
-            let models = |llm_id: &str| check(&tenant, llm_id);
-            let options = CompileOptions { models: Some(&models), measuring, ..CompileOptions::default() };
+            let check = |llm_id: &str| check(&tenant, llm_id);
+            let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
+            let models = matches!(models, Models::Needed).then_some(check);
+            let options = CompileOptions { models, measuring, ..CompileOptions::default() };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
         compiled.await.map_err(|cause| Error::internal("the check of the canvas broke off").because(cause))

@@ -134,13 +134,19 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         sandbox: sandbox(config),
         clock: Arc::clone(&clock),
     });
-    let stores = Stores { runs: store.runs(), sessions: store.sessions() };
+    let stores = Stores { runs: store.runs(), sessions: store.sessions(), spending: store.spending() };
     let checked = Arc::clone(&models);
     let parts = Parts {
-        engine: Engine::new(seams, Some(stores), config.limits.engine()),
+        engine: Engine::with_allowances(
+            seams,
+            Some(stores),
+            config.limits.engine(),
+            config.limits.allowances(),
+        ),
         canvases: store.canvases(),
         sessions: store.sessions(),
         runs: store.runs(),
+        spending: store.spending(),
         tokens: store.tokens(),
         search,
         models,

@@ -1,15 +1,16 @@
 //! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
 //! the two equal. Files, environment and flags are read by weft-cli.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
-use weft_core::budget::BudgetLimits;
+use weft_core::budget::{BudgetLimits, PeriodLimits};
 use weft_core::seam::sandbox::Limits;
-use weft_core::{Error, Result};
-use weft_engine::EngineLimits;
+use weft_core::{CanvasId, Error, Result};
+use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
 
@@ -65,6 +66,14 @@ pub struct LimitsConfig {
     pub output_bytes: usize,
     /// What the models and tools of a run may use together; a name that is absent is no limit.
     pub budget: BudgetLimits,
+    /// What all turns of a session may use together.
+    pub session_budget: BudgetLimits,
+    /// What all runs of a canvas may use together that is not named in `canvas_budgets`.
+    pub canvas_budget: PeriodLimits,
+    /// What all runs of a canvas may use together, by its id.
+    pub canvas_budgets: BTreeMap<String, PeriodLimits>,
+    /// What all runs of a tenant may use together.
+    pub tenant_budget: PeriodLimits,
     /// Bytes of a request body.
     pub body_bytes: usize,
     /// Checked canvas versions kept in memory.
@@ -188,6 +197,10 @@ impl Default for LimitsConfig {
             node_seconds: engine.node_time.as_secs(),
             output_bytes: engine.output_bytes,
             budget: engine.budget,
+            session_budget: BudgetLimits::default(),
+            canvas_budget: PeriodLimits::default(),
+            canvas_budgets: BTreeMap::new(),
+            tenant_budget: PeriodLimits::default(),
             body_bytes: 16 << 20,
             plans_kept: 256,
             page_size: 1_000,
@@ -210,17 +223,31 @@ impl LimitsConfig {
         }
     }
 
+    /// What several runs may use together.
+    pub fn allowances(&self) -> Allowances {
+        let canvases = self.canvas_budgets.iter();
+        Allowances {
+            session: self.session_budget,
+            canvas: self.canvas_budget,
+            canvases: canvases.map(|(id, limits)| (CanvasId::from(id.as_str()), *limits)).collect(),
+            tenant: self.tenant_budget,
+        }
+    }
+
     /// Budgets with which no model could be asked at all. No tools is a budget that makes sense.
-    fn useless_budgets(&self) -> impl Iterator<Item = &'static str> {
-        let BudgetLimits { model_calls, tokens, money, seconds, rounds: _, tool_calls: _ } = self.budget;
-        let positive = |number: f64| number.is_finite() && number > 0.0;
-        let useless = [
-            ("model_calls", model_calls == Some(0)),
-            ("tokens", tokens == Some(0)),
-            ("money", money.is_some_and(|money| !positive(money))),
-            ("seconds", seconds.is_some_and(|seconds| !positive(seconds))),
-        ];
-        useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
+    fn useless_budgets(&self) -> Vec<String> {
+        let periods = |name: String, limits: &PeriodLimits| {
+            limits.each().map(|(period, limits)| (format!("{name}.{}", period.as_str()), limits))
+        };
+        let one = [("budget", self.budget), ("session_budget", self.session_budget)];
+        let canvases = self.canvas_budgets.iter();
+        one.into_iter()
+            .map(|(name, limits)| (name.to_owned(), limits))
+            .chain(periods("canvas_budget".to_owned(), &self.canvas_budget))
+            .chain(canvases.flat_map(|(id, limits)| periods(format!("canvas_budgets.{id}"), limits)))
+            .chain(periods("tenant_budget".to_owned(), &self.tenant_budget))
+            .flat_map(|(name, limits)| useless(limits).map(move |what| format!("{name}.{what}")))
+            .collect()
     }
 
     fn zeros(&self) -> impl Iterator<Item = &'static str> {
@@ -270,7 +297,7 @@ impl Config {
             wrong.push(message.to_owned());
         }
         let useless = self.limits.useless_budgets();
-        wrong.extend(useless.map(|name| format!("limits.budget.{name} must be more than 0")));
+        wrong.extend(useless.into_iter().map(|name| format!("limits.{name} must be more than 0")));
         if let Err(error) = check_auth(self.server.auth, self.listen) {
             wrong.push(error.full());
         }
@@ -280,6 +307,18 @@ impl Config {
         wrong.extend(self.mcp.problems());
         if wrong.is_empty() { Ok(()) } else { Err(Error::invalid(wrong.join("; "))) }
     }
+}
+
+fn useless(limits: BudgetLimits) -> impl Iterator<Item = &'static str> {
+    let BudgetLimits { model_calls, tokens, money, seconds, rounds: _, tool_calls: _ } = limits;
+    let positive = |number: f64| number.is_finite() && number > 0.0;
+    let useless = [
+        ("model_calls", model_calls == Some(0)),
+        ("tokens", tokens == Some(0)),
+        ("money", money.is_some_and(|money| !positive(money))),
+        ("seconds", seconds.is_some_and(|seconds| !positive(seconds))),
+    ];
+    useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
 }
 
 /// Without tokens only programs on the same machine may reach the server.
@@ -334,6 +373,13 @@ mod tests {
         let budget: BudgetLimits = toml::from_str(&shown.join("\n")).unwrap();
         let shown = serde_json::to_value(budget).unwrap();
         assert!(shown.as_object().unwrap().values().all(|limit| !limit.is_null()), "{shown}");
+        let (_, shared) = file.split_once("#\n# [limits.session_budget]\n").unwrap();
+        let shown: Vec<&str> = shared.lines().map_while(|line| line.strip_prefix("# ")).collect();
+        let config = parse(&format!("[limits.session_budget]\n{}", shown.join("\n"))).unwrap();
+        config.check().unwrap();
+        let Allowances { session, canvas, canvases, tenant } = config.limits.allowances();
+        assert_ne!(session, BudgetLimits::default());
+        assert!([canvas, tenant, canvases["support"]].iter().all(|each| *each != PeriodLimits::default()));
     }
 
     /// Servers that are shown as examples can be used as they are.
@@ -360,14 +406,19 @@ mod tests {
     #[test]
     fn every_bad_setting_is_named_at_once() {
         let text = "listen = \"0.0.0.0:1\"\nfiles.bytes_max = 0\nsandbox.seconds = -1.0\n[limits]\nplans_kept = 0\npage_size = 0\n\
-                    budget = {tokens = 0, money = -1.0, rounds = 0, seconds = nan}\n[server]\nauth = \"off\"\n\
+                    tenant_budget.month.tokens = 0\ncanvas_budgets.x.day.money = 0.0\nbudget = {tokens = 0, money = -1.0, rounds = 0, seconds = nan}\n[server]\nauth = \"off\"\n\
                     [net]\nallow = [\"http://x\"]\n[mcp.servers.x]";
         let error = parse(text).unwrap().check().unwrap_err().message;
         let parts =
             ["limits.plans_kept", "limits.page_size", "0.0.0.0:1", "net.allow", "files.bytes_max", "sandbox"];
-        for part in
-            parts.into_iter().chain(["mcp.servers.x", "budget.tokens", "budget.money", "budget.seconds"])
-        {
+        for part in parts.into_iter().chain([
+            "tenant_budget.month.tokens",
+            "canvas_budgets.x.day.money",
+            "mcp.servers.x",
+            "budget.tokens",
+            "budget.money",
+            "budget.seconds",
+        ]) {
             assert!(error.contains(part), "{part}: {error}");
         }
         assert!(!error.contains("rounds"), "{error}");

@@ -20,6 +20,7 @@ mod resume;
 pub mod router;
 pub mod routes;
 pub mod serve;
+pub mod spending;
 pub mod sse;
 pub mod state;
 pub mod tokens;

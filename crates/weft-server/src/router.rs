@@ -15,7 +15,8 @@ use tower_http::trace::TraceLayer;
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::routes::{
-    again, agents, canvas, completions, conversations, health, models, openai, runs, sessions, traces,
+    again, agents, canvas, completions, conversations, health, models, openai, runs, sessions, spending,
+    traces,
 };
 use crate::state::ServerState;
 
@@ -58,6 +59,7 @@ fn public() -> Router<ServerState> {
 fn of_agents() -> Router<ServerState> {
     Router::new()
         .route("/api/v1/models", get(models::list))
+        .route("/api/v1/spending", get(spending::list))
         .route("/api/v1/agents", get(agents::list).post(agents::create))
         .route(
             "/api/v1/agents/{id}",

@@ -10,7 +10,7 @@ use sea_orm::{
     TransactionOptions, TransactionTrait,
 };
 use weft_core::seam::tool_source::PinStore;
-use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, TokenStore};
+use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, SpendingStore, TokenStore};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::{failure, gave_way};
@@ -31,7 +31,7 @@ const ATTEMPTS_MAX: usize = 10;
 
 /// Canvases, sessions, runs, tokens and accepted tools in one database. A clone is another handle to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`TokenStore`] and [`PinStore`], which
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TokenStore`] and [`PinStore`], which
 /// share method names: [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -111,6 +111,11 @@ impl Store {
 
     /// This store as a place for runs.
     pub fn runs(&self) -> Arc<dyn RunStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where it is kept what runs have used.
+    pub fn spending(&self) -> Arc<dyn SpendingStore> {
         Arc::new(self.clone())
     }
 

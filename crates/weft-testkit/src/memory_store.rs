@@ -1,6 +1,7 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
 mod run;
+mod spending;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,6 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
+use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, CanvasKey, RunId, SessionId, SessionKey, TenantId};
 use weft_core::seam::Clock;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
@@ -35,6 +37,10 @@ struct Tables {
     runs: BTreeMap<(TenantId, RunId), Journaled>,
     tokens: BTreeMap<String, StoredToken>,
     pins: BTreeMap<(String, String), Pin>,
+    /// By run: what has been noted of it.
+    spent: BTreeMap<(TenantId, RunId), Spent>,
+    /// By tenant, day and canvas.
+    spending: BTreeMap<(TenantId, i64, CanvasId), Spent>,
 }
 
 struct Conversation {
@@ -300,6 +306,7 @@ mod tests {
         store::session_store_keeps_its_contract(&memory).await;
         store::run_store_keeps_its_contract(&memory).await;
         store::token_store_keeps_its_contract(&memory).await;
+        store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
     }

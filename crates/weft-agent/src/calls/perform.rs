@@ -131,6 +131,8 @@ async fn last_step(job: &Job<'_>, name: &str, invocation: Invocation) -> Result<
     };
     match job.ctx.budget.time_left() {
         None => all.await,
-        Some(left) => tokio::time::timeout(left, all).await.unwrap_or_else(|_| Err(Limit::Seconds.error())),
+        Some(left) => tokio::time::timeout(left, all)
+            .await
+            .unwrap_or_else(|_| Err(job.ctx.budget.error(Limit::Seconds))),
     }
 }

@@ -9,7 +9,7 @@ use weft_agent::driver::{Answer, Driver};
 use weft_agent::native::Native;
 use weft_agent::planner::Planner;
 use weft_agent::structured::Schema;
-use weft_core::budget::{Budget, BudgetLimits, Spent};
+use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::effect::{Effects, Known};
 use weft_core::seam::chat_model::Prices;
 use weft_core::{Error, ErrorKind, Result};
@@ -235,7 +235,8 @@ async fn an_answer_from_before_is_shown_at_once_and_counted_as_it_was() {
     assert_eq!(first.heard().await, ["(hm)", "a ", "b"]);
     let mut second = again([], first.known(usize::MAX));
     second.model_info(8_000, prices);
-    second.change(|ctx| ctx.budget = Budget::new(BudgetLimits::default(), Spent::default(), None));
+    second
+        .change(|ctx| ctx.budget = Budget::new(Holder::Run, BudgetLimits::default(), Spent::default(), None));
     assert_eq!(second.heard().await, ["a b"]);
     let spent = second.ctx.budget.spent();
     assert_eq!((spent.model_calls, spent.tokens, spent.micros), (1, 34, 34));

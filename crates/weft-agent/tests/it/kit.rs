@@ -13,7 +13,7 @@ use weft_agent::driver::{Answer, Driver, End, Job, Options, Start};
 use weft_agent::native::Native;
 use weft_agent::window::Line;
 use weft_agent::{Toolkit, driver};
-use weft_core::budget::{Budget, BudgetLimits, Spent};
+use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::citation::{Chunk, Citations};
 use weft_core::component::Suspension;
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
@@ -159,7 +159,7 @@ impl World {
 
     /// Gives the agent a budget.
     pub fn budget(&mut self, limits: BudgetLimits) {
-        self.change(|ctx| ctx.budget = Budget::new(limits, Spent::default(), None));
+        self.change(|ctx| ctx.budget = Budget::new(Holder::Run, limits, Spent::default(), None));
     }
 
     /// Says what the model costs and how much it holds.

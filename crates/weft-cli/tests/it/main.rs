@@ -10,6 +10,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod again;
 mod bad_input;
 mod chat;
 mod check;

@@ -156,13 +156,15 @@ impl Agent {
 
     /// Works on what the canvas or another agent asks.
     async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
+        let earlier = earlier(ctx, &asker);
         if self.toolbox.is_empty() {
-            let budget = ctx.budget.within(self.budget, Spent::default());
+            let budget = ctx.budget.within(self.budget, earlier);
             return self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await;
         }
         let resumed = ctx.resumed.clone().map(waiting).transpose()?;
         let spent = resumed.as_ref().map(|waiting| waiting.spent).unwrap_or_default();
-        let ctx = Arc::new(NodeContext { budget: ctx.budget.within(self.budget, spent), ..ctx.clone() });
+        let ctx =
+            Arc::new(NodeContext { budget: ctx.budget.within(self.budget, spent + earlier), ..ctx.clone() });
         let settings = self.settings();
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.llm_id)?;
         if resumed.is_none() {
@@ -262,6 +264,14 @@ fn days(now_ms: i64) -> [String; 3] {
         let time = jiff::Timestamp::from_millisecond(now_ms.saturating_add(days * DAY_MS));
         time.map(|time| time.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
     })
+}
+
+/// The time that this work took before its process was stopped; a called agent's is not kept apart.
+fn earlier(ctx: &NodeContext, asker: &Asker<'_>) -> Spent {
+    match asker {
+        Asker::Canvas => Spent { millis: ctx.budget.before().millis, ..Spent::default() },
+        Asker::Agent(_) => Spent::default(),
+    }
 }
 
 #[async_trait]

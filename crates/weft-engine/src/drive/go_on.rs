@@ -1,7 +1,9 @@
 //! A run that was cut off goes on: what was under way ends for now, and begins again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use weft_core::budget::Spent;
 use weft_core::context::ToolFinished;
 use weft_core::journal::Onward;
 use weft_core::{Outputs, Record};
@@ -14,8 +16,22 @@ impl Driver<'_> {
     #[must_use]
     pub fn after(mut self, recovered: Recovered) -> Self {
         let Recovered {
-            open, before, said, cited, sources, usage, limited, last, last_message, failed, ..
+            open,
+            before,
+            said,
+            cited,
+            sources,
+            usage,
+            limited,
+            last,
+            last_message,
+            failed,
+            spent,
+            shared,
+            ..
         } = recovered;
+        self.worked = Duration::from_millis(spent.millis);
+        self.shared = shared;
         self.before = before;
         self.said = said;
         self.cited = cited;
@@ -58,6 +74,8 @@ impl Driver<'_> {
             route: Onward::Suspended,
             assigned: Vec::new(),
             suspension: None,
+            // The work that begins again counts what it gets from the journal once more.
+            spent: Spent::default(),
         });
     }
 }

@@ -61,6 +61,7 @@ impl Driver<'_> {
             calls: Vec::new(),
             told: HashSet::new(),
             suspension: None,
+            budget: None,
         };
         self.active.insert(activation, active);
     }

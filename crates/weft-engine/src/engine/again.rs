@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use weft_core::Budget;
 use weft_core::context::HistoryMessage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
@@ -13,7 +14,7 @@ use super::{Beginning, Engine, Prepared, StartRun, Stores};
 use crate::session::{SessionState, turns_looked_back};
 
 impl Engine {
-    /// Everything a run began with. `plan` is the version of the canvas that it ran.
+    /// Everything a run began with, within the budgets `around` it. `plan` is the version of the canvas that it ran.
     ///
     /// # Errors
     /// `Conflict` when the plan is another version, or when the journal is from before journals kept the
@@ -22,7 +23,7 @@ impl Engine {
         &self,
         stores: &Stores,
         (run, session, plan): (&StoredRun, &Session, Arc<Plan>),
-        entries: &[Entry],
+        (entries, around): (&[Entry], Option<Arc<Budget>>),
     ) -> Result<Prepared> {
         let Some(Record::RunStarted {
             canvas_version,
@@ -63,7 +64,7 @@ impl Engine {
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());
         let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed) };
-        let beginning = Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms };
+        let beginning = Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms, around };
         self.assemble(request, state, history.collect(), beginning)
     }
 }

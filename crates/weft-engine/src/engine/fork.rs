@@ -51,7 +51,7 @@ impl Engine {
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         // Whether it can be set up again is known before anything is stored.
         let Prepared { state, .. } =
-            self.as_begun(&stores, (run, &original, Arc::clone(&plan)), &entries).await?;
+            self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None)).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
         let shared = Forked { run: run.key.id.clone(), seq: entries.last().map_or(0, |entry| entry.seq) };

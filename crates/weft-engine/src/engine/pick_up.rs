@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weft_core::budget::Spent;
 use weft_core::journal::{Ending, Onward};
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
@@ -103,7 +104,8 @@ impl Engine {
         (run, session, plan): (&StoredRun, Session, Arc<Plan>),
         entries: &[Entry],
     ) -> Result<super::Prepared> {
-        let mut prepared = self.as_begun(stores, (run, &session, plan), entries).await?;
+        let around = self.account(stores, &run.key.tenant, &run.canvas).await?;
+        let mut prepared = self.as_begun(stores, (run, &session, plan), (entries, around)).await?;
         let (plan, limits) = (Arc::clone(&prepared.machine.plan), prepared.machine.limits);
         let spare = Machine::new(plan, serde_json::Map::new(), prepared.context.seed, limits);
         let machine = std::mem::replace(&mut prepared.machine, spare);
@@ -115,6 +117,8 @@ impl Engine {
         std::mem::swap(&mut prepared.machine, &mut recovered.machine);
         prepared.context.citations.number(recovered.sources.iter().map(|cited| (*cited.chunk).clone()));
         prepared.context.budget.note(recovered.spent);
+        self.note_spent(stores, &run.key, recovered.spent.beyond(recovered.shared)).await?;
+        self.account(stores, &run.key.tenant, &run.canvas).await?;
         prepared.recovered = Some(recovered);
         Ok(prepared)
     }
@@ -137,6 +141,7 @@ impl Engine {
             error: error.map(|error| error.full().into()),
             usage: Default::default(),
             limited: Vec::new(),
+            spent: spent_by(entries),
             elapsed: 0.0,
         };
         self.end(stores, &mut journal, (key, last)).await;
@@ -158,6 +163,19 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
         (false, Some(error)) => (Ending::Failed, Some(error)),
         (false, None) => (Ending::Succeeded, None),
     }
+}
+
+/// What a run's finished work has used, without that of the run whose beginning it shares.
+fn spent_by(entries: &[Entry]) -> Spent {
+    let shared = match entries.first().map(|entry| &entry.record) {
+        Some(Record::RunStarted { forks: Some(forks), .. }) => forks.seq,
+        _ => 0,
+    };
+    let own = entries.iter().filter(|entry| entry.seq > shared);
+    own.fold(Spent::default(), |sum, entry| match &entry.record {
+        Record::NodeFinished { spent, .. } => sum + *spent,
+        _ => sum,
+    })
 }
 
 fn last_outputs(entries: &[Entry]) -> Arc<Outputs> {

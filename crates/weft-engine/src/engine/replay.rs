@@ -33,7 +33,8 @@ impl Engine {
         let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
         let entries = self.whole_journal(&stores, &run.key).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
-        let prepared = self.offline().as_begun(&stores, (run, &session, Arc::clone(&plan)), &entries).await?;
+        let prepared =
+            self.offline().as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None)).await?;
         let Prepared { machine, context, .. } = prepared;
         for entry in &entries {
             if let Record::Sourced { sources } = &entry.record {
@@ -59,7 +60,8 @@ impl Engine {
             sandbox: Arc::clone(sandbox),
             clock: Arc::clone(clock),
         };
-        Self::new(Arc::new(seams), self.0.stores.clone(), self.0.limits)
+        let allowances = self.0.allowances.clone();
+        Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
     }
 
     /// The journal of a run.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
+use weft_core::budget::Spent;
 use weft_core::citation::reference;
 use weft_core::context::RunContext;
 use weft_core::journal::{Ending, JOURNAL_VERSION};
@@ -115,7 +116,10 @@ impl Engine {
             }
             journal.show_unstored(last.clone());
         }
-        if let Record::RunFinished { ending, .. } = last {
+        if let Record::RunFinished { ending, spent, .. } = last {
+            if let Err(error) = self.note_spent(stores, key, spent).await {
+                tracing::error!(run.id = %key.id, error = error.full(), "what the run has used could not be noted");
+            }
             self.note_ending(stores, key, ending).await;
         }
     }
@@ -143,7 +147,7 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(machine.globals.clone(), paused)
+    before.after(machine.globals.clone(), (paused, report.spent))
 }
 
 fn messages(report: &Report, context: &RunContext, (resumed, now_ms): (bool, i64)) -> Vec<SessionMessage> {
@@ -176,6 +180,7 @@ pub(super) fn broken_record() -> Record {
         error: Some(error.full().into()),
         usage: Usage::default(),
         limited: Vec::new(),
+        spent: Spent::default(),
         elapsed: 0.0,
     }
 }
@@ -187,6 +192,7 @@ pub(super) fn last_record(report: &Report) -> Record {
         error: report.error.as_ref().map(|error| error.full().into()),
         usage: report.usage,
         limited: report.limited.clone(),
+        spent: report.spent,
         elapsed: report.elapsed,
     }
 }

@@ -1249,7 +1249,7 @@ pub async fn stored(store: &Arc<MemoryStore>, plan: &Arc<Plan>) -> weft_engine::
         updated_ms: 0,
     };
     SessionStore::create(&**store, &session, &[]).await.unwrap();
-    weft_engine::engine::Stores { runs: store.clone(), sessions: store.clone() }
+    weft_engine::engine::Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() }
 }
 
 /// A clock that breaks once.

@@ -266,7 +266,9 @@ impl Component for Fake {
             Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
             Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
             Does::Spend(calls) => {
-                (0..*calls).try_for_each(|_| ctx.budget.take_tool_call()).map_err(|limit| limit.error())?;
+                (0..*calls)
+                    .try_for_each(|_| ctx.budget.take_tool_call())
+                    .map_err(|limit| ctx.budget.error(limit))?;
                 Ok(echo())
             }
             Does::Approve(pieces, tasks) => self.approve(ctx, pieces, tasks).await,

@@ -15,6 +15,7 @@ mod agents_answers;
 mod agents_limits;
 mod agents_waiting;
 mod branches;
+mod budgets;
 mod cycles;
 mod forks;
 mod frames;

@@ -35,7 +35,7 @@ async fn bench(plan: &Arc<Plan>) -> Bench {
         updated_ms: 0,
     };
     SessionStore::create(&*store, &session, &[]).await.unwrap();
-    let stores = Stores { runs: store.clone(), sessions: store.clone() };
+    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
     Bench { engine: Engine::new(seams(), Some(stores), EngineLimits::default()), store, key }
 }
 

@@ -6,12 +6,13 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use weft_core::budget::Spent;
 use weft_core::journal::{Ending, Onward, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore};
+use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PICK_UPS_MAX, PickedUp, Stores};
@@ -151,7 +152,11 @@ impl World {
 
     /// An engine on the same store, in another world.
     pub fn engine_with(&self, seams: Arc<Seams>) -> Engine {
-        let stores = Stores { runs: self.store.clone(), sessions: self.store.store.clone() };
+        let stores = Stores {
+            runs: self.store.clone(),
+            sessions: self.store.store.clone(),
+            spending: self.store.store.clone(),
+        };
         Engine::new(seams, Some(stores), EngineLimits::default())
     }
 
@@ -164,6 +169,11 @@ impl World {
         let mut handle = self.engine().start(turn(&self.plan, input.clone())).await.unwrap();
         while handle.entries.next().await.unwrap().is_some() {}
         self.journal(&handle.key).await
+    }
+
+    /// What all its runs have used, as the store tells.
+    async fn paid(&self) -> Spent {
+        self.store.store.spent(&self.key.tenant, None, 0).await.unwrap().without_time()
     }
 
     pub async fn journal(&self, key: &RunKey) -> Vec<Entry> {
@@ -188,6 +198,20 @@ pub fn outcome(entries: &[Entry]) -> (Ending, String) {
         panic!("no end")
     };
     (*ending, serde_json::to_string(outputs).unwrap())
+}
+
+/// What a run has used.
+fn spent(entries: &[Entry]) -> Spent {
+    let Some(Record::RunFinished { spent, .. }) = entries.last().map(|entry| &entry.record) else {
+        panic!("no end")
+    };
+    spent.without_time()
+}
+
+/// The same count. The number of a prompt's tokens hangs on ids of chance in it by one or two.
+fn same(one: Spent, other: Spent, place: &str) {
+    assert!(one.tokens.abs_diff(other.tokens) <= 2, "{place}: {one:?} {other:?}");
+    assert_eq!(Spent { tokens: 0, ..one }, Spent { tokens: 0, ..other }, "{place}");
 }
 
 /// What must hold for the journal of any run that was cut off and went on.
@@ -245,13 +269,13 @@ fn node_of(entries: &[Entry], activation: u32) -> String {
 
 /// Cuts one turn of one conversation off after every entry of its journal.
 fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
-    let whole = runtime().block_on(async {
+    let (whole, paid) = runtime().block_on(async {
         let world = World::new(folder).await;
         let mut last = Vec::new();
         for input in turns {
             last = world.hold(input).await;
         }
-        last
+        (last, world.paid().await)
     });
     let (last, before) = turns.split_last().unwrap();
     let finishes = |place: usize| matches!(whole[place].record, Record::NodeFinished { .. });
@@ -295,6 +319,8 @@ fn survive(folder: &Path, turns: &[weft_core::TurnInput], cuts: &mut usize) {
             });
             if !interrupted {
                 assert_eq!(outcome(&entries), outcome(&whole), "{place}");
+                same(spent(&entries), spent(&whole), &format!("{place}: what is used is counted once"));
+                same(world.paid().await, paid, &format!("{place}: and paid once"));
             }
             assert_eq!(world.store.get(&key).await.unwrap().ending, Some(outcome(&entries).0), "{place}");
             let session = world.store.store.load(&world.key).await.unwrap();

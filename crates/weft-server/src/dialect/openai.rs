@@ -228,6 +228,7 @@ mod tests {
             error,
             usage,
             limited: Vec::new(),
+            spent: Default::default(),
             elapsed: 0.0,
         }
     }

@@ -10,5 +10,6 @@ pub mod models;
 pub mod openai;
 pub mod runs;
 pub mod sessions;
+pub mod spending;
 pub mod traces;
 mod turn;

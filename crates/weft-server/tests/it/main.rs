@@ -9,6 +9,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod again;
 mod agents;
 mod app;
 mod canvas;

@@ -175,12 +175,13 @@ pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, (auth, limits): (A
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::clone(&clock),
     });
-    let stores = Stores { runs: store.clone(), sessions: store.clone() };
+    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
     let parts = Parts {
         engine: Engine::new(seams, Some(stores), limits.engine()),
         canvases: store.clone(),
         sessions: store.clone(),
         runs: store.clone(),
+        spending: store.clone(),
         tokens: store.clone(),
         search,
         models: Arc::new(model.clone()),

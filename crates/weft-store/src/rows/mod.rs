@@ -6,6 +6,7 @@ pub(crate) mod journal;
 pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod session_message;
+pub(crate) mod spending;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
 

@@ -7,6 +7,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
     store::session_store_keeps_its_contract(opened).await;
     store::run_store_keeps_its_contract(opened).await;
+    store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened).await;

@@ -4,6 +4,7 @@
 mod canvas;
 mod run;
 mod session;
+mod spending;
 mod together;
 mod token;
 mod tool_pin;
@@ -13,6 +14,7 @@ use std::time::SystemTime;
 pub use canvas::canvas_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
+pub use spending::spending_store_keeps_its_contract;
 pub use together::stores_remove_what_belongs_together;
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;

@@ -116,6 +116,7 @@ fn finished() -> Record {
         route: Onward::default(),
         assigned: Vec::new(),
         suspension: None,
+        spent: Default::default(),
     }
 }
 
@@ -131,6 +132,7 @@ fn finishes() {
             error: Some("it broke".into()),
             usage: Usage { prompt_tokens: 3, completion_tokens: 4, calls: 1 },
             limited: Vec::new(),
+            spent: Default::default(),
             elapsed: 1.25,
         },
         "workflow_finished",
@@ -184,6 +186,7 @@ fn waiting_in_the_middle() {
         route,
         assigned,
         suspension: None,
+        spent: Default::default(),
     };
     let expected = FINISHED.replace("\"content\":\"Paris\",", "");
     check(

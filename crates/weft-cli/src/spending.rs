@@ -1,0 +1,60 @@
+//! `weft spending`: what runs have used.
+
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::seam::spending_store::DaySpent;
+use weft_server::App;
+use weft_server::spending::day;
+
+use crate::args::SpendingArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::local::tenant;
+use crate::progress::duration;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+
+/// Prints a line for each canvas and day.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn run(args: &SpendingArgs, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let shown = show(args, &app).await;
+    app.shut_down(Duration::ZERO).await?;
+    shown
+}
+
+async fn show(args: &SpendingArgs, app: &App) -> Outcome {
+    let lines = app.spending(&tenant(), args.days).await?;
+    if lines.is_empty() {
+        Notes::line(format!("no model and no tool was asked in the last {} days", args.days));
+    }
+    let mut data = Data::stdout();
+    for line in &lines {
+        data.line(&harmless(&if args.json { json_line(line) } else { text_line(line) }))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn json_line(line: &DaySpent) -> String {
+    let mut json = json!(line.spent);
+    json["canvas"] = json!(line.canvas);
+    json["date"] = json!(day(line.day));
+    json.to_string()
+}
+
+/// `2026-01-31  greet  3 model calls, 812 tokens, 0.0042 money, 2 tool calls, 1.3 s`
+fn text_line(DaySpent { canvas, day: of, spent }: &DaySpent) -> String {
+    let money = spent.micros as f64 / 1e6;
+    let money = if spent.micros == 0 { String::new() } else { format!(", {money} money") };
+    format!(
+        "{}  {canvas}  {} model calls, {} tokens{money}, {} tool calls, {}",
+        day(*of),
+        spent.model_calls,
+        spent.tokens,
+        spent.tool_calls,
+        duration(Duration::from_millis(spent.millis).as_secs_f64())
+    )
+}

@@ -1,0 +1,154 @@
+//! Budgets that several runs share: those of a canvas and of a tenant, for a day, a month or for ever.
+//!
+//! What has been used is in the store; each process counts on from there, takes note every few seconds
+//! of what others have used, and adds what its own runs have used. Runs of one process share one count,
+//! so together they hold a limit as one run does. What several processes use in the same few seconds
+//! can exceed it by that much.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
+use weft_core::{CanvasId, Result, RunKey, TenantId};
+
+use super::{Engine, Stores};
+
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+
+/// What may be used by more than one run together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Allowances {
+    /// By all turns of a session.
+    pub session: BudgetLimits,
+    /// By all runs of a canvas that is not among `canvases`.
+    pub canvas: PeriodLimits,
+    /// By all runs of a canvas.
+    pub canvases: BTreeMap<CanvasId, PeriodLimits>,
+    /// By all runs of a tenant.
+    pub tenant: PeriodLimits,
+}
+
+/// Whose count it is. Counts are opened anew each day: what was used before is read from the store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Account {
+    tenant: TenantId,
+    canvas: Option<CanvasId>,
+    period: Period,
+    day: i64,
+}
+
+impl Account {
+    /// The day that its period began with.
+    fn since(&self) -> i64 {
+        match self.period {
+            Period::Day => self.day,
+            Period::Month => first_of_month(self.day),
+            Period::Ever => i64::MIN,
+        }
+    }
+
+    fn holder(&self) -> Holder {
+        match self.canvas {
+            Some(_) => Holder::Canvas(self.period),
+            None => Holder::Tenant(self.period),
+        }
+    }
+}
+
+/// The counts that runs under way share.
+#[derive(Debug, Default)]
+pub(super) struct Accounts(Mutex<HashMap<Account, Weak<Budget>>>);
+
+impl Accounts {
+    fn open(&self, account: Account, limits: BudgetLimits, around: Option<Arc<Budget>>) -> Arc<Budget> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(budget) = open.get(&account).and_then(Weak::upgrade) {
+            return budget;
+        }
+        open.retain(|_, budget| budget.strong_count() > 0);
+        let budget = Budget::new(account.holder(), limits, Spent::default(), around);
+        open.insert(account, Arc::downgrade(&budget));
+        budget
+    }
+}
+
+/// The number of the first day of a day's month; both are days since 1970.
+fn first_of_month(day: i64) -> i64 {
+    let date = day.checked_mul(DAY_MS).and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    date.map_or(day, |date| day - i64::from(date.to_zoned(jiff::tz::TimeZone::UTC).day()) + 1)
+}
+
+impl Engine {
+    /// The budgets around a run of a canvas, innermost first, as far as anything is limited. What the
+    /// store says has been used is taken note of.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn account(
+        &self,
+        stores: &Stores,
+        tenant: &TenantId,
+        canvas: &CanvasId,
+    ) -> Result<Option<Arc<Budget>>> {
+        let Allowances { canvas: each, canvases, tenant: of_tenant, .. } = &self.0.allowances;
+        let of_canvas = canvases.get(canvas).unwrap_or(each);
+        let of_tenant = of_tenant.each().map(|(period, limits)| (None, period, limits));
+        let of_canvas = of_canvas.each().map(|(period, limits)| (Some(canvas.clone()), period, limits));
+        let day = self.today();
+        let mut around: Option<Arc<Budget>> = None;
+        for (canvas, period, limits) in of_tenant.into_iter().chain(of_canvas) {
+            if limits == BudgetLimits::default() {
+                continue;
+            }
+            let account = Account { tenant: tenant.clone(), canvas, period, day };
+            let spent = stores.spending.spent(tenant, account.canvas.as_ref(), account.since()).await?;
+            let budget = self.0.accounts.open(account, limits, around.take());
+            budget.raise_to(spent);
+            around = Some(budget);
+        }
+        Ok(around)
+    }
+
+    /// Adds what a run has used to what its canvas and its tenant have used.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub(super) async fn note_spent(&self, stores: &Stores, run: &RunKey, spent: Spent) -> Result<()> {
+        // Time alone is free.
+        if spent.without_time().is_none() {
+            return Ok(());
+        }
+        stores.spending.note(run, self.today(), spent).await
+    }
+
+    fn today(&self) -> i64 {
+        self.now_ms().div_euclid(DAY_MS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn months_begin_with_their_first_day() {
+        // 1970-01-31, 1970-02-01, 2024-02-29, and a day outside the calendar.
+        let cases = [(30, 0), (31, 31), (19_782, 19_754), (i64::MAX, i64::MAX)];
+        for (day, first) in cases {
+            assert_eq!(first_of_month(day), first);
+        }
+    }
+
+    #[test]
+    fn one_count_for_all_who_ask_at_the_same_time() {
+        let accounts = Accounts::default();
+        let account = |day| Account { tenant: "t".into(), canvas: None, period: Period::Day, day };
+        let first = accounts.open(account(1), BudgetLimits::default(), None);
+        assert!(Arc::ptr_eq(&first, &accounts.open(account(1), BudgetLimits::default(), None)));
+        assert!(!Arc::ptr_eq(&first, &accounts.open(account(2), BudgetLimits::default(), None)));
+        drop(first);
+        let _second = accounts.open(account(3), BudgetLimits::default(), None);
+        assert_eq!(accounts.0.lock().unwrap().len(), 1, "counts that nobody uses are forgotten");
+    }
+}

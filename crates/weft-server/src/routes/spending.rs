@@ -1,0 +1,42 @@
+//! What runs have used.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::auth::Caller;
+use crate::body::Params;
+use crate::error::ApiError;
+use crate::spending::day;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+
+/// Days without `?days=`.
+const DAYS: u32 = 30;
+
+/// `GET /api/v1/spending?days=30`: what runs have used on the last days, by canvas and day.
+///
+/// # Errors
+/// 101 for days that are no number, 100 when the store cannot be read.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let days = match params.get("days") {
+        None => DAYS,
+        Some(text) => {
+            text.parse().map_err(|_| ApiError::argument("`days` must be a number of days, such as 30"))?
+        }
+    };
+    let spent = state.app.spending(&caller.tenant, days).await?;
+    let lines = spent.into_iter().map(|line| {
+        let used = line.spent;
+        json!({
+            "agent_id": line.canvas, "date": day(line.day), "model_calls": used.model_calls,
+            "tool_calls": used.tool_calls, "rounds": used.rounds, "tokens": used.tokens,
+            "money": used.micros as f64 / 1e6, "seconds": used.millis as f64 / 1e3,
+        })
+    });
+    Ok(Success(json!({"spending": lines.collect::<Vec<_>>()})).into_response())
+}

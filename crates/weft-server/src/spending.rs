@@ -1,0 +1,42 @@
+//! What runs have used, by canvas and day.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use weft_core::seam::spending_store::DaySpent;
+use weft_core::{Result, TenantId};
+
+use crate::app::App;
+
+/// Milliseconds of a day.
+const DAY_MS: i64 = 86_400_000;
+
+/// Lines of one answer.
+const LINES_MAX: u64 = 10_000;
+
+impl App {
+    /// What a tenant's runs have used on the last days, today included; latest day first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn spending(&self, tenant: &TenantId, days: u32) -> Result<Vec<DaySpent>> {
+        let today = self.clock.now_ms().div_euclid(DAY_MS);
+        let since = today.saturating_sub(i64::from(days).saturating_sub(1));
+        self.spending.days(tenant, since, LINES_MAX).await
+    }
+}
+
+/// A day as `2026-01-31`; empty outside the calendar.
+pub fn day(day: i64) -> String {
+    let time = day.checked_mul(DAY_MS).and_then(|ms| Timestamp::from_millisecond(ms).ok());
+    time.map(|time| time.to_zoned(TimeZone::UTC).date().to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_have_the_names_of_the_calendar() {
+        assert_eq!([day(0), day(19_782), day(i64::MAX)], ["1970-01-01", "2024-02-29", ""]);
+    }
+}

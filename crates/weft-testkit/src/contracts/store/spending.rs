@@ -1,0 +1,78 @@
+//! The promises of a store of what runs have used.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use futures::future::join_all;
+use weft_core::ErrorKind::NotFound;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, RunKey, TenantId, generate};
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::spending_store::DaySpent;
+use weft_core::seam::{RunStore, SpendingStore};
+
+use super::{refused, tenant};
+
+fn tokens(tokens: u64) -> Spent {
+    Spent { tokens, ..Spent::default() }
+}
+
+async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunKey {
+    let run = StoredRun {
+        key: RunKey::new(tenant, generate()),
+        session: generate().into(),
+        canvas: canvas.into(),
+        query: String::new(),
+        ending: None,
+        started_ms: 1,
+        finished_ms: None,
+        alive_ms: 1,
+    };
+    runs.create(&run).await.unwrap();
+    run.key
+}
+
+/// Checks every promise of [`SpendingStore`].
+pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: &dyn RunStore) {
+    let (here, elsewhere) = (tenant(), tenant());
+    let (a, b) = (CanvasId::from("a"), CanvasId::from("b"));
+    let first = run_of(runs, &here, "a").await;
+    let all = Spent { rounds: 1, tool_calls: 2, model_calls: 3, tokens: 4, micros: 5, millis: 6 };
+    assert_eq!(store.spent(&here, None, 0).await.unwrap(), Spent::default());
+
+    // A run is counted once, however often it is noted, and never backwards.
+    for _ in 0..2 {
+        store.note(&first, 10, all).await.unwrap();
+    }
+    store.note(&first, 10, tokens(3)).await.unwrap();
+    assert_eq!(store.spent(&here, Some(&a), 10).await.unwrap(), all);
+    // What is new counts for the day on which it is noted.
+    let later = Spent { tokens: 9, ..all };
+    store.note(&first, 11, later).await.unwrap();
+    assert_eq!(store.spent(&here, Some(&a), 11).await.unwrap(), tokens(5));
+    assert_eq!(store.spent(&here, Some(&a), 12).await.unwrap(), Spent::default());
+    assert_eq!(store.spent(&here, Some(&a), 0).await.unwrap(), later);
+
+    // A tenant's canvases together, and no other tenant's.
+    let second = run_of(runs, &here, "b").await;
+    let third = run_of(runs, &elsewhere, "a").await;
+    store.note(&second, 11, tokens(100)).await.unwrap();
+    store.note(&third, 11, tokens(1_000)).await.unwrap();
+    assert_eq!(store.spent(&here, None, 11).await.unwrap(), tokens(105));
+    assert_eq!(store.spent(&here, Some(&b), 0).await.unwrap(), tokens(100));
+    let expected = [(&a, 11, tokens(5)), (&b, 11, tokens(100)), (&a, 10, all)]
+        .map(|(canvas, day, spent)| DaySpent { canvas: canvas.clone(), day, spent });
+    assert_eq!(store.days(&here, 0, 9).await.unwrap(), expected);
+    assert_eq!(store.days(&here, 11, 1).await.unwrap(), expected[..1]);
+
+    // Many at the same time: nothing is lost, and nothing is counted twice.
+    let crowd = tenant();
+    let keys = join_all((0..8).map(|_| run_of(runs, &crowd, "c"))).await;
+    let notes = keys.iter().flat_map(|key| (1..=4).map(move |count| store.note(key, 20, tokens(count))));
+    for noted in join_all(notes).await {
+        noted.unwrap();
+    }
+    assert_eq!(store.spent(&crowd, None, 20).await.unwrap(), tokens(8 * 4));
+
+    refused(store.note(&RunKey::new(&here, generate()), 10, all).await, NotFound);
+    refused(store.note(&RunKey::new(&elsewhere, first.id), 10, all).await, NotFound);
+}

@@ -1,0 +1,47 @@
+//! What runs have used, in memory.
+
+use async_trait::async_trait;
+use weft_core::Result;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, RunKey, TenantId};
+use weft_core::seam::SpendingStore;
+use weft_core::seam::spending_store::DaySpent;
+
+use super::{MemoryStore, missing};
+
+#[async_trait]
+impl SpendingStore for MemoryStore {
+    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+        let at = (run.tenant.clone(), run.id.clone());
+        let mut tables = self.tables();
+        let Some(canvas) = tables.runs.get(&at).map(|journal| journal.run.canvas.clone()) else {
+            return Err(missing("run", run.id.as_str()));
+        };
+        let noted = tables.spent.entry(at).or_default();
+        let more = spent.beyond(*noted);
+        *noted = noted.max(spent);
+        if !more.is_none() {
+            *tables.spending.entry((run.tenant.clone(), day, canvas)).or_default() += more;
+        }
+        Ok(())
+    }
+
+    async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
+        let tables = self.tables();
+        let asked = tables.spending.iter().filter(|((of, day, one), _)| {
+            of == tenant && *day >= since_day && canvas.is_none_or(|canvas| canvas == one)
+        });
+        Ok(asked.fold(Spent::default(), |sum, (_, spent)| sum + *spent))
+    }
+
+    async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
+        let tables = self.tables();
+        let rows = tables.spending.iter().filter(|((of, day, _), _)| of == tenant && *day >= since_day);
+        let mut days: Vec<_> = rows
+            .map(|((_, day, canvas), spent)| DaySpent { canvas: canvas.clone(), day: *day, spent: *spent })
+            .collect();
+        days.sort_by(|one, other| (other.day, &one.canvas).cmp(&(one.day, &other.canvas)));
+        days.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
+        Ok(days)
+    }
+}
