@@ -2,6 +2,7 @@
 
 mod run;
 mod spending;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use run::Journaled;
+use work::Queued;
 
 /// All stores over one set of maps. A clone is another handle to the same data.
 #[derive(Clone)]
@@ -41,6 +43,7 @@ struct Tables {
     spent: BTreeMap<(TenantId, RunId), Spent>,
     /// By tenant, day and canvas.
     spending: BTreeMap<(TenantId, i64, CanvasId), Spent>,
+    work: BTreeMap<(TenantId, RunId), Queued>,
 }
 
 struct Conversation {
@@ -154,6 +157,9 @@ impl CanvasStore for MemoryStore {
         tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
         tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
         tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
+        tables
+            .work
+            .retain(|(tenant, _), queued| *tenant != key.tenant || queued.stored.work.canvas != key.id);
         Ok(())
     }
 }
@@ -308,6 +314,7 @@ mod tests {
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
-        store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
+        store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
+        store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory)).await;
     }
 }

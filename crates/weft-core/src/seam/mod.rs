@@ -11,6 +11,7 @@ pub mod session_store;
 pub mod spending_store;
 pub mod token_store;
 pub mod tool_source;
+pub mod work_queue;
 pub mod workspace;
 
 use std::fmt;
@@ -27,6 +28,7 @@ pub use session_store::SessionStore;
 pub use spending_store::SpendingStore;
 pub use token_store::TokenStore;
 pub use tool_source::ToolSource;
+pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 
 /// What components may use of the outside.

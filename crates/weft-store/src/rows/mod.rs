@@ -9,6 +9,7 @@ pub(crate) mod session_message;
 pub(crate) mod spending;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
+pub(crate) mod work;
 
 /// Rows in one statement: databases limit how many values it may carry.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;

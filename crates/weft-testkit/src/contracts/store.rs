@@ -8,6 +8,7 @@ mod spending;
 mod together;
 mod token;
 mod tool_pin;
+mod work;
 
 use std::time::SystemTime;
 
@@ -18,6 +19,7 @@ pub use spending::spending_store_keeps_its_contract;
 pub use together::stores_remove_what_belongs_together;
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
+pub use work::work_queue_keeps_its_contract;
 
 use weft_core::id::{TenantId, generate};
 use weft_core::{ErrorKind, Result};
