@@ -24,3 +24,4 @@ mod support;
 mod suspensions;
 mod traces;
 mod wire;
+mod work;
