@@ -9,8 +9,8 @@ use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, SpendingStore, TokenStore,
-    WorkQueue,
+    CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SearchIndex, SessionStore, SpendingStore,
+    TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
@@ -52,6 +52,8 @@ pub struct Parts {
     pub tokens: Arc<dyn TokenStore>,
     /// Where runs wait for a worker.
     pub queue: Arc<dyn WorkQueue>,
+    /// Where schedules are.
+    pub schedules: Arc<dyn ScheduleStore>,
     /// Documents to search.
     pub search: Arc<dyn SearchIndex>,
     /// Language models.
@@ -92,6 +94,8 @@ pub struct App {
     pub tokens: Arc<dyn TokenStore>,
     /// Where runs wait for a worker.
     pub queue: Arc<dyn WorkQueue>,
+    /// Where schedules are.
+    pub schedules: Arc<dyn ScheduleStore>,
     /// Documents to search.
     pub search: Arc<dyn SearchIndex>,
     /// Language models.
@@ -127,6 +131,7 @@ impl App {
             spending: parts.spending,
             tokens: parts.tokens,
             queue: parts.queue,
+            schedules: parts.schedules,
             search: parts.search,
             models: parts.models,
             catalog: parts.catalog,

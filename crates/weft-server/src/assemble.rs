@@ -149,6 +149,7 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         spending: store.spending(),
         tokens: store.tokens(),
         queue: store.work(),
+        schedules: store.schedules(),
         search,
         models,
         model_check: Arc::new(move |_: &TenantId, llm_id: &str| {

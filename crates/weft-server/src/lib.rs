@@ -19,6 +19,7 @@ mod plans;
 mod resume;
 pub mod router;
 pub mod routes;
+pub mod schedule;
 pub mod serve;
 pub mod spending;
 pub mod sse;

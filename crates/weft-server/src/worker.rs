@@ -63,8 +63,11 @@ impl Worker {
         }
     }
 
-    /// Takes what there is room for.
+    /// Asks for the runs whose time has come, and takes what there is room for.
     async fn look(&self, busy: &mut JoinSet<()>) {
+        if let Err(error) = self.app.fire_due().await {
+            tracing::warn!(error = error.full(), "cannot look for schedules that are due");
+        }
         let room = self.config.concurrency.saturating_sub(busy.len());
         if room == 0 {
             return;

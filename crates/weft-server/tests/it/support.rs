@@ -214,6 +214,7 @@ pub fn process_at(
         spending: store.clone(),
         tokens: store.clone(),
         queue: store.clone(),
+        schedules: store.clone(),
         search,
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),

@@ -4,6 +4,7 @@ pub(crate) mod canvas;
 pub(crate) mod canvas_version;
 pub(crate) mod journal;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod spending;

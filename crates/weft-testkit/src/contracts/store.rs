@@ -3,6 +3,7 @@
 
 mod canvas;
 mod run;
+mod schedule;
 mod session;
 mod spending;
 mod together;
@@ -14,6 +15,7 @@ use std::time::SystemTime;
 
 pub use canvas::canvas_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
+pub use schedule::schedule_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
 pub use spending::spending_store_keeps_its_contract;
 pub use together::stores_remove_what_belongs_together;
