@@ -19,6 +19,7 @@ mod gate;
 mod models;
 mod openai;
 mod rehearsal;
+mod schedules;
 mod sessions;
 mod support;
 mod suspensions;
