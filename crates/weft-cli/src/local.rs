@@ -36,7 +36,8 @@ pub fn tenant() -> TenantId {
 pub struct Opened {
     /// Everything.
     pub app: App,
-    canvas: CanvasKey,
+    /// Where the canvas is stored.
+    pub canvas: CanvasKey,
     file: PathBuf,
 }
 

@@ -23,6 +23,7 @@ mod progress;
 mod report;
 mod run;
 mod runs;
+mod schedule;
 mod screen;
 mod serve;
 mod settings;
@@ -30,12 +31,13 @@ mod setup;
 mod sources;
 mod spending;
 mod unheard;
+mod worker;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, ScheduleCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings::{Environment, Flags};
@@ -90,7 +92,8 @@ async fn command(cli: &Cli) -> Outcome {
     let environment = Environment::of_process();
     let mut flags =
         Flags { config: cli.common.config.clone(), data: cli.common.data.clone(), ..Flags::default() };
-    let level = if matches!(cli.command, Command::Serve(_)) { "warn,weft_server=info" } else { QUIET };
+    let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
+    let level = if serves { "warn,weft_server=info" } else { QUIET };
     logging::start(&environment, level);
     match &cli.command {
         Command::Demo(args) => {
@@ -117,6 +120,13 @@ async fn command(cli: &Cli) -> Outcome {
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
+        Command::Schedule { command: command @ ScheduleCommand::Add(_) } => {
+            schedule::run(command, &Setup::read(&environment, &flags).await?).await
+        }
+        Command::Schedule { command } => {
+            schedule::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
+        Command::Worker(args) => worker::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Serve(args) => {
             flags.listen = args.listen;
             flags.no_auth = args.no_auth;

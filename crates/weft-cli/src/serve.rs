@@ -1,6 +1,6 @@
 //! `weft serve`: the HTTP API.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::setup::Setup;
 /// # Errors
 /// When the address is taken, the data folder cannot be used, or a canvas has errors.
 pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
-    let agents = args.agents.iter().map(|pair| agent(pair)).collect::<Outcome<Vec<_>>>()?;
+    let agents = agents(&args.agents)?;
     let before = |error| Failure::before_running(&error);
     let listener = weft_server::bind(setup.config.listen).await.map_err(before)?;
     let app = weft_server::assemble(&setup.config).await.map_err(before)?;
@@ -43,9 +43,7 @@ pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
 
 /// Stores the agents and says what callers need to know.
 async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
-    for (id, file) in agents {
-        store(app, id, file, setup).await?;
-    }
+    store_all(app, agents, setup).await?;
     match setup.config.server.auth {
         Auth::Off => Notes::line("Everyone on this machine may do everything: tokens are off."),
         Auth::On => {
@@ -56,6 +54,25 @@ async fn prepare(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outc
     }
     Notes::line(&setup.model);
     Ok(())
+}
+
+/// Stores agents, and loads the documents beside them.
+///
+/// # Errors
+/// When a canvas has errors, or something cannot be read or stored.
+pub async fn store_all(app: &App, agents: &[(String, PathBuf)], setup: &Setup) -> Outcome<()> {
+    for (id, file) in agents {
+        store(app, id, file, setup).await?;
+    }
+    Ok(())
+}
+
+/// Reads the flags `--agent ID=FILE`.
+///
+/// # Errors
+/// When one names no agent and file.
+pub fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
+    pairs.iter().map(|pair| agent(pair)).collect()
 }
 
 /// `ID=FILE`; the file's name may be no text.
@@ -89,7 +106,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
 
 /// SIGINT or SIGTERM.
 #[cfg(unix)]
-async fn stopped() {
+pub async fn stopped() {
     use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminate) = signal(SignalKind::terminate()) else {
         drop(tokio::signal::ctrl_c().await);
@@ -103,6 +120,6 @@ async fn stopped() {
 
 /// Ctrl-C.
 #[cfg(not(unix))]
-async fn stopped() {
+pub async fn stopped() {
     drop(tokio::signal::ctrl_c().await);
 }

@@ -37,8 +37,8 @@ const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// Settings and sections at the top.
-const SECTIONS: [&str; 10] =
-    ["data", "files", "limits", "listen", "mcp", "models", "net", "sandbox", "server", "store"];
+const SECTIONS: [&str; 11] =
+    ["data", "files", "limits", "listen", "mcp", "models", "net", "sandbox", "server", "store", "worker"];
 /// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
 pub const SANDBOX_WORKER: &str = "sandbox-worker";
 /// What servers get that want no key; some refuse a request without any.

@@ -62,6 +62,8 @@ ids! {
     RunId,
     /// One node of a canvas, such as `begin` or `Agent:NewPumasLick`.
     ComponentId,
+    /// When and with what a canvas runs by itself.
+    ScheduleId,
 }
 
 impl RunId {
@@ -80,6 +82,13 @@ impl SessionId {
 }
 
 impl CanvasId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl ScheduleId {
     /// A new id in the same shape as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
@@ -123,6 +132,8 @@ keys! {
     SessionKey(SessionId),
     /// Where a run and its journal are stored.
     RunKey(RunId),
+    /// Where a schedule is stored.
+    ScheduleKey(ScheduleId),
 }
 
 #[cfg(test)]

@@ -27,7 +27,9 @@ pub use component::{
 };
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
-pub use id::{CanvasId, CanvasKey, ComponentId, RunId, RunKey, SessionId, SessionKey, TenantId};
+pub use id::{
+    CanvasId, CanvasKey, ComponentId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TenantId,
+};
 pub use journal::{Ending, Entry, Record};
 pub use reference::{Reference, Template};
 pub use secret::Secret;

@@ -3,8 +3,8 @@
 mod accounts;
 mod again;
 mod alive;
+mod announced;
 mod fork;
-
 mod pick_up;
 mod replay;
 mod turn;
@@ -123,6 +123,7 @@ pub struct RunHandle {
 struct Live {
     feed: Arc<Feed>,
     cancel: CancellationToken,
+    leave: CancellationToken,
     session: SessionKey,
 }
 
@@ -203,12 +204,20 @@ impl Engine {
     /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `RateLimited`
     /// when too many runs are under way, and whatever the store says.
     pub async fn start(&self, request: StartRun) -> Result<RunHandle> {
+        self.start_as(RunId::generate(), request).await
+    }
+
+    /// The same for a run whose id is known beforehand: however often it is started, it runs once.
+    ///
+    /// # Errors
+    /// As [`Engine::start`]; `Conflict` also when there is a run with this id already.
+    pub async fn start_as(&self, id: RunId, request: StartRun) -> Result<RunHandle> {
         let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
         let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
             Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
         })?;
         let lock = SessionLock::take(self, &request.session)?;
-        let prepared = self.prepare(&stores, request).await?;
+        let prepared = self.prepare(&stores, id, request).await?;
         stores.runs.create(&stored_run(&prepared, self.now_ms())).await?;
         Ok(self.launch(stores, prepared, (place, lock)))
     }
@@ -222,7 +231,8 @@ impl Engine {
     ) -> RunHandle {
         let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
         let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
-        let live = Live { feed: live_feed, cancel: cancel.clone(), session };
+        let leave = CancellationToken::new();
+        let live = Live { feed: live_feed, cancel: cancel.clone(), leave: leave.clone(), session };
         self.running().runs.insert(key.clone(), live);
         let listed =
             Listed { engine: self.clone(), run: key.clone(), feed: Arc::clone(&feed), lock: Some(lock) };
@@ -236,6 +246,8 @@ impl Engine {
                 biased;
                 turn = turn => turn,
                 never = say_alive(&stores, &run, (&engine, &used)) => match never {},
+                // As if the process had ended here: its journal says how to go on.
+                () = leave.cancelled() => return drop((listed, place)),
             };
             if turn.is_err() {
                 tracing::error!(run.id = %run.id, "the end of a run could not be written: the engine broke");
@@ -258,7 +270,7 @@ impl Engine {
         history: Vec<HistoryMessage>,
     ) -> Result<(Arc<Feed>, Report, SessionState)> {
         let feed = Feed::whole();
-        let beginning = self.beginning(&request.session, 0, None);
+        let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
         let prepared = self.assemble(request, state, history, beginning)?;
         let clock = Arc::clone(&self.0.seams.clock);
         let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
@@ -280,6 +292,13 @@ impl Engine {
     pub fn cancel(&self, key: &RunKey) -> bool {
         let running = self.running();
         running.runs.get(key).map(|live| live.cancel.cancel()).is_some()
+    }
+
+    /// Stops working on a run without ending it: another process goes on with it as soon as this one has
+    /// not been heard of for a while. Whether it was under way.
+    pub fn leave(&self, key: &RunKey) -> bool {
+        let running = self.running();
+        running.runs.get(key).map(|live| live.leave.cancel()).is_some()
     }
 
     /// Asks every run of a session to stop. Whether one was under way.
@@ -322,7 +341,7 @@ impl Engine {
         self.0.seams.clock.now_ms()
     }
 
-    async fn prepare(&self, stores: &Stores, request: StartRun) -> Result<Prepared> {
+    async fn prepare(&self, stores: &Stores, id: RunId, request: StartRun) -> Result<Prepared> {
         let Session { state, revision, canvas_version, .. } = stores.sessions.load(&request.session).await?;
         if canvas_version != request.plan.version {
             let message = format!("session {} is on another version of its canvas", request.session.id);
@@ -335,12 +354,17 @@ impl Engine {
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
         let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
-        let beginning = self.beginning(&request.session, revision, around);
+        let beginning = self.beginning((&request.session, id), revision, around);
         self.assemble(request, state, history.collect(), beginning)
     }
 
-    fn beginning(&self, session: &SessionKey, revision: i64, around: Option<Arc<Budget>>) -> Beginning {
-        let key = RunKey::new(&session.tenant, RunId::generate());
+    fn beginning(
+        &self,
+        (session, id): (&SessionKey, RunId),
+        revision: i64,
+        around: Option<Arc<Budget>>,
+    ) -> Beginning {
+        let key = RunKey::new(&session.tenant, id);
         Beginning { key, revision, now_ms: self.now_ms(), around }
     }
 
@@ -354,8 +378,8 @@ impl Engine {
         pins::check(&request.plan, &request.input.pins)?;
         let limits =
             MachineLimits { at_once: self.0.limits.nodes_at_once, activations: self.0.limits.activations };
-        let seed =
-            request.seed.unwrap_or_else(|| u64::from_str_radix(&key.id.as_str()[..16], 16).unwrap_or(0));
+        let of_id = || key.id.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        let seed = request.seed.or_else(of_id).unwrap_or(0);
         let now = date(now_ms);
         let going_on = state.paused.as_deref().cloned().filter(|paused| goes_on(paused, &request.input));
         let (machine, resumes, reply, cited, spent) = match going_on {

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use tokio::sync::Notify;
 use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, ModelDirectory, RunStore, SearchIndex, SessionStore, SpendingStore, TokenStore,
+    CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SearchIndex, SessionStore, SpendingStore,
+    TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
@@ -48,6 +50,10 @@ pub struct Parts {
     pub spending: Arc<dyn SpendingStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Where runs wait for a worker.
+    pub queue: Arc<dyn WorkQueue>,
+    /// Where schedules are.
+    pub schedules: Arc<dyn ScheduleStore>,
     /// Documents to search.
     pub search: Arc<dyn SearchIndex>,
     /// Language models.
@@ -86,6 +92,10 @@ pub struct App {
     pub spending: Arc<dyn SpendingStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
+    /// Where runs wait for a worker.
+    pub queue: Arc<dyn WorkQueue>,
+    /// Where schedules are.
+    pub schedules: Arc<dyn ScheduleStore>,
     /// Documents to search.
     pub search: Arc<dyn SearchIndex>,
     /// Language models.
@@ -96,6 +106,8 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// What runs and requests may use.
     pub limits: LimitsConfig,
+    /// Wakes the workers of this process when there is something to do.
+    pub(crate) wake: Arc<Notify>,
     model_check: Arc<ModelCheck>,
     plans: Arc<Plans>,
     measuring: bool,
@@ -118,10 +130,13 @@ impl App {
             runs: parts.runs,
             spending: parts.spending,
             tokens: parts.tokens,
+            queue: parts.queue,
+            schedules: parts.schedules,
             search: parts.search,
             models: parts.models,
             catalog: parts.catalog,
             clock: parts.clock,
+            wake: Arc::default(),
             model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
             measuring: false,

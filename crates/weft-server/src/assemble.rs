@@ -148,6 +148,8 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         runs: store.runs(),
         spending: store.spending(),
         tokens: store.tokens(),
+        queue: store.work(),
+        schedules: store.schedules(),
         search,
         models,
         model_check: Arc::new(move |_: &TenantId, llm_id: &str| {

@@ -38,6 +38,8 @@ pub struct Config {
     pub sandbox: SandboxConfig,
     /// The HTTP server.
     pub server: ServerConfig,
+    /// Work of the queue.
+    pub worker: WorkerConfig,
 }
 
 /// Where canvases, sessions, runs and tokens are kept.
@@ -158,6 +160,24 @@ pub struct ServerConfig {
     pub auth: Auth,
 }
 
+/// Work of the queue: what schedules ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct WorkerConfig {
+    /// Whether `weft serve` does the work of the queue, too; `weft worker` always does.
+    pub enabled: bool,
+    /// Runs of the queue at the same time in one process.
+    pub concurrency: usize,
+    /// How long work is remembered that is done, in days.
+    pub kept_days: u64,
+}
+
+impl Default for WorkerConfig {
+    fn default() -> Self {
+        Self { enabled: true, concurrency: 16, kept_days: 30 }
+    }
+}
+
 /// Whether callers must show a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -182,6 +202,7 @@ impl Default for Config {
             files: FilesConfig::default(),
             sandbox: SandboxConfig::default(),
             server: ServerConfig::default(),
+            worker: WorkerConfig::default(),
         }
     }
 }
@@ -291,6 +312,9 @@ impl Config {
         if self.files.bytes_max == 0 {
             wrong.push("files.bytes_max must be at least 1".to_owned());
         }
+        if self.worker.concurrency == 0 {
+            wrong.push("worker.concurrency must be at least 1".to_owned());
+        }
         if self.sandbox.limits().is_none() {
             let message = "sandbox: seconds must be more than 0 and at most a day, memory_bytes at least 1048576, \
                            output_bytes at least 1";
@@ -359,6 +383,7 @@ mod tests {
             "page_size",
             "root",
             "at_once",
+            "kept_days",
         ] {
             assert!(commented.iter().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }
@@ -405,7 +430,7 @@ mod tests {
 
     #[test]
     fn every_bad_setting_is_named_at_once() {
-        let text = "listen = \"0.0.0.0:1\"\nfiles.bytes_max = 0\nsandbox.seconds = -1.0\n[limits]\nplans_kept = 0\npage_size = 0\n\
+        let text = "listen = \"0.0.0.0:1\"\nfiles.bytes_max = 0\nsandbox.seconds = -1.0\nworker.concurrency = 0\n[limits]\nplans_kept = 0\npage_size = 0\n\
                     tenant_budget.month.tokens = 0\ncanvas_budgets.x.day.money = 0.0\nbudget = {tokens = 0, money = -1.0, rounds = 0, seconds = nan}\n[server]\nauth = \"off\"\n\
                     [net]\nallow = [\"http://x\"]\n[mcp.servers.x]";
         let error = parse(text).unwrap().check().unwrap_err().message;
@@ -418,6 +443,7 @@ mod tests {
             "budget.tokens",
             "budget.money",
             "budget.seconds",
+            "worker.concurrency",
         ]) {
             assert!(error.contains(part), "{part}: {error}");
         }

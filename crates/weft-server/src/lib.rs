@@ -19,17 +19,21 @@ mod plans;
 mod resume;
 pub mod router;
 pub mod routes;
+pub mod schedule;
 pub mod serve;
 pub mod spending;
 pub mod sse;
 pub mod state;
 pub mod tokens;
 pub mod wire;
+pub mod work;
+pub mod worker;
 
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
     Discovered, Document, FoundKeys, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
     assemble, assemble_in_memory, discover_models, load_folder, sandbox_work,
 };
-pub use config::{Auth, Config};
-pub use serve::{ServeOptions, bind, serve};
+pub use config::{Auth, Config, WorkerConfig};
+pub use serve::{ServeOptions, bind, serve, work};
+pub use worker::Worker;

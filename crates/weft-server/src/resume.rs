@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use weft_core::seam::run_store::{RunFilter, StoredRun};
-use weft_core::{ErrorKind, Result, TenantId};
+use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_engine::engine::{PickedUp, SILENT_MAX};
 
 use crate::app::{App, DEFAULT_TENANT};
@@ -29,8 +29,13 @@ impl App {
     /// Goes on with a run that was cut off.
     ///
     /// # Errors
-    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session is gone.
+    /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session is gone; `Conflict` when
+    /// it has not begun and is the work of a worker, who knows what it is to be given.
     pub async fn pick_up(&self, run: &StoredRun) -> Result<PickedUp> {
+        if self.waits_for_a_worker(run).await? {
+            let message = format!("run {} is queued and has not begun", run.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("a worker begins it in a moment"));
+        }
         let plan = self.plan_of(run).await?;
         self.engine.pick_up(run, plan).await
     }
@@ -47,6 +52,17 @@ impl App {
                 Err(error) => tracing::warn!(error = error.full(), "cannot look for runs that were cut off"),
             }
             tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    async fn waits_for_a_worker(&self, run: &StoredRun) -> Result<bool> {
+        if self.engine.has_begun(&run.key).await? {
+            return Ok(false);
+        }
+        match self.queue.get(&run.key).await {
+            Ok(stored) => Ok(stored.state.is_open()),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

@@ -15,8 +15,8 @@ use tower_http::trace::TraceLayer;
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::routes::{
-    again, agents, canvas, completions, conversations, health, models, openai, runs, sessions, spending,
-    traces,
+    again, agents, canvas, completions, conversations, health, models, openai, runs, schedules, sessions,
+    spending, traces,
 };
 use crate::state::ServerState;
 
@@ -30,6 +30,7 @@ pub fn router(state: ServerState) -> Router {
     let body_max = state.app.limits.body_bytes;
     let routes = public()
         .merge(of_agents())
+        .merge(of_schedules())
         .merge(of_runs())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
@@ -77,6 +78,17 @@ fn of_agents() -> Router<ServerState> {
         .route("/api/v1/agents_openai/{id}/chat/completions", post(openai::of_agent))
         .route("/api/v1/completion", post(conversations::complete))
         .route("/v1/api/completion", post(conversations::complete))
+}
+
+fn of_schedules() -> Router<ServerState> {
+    Router::new()
+        .route("/api/v1/agents/{id}/schedules", get(schedules::list).post(schedules::create))
+        .route(
+            "/api/v1/agents/{id}/schedules/{schedule}",
+            get(schedules::get).put(schedules::update).patch(schedules::update).delete(schedules::delete),
+        )
+        .route("/api/v1/agents/{id}/schedules/{schedule}/run", post(schedules::run))
+        .route("/api/v1/agents/{id}/schedules/{schedule}/runs", get(schedules::runs))
 }
 
 fn of_runs() -> Router<ServerState> {

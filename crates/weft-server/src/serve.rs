@@ -4,14 +4,18 @@ use std::future::{Future, IntoFuture as _};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use futures::future::maybe_done;
 use tokio::net::TcpListener;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use weft_core::{Error, Result};
 
 use crate::app::App;
-use crate::config::{Auth, Config, check_auth};
+use crate::config::{Auth, Config, WorkerConfig, check_auth};
 use crate::connection::Guarded;
 use crate::router::router;
 use crate::state::ServerState;
+use crate::worker::Worker;
 
 /// After the runs have ended, streams have this long to reach their readers.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
@@ -23,11 +27,14 @@ pub struct ServeOptions {
     pub auth: Auth,
     /// How long runs may go on after the server was told to stop.
     pub grace: Duration,
+    /// Whether and how it does the work of the queue.
+    pub worker: WorkerConfig,
 }
 
 impl From<&Config> for ServeOptions {
     fn from(config: &Config) -> Self {
-        Self { auth: config.server.auth, grace: Duration::from_secs(config.limits.shutdown_seconds) }
+        let grace = Duration::from_secs(config.limits.shutdown_seconds);
+        Self { auth: config.server.auth, grace, worker: config.worker }
     }
 }
 
@@ -67,17 +74,56 @@ pub async fn serve(
     let serving = axum::serve(Guarded::new(listener), router(state))
         .with_graceful_shutdown(stopping.clone().cancelled_owned())
         .into_future();
-    tokio::pin!(serving);
+    let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
+    let working = maybe_done(async {
+        match &worker {
+            Some(worker) => worker.run(&stopping, options.grace).await,
+            None => stopping.cancelled().await,
+        }
+    });
+    tokio::pin!(serving, working);
     tokio::select! {
         served = &mut serving => return served.map_err(failed),
         () = app.keep_runs_going() => {}
+        () = &mut working => {}
         () = shutdown => tracing::info!("stopping"),
     }
     stopping.cancel();
-    let runs_end = app.engine.shut_down(options.grace);
+    let runs_end = async {
+        let from = Instant::now();
+        // What the queue has asked for is left for another worker before the rest is stopped.
+        working.await;
+        app.engine.shut_down(options.grace.saturating_sub(from.elapsed())).await;
+    };
     let (served, ()) = futures::join!(tokio::time::timeout(options.grace + LAST_FRAMES, serving), runs_end);
     if served.is_err() {
         tracing::warn!("some connections did not end in time and are cut");
     }
     app.shut_down(Duration::ZERO).await
+}
+
+/// Does the work of the queue and goes on with runs that were cut off, until `shutdown` comes; then lets
+/// runs finish for a while, leaves the rest to other workers, and closes the store.
+///
+/// # Errors
+/// When the store cannot be closed.
+pub async fn work(
+    app: App,
+    config: WorkerConfig,
+    grace: Duration,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Result<()> {
+    let stop = CancellationToken::new();
+    let worker = Worker::new(app.clone(), config);
+    let working = maybe_done(worker.run(&stop, grace));
+    tokio::pin!(working);
+    tokio::select! {
+        () = app.keep_runs_going() => {}
+        () = &mut working => {}
+        () = shutdown => tracing::info!("stopping"),
+    }
+    stop.cancel();
+    let from = Instant::now();
+    working.await;
+    app.shut_down(grace.saturating_sub(from.elapsed())).await
 }

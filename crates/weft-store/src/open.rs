@@ -10,7 +10,9 @@ use sea_orm::{
     TransactionOptions, TransactionTrait,
 };
 use weft_core::seam::tool_source::PinStore;
-use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, SpendingStore, TokenStore};
+use weft_core::seam::{
+    CanvasStore, Clock, RunStore, ScheduleStore, SessionStore, SpendingStore, TokenStore, WorkQueue,
+};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::{failure, gave_way};
@@ -31,8 +33,9 @@ const ATTEMPTS_MAX: usize = 10;
 
 /// Canvases, sessions, runs, tokens and accepted tools in one database. A clone is another handle to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TokenStore`] and [`PinStore`], which
-/// share method names: [`Store::canvases`] and its like hand out one of them.
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TokenStore`],
+/// [`PinStore`], [`WorkQueue`] and [`ScheduleStore`], which share method names: [`Store::canvases`] and its
+/// like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -126,6 +129,16 @@ impl Store {
 
     /// This store as a place for accepted definitions of tools.
     pub fn pins(&self) -> Arc<dyn PinStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for schedules.
+    pub fn schedules(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a queue of work.
+    pub fn work(&self) -> Arc<dyn WorkQueue> {
         Arc::new(self.clone())
     }
 

@@ -1,7 +1,9 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
 mod run;
+mod schedule;
 mod spending;
+mod work;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,10 +12,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, CanvasKey, RunId, SessionId, SessionKey, TenantId};
+use weft_core::id::{CanvasId, CanvasKey, RunId, ScheduleId, SessionId, SessionKey, TenantId};
 use weft_core::seam::Clock;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
 use weft_core::seam::clock::FixedClock;
+use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionStore};
 use weft_core::seam::token_store::{StoredToken, TokenStore};
 use weft_core::seam::tool_source::{Pin, PinStore};
@@ -21,6 +24,7 @@ use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use run::Journaled;
+use work::Queued;
 
 /// All stores over one set of maps. A clone is another handle to the same data.
 #[derive(Clone)]
@@ -41,6 +45,8 @@ struct Tables {
     spent: BTreeMap<(TenantId, RunId), Spent>,
     /// By tenant, day and canvas.
     spending: BTreeMap<(TenantId, i64, CanvasId), Spent>,
+    work: BTreeMap<(TenantId, RunId), Queued>,
+    schedules: BTreeMap<(TenantId, ScheduleId), Schedule>,
 }
 
 struct Conversation {
@@ -154,6 +160,10 @@ impl CanvasStore for MemoryStore {
         tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
         tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
         tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
+        tables.schedules.retain(|_, s| s.key.tenant != key.tenant || s.canvas != key.id);
+        tables
+            .work
+            .retain(|(tenant, _), queued| *tenant != key.tenant || queued.stored.work.canvas != key.id);
         Ok(())
     }
 }
@@ -308,6 +318,8 @@ mod tests {
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
-        store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
+        store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
+        store::schedule_store_keeps_its_contract(&memory).await;
+        store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;
     }
 }

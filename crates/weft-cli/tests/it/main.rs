@@ -19,6 +19,7 @@ mod mcp;
 mod measure;
 mod run;
 mod runs;
+mod schedule;
 mod serve;
 mod settings;
 mod tools;

@@ -6,11 +6,13 @@ pub mod clock;
 pub mod http;
 pub mod run_store;
 pub mod sandbox;
+pub mod schedule_store;
 pub mod search_index;
 pub mod session_store;
 pub mod spending_store;
 pub mod token_store;
 pub mod tool_source;
+pub mod work_queue;
 pub mod workspace;
 
 use std::fmt;
@@ -22,11 +24,13 @@ pub use clock::Clock;
 pub use http::Http;
 pub use run_store::RunStore;
 pub use sandbox::Sandbox;
+pub use schedule_store::ScheduleStore;
 pub use search_index::SearchIndex;
 pub use session_store::SessionStore;
 pub use spending_store::SpendingStore;
 pub use token_store::TokenStore;
 pub use tool_source::ToolSource;
+pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 
 /// What components may use of the outside.

@@ -9,6 +9,7 @@ pub mod health;
 pub mod models;
 pub mod openai;
 pub mod runs;
+pub mod schedules;
 pub mod sessions;
 pub mod spending;
 pub mod traces;

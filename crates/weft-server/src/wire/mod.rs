@@ -5,5 +5,6 @@ pub mod completion;
 pub mod envelope;
 pub mod model;
 pub mod run;
+pub mod schedule;
 pub mod session;
 mod time;

@@ -1,6 +1,7 @@
 //! An app in memory with a scripted model, and requests to its routes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
@@ -163,9 +164,38 @@ pub async fn bench_with(script: Script, auth: Auth, limits: LimitsConfig) -> Ben
 }
 
 /// A server over this store; another one over the same is what comes after a restart.
-pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, (auth, limits): (Auth, LimitsConfig)) -> Bench {
+pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, settings: (Auth, LimitsConfig)) -> Bench {
+    process_at(store, model, settings, Arc::new(SystemClock))
+}
+
+/// A clock that shows what it is told.
+#[derive(Debug)]
+pub struct HandClock(pub AtomicI64);
+
+impl HandClock {
+    pub fn at(ms: i64) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(ms)))
+    }
+
+    pub fn go_on(&self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// The same with a clock of its own.
+pub fn process_at(
+    store: Arc<MemoryStore>,
+    model: ScriptedModel,
+    (auth, limits): (Auth, LimitsConfig),
+    clock: Arc<dyn Clock>,
+) -> Bench {
     let search: Arc<dyn SearchIndex> = Arc::new(weft_search::MemoryIndex::new());
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let seams = Arc::new(Seams {
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
@@ -183,6 +213,8 @@ pub fn process(store: Arc<MemoryStore>, model: ScriptedModel, (auth, limits): (A
         runs: store.clone(),
         spending: store.clone(),
         tokens: store.clone(),
+        queue: store.clone(),
+        schedules: store.clone(),
         search,
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),

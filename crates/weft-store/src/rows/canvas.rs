@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, TITLE_CHARS_MAX, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, run, session};
+use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, run, schedule, session, work};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "canvas")]
@@ -178,6 +178,8 @@ impl Store {
             .filter(session::Column::CanvasId.eq(&id))
             .exec(&*transaction)
             .await?;
+        schedule::remove_of_canvas(&transaction, &tenant, &id).await?;
+        work::remove_of_canvas(&transaction, &tenant, &id).await?;
         let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
         transaction.commit().await?;
         Ok(removed.rows_affected)

@@ -4,11 +4,13 @@ pub(crate) mod canvas;
 pub(crate) mod canvas_version;
 pub(crate) mod journal;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod spending;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
+pub(crate) mod work;
 
 /// Rows in one statement: databases limit how many values it may carry.
 pub(crate) const ROWS_AT_ONCE_MAX: usize = 500;

@@ -10,7 +10,9 @@ async fn keeps_all_contracts(opened: &Store) {
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
-    store::stores_remove_what_belongs_together(opened, opened, opened).await;
+    store::work_queue_keeps_its_contract(opened).await;
+    store::schedule_store_keeps_its_contract(opened).await;
+    store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;
 }
 
 #[tokio::test]

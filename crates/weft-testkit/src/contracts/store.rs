@@ -3,21 +3,25 @@
 
 mod canvas;
 mod run;
+mod schedule;
 mod session;
 mod spending;
 mod together;
 mod token;
 mod tool_pin;
+mod work;
 
 use std::time::SystemTime;
 
 pub use canvas::canvas_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
+pub use schedule::schedule_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
 pub use spending::spending_store_keeps_its_contract;
 pub use together::stores_remove_what_belongs_together;
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
+pub use work::work_queue_keeps_its_contract;
 
 use weft_core::id::{TenantId, generate};
 use weft_core::{ErrorKind, Result};

@@ -5,24 +5,29 @@
 use weft_core::ErrorKind::NotFound;
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-use weft_core::seam::{RunStore, SessionStore};
+use weft_core::seam::work_queue::Work;
+use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
 
 use super::run::{entries, run};
+use super::schedule::schedule;
 use super::session::{said, session};
+use super::work::work;
 use super::{refused, tenant};
 
-/// Checks that removing a canvas removes its sessions and runs, and removing a session its runs,
-/// and nothing else. The three are one store.
+/// Checks that removing a canvas removes its sessions, runs, work and schedules, and removing a session
+/// its runs, and nothing else. All are one store.
 pub async fn stores_remove_what_belongs_together(
     canvases: &dyn CanvasStore,
     sessions: &dyn SessionStore,
-    runs: &dyn RunStore,
+    (runs, queue, schedules): (&dyn RunStore, &dyn WorkQueue, &dyn ScheduleStore),
 ) {
     let all = Stores { canvases, sessions, runs };
     let (ours, theirs) = (tenant(), tenant());
     for tenant in [&ours, &theirs] {
         for canvas in ["x", "y"] {
             all.fill(tenant, canvas).await;
+            schedules.create(&schedule(tenant, canvas, canvas)).await.unwrap();
+            queue.push(&[Work { canvas: canvas.into(), ..work(tenant, canvas, 0) }], 0).await.unwrap();
         }
     }
     sessions.delete(&session(&ours, "x1", "x").key).await.unwrap();
@@ -32,6 +37,13 @@ pub async fn stores_remove_what_belongs_together(
     }
     canvases.delete(&CanvasKey::new(&ours, "x")).await.unwrap();
     all.is_gone(&ours, "x2").await;
+    refused(queue.get(&work(&ours, "x", 0).run).await, NotFound);
+    refused(schedules.get(&schedule(&ours, "x", "").key).await, NotFound);
+    for (tenant, run) in [(&ours, "y"), (&theirs, "x")] {
+        queue.get(&work(tenant, run, 0).run).await.unwrap();
+        schedules.delete(&schedule(tenant, run, "").key).await.unwrap();
+        queue.withdraw(tenant, &work(tenant, run, 0).source).await.unwrap();
+    }
     for (tenant, id) in [(&ours, "y1"), (&ours, "y2"), (&theirs, "x1"), (&theirs, "x2")] {
         all.is_there(tenant, id).await;
     }

@@ -1,0 +1,243 @@
+//! `weft schedule`: canvases that run by themselves.
+
+use std::path::Path;
+use std::time::Duration;
+
+use weft_core::seam::schedule_store::{Misfire, Schedule, ScheduleFilter, SessionPolicy, Timing};
+use weft_core::{CanvasKey, ErrorKind, ScheduleId, ScheduleKey, SessionId, TurnInput};
+use weft_engine::session::date;
+use weft_server::App;
+use weft_server::schedule::times::interval;
+use weft_server::schedule::{Fire, Terms, timing_text, upcoming};
+use weft_server::wire::schedule::{MADE_UP, ScheduleItem, ZONE, fire_status};
+
+use crate::args::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
+use crate::document::Document;
+use crate::documents;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::local::{self, tenant};
+use crate::run::inputs;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+
+/// Coming times that are shown.
+const UPCOMING_SHOWN: usize = 5;
+
+/// Runs of a schedule that are shown.
+const FIRES_SHOWN: u64 = 10;
+
+/// Adds, lists, shows, changes or removes schedules.
+///
+/// # Errors
+/// When there is no such schedule or canvas, or the store cannot be used.
+pub async fn run(command: &ScheduleCommand, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        ScheduleCommand::Add(args) => add(args, &app, setup).await,
+        ScheduleCommand::List(args) => list(args, &app).await,
+        ScheduleCommand::Show(args) => show(args, &app).await,
+        ScheduleCommand::Remove(args) => remove(&args.id, &app).await,
+        ScheduleCommand::Enable(args) => switch(&args.id, &app, |terms| terms.enabled = true).await,
+        ScheduleCommand::Disable(args) => switch(&args.id, &app, |terms| terms.enabled = false).await,
+        ScheduleCommand::Run(args) => fire(&args.id, &app).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+async fn add(args: &ScheduleAddArgs, app: &App, setup: &Setup) -> Outcome {
+    let timing = timing(args, app.clock.now_ms())?;
+    let input = TurnInput {
+        query: args.query.clone().unwrap_or_default(),
+        inputs: inputs("--input", &args.inputs)?,
+        ..TurnInput::default()
+    };
+    let canvas = canvas(&args.canvas, app, setup).await?;
+    let terms = Terms {
+        name: args.name.clone().unwrap_or_else(|| args.canvas.clone()),
+        timing,
+        input,
+        session: match &args.session {
+            Some(id) => SessionPolicy::One(SessionId::from(id.as_str())),
+            None => SessionPolicy::New,
+        },
+        misfire: match args.misfire {
+            MisfireArg::Skip => Misfire::Skip,
+            MisfireArg::Once => Misfire::Once,
+            MisfireArg::All => Misfire::All { max: args.misfire_max.unwrap_or(MADE_UP) },
+        },
+        enabled: !args.disabled,
+    };
+    let schedule = app.add_schedule(&canvas, terms).await?;
+    print(schedule.key.id.as_str())?;
+    tell_next(&schedule);
+    if schedule.is_enabled() {
+        let place = &setup.same_place;
+        Notes::line(format!("It fires while `weft serve{place}` or `weft worker{place}` is under way."));
+    }
+    Ok(Exit::Done)
+}
+
+/// A stored canvas by its id, else a file, which is checked and stored.
+async fn canvas(name: &str, app: &App, setup: &Setup) -> Outcome<CanvasKey> {
+    let key = CanvasKey::new(&tenant(), name);
+    match app.canvases.get(&key).await {
+        Ok(_) => return Ok(key),
+        Err(error) if error.kind == ErrorKind::NotFound => {}
+        // What is no id may be a path.
+        Err(error) if error.kind == ErrorKind::Invalid => {}
+        Err(error) => return Err(error.into()),
+    }
+    let file = Path::new(name);
+    if !file.exists() {
+        return Err(Failure::usage(format!("there is no agent and no file {}", quoted(name)))
+            .help("name the id of an agent that is stored here, or the file of a canvas"));
+    }
+    let document = Document::read(file)?;
+    documents::add_beside(app, file).await?;
+    Ok(local::store(app.clone(), setup, &document).await?.canvas)
+}
+
+fn timing(args: &ScheduleAddArgs, now_ms: i64) -> Outcome<Timing> {
+    match (&args.cron, &args.every) {
+        (Some(expression), _) => Ok(Timing::Cron {
+            expression: expression.clone(),
+            zone: args.zone.clone().unwrap_or_else(|| ZONE.to_owned()),
+        }),
+        (None, Some(every)) => {
+            let every_ms = i64::try_from(interval(every)?.as_millis()).unwrap_or(i64::MAX);
+            Ok(Timing::Every { every_ms, from_ms: now_ms })
+        }
+        (None, None) => Err(Failure::usage("nothing says when it fires").help("give --cron or --every")),
+    }
+}
+
+fn print(line: &str) -> Outcome<()> {
+    let mut data = Data::stdout();
+    data.line(line)?;
+    data.flush()
+}
+
+fn tell_next(schedule: &Schedule) {
+    match upcoming(schedule, 1).first() {
+        Some(next) => Notes::line(format!("It fires next at {next}.")),
+        None => Notes::line("It is disabled and does not fire."),
+    }
+}
+
+async fn find(id: &str, app: &App) -> Outcome<Schedule> {
+    let key = ScheduleKey::new(&tenant(), ScheduleId::from(id));
+    app.schedules.get(&key).await.map_err(|error| {
+        Failure::from(error).help("`weft schedule list` shows the schedules of this data folder")
+    })
+}
+
+async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
+    let canvas = args.agent.as_deref().map(Into::into);
+    let filter = ScheduleFilter { canvas, limit: args.limit, ..ScheduleFilter::default() };
+    let (schedules, total) = app.schedules.list(&tenant(), &filter).await?;
+    let mut data = Data::stdout();
+    if schedules.is_empty() {
+        Notes::line("there is no schedule");
+    }
+    let shown = schedules.len() as u64;
+    for schedule in schedules {
+        let line = match args.json {
+            true => json(schedule)?,
+            false => harmless(&list_line(&schedule)),
+        };
+        data.line(&line)?;
+    }
+    data.flush()?;
+    if total > shown {
+        Notes::line(format!("{total} schedules in all; --limit shows more"));
+    }
+    Ok(Exit::Done)
+}
+
+fn json(schedule: Schedule) -> Outcome<String> {
+    let item = ScheduleItem::from(schedule);
+    serde_json::to_string(&item).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn list_line(schedule: &Schedule) -> String {
+    let next = upcoming(schedule, 1).pop().unwrap_or_else(|| "disabled".to_owned());
+    let timing = timing_text(&schedule.timing);
+    format!("{}  {next:<25}  {timing}  {}  {}", schedule.key.id, schedule.canvas, schedule.name)
+}
+
+async fn show(args: &ScheduleShowArgs, app: &App) -> Outcome {
+    let schedule = find(&args.id, app).await?;
+    let (fires, total) = app.fires(&schedule.key, 0, FIRES_SHOWN).await?;
+    let mut data = Data::stdout();
+    if args.json {
+        data.line(&json(schedule)?)?;
+        data.flush()?;
+        return Ok(Exit::Done);
+    }
+    for line in facts(&schedule) {
+        data.line(&harmless(&line))?;
+    }
+    data.line(&format!("runs: {total}"))?;
+    for fire in &fires {
+        data.line(&harmless(&fire_line(fire)))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn facts(schedule: &Schedule) -> Vec<String> {
+    let session = match &schedule.session {
+        SessionPolicy::New => "a new one for each run".to_owned(),
+        SessionPolicy::One(id) => id.to_string(),
+    };
+    let misfire = match schedule.misfire {
+        Misfire::Skip => "left out".to_owned(),
+        Misfire::Once => "one run makes up for all".to_owned(),
+        Misfire::All { max } => format!("up to {max} are made up for"),
+    };
+    let next = match upcoming(schedule, UPCOMING_SHOWN) {
+        next if next.is_empty() => "never: it is disabled".to_owned(),
+        next => next.join("  "),
+    };
+    vec![
+        format!("schedule: {}", schedule.key.id),
+        format!("name: {}", schedule.name),
+        format!("agent: {}", schedule.canvas),
+        format!("fires: {}", timing_text(&schedule.timing)),
+        format!("next: {next}"),
+        format!("query: {}", schedule.input.query),
+        format!("inputs: {}", serde_json::Value::from(schedule.input.inputs.clone())),
+        format!("session: {session}"),
+        format!("missed times: {misfire}"),
+    ]
+}
+
+fn fire_line(fire: &Fire) -> String {
+    let work = &fire.stored.work;
+    let (due, status, reason) = (date(work.due_ms), fire_status(fire), &fire.stored.reason);
+    format!("  {}  {due}  {status:<10}  {reason}", work.run.id).trim_end().to_owned()
+}
+
+async fn remove(id: &str, app: &App) -> Outcome {
+    let schedule = find(id, app).await?;
+    app.remove_schedule(&schedule.key).await?;
+    Notes::line(format!("schedule {id} is removed; its runs stay"));
+    Ok(Exit::Done)
+}
+
+async fn switch(id: &str, app: &App, change: impl FnOnce(&mut Terms)) -> Outcome {
+    let before = find(id, app).await?;
+    let mut terms = Terms::from(before.clone());
+    change(&mut terms);
+    tell_next(&app.change_schedule(&before, terms).await?);
+    Ok(Exit::Done)
+}
+
+async fn fire(id: &str, app: &App) -> Outcome {
+    let run = app.fire_schedule(&find(id, app).await?).await?;
+    print(run.id.as_str())?;
+    Notes::line("The run is queued: `weft serve` or `weft worker` starts it.");
+    Ok(Exit::Done)
+}

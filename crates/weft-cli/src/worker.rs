@@ -1,0 +1,32 @@
+//! `weft worker`: the work of the queue and nothing else.
+
+use std::time::Duration;
+
+use crate::args::WorkerArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::screen::Notes;
+use crate::serve::{self, stopped};
+use crate::setup::Setup;
+
+/// Works until it is told to stop.
+///
+/// # Errors
+/// When the data folder cannot be used, or a canvas has errors.
+pub async fn run(args: &WorkerArgs, setup: &Setup) -> Outcome {
+    let agents = serve::agents(&args.agents)?;
+    let config = &setup.config;
+    let app = weft_server::assemble(config).await.map_err(|error| Failure::before_running(&error))?;
+    if let Err(failure) = serve::store_all(&app, &agents, setup).await {
+        app.shut_down(Duration::ZERO).await?;
+        return Err(failure);
+    }
+    Notes::line(&setup.model);
+    Notes::line(format!(
+        "The worker does up to {} runs at a time; Ctrl-C stops it.",
+        config.worker.concurrency
+    ));
+    let grace = Duration::from_secs(config.limits.shutdown_seconds);
+    weft_server::work(app, config.worker, grace, stopped()).await?;
+    Notes::line("Stopped.");
+    Ok(Exit::Done)
+}

@@ -1,0 +1,143 @@
+//! Schedules of an agent.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::seam::schedule_store::{Schedule, ScheduleFilter};
+use weft_core::{ErrorKind, ScheduleKey};
+
+use super::agents::stored;
+use super::turn::canvas_key;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::schedule::{FireItem, ScheduleItem, changed, terms};
+
+async fn of_agent(
+    state: &ServerState,
+    caller: &Caller,
+    (agent, id): (String, String),
+) -> Result<Schedule, ApiError> {
+    let missing = || ApiError::data("Schedule not found!");
+    match state.app.schedules.get(&ScheduleKey::new(&caller.tenant, id)).await {
+        Ok(schedule) if schedule.canvas.as_str() == agent => Ok(schedule),
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Err(missing()),
+    }
+}
+
+/// `POST …/schedules {"cron": …, "timezone": …} or {"every": …}`, with `query`, `inputs`, `files`,
+/// `session_id`, `misfire`, `misfire_max`, `name` and `enabled` if wanted.
+///
+/// # Errors
+/// 101 for a body that makes no sense, 102 for an unknown agent.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(&caller, agent);
+    let terms = terms(&body, &caller, state.app.clock.now_ms())?;
+    let added = state.app.add_schedule(&canvas, terms).await;
+    let schedule = added.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data("Agent not found."),
+        _ => error.into(),
+    })?;
+    Ok(Success(ScheduleItem::from(schedule)).into_response())
+}
+
+/// `GET …/schedules`.
+///
+/// # Errors
+/// 102 for an unknown agent.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(agent): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let canvas = canvas_key(&caller, agent);
+    stored(&state, &canvas, ApiError::data("Agent not found.")).await?;
+    let page = params.page(state.app.limits.page_size);
+    let filter = ScheduleFilter { canvas: Some(canvas.id), offset: page.offset, limit: page.limit };
+    let (schedules, total) = state.app.schedules.list(&caller.tenant, &filter).await?;
+    let schedules: Vec<_> = schedules.into_iter().map(ScheduleItem::from).collect();
+    Ok(Success(json!({"schedules": schedules, "total": total})).into_response())
+}
+
+/// `GET …/schedules/{schedule}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(path): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    Ok(Success(ScheduleItem::from(of_agent(&state, &caller, path).await?)).into_response())
+}
+
+/// `PUT …/schedules/{schedule}`: changes what is given and nothing else.
+///
+/// # Errors
+/// 101 for a body that makes no sense, 102 for an unknown one, 106 when somebody else changes it at the
+/// same time.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(path): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let before = of_agent(&state, &caller, path).await?;
+    let terms = changed(&body, before.clone().into(), state.app.clock.now_ms())?;
+    let schedule = state.app.change_schedule(&before, terms).await?;
+    Ok(Success(ScheduleItem::from(schedule)).into_response())
+}
+
+/// `DELETE …/schedules/{schedule}`: its runs stay.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(path): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let schedule = of_agent(&state, &caller, path).await?;
+    state.app.remove_schedule(&schedule.key).await?;
+    Ok(Success(true).into_response())
+}
+
+/// `POST …/schedules/{schedule}/run`: one run now, also of a schedule that is disabled.
+///
+/// # Errors
+/// 102 for an unknown one, 429 when very many of its runs have not ended.
+pub async fn run(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(path): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let schedule = of_agent(&state, &caller, path).await?;
+    let run = state.app.fire_schedule(&schedule).await?;
+    Ok(Success(json!({"run_id": run.id})).into_response())
+}
+
+/// `GET …/schedules/{schedule}/runs`: what it has asked for, the latest first.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn runs(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(path): Path<(String, String)>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let schedule = of_agent(&state, &caller, path).await?;
+    let page = params.page(state.app.limits.page_size);
+    let (fires, total) = state.app.fires(&schedule.key, page.offset, page.limit).await?;
+    let runs: Vec<_> = fires.into_iter().map(FireItem::from).collect();
+    Ok(Success(json!({"runs": runs, "total": total})).into_response())
+}

@@ -1,0 +1,167 @@
+//! What a schedule asks for at a moment. Pure: schedule and time in, times and what comes next out.
+
+use weft_core::seam::schedule_store::{Misfire, Schedule};
+
+use super::times::Times;
+
+/// What has not been asked for within this time was missed, in milliseconds. Longer than workers take to
+/// look, shorter than anybody would wait.
+pub const MISSED_AFTER_MS: i64 = 60_000;
+
+/// A clock that has gone back by more than this was wrong before, in milliseconds. Clocks of different
+/// machines differ by less.
+pub const CLOCK_BACK_MS: i64 = 3_600_000;
+
+/// The most runs that make up for missed times at once.
+pub const MADE_UP_MAX: u32 = 1_000;
+
+/// What is to be done about a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// The times that runs are asked for, the earliest first.
+    pub fires: Vec<i64>,
+    /// What comes next.
+    pub next_ms: Option<i64>,
+    /// Everything up to here is decided.
+    pub decided_ms: i64,
+}
+
+/// Decides about everything between the time that comes next and now; `None` when there is nothing to
+/// decide.
+pub fn decide(times: &Times, schedule: &Schedule, now_ms: i64) -> Option<Decision> {
+    let next_ms = schedule.next_ms?;
+    let from_now = |fires| Some(Decision { fires, next_ms: times.after(now_ms), decided_ms: now_ms });
+    if schedule.decided_ms.saturating_sub(now_ms) > CLOCK_BACK_MS {
+        // What was decided was about times that have yet to come. Those that had their run keep it: a
+        // time has one run, whoever asks for it and however often.
+        return from_now(Vec::new());
+    }
+    if next_ms > now_ms {
+        return None;
+    }
+    let missed_ms = now_ms.saturating_sub(MISSED_AFTER_MS);
+    let mut in_time = Vec::new();
+    let mut at = if next_ms > missed_ms { Some(next_ms) } else { times.after(missed_ms) };
+    while let Some(fire) = at.filter(|fire| *fire <= now_ms) {
+        in_time.push(fire);
+        at = times.after(fire);
+    }
+    let made_up_max = match schedule.misfire {
+        Misfire::Skip => 0,
+        // A run that is in time makes up for those before it.
+        Misfire::Once => u32::from(in_time.is_empty()),
+        Misfire::All { max } => max.min(MADE_UP_MAX),
+    };
+    let mut fires = Vec::new();
+    let mut at = times.until(missed_ms);
+    while let Some(fire) = at.filter(|fire| *fire >= next_ms && fires.len() < made_up_max as usize) {
+        fires.push(fire);
+        at = fire.checked_sub(1).and_then(|before| times.until(before));
+    }
+    fires.reverse();
+    fires.append(&mut in_time);
+    from_now(fires)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weft_core::seam::schedule_store::{SessionPolicy, Timing};
+    use weft_core::{ScheduleKey, TenantId, TurnInput};
+
+    use super::*;
+
+    const MINUTE: i64 = 60_000;
+    const HOUR: i64 = 60 * MINUTE;
+
+    /// Every ten minutes from 0 on.
+    fn schedule(misfire: Misfire, next_ms: i64, decided_ms: i64) -> (Times, Schedule) {
+        let timing = Timing::Every { every_ms: 10 * MINUTE, from_ms: 0 };
+        let times = Times::parse(&timing).unwrap();
+        let schedule = Schedule {
+            key: ScheduleKey::new(&TenantId::from("t"), "s"),
+            canvas: "c".into(),
+            name: String::new(),
+            timing,
+            input: TurnInput::default(),
+            session: SessionPolicy::New,
+            misfire,
+            next_ms: Some(next_ms),
+            decided_ms,
+            revision: 0,
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        (times, schedule)
+    }
+
+    fn decided(misfire: Misfire, next_ms: i64, now_ms: i64) -> Option<Vec<i64>> {
+        let (times, schedule) = schedule(misfire, next_ms, 0);
+        let decision = decide(&times, &schedule, now_ms)?;
+        assert_eq!((decision.next_ms, decision.decided_ms), (times.after(now_ms), now_ms));
+        Some(decision.fires.into_iter().map(|fire| fire / MINUTE).collect())
+    }
+
+    #[test]
+    fn what_is_in_time_fires_whatever_the_policy_is() {
+        for misfire in [Misfire::Skip, Misfire::Once, Misfire::All { max: 3 }] {
+            assert_eq!(decided(misfire, 20 * MINUTE, 20 * MINUTE - 1), None);
+            assert_eq!(decided(misfire, 20 * MINUTE, 20 * MINUTE), Some(vec![20]));
+            assert_eq!(decided(misfire, 20 * MINUTE, 21 * MINUTE - 1), Some(vec![20]));
+        }
+    }
+
+    #[test]
+    fn what_was_missed_is_left_out_made_up_for_once_or_each() {
+        let (three_missed, one_in_time) = (45 * MINUTE, 50 * MINUTE + 5);
+        assert_eq!(decided(Misfire::Skip, 20 * MINUTE, three_missed), Some(vec![]));
+        assert_eq!(decided(Misfire::Once, 20 * MINUTE, three_missed), Some(vec![40]));
+        assert_eq!(decided(Misfire::All { max: 9 }, 20 * MINUTE, three_missed), Some(vec![20, 30, 40]));
+        assert_eq!(decided(Misfire::All { max: 2 }, 20 * MINUTE, three_missed), Some(vec![30, 40]));
+        assert_eq!(decided(Misfire::All { max: 0 }, 20 * MINUTE, three_missed), Some(vec![]));
+        assert_eq!(decided(Misfire::Skip, 20 * MINUTE, one_in_time), Some(vec![50]));
+        assert_eq!(decided(Misfire::Once, 20 * MINUTE, one_in_time), Some(vec![50]));
+        assert_eq!(decided(Misfire::All { max: 2 }, 20 * MINUTE, one_in_time), Some(vec![30, 40, 50]));
+        // After a very long time, too, no more than the most is asked for, and at once.
+        let late = 1_000_000 * HOUR;
+        let all = decided(Misfire::All { max: u32::MAX }, 20 * MINUTE, late).unwrap();
+        assert_eq!(all.len(), MADE_UP_MAX as usize + 1);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_asks_for_nothing_twice() {
+        let (times, schedule) = schedule(Misfire::All { max: 9 }, 130 * MINUTE, 2 * HOUR);
+        // A little: what was decided stands.
+        assert_eq!(decide(&times, &schedule, HOUR), None);
+        // A lot: the clock was wrong, and the schedule does not wait until it is as late again.
+        let ahead = Schedule { next_ms: Some(1_000 * HOUR), decided_ms: 999 * HOUR, ..schedule };
+        let decision = decide(&times, &ahead, 5 * HOUR + 1).unwrap();
+        let next_ms = Some(5 * HOUR + 10 * MINUTE);
+        assert_eq!(decision, Decision { fires: vec![], next_ms, decided_ms: 5 * HOUR + 1 });
+    }
+
+    #[test]
+    fn what_is_disabled_asks_for_nothing() {
+        let (times, schedule) = schedule(Misfire::Once, 0, 0);
+        assert_eq!(decide(&times, &Schedule { next_ms: None, ..schedule }, HOUR), None);
+    }
+
+    proptest! {
+        /// However often and irregularly it is looked, every time is asked for once as long as nobody
+        /// looks away for too long.
+        #[test]
+        fn whoever_looks_often_enough_sees_each_time_once(steps in prop::collection::vec(1..MISSED_AFTER_MS, 1..300)) {
+            let (times, mut schedule) = schedule(Misfire::Skip, 10 * MINUTE, 0);
+            let (mut now, mut fires) = (0, Vec::new());
+            for step in steps {
+                now += step;
+                if let Some(decision) = decide(&times, &schedule, now) {
+                    fires.extend(decision.fires);
+                    (schedule.next_ms, schedule.decided_ms) = (decision.next_ms, decision.decided_ms);
+                }
+            }
+            let expected: Vec<i64> = (1..).map(|n| n * 10 * MINUTE).take_while(|fire| *fire <= now).collect();
+            prop_assert_eq!(fires, expected);
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Canvases that run by themselves.
+
+mod decide;
+pub mod times;
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use sha2::{Digest as _, Sha256};
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::work_queue::{StoredWork, Work, WorkFilter};
+use weft_core::{CanvasKey, Error, ErrorKind, Result, RunId, RunKey, ScheduleId, ScheduleKey, TurnInput};
+
+use crate::app::App;
+pub use decide::{CLOCK_BACK_MS, Decision, MADE_UP_MAX, MISSED_AFTER_MS, decide};
+use times::Times;
+
+/// Runs that a schedule may have asked for and that have not ended. More are not asked for.
+pub const OPEN_MAX: u64 = 100;
+
+/// Schedules of one tenant.
+const SCHEDULES_MAX: u64 = 10_000;
+
+/// How long a schedule's name is at most, in characters.
+const NAME_CHARS_MAX: usize = 255;
+
+/// Schedules that are looked at together.
+const DUE_AT_ONCE: u64 = 100;
+
+/// How often more schedules are looked for at one time.
+const DUE_ROUNDS_MAX: usize = 20;
+
+/// What people say about a schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Terms {
+    /// What it is called in lists.
+    pub name: String,
+    /// At which times.
+    pub timing: Timing,
+    /// What the runs are given.
+    pub input: TurnInput,
+    /// Which conversation they belong to.
+    pub session: SessionPolicy,
+    /// What happens to times that were missed.
+    pub misfire: Misfire,
+    /// Whether it fires at all.
+    pub enabled: bool,
+}
+
+impl From<Schedule> for Terms {
+    fn from(schedule: Schedule) -> Self {
+        let enabled = schedule.is_enabled();
+        let Schedule { name, timing, input, session, misfire, .. } = schedule;
+        Self { name, timing, input, session, misfire, enabled }
+    }
+}
+
+impl Terms {
+    /// Looks at what the types cannot say.
+    fn check(&self) -> Result<Times> {
+        if self.name.chars().count() > NAME_CHARS_MAX {
+            let message = "the name of the schedule is too long";
+            return Err(Error::invalid(message).help(format!("use at most {NAME_CHARS_MAX} characters")));
+        }
+        if let Misfire::All { max } = self.misfire
+            && !(1..=MADE_UP_MAX).contains(&max)
+        {
+            let message = format!("between 1 and {MADE_UP_MAX} missed times can be made up for, not {max}");
+            return Err(Error::invalid(message));
+        }
+        Times::parse(&self.timing)
+    }
+}
+
+/// A run that a schedule has asked for.
+#[derive(Clone, Debug)]
+pub struct Fire {
+    /// The work in the queue.
+    pub stored: StoredWork,
+    /// The run, once it has started.
+    pub run: Option<StoredRun>,
+}
+
+/// The id of the run for one time of a schedule, the same whoever asks for it. In the shape of the ids
+/// that are made up.
+fn run_of(schedule: &ScheduleKey, fire_ms: i64) -> RunId {
+    let mut hash = Sha256::new();
+    for part in [schedule.tenant.as_str(), schedule.id.as_str()] {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.update(fire_ms.to_be_bytes());
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&hash.finalize()[..16]);
+    // RFC 9562 §4: version 1, and the variant.
+    bytes[6] = bytes[6] & 0x0f | 0x10;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    RunId::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+fn work(schedule: &Schedule, run: RunId, due_ms: i64) -> Work {
+    Work {
+        run: RunKey::new(&schedule.key.tenant, run),
+        canvas: schedule.canvas.clone(),
+        session: match &schedule.session {
+            SessionPolicy::New => None,
+            SessionPolicy::One(id) => Some(id.clone()),
+        },
+        input: schedule.input.clone(),
+        source: schedule.key.id.to_string(),
+        due_ms,
+    }
+}
+
+/// The next times of a schedule as people read them, in its own zone; at most `count_max`.
+pub fn upcoming(schedule: &Schedule, count_max: usize) -> Vec<String> {
+    let Ok(times) = Times::parse(&schedule.timing) else { return Vec::new() };
+    let zone = match &schedule.timing {
+        Timing::Cron { zone, .. } => TimeZone::get(zone).unwrap_or(TimeZone::UTC),
+        Timing::Every { .. } => TimeZone::UTC,
+    };
+    let nexts = std::iter::successors(schedule.next_ms, |ms| times.after(*ms)).take(count_max);
+    nexts
+        .filter_map(|ms| {
+            let time = Timestamp::from_millisecond(ms).ok()?.to_zoned(zone.clone());
+            Some(time.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+        })
+        .collect()
+}
+
+/// A timing in words.
+pub fn timing_text(timing: &Timing) -> String {
+    match timing {
+        Timing::Cron { expression, zone } => format!("{expression} ({zone})"),
+        Timing::Every { every_ms, .. } => format!("every {}", times::interval_text(*every_ms)),
+    }
+}
+
+impl App {
+    /// Makes a schedule for a canvas.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown canvas, `Invalid` for terms that make no sense, `QuotaExceeded` when
+    /// there are very many already.
+    pub async fn add_schedule(&self, canvas: &CanvasKey, terms: Terms) -> Result<Schedule> {
+        let times = terms.check()?;
+        self.canvases.get(canvas).await?;
+        let (_, count) = self.schedules.list(&canvas.tenant, &Default::default()).await?;
+        if count >= SCHEDULES_MAX {
+            let message = format!("there are {count} schedules already");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message).help("remove some"));
+        }
+        let now_ms = self.clock.now_ms();
+        let schedule = Schedule {
+            key: ScheduleKey::new(&canvas.tenant, ScheduleId::generate()),
+            canvas: canvas.id.clone(),
+            name: terms.name,
+            timing: terms.timing,
+            input: terms.input,
+            session: terms.session,
+            misfire: terms.misfire,
+            next_ms: times.after(now_ms).filter(|_| terms.enabled),
+            decided_ms: now_ms,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.schedules.create(&schedule).await?;
+        self.wake.notify_one();
+        Ok(schedule)
+    }
+
+    /// Changes a schedule that was read just now. Times before now are not asked for any more; when it
+    /// is disabled, neither are those that wait for a worker.
+    ///
+    /// # Errors
+    /// `Invalid` for terms that make no sense, `Conflict` when somebody else has changed it meanwhile.
+    pub async fn change_schedule(&self, before: &Schedule, terms: Terms) -> Result<Schedule> {
+        let times = terms.check()?;
+        let now_ms = self.clock.now_ms();
+        let same_times = terms.enabled && before.is_enabled() && terms.timing == before.timing;
+        let next_ms = match same_times {
+            true => before.next_ms,
+            false => times.after(now_ms).filter(|_| terms.enabled),
+        };
+        let changed = Schedule {
+            name: terms.name,
+            timing: terms.timing,
+            input: terms.input,
+            session: terms.session,
+            misfire: terms.misfire,
+            next_ms,
+            decided_ms: if same_times { before.decided_ms } else { now_ms },
+            updated_ms: now_ms,
+            ..before.clone()
+        };
+        match self.schedules.replace(&changed).await {
+            // A worker has asked for a run meanwhile, which is no change that a person would mind.
+            Err(error) if error.kind == ErrorKind::Conflict => self.replace_again(before, &changed).await?,
+            replaced => replaced?,
+        }
+        if !terms.enabled {
+            self.queue.withdraw(&before.key.tenant, before.key.id.as_str()).await?;
+        }
+        self.wake.notify_one();
+        self.schedules.get(&before.key).await
+    }
+
+    /// Once more, when nothing but the next time has changed.
+    async fn replace_again(&self, before: &Schedule, changed: &Schedule) -> Result<()> {
+        let now = self.schedules.get(&before.key).await?;
+        let only_time = Schedule {
+            next_ms: now.next_ms,
+            decided_ms: now.decided_ms,
+            revision: now.revision,
+            ..before.clone()
+        };
+        if now != only_time {
+            let message = format!("schedule `{}` was changed in the meantime", before.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("read it again, then change it"));
+        }
+        let (next_ms, decided_ms) = match changed.next_ms == before.next_ms {
+            true => (now.next_ms, now.decided_ms),
+            false => (changed.next_ms, changed.decided_ms),
+        };
+        let revision = now.revision;
+        self.schedules.replace(&Schedule { next_ms, decided_ms, revision, ..changed.clone() }).await
+    }
+
+    /// Removes a schedule and the work that it has asked for and nobody has taken.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn remove_schedule(&self, key: &ScheduleKey) -> Result<()> {
+        self.schedules.delete(key).await?;
+        self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
+    }
+
+    /// Asks for a run of a schedule now, also of one that is disabled.
+    ///
+    /// # Errors
+    /// `RateLimited` when very many of its runs wait already.
+    pub async fn fire_schedule(&self, schedule: &Schedule) -> Result<RunKey> {
+        if self.room(schedule).await? == 0 {
+            let message = format!("{OPEN_MAX} runs of schedule `{}` have not ended", schedule.key.id);
+            return Err(Error::new(ErrorKind::RateLimited, message).help("wait for them"));
+        }
+        let now_ms = self.clock.now_ms();
+        let work = work(schedule, RunId::generate(), now_ms);
+        self.queue.push(std::slice::from_ref(&work), now_ms).await?;
+        self.wake.notify_one();
+        Ok(work.run)
+    }
+
+    /// The runs that a schedule has asked for, the latest first, and how many there are in all. What was
+    /// done long ago is forgotten.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn fires(&self, schedule: &ScheduleKey, offset: u64, limit: u64) -> Result<(Vec<Fire>, u64)> {
+        let source = Some(schedule.id.to_string());
+        let filter = WorkFilter { source, offset, limit, ..WorkFilter::default() };
+        let (found, total) = self.queue.list(&schedule.tenant, &filter).await?;
+        let mut fires = Vec::with_capacity(found.len());
+        for stored in found {
+            let run = match self.runs.get(&stored.work.run).await {
+                Ok(run) => Some(run),
+                Err(error) if error.kind == ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+            fires.push(Fire { stored, run });
+        }
+        Ok((fires, total))
+    }
+
+    /// Asks for the runs of all schedules whose time has come. Any number of workers may do so at the
+    /// same time: a time has one run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn fire_due(&self) -> Result<()> {
+        for _ in 0..DUE_ROUNDS_MAX {
+            let now_ms = self.clock.now_ms();
+            let ahead_ms = now_ms.saturating_add(CLOCK_BACK_MS);
+            let due = self.schedules.due(now_ms, ahead_ms, DUE_AT_ONCE).await?;
+            let page = due.len() as u64;
+            let mut failed = false;
+            for schedule in due {
+                if let Err(error) = self.fire_times(&schedule, now_ms).await {
+                    failed = true;
+                    tracing::warn!(schedule.id = %schedule.key.id, error = error.full(), "a schedule could not fire");
+                }
+            }
+            if page < DUE_AT_ONCE || failed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn fire_times(&self, schedule: &Schedule, now_ms: i64) -> Result<()> {
+        let times = match Times::parse(&schedule.timing) {
+            Ok(times) => times,
+            Err(error) => {
+                // Another version of the program has understood it.
+                tracing::error!(schedule.id = %schedule.key.id, error = error.full(), "a schedule is disabled");
+                return self.schedules.advance(schedule, None, now_ms).await.map(drop);
+            }
+        };
+        let Some(decision) = decide(&times, schedule, now_ms) else { return Ok(()) };
+        let room = usize::try_from(self.room(schedule).await?).unwrap_or(usize::MAX);
+        let passed_over = decision.fires.len().saturating_sub(room);
+        if passed_over > 0 {
+            tracing::warn!(schedule.id = %schedule.key.id, passed_over, "too many runs of a schedule have not ended");
+        }
+        let fires = decision.fires.iter().skip(passed_over);
+        let all: Vec<Work> = fires.map(|fire| work(schedule, run_of(&schedule.key, *fire), *fire)).collect();
+        // The runs are asked for before it is noted that they are: who stops in between asks again.
+        self.queue.push(&all, now_ms).await?;
+        if self.schedules.advance(schedule, decision.next_ms, decision.decided_ms).await? {
+            return Ok(());
+        }
+        // Another worker was faster, or somebody has switched it off in this very moment.
+        let enabled = match self.schedules.get(&schedule.key).await {
+            Ok(now) => now.is_enabled(),
+            Err(error) if error.kind == ErrorKind::NotFound => false,
+            Err(error) => return Err(error),
+        };
+        match enabled {
+            true => Ok(()),
+            false => self.queue.withdraw(&schedule.key.tenant, schedule.key.id.as_str()).await.map(drop),
+        }
+    }
+
+    /// How many more runs a schedule may ask for now.
+    async fn room(&self, schedule: &Schedule) -> Result<u64> {
+        let source = Some(schedule.key.id.to_string());
+        let filter = WorkFilter { source, open: true, ..WorkFilter::default() };
+        let (_, open) = self.queue.list(&schedule.key.tenant, &filter).await?;
+        Ok(OPEN_MAX.saturating_sub(open))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::TenantId;
+
+    #[test]
+    fn a_time_of_a_schedule_has_one_run_and_others_have_others() {
+        let key = |tenant: &str, id: &str| ScheduleKey::new(&TenantId::from(tenant), id);
+        let run = run_of(&key("t", "s"), 1_000);
+        assert_eq!(run, run_of(&key("t", "s"), 1_000));
+        for other in
+            [run_of(&key("t", "s"), 1_001), run_of(&key("ts", ""), 1_000), run_of(&key("", "ts"), 1_000)]
+        {
+            assert_ne!(run, other);
+        }
+        let id = run.as_str();
+        assert!(id.len() == 32 && &id[12..13] == "1" && "89ab".contains(&id[16..17]), "{id}");
+        assert_eq!(run_of(&key("t", "s"), i64::MIN).as_str().len(), 32);
+    }
+}

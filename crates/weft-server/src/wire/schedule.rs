@@ -1,0 +1,252 @@
+//! Schedules and what they have asked for.
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
+use weft_core::seam::work_queue::{StoredWork, WorkState};
+use weft_core::{CanvasId, Ending, RunId, ScheduleId, SessionId, TurnInput};
+
+use super::time::http_date;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::schedule::times::{interval, interval_text};
+use crate::schedule::{Fire, Terms, upcoming};
+
+/// The zone of a cron expression when nobody says one.
+pub const ZONE: &str = "UTC";
+
+/// How many missed times are made up for when nobody says how many.
+pub const MADE_UP: u32 = 100;
+
+/// Coming times that are shown.
+const UPCOMING_SHOWN: usize = 5;
+
+/// What a new schedule is to be.
+///
+/// # Errors
+/// 101 naming the field that is missing or makes no sense.
+pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiError> {
+    let Some(timing) = timing(body, None, now_ms)? else {
+        return Err(ApiError::argument("required argument are missing: cron or every; "));
+    };
+    let terms = Terms {
+        name: String::new(),
+        timing,
+        input: TurnInput { user_id: caller.user_id.clone(), ..TurnInput::default() },
+        session: SessionPolicy::New,
+        misfire: Misfire::Once,
+        enabled: true,
+    };
+    the_rest(body, terms)
+}
+
+/// What a schedule is to be from now on; what the request does not name stays.
+///
+/// # Errors
+/// 101 naming the field that makes no sense.
+pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiError> {
+    let timing = timing(body, Some(&before.timing), now_ms)?.unwrap_or(before.timing);
+    the_rest(body, Terms { timing, ..before })
+}
+
+fn the_rest(body: &Body, terms: Terms) -> Result<Terms, ApiError> {
+    let Terms { name, timing, input, session, misfire, enabled } = terms;
+    let TurnInput { query, user_id, files, inputs, pins } = input;
+    Ok(Terms {
+        name: body.text("name")?.unwrap_or(name),
+        timing,
+        input: TurnInput {
+            query: body.text("query")?.unwrap_or(query),
+            user_id: body.text("user_id")?.unwrap_or(user_id),
+            files: body.list("files")?.unwrap_or(files),
+            inputs: body.object("inputs")?.unwrap_or(inputs),
+            pins,
+        },
+        session: match (body.text("session_id")?, body.id("session_id")?) {
+            (None, _) => session,
+            (Some(_), Some(id)) => SessionPolicy::One(SessionId::from(id)),
+            (Some(_), None) => SessionPolicy::New,
+        },
+        misfire: self::misfire(body, misfire)?,
+        enabled: body.flag("enabled")?.unwrap_or(enabled),
+    })
+}
+
+fn timing(body: &Body, before: Option<&Timing>, now_ms: i64) -> Result<Option<Timing>, ApiError> {
+    let (expression, every, zone) = (body.text("cron")?, body.text("every")?, body.text("timezone")?);
+    let (expression_before, zone_before) = match before {
+        Some(Timing::Cron { expression, zone }) => (Some(expression.clone()), zone.clone()),
+        Some(Timing::Every { .. }) | None => (None, ZONE.to_owned()),
+    };
+    match (expression, every, zone) {
+        (Some(_), Some(_), _) => Err(ApiError::argument("give `cron` or `every`, not both")),
+        (None, Some(_), Some(_)) => Err(ApiError::argument("`timezone` belongs to `cron`, not to `every`")),
+        (Some(expression), None, zone) => {
+            Ok(Some(Timing::Cron { expression, zone: zone.unwrap_or(zone_before) }))
+        }
+        (None, Some(every), None) => {
+            let every_ms = i64::try_from(interval(&every)?.as_millis()).unwrap_or(i64::MAX);
+            Ok(Some(match before {
+                Some(same @ Timing::Every { every_ms: now, .. }) if *now == every_ms => same.clone(),
+                _ => Timing::Every { every_ms, from_ms: now_ms },
+            }))
+        }
+        (None, None, Some(zone)) => match expression_before {
+            Some(expression) => Ok(Some(Timing::Cron { expression, zone })),
+            None => Err(ApiError::argument("`timezone` belongs to `cron`, and there is none")),
+        },
+        (None, None, None) => Ok(None),
+    }
+}
+
+fn misfire(body: &Body, before: Misfire) -> Result<Misfire, ApiError> {
+    let max = match body.get("misfire_max") {
+        None => None,
+        Some(max) => Some(
+            max.as_u64()
+                .and_then(|max| u32::try_from(max).ok())
+                .ok_or_else(|| ApiError::argument("`misfire_max` must be a number"))?,
+        ),
+    };
+    match (body.text("misfire")?.as_deref(), before) {
+        (Some("skip"), _) => Ok(Misfire::Skip),
+        (Some("once"), _) => Ok(Misfire::Once),
+        (Some("all"), Misfire::All { max: known }) => Ok(Misfire::All { max: max.unwrap_or(known) }),
+        (Some("all"), Misfire::Skip | Misfire::Once) => Ok(Misfire::All { max: max.unwrap_or(MADE_UP) }),
+        (None, Misfire::All { max: known }) => Ok(Misfire::All { max: max.unwrap_or(known) }),
+        (None, before) => Ok(before),
+        (Some(_), _) => Err(ApiError::argument("`misfire` must be `skip`, `once` or `all`")),
+    }
+}
+
+/// A schedule.
+#[derive(Debug, Serialize)]
+pub struct ScheduleItem {
+    id: ScheduleId,
+    agent_id: CanvasId,
+    name: String,
+    cron: Option<String>,
+    timezone: Option<String>,
+    every: Option<String>,
+    query: String,
+    inputs: serde_json::Map<String, Json>,
+    files: Vec<Json>,
+    user_id: String,
+    /// Absent when each run has a session of its own.
+    session_id: Option<SessionId>,
+    misfire: &'static str,
+    misfire_max: Option<u32>,
+    enabled: bool,
+    next_time: Option<i64>,
+    /// The next times as people read them.
+    upcoming: Vec<String>,
+    create_time: i64,
+    create_date: String,
+    update_time: i64,
+    update_date: String,
+}
+
+impl From<Schedule> for ScheduleItem {
+    fn from(schedule: Schedule) -> Self {
+        let upcoming = upcoming(&schedule, UPCOMING_SHOWN);
+        let enabled = schedule.is_enabled();
+        let Schedule {
+            key,
+            canvas,
+            name,
+            timing,
+            input,
+            session,
+            misfire,
+            next_ms,
+            decided_ms: _,
+            revision: _,
+            created_ms,
+            updated_ms,
+        } = schedule;
+        let TurnInput { query, user_id, files, inputs, pins: _ } = input;
+        let (cron, timezone, every) = match timing {
+            Timing::Cron { expression, zone } => (Some(expression), Some(zone), None),
+            Timing::Every { every_ms, .. } => (None, None, Some(interval_text(every_ms))),
+        };
+        let (misfire, misfire_max) = match misfire {
+            Misfire::Skip => ("skip", None),
+            Misfire::Once => ("once", None),
+            Misfire::All { max } => ("all", Some(max)),
+        };
+        Self {
+            id: key.id,
+            agent_id: canvas,
+            name,
+            cron,
+            timezone,
+            every,
+            query,
+            inputs,
+            files,
+            user_id,
+            session_id: match session {
+                SessionPolicy::New => None,
+                SessionPolicy::One(id) => Some(id),
+            },
+            misfire,
+            misfire_max,
+            enabled,
+            next_time: next_ms,
+            upcoming,
+            create_time: created_ms,
+            create_date: http_date(created_ms),
+            update_time: updated_ms,
+            update_date: http_date(updated_ms),
+        }
+    }
+}
+
+/// A run that a schedule has asked for.
+#[derive(Debug, Serialize)]
+pub struct FireItem {
+    run_id: RunId,
+    session_id: SessionId,
+    due_time: i64,
+    /// Of the run once it has started; before that `queued`, or `given_up`.
+    status: &'static str,
+    /// How often a worker has begun with it.
+    attempts: u32,
+    /// Why it was put off or given up; empty when it was not.
+    reason: String,
+    start_time: Option<i64>,
+    finish_time: Option<i64>,
+}
+
+/// How far a run that was asked for has come.
+pub fn fire_status(fire: &Fire) -> &'static str {
+    match (&fire.run, &fire.stored.state) {
+        (Some(StoredRun { ending: Some(ending), .. }), _) => Ending::as_str(*ending),
+        (Some(_), _) => "running",
+        (None, WorkState::Waiting { .. } | WorkState::Taken { .. }) => "queued",
+        (None, WorkState::GivenUp { .. }) => "given_up",
+        // Its run was removed, or is from before runs were kept as long.
+        (None, WorkState::Done { .. }) => "done",
+    }
+}
+
+impl From<Fire> for FireItem {
+    fn from(fire: Fire) -> Self {
+        let status = fire_status(&fire);
+        let Fire { stored, run } = fire;
+        let StoredWork { work, state: _, attempts, reason, pushed_ms: _ } = stored;
+        let own = SessionId::new(work.run.id.as_str());
+        Self {
+            session_id: work.session.unwrap_or(own),
+            run_id: work.run.id,
+            due_time: work.due_ms,
+            status,
+            attempts,
+            reason,
+            start_time: run.as_ref().map(|run| run.started_ms),
+            finish_time: run.and_then(|run| run.finished_ms),
+        }
+    }
+}

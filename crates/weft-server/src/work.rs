@@ -1,0 +1,234 @@
+//! Work of the queue: each becomes one run, however often it is begun.
+
+use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::session_store::Session;
+use weft_core::seam::work_queue::{Settled, StoredWork, Work};
+use weft_core::{CanvasKey, Ending, Error, ErrorKind, Result, SessionId, SessionKey};
+use weft_engine::engine::{PickedUp, SILENT_MAX};
+use weft_engine::{RunHandle, SessionState, StartRun};
+
+use crate::app::App;
+
+/// Attempts after which work is given up. It may be the work that ends its process.
+const ATTEMPTS_MAX: u32 = 8;
+
+/// How long work waits for its session to be free, in milliseconds.
+const BUSY_MAX_MS: i64 = 86_400_000;
+
+/// How long work waits that another process seems to be at, in milliseconds.
+const ELSEWHERE_MS: i64 = 5_000;
+
+/// What becomes of work when a worker begins with it.
+pub enum Begun {
+    /// Its run is under way here.
+    Running(RunHandle),
+    /// Its run has ended.
+    Ended(Ending),
+    /// Another process was at work on its run just now.
+    Elsewhere,
+}
+
+impl App {
+    /// Begins with a piece of work: starts its run if there is none yet, and goes on with it if there
+    /// is.
+    ///
+    /// # Errors
+    /// `Conflict` while its session is in the middle of a turn or waits for a person, `NotFound` when
+    /// its canvas is gone, `Invalid` for a canvas with errors, `RateLimited` when too many runs are
+    /// under way.
+    pub async fn begin_work(&self, work: &Work) -> Result<Begun> {
+        match self.runs.get(&work.run).await {
+            Ok(run) => return self.go_on_with(work, &run).await,
+            Err(error) if error.kind == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let request = self.request(work).await?;
+        match self.engine.start_as(work.run.id.clone(), request).await {
+            Ok(handle) => Ok(Begun::Running(handle)),
+            // Somebody else has started it in this very moment, or its session is busy.
+            Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&work.run).await {
+                Ok(run) => self.go_on_with(work, &run).await,
+                Err(_) => Err(error),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn go_on_with(&self, work: &Work, run: &StoredRun) -> Result<Begun> {
+        if let Some(ending) = run.ending {
+            return Ok(Begun::Ended(ending));
+        }
+        let silent = i64::try_from(SILENT_MAX.as_millis()).unwrap_or(i64::MAX);
+        if self.clock.now_ms().saturating_sub(run.alive_ms) < silent {
+            return Ok(Begun::Elsewhere);
+        }
+        if !self.engine.has_begun(&run.key).await? {
+            let request = self.request(work).await?;
+            return Ok(Begun::Running(self.engine.begin(run, request).await?));
+        }
+        let plan = self.plan_of(run).await?;
+        Ok(match self.engine.pick_up(run, plan).await? {
+            PickedUp::Running(handle) => Begun::Running(handle),
+            PickedUp::Ended(ending) => Begun::Ended(ending),
+        })
+    }
+
+    async fn request(&self, work: &Work) -> Result<StartRun> {
+        let session = self.session_of(work).await?;
+        let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
+        let plan = self.plan(&canvas, &session.canvas_version).await?;
+        Ok(StartRun { plan, canvas: canvas.id, session: session.key, input: work.input.clone(), seed: None })
+    }
+
+    /// The conversation of a piece of work. One that is its own has the id of the run, so that a second
+    /// attempt finds it.
+    async fn session_of(&self, work: &Work) -> Result<Session> {
+        let id = work.session.clone().unwrap_or_else(|| SessionId::new(work.run.id.as_str()));
+        let key = SessionKey::new(&work.run.tenant, id.clone());
+        let session = match self.sessions.load(&key).await {
+            Ok(session) => session,
+            Err(error) if error.kind == ErrorKind::NotFound => {
+                let canvas = CanvasKey::new(&work.run.tenant, work.canvas.clone());
+                let (user, name) = (&work.input.user_id, &work.input.query);
+                match self.open_named_session(&canvas, user, Some(id), name).await {
+                    // Somebody else began it in this very moment.
+                    Err(error) if error.kind == ErrorKind::Conflict => self.sessions.load(&key).await?,
+                    opened => opened?,
+                }
+            }
+            Err(error) => return Err(error),
+        };
+        if session.canvas != work.canvas {
+            let message = format!("session {} belongs to another canvas, `{}`", key.id, session.canvas);
+            return Err(Error::invalid(message).help("name another session"));
+        }
+        // Who is not a person answers no form.
+        if SessionState::from_json(&session.state)?.paused.is_some() {
+            let message = format!("session {} waits for a person", key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("answer its form"));
+        }
+        Ok(session)
+    }
+
+    /// Does a piece of work: begins with it, waits for its end, and says what has become of it.
+    pub async fn do_work(&self, stored: &StoredWork) -> Settled {
+        if stored.attempts > ATTEMPTS_MAX {
+            let reason = match stored.reason.as_str() {
+                "" => "each time its process ended".to_owned(),
+                reason => reason.to_owned(),
+            };
+            return Settled::GivenUp { reason: format!("it was begun {ATTEMPTS_MAX} times: {reason}") };
+        }
+        let outcome = match self.begin_work(&stored.work).await {
+            Ok(Begun::Running(handle)) => self.follow(handle).await,
+            Ok(Begun::Ended(ending)) => Ok(Some(ending)),
+            Ok(Begun::Elsewhere) => {
+                let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
+                return Settled::HandedBack { from_ms, reason: "another process has its run".to_owned() };
+            }
+            Err(error) => Err(error),
+        };
+        match outcome {
+            Ok(Some(ending)) => {
+                tracing::info!(run.id = %stored.work.run.id, ending = ending.as_str(), "queued work is done");
+                Settled::Done
+            }
+            Ok(None) => {
+                let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
+                Settled::HandedBack { from_ms, reason: "its run was left unfinished".to_owned() }
+            }
+            Err(error) => put_off(&error, stored, self.clock.now_ms()),
+        }
+    }
+
+    /// Waits for the end of a run; `None` when it was left without one.
+    async fn follow(&self, mut handle: RunHandle) -> Result<Option<Ending>> {
+        while handle.entries.next().await?.is_some() {}
+        Ok(self.runs.get(&handle.key).await?.ending)
+    }
+}
+
+/// What follows from a failure to begin. Work whose session is busy waits for it; what may pass is tried
+/// again, each time after twice as long; the rest is given up.
+fn put_off(error: &Error, stored: &StoredWork, now_ms: i64) -> Settled {
+    const PAUSE_MIN_MS: i64 = 1_000;
+    const PAUSE_MAX_MS: i64 = 300_000;
+    let reason = error.full();
+    match error.kind {
+        ErrorKind::Conflict | ErrorKind::RateLimited => {
+            let waited = now_ms.saturating_sub(stored.work.due_ms.max(stored.pushed_ms));
+            if waited > BUSY_MAX_MS {
+                return Settled::GivenUp { reason: format!("it has waited for a day: {reason}") };
+            }
+            let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);
+            Settled::HandedBack { from_ms: now_ms.saturating_add(pause), reason }
+        }
+        ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
+            if stored.attempts < ATTEMPTS_MAX =>
+        {
+            let pause = (PAUSE_MIN_MS << stored.attempts.min(16)).min(PAUSE_MAX_MS);
+            Settled::Again { from_ms: now_ms.saturating_add(pause), reason }
+        }
+        ErrorKind::Timeout
+        | ErrorKind::Unavailable
+        | ErrorKind::Internal
+        | ErrorKind::Invalid
+        | ErrorKind::NotFound
+        | ErrorKind::Denied
+        | ErrorKind::Unauthenticated
+        | ErrorKind::QuotaExceeded
+        | ErrorKind::Filtered
+        | ErrorKind::Garbled
+        | ErrorKind::Cancelled
+        | ErrorKind::Interrupted
+        | ErrorKind::Unsupported => Settled::GivenUp { reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::seam::work_queue::WorkState;
+    use weft_core::{RunKey, TenantId, TurnInput};
+
+    use super::*;
+
+    fn stored(attempts: u32) -> StoredWork {
+        let work = Work {
+            run: RunKey::new(&TenantId::from("t"), "r"),
+            canvas: "c".into(),
+            session: None,
+            input: TurnInput::default(),
+            source: String::new(),
+            due_ms: 1_000,
+        };
+        let state = WorkState::Taken { until_ms: 0 };
+        StoredWork { work, state, attempts, reason: String::new(), pushed_ms: 500 }
+    }
+
+    #[test]
+    fn a_busy_session_is_waited_for_and_not_for_ever() {
+        let busy = Error::new(ErrorKind::Conflict, "it is busy");
+        let after = |waited| put_off(&busy, &stored(9), 1_000 + waited);
+        let again = |from_ms| Settled::HandedBack { from_ms, reason: "it is busy".into() };
+        assert_eq!(after(0), again(2_000));
+        assert_eq!(after(100_000), again(111_000));
+        assert_eq!(after(BUSY_MAX_MS), again(1_000 + BUSY_MAX_MS + 30_000));
+        assert!(matches!(after(BUSY_MAX_MS + 1), Settled::GivenUp { .. }));
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_ever_later_and_the_rest_is_given_up() {
+        let gone = Error::new(ErrorKind::Unavailable, "it is down");
+        let pause = |attempts| match put_off(&gone, &stored(attempts), 0) {
+            Settled::Again { from_ms, .. } => Some(from_ms),
+            _ => None,
+        };
+        assert_eq!([1, 2, 3, 7].map(pause), [Some(2_000), Some(4_000), Some(8_000), Some(128_000)]);
+        assert_eq!(pause(ATTEMPTS_MAX), None);
+        let wrong = Error::invalid("the canvas cannot run");
+        assert_eq!(
+            put_off(&wrong, &stored(1), 0),
+            Settled::GivenUp { reason: "the canvas cannot run".into() }
+        );
+    }
+}

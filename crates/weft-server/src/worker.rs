@@ -1,0 +1,148 @@
+//! Starts what schedules ask for and does the work of the queue, until told to stop.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use weft_core::ErrorKind;
+use weft_core::seam::work_queue::{Settled, Taken};
+
+use crate::app::App;
+use crate::config::WorkerConfig;
+
+/// How often a worker looks for work when nobody wakes it. Other processes cannot.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long work is a worker's that falls silent. Longer than it takes to see that a run was cut off.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// How often a worker says that it is still at it.
+const RENEW_EVERY: Duration = Duration::from_secs(10);
+
+/// How often old work is forgotten.
+const FORGET_EVERY: Duration = Duration::from_secs(3_600);
+
+/// Does the work of the queue, several pieces at a time.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    app: App,
+    config: WorkerConfig,
+    /// Fires when what is under way is to be handed back.
+    leaving: CancellationToken,
+}
+
+impl Worker {
+    /// A worker for this app.
+    pub fn new(app: App, config: WorkerConfig) -> Self {
+        Self { app, config, leaving: CancellationToken::new() }
+    }
+
+    /// Works until `stop` fires. From then on it takes nothing more; what is under way gets `grace` to
+    /// end, and is left for another worker then.
+    pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
+        let mut busy = JoinSet::new();
+        let mut forgotten: Option<tokio::time::Instant> = None;
+        while !stop.is_cancelled() {
+            if forgotten.is_none_or(|then| then.elapsed() >= FORGET_EVERY) {
+                self.forget().await;
+                forgotten = Some(tokio::time::Instant::now());
+            }
+            self.look(&mut busy).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
+                () = self.app.wake.notified() => {}
+                () = tokio::time::sleep(with_jitter(LOOK_EVERY)) => {}
+            }
+        }
+        let all = async { while busy.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, all).await.is_err() {
+            self.leaving.cancel();
+            while busy.join_next().await.is_some() {}
+        }
+    }
+
+    /// Asks for the runs whose time has come, and takes what there is room for.
+    async fn look(&self, busy: &mut JoinSet<()>) {
+        if let Err(error) = self.app.fire_due().await {
+            tracing::warn!(error = error.full(), "cannot look for schedules that are due");
+        }
+        let room = self.config.concurrency.saturating_sub(busy.len());
+        if room == 0 {
+            return;
+        }
+        let now_ms = self.app.clock.now_ms();
+        match self.app.queue.take(now_ms, now_ms.saturating_add(ms(LEASE)), room as u64).await {
+            Ok(taken) => {
+                for taken in taken {
+                    let worker = self.clone();
+                    busy.spawn(async move { worker.finish(taken).await });
+                }
+            }
+            Err(error) => tracing::warn!(error = error.full(), "cannot look for work"),
+        }
+    }
+
+    /// Does one piece of work to its end, unless it is somebody else's by then.
+    async fn finish(&self, taken: Taken) {
+        let run = &taken.lease.run;
+        let settled = tokio::select! {
+            biased;
+            () = self.leaving.cancelled() => {
+                self.app.engine.leave(run);
+                let reason = "its worker was stopped".to_owned();
+                Settled::HandedBack { from_ms: self.app.clock.now_ms(), reason }
+            }
+            settled = self.app.do_work(&taken.stored) => settled,
+            () = self.keep(&taken) => {
+                tracing::warn!(run.id = %run.id, "another worker has taken over");
+                return;
+            }
+        };
+        match &settled {
+            Settled::Done => {}
+            Settled::GivenUp { reason } => tracing::error!(run.id = %run.id, reason, "work is given up"),
+            Settled::Again { reason, .. } | Settled::HandedBack { reason, .. } => {
+                tracing::info!(run.id = %run.id, reason, "work is put off");
+            }
+        }
+        // Work that is not settled comes back when its time has passed; its run is found then.
+        if let Err(error) = self.app.queue.settle(&taken.lease, &settled, self.app.clock.now_ms()).await {
+            tracing::warn!(run.id = %run.id, error = error.full(), "work could not be settled");
+        }
+    }
+
+    /// Keeps a piece of work; returns when it is lost.
+    async fn keep(&self, taken: &Taken) {
+        loop {
+            tokio::time::sleep(RENEW_EVERY).await;
+            let until_ms = self.app.clock.now_ms().saturating_add(ms(LEASE));
+            match self.app.queue.renew(&taken.lease, until_ms).await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::Conflict => return,
+                Err(error) => tracing::warn!(error = error.full(), "cannot say that work is under way"),
+            }
+        }
+    }
+
+    async fn forget(&self) {
+        let kept = Duration::from_secs(self.config.kept_days.saturating_mul(86_400));
+        let before_ms = self.app.clock.now_ms().saturating_sub(ms(kept));
+        if let Err(error) = self.app.queue.prune(before_ms).await {
+            tracing::warn!(error = error.full(), "cannot forget old work");
+        }
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Three to five quarters of it, so that workers that were started together do not look together.
+fn with_jitter(duration: Duration) -> Duration {
+    let mut random = [0];
+    // Without randomness they look together, which is only slower.
+    let _ = getrandom::fill(&mut random);
+    duration.mul_f64(0.75 + f64::from(random[0]) / 512.0)
+}

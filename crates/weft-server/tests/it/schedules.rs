@@ -1,0 +1,342 @@
+//! Schedules over HTTP, on a clock that the test sets.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
+use weft_core::journal::Ending;
+use weft_core::seam::canvas_store::CanvasHead;
+use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::schedule_store::{Misfire, SessionPolicy, Timing};
+use weft_core::{CanvasId, CanvasKey, TurnInput};
+use weft_server::config::LimitsConfig;
+use weft_server::schedule::Terms;
+use weft_server::{Auth, Config, Worker, WorkerConfig, assemble};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Script, ScriptedModel};
+
+use crate::support::{Bench, HandClock, default_tenant, echo_canvas, process_at};
+
+/// Friday, 27 March 2026, noon in Greenwich.
+const NOW: i64 = 1_774_612_800_000;
+const MINUTE: i64 = 60_000;
+const HOUR: i64 = 60 * MINUTE;
+
+/// A server with the agent that repeats the question, and its clock.
+struct Served {
+    bench: Bench,
+    clock: Arc<HandClock>,
+    agent: String,
+}
+
+impl Served {
+    async fn new() -> Self {
+        let clock = HandClock::at(NOW);
+        let settings = (Auth::On, LimitsConfig::default());
+        let model = ScriptedModel::new(Script::new());
+        let bench = process_at(Arc::new(MemoryStore::new()), model, settings, clock.clone());
+        let token = bench.app.first_token().await.unwrap().unwrap().reveal().to_owned();
+        let bench = Bench { token, ..bench };
+        let agent = bench.store("Echo", echo_canvas()).await;
+        Self { bench, clock, agent }
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/api/v1/agents/{}/schedules{rest}", self.agent)
+    }
+
+    async fn add(&self, body: Json) -> String {
+        let added = self.bench.post(&self.path(""), body).await.data();
+        added["id"].as_str().unwrap().to_owned()
+    }
+
+    async fn get(&self, id: &str) -> Json {
+        self.bench.get(&self.path(&format!("/{id}"))).await.data()
+    }
+
+    /// What it has asked for, the earliest first: minutes from the beginning, and status.
+    async fn fires(&self, id: &str) -> Vec<(i64, String)> {
+        let data = self.bench.get(&self.path(&format!("/{id}/runs?page_size=1000"))).await.data();
+        let runs = data["runs"].as_array().unwrap();
+        assert_eq!(data["total"], runs.len());
+        let fire = |run: &Json| {
+            let minutes = (run["due_time"].as_i64().unwrap() - NOW) / MINUTE;
+            (minutes, run["status"].as_str().unwrap().to_owned())
+        };
+        runs.iter().rev().map(fire).collect()
+    }
+
+    /// Lets workers look and do what there is.
+    async fn work(&self) {
+        for _ in 0..3 {
+            self.bench.app.fire_due().await.unwrap();
+        }
+        let (app, now) = (&self.bench.app, self.clock.0.load(std::sync::atomic::Ordering::Relaxed));
+        for taken in app.queue.take(now, now + MINUTE, 1_000).await.unwrap() {
+            let settled = app.do_work(&taken.stored).await;
+            app.queue.settle(&taken.lease, &settled, now).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_schedule_fires_at_its_times_in_its_zone_and_keeps_its_runs() {
+    let served = Served::new().await;
+    let body = json!({
+        "cron": "30 2 * * *", "timezone": "Europe/Berlin", "query": "good morning", "name": "Morning",
+        "inputs": {"a": 1},
+    });
+    let id = served.add(body).await;
+    let shown = served.get(&id).await;
+    // The night after the next one the clocks leave half past two out.
+    assert_eq!(shown["upcoming"][0], "2026-03-28T02:30:00+01:00");
+    assert_eq!(shown["upcoming"][1], "2026-03-29T03:00:00+02:00");
+    assert_eq!(shown["upcoming"][2], "2026-03-30T02:30:00+02:00");
+    assert_eq!((&shown["enabled"], &shown["misfire"]), (&json!(true), &json!("once")));
+    assert_eq!(
+        (&shown["query"], &shown["inputs"], &shown["agent_id"]),
+        (&json!("good morning"), &json!({"a": 1}), &json!(served.agent))
+    );
+    served.clock.go_on(13 * HOUR + 29 * MINUTE);
+    served.work().await;
+    assert_eq!(served.fires(&id).await, []);
+    served.clock.go_on(MINUTE);
+    served.work().await;
+    assert_eq!(served.fires(&id).await, [(810, "succeeded".to_owned())]);
+    // A clock that goes back a little asks for nothing again.
+    served.clock.go_on(-10 * MINUTE);
+    served.work().await;
+    served.clock.go_on(10 * MINUTE);
+    served.work().await;
+    served.clock.go_on(23 * HOUR + 30 * MINUTE);
+    served.work().await;
+    let expected = [(810, "succeeded".to_owned()), (37 * 60, "succeeded".to_owned())];
+    assert_eq!(served.fires(&id).await, expected);
+    let runs = served.bench.get(&served.path(&format!("/{id}/runs"))).await.data();
+    let run = runs["runs"][0]["run_id"].as_str().unwrap();
+    let events = served.bench.get(&format!("/api/v1/runs/{run}/events")).await;
+    assert!(crate::support::said(&events.frames()).contains("good morning"));
+    // Each run has a session of its own.
+    assert_ne!(runs["runs"][0]["session_id"], runs["runs"][1]["session_id"]);
+}
+
+#[tokio::test]
+async fn one_session_can_go_on_from_fire_to_fire() {
+    let served = Served::new().await;
+    let id = served.add(json!({"every": "10m", "query": "tick", "session_id": "diary"})).await;
+    for _ in 0..3 {
+        served.clock.go_on(10 * MINUTE);
+        served.work().await;
+    }
+    assert_eq!(served.fires(&id).await.len(), 3);
+    let session = served.bench.get(&format!("/api/v1/agents/{}/sessions/diary", served.agent)).await.data();
+    let messages = session["messages"].as_array().unwrap();
+    assert_eq!(messages.iter().filter(|message| message["role"] == "user").count(), 3);
+}
+
+#[tokio::test]
+async fn missed_times_are_left_out_made_up_for_once_or_each() {
+    let served = Served::new().await;
+    let mut ids = Vec::new();
+    for misfire in [json!("skip"), json!("once"), json!("all")] {
+        let body =
+            json!({"every": "10m", "misfire": misfire, "misfire_max": (misfire == "all").then_some(3)});
+        ids.push(served.add(body).await);
+    }
+    served.clock.go_on(55 * MINUTE);
+    served.work().await;
+    let done =
+        |minutes: &[i64]| -> Vec<_> { minutes.iter().map(|at| (*at, "succeeded".to_owned())).collect() };
+    assert_eq!(served.fires(&ids[0]).await, done(&[]));
+    assert_eq!(served.fires(&ids[1]).await, done(&[50]));
+    assert_eq!(served.fires(&ids[2]).await, done(&[30, 40, 50]));
+    served.clock.go_on(5 * MINUTE);
+    served.work().await;
+    assert_eq!(served.fires(&ids[0]).await, done(&[60]));
+}
+
+#[tokio::test]
+async fn a_schedule_is_changed_switched_off_and_removed() {
+    let served = Served::new().await;
+    let id = served.add(json!({"cron": "0 * * * *", "query": "a"})).await;
+    let path = served.path(&format!("/{id}"));
+    let change = async |body: Json| served.bench.ask("PATCH", &path, body).await.data();
+    let changed = change(json!({"timezone": "Asia/Kolkata", "name": "Hourly"})).await;
+    assert_eq!((&changed["cron"], &changed["query"]), (&json!("0 * * * *"), &json!("a")));
+    assert_eq!(changed["upcoming"][0], "2026-03-27T18:00:00+05:30");
+    let changed = change(json!({"every": "1h", "session_id": "s", "misfire": "all"})).await;
+    assert_eq!(
+        (&changed["every"], &changed["cron"], &changed["timezone"]),
+        (&json!("1h"), &Json::Null, &Json::Null)
+    );
+    assert_eq!((&changed["session_id"], &changed["misfire_max"]), (&json!("s"), &json!(100)));
+    assert_eq!(change(json!({"session_id": ""})).await["session_id"], Json::Null);
+    // A time that was asked for and that nobody has taken goes with it when it is switched off.
+    served.clock.go_on(HOUR);
+    served.bench.app.fire_due().await.unwrap();
+    assert_eq!(served.fires(&id).await, [(60, "queued".to_owned())]);
+    let off = change(json!({"enabled": false})).await;
+    assert_eq!(
+        (&off["enabled"], &off["next_time"], &off["upcoming"]),
+        (&json!(false), &Json::Null, &json!([]))
+    );
+    served.clock.go_on(24 * HOUR);
+    served.work().await;
+    assert_eq!(served.fires(&id).await, []);
+    // Asked for by hand it runs all the same.
+    let run = served.bench.post(&format!("{path}/run"), json!({})).await.data();
+    served.work().await;
+    let runs = served.bench.get(&format!("{path}/runs")).await.data();
+    assert_eq!(
+        (&runs["runs"][0]["run_id"], &runs["runs"][0]["status"]),
+        (&run["run_id"], &json!("succeeded"))
+    );
+    // What passed while it was off is not made up for.
+    assert_eq!(change(json!({"enabled": true})).await["next_time"], NOW + 26 * HOUR);
+    let list = served.bench.get(&served.path("")).await.data();
+    assert_eq!((&list["total"], &list["schedules"][0]["id"]), (&json!(1), &json!(id)));
+    assert_eq!(served.bench.ask("DELETE", &path, Json::Null).await.data(), true);
+    assert_eq!(served.bench.get(&path).await.refusal(), (102, "Schedule not found!".into()));
+    assert_eq!(served.bench.get(&served.path("")).await.data()["total"], 0);
+    // Its run stays.
+    served.bench.get(&format!("/api/v1/runs/{}", run["run_id"].as_str().unwrap())).await.data();
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
+    let mut served = Served::new().await;
+    let refused = async |body: Json| served.bench.post(&served.path(""), body).await.refusal();
+    for (body, word) in [
+        (json!({}), "cron or every"),
+        (json!({"cron": "x"}), "`x`"),
+        (json!({"cron": "0 0 30 2 *"}), "no such day"),
+        (json!({"cron": "* * * * *", "timezone": "Mars/Base"}), "Mars/Base"),
+        (json!({"cron": "* * * * *", "every": "1m"}), "not both"),
+        (json!({"every": "1m", "timezone": "UTC"}), "timezone"),
+        (json!({"every": "soon"}), "`soon`"),
+        (json!({"every": "1ms"}), "at least a second"),
+        (json!({"every": "1m", "misfire": "maybe"}), "`misfire`"),
+        (json!({"every": "1m", "misfire": "all", "misfire_max": 0}), "missed times"),
+        (json!({"every": "1m", "query": 7}), "query"),
+        (json!({"every": "1m", "name": "n".repeat(300)}), "too long"),
+    ] {
+        let (code, message) = refused(body.clone()).await;
+        assert!(code == 101 && message.contains(word), "{body}: {code} {message}");
+    }
+    let id = served.add(json!({"every": "1m"})).await;
+    let path = served.path(&format!("/{id}"));
+    assert_eq!(served.bench.ask("PUT", &path, json!({"timezone": "UTC"})).await.refusal().0, 101);
+    assert_eq!(
+        served.bench.post("/api/v1/agents/none/schedules", json!({"every": "1m"})).await.refusal().0,
+        102
+    );
+    assert_eq!(served.bench.get("/api/v1/agents/none/schedules").await.refusal().0, 102);
+    assert_eq!(served.bench.get(&format!("/api/v1/agents/none/schedules/{id}")).await.refusal().0, 102);
+    let own = std::mem::replace(&mut served.bench.token, String::new());
+    assert_eq!(served.bench.get(&path).await.status, 401);
+    served.bench.token = served.bench.stranger().await;
+    for (method, rest) in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/run"), ("GET", "/runs")] {
+        assert_eq!(
+            served.bench.ask(method, &format!("{path}{rest}"), json!({})).await.refusal().0,
+            102,
+            "{method}"
+        );
+    }
+    served.bench.token = own;
+    served.bench.get(&path).await.data();
+    // A schedule goes with its agent.
+    served.bench.ask("DELETE", &format!("/api/v1/agents/{}", served.agent), Json::Null).await.data();
+    assert_eq!(served.bench.get(&path).await.refusal().0, 102);
+}
+
+#[tokio::test]
+async fn runs_that_do_not_end_keep_a_schedule_from_asking_for_ever_more() {
+    let served = Served::new().await;
+    let id = served.add(json!({"every": "1s", "misfire": "all", "misfire_max": 1000})).await;
+    for _ in 0..5 {
+        served.clock.go_on(5 * MINUTE);
+        served.bench.app.fire_due().await.unwrap();
+    }
+    assert_eq!(served.fires(&id).await.len(), 100);
+    let path = served.path(&format!("/{id}/run"));
+    assert_eq!(served.bench.post(&path, json!({})).await.refusal().0, 429);
+    served.work().await;
+    served.bench.post(&path, json!({})).await.data();
+}
+
+/// Two workers with everything of their own but the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_workers_over_one_file_do_everything_once() {
+    const FIRES: usize = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let config = Config { data: folder.path().to_owned(), ..Config::default() };
+    let apps = [assemble(&config).await.unwrap(), assemble(&config).await.unwrap()];
+    let canvas = CanvasKey::new(&default_tenant(), CanvasId::new("echo"));
+    let head = CanvasHead { title: "Echo".into(), ..CanvasHead::default() };
+    apps[0]
+        .put_canvas(&canvas.tenant, Some(canvas.id.clone()), head, &echo_canvas().to_string())
+        .await
+        .unwrap();
+    let terms = |query: String| Terms {
+        name: query.clone(),
+        timing: Timing::Every { every_ms: 1_000, from_ms: apps[0].clock.now_ms() - 20_500 },
+        input: TurnInput { query, ..TurnInput::default() },
+        session: SessionPolicy::New,
+        misfire: Misfire::All { max: 1_000 },
+        enabled: true,
+    };
+    // Ten schedules that were due twenty times each while nobody was there.
+    for n in 0..10 {
+        let schedule = apps[0].add_schedule(&canvas, terms(n.to_string())).await.unwrap();
+        let Timing::Every { from_ms, .. } = schedule.timing else { panic!("an interval") };
+        assert!(apps[0].schedules.advance(&schedule, Some(from_ms + 1_000), from_ms).await.unwrap());
+    }
+    let stop = CancellationToken::new();
+    let workers = apps.clone().map(|app| {
+        let worker = Worker::new(app, WorkerConfig { concurrency: 8, ..WorkerConfig::default() });
+        let stop = stop.clone();
+        tokio::spawn(async move { worker.run(&stop, Duration::from_secs(60)).await })
+    });
+    let done = RunFilter { limit: 10_000, ..RunFilter::default() };
+    loop {
+        let runs = apps[0].runs.list(&canvas.tenant, &done).await.unwrap();
+        if runs.iter().filter(|run| run.ending.is_some()).count() >= FIRES {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.cancel();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let runs = apps[0].runs.list(&canvas.tenant, &done).await.unwrap();
+    assert!(runs.iter().all(|run| run.ending == Some(Ending::Succeeded)));
+    let (schedules, _) = apps[0].schedules.list(&canvas.tenant, &filter_all()).await.unwrap();
+    assert_eq!(schedules.len(), 10);
+    let mut seen = BTreeSet::new();
+    for schedule in &schedules {
+        let (fires, total) = apps[0].fires(&schedule.key, 0, 1_000).await.unwrap();
+        // They go on firing while the test runs; none of their times is there twice or left out.
+        assert!(total >= 20, "{total}");
+        let times: Vec<i64> = fires.iter().rev().map(|fire| fire.stored.work.due_ms).collect();
+        assert!(times.windows(2).all(|two| two[1] - two[0] == 1_000), "{times:?}");
+        for fire in fires {
+            assert!(seen.insert(fire.stored.work.run.id.clone()), "it was asked for twice");
+        }
+    }
+    for run in runs {
+        assert!(seen.remove(&run.key.id), "a run that nobody has asked for");
+        let session = weft_core::SessionKey::new(&canvas.tenant, run.session.clone());
+        let messages = apps[0].sessions.messages(&session, i64::MAX, 10).await.unwrap();
+        assert_eq!(messages.iter().filter(|message| message.role == "user").count(), 1);
+    }
+    for app in apps {
+        app.shut_down(Duration::ZERO).await.unwrap();
+    }
+}
+
+fn filter_all() -> weft_core::seam::schedule_store::ScheduleFilter {
+    weft_core::seam::schedule_store::ScheduleFilter { limit: 1_000, ..Default::default() }
+}

@@ -1,0 +1,353 @@
+//! Queued work: one run for each, whatever happens to the workers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use weft_core::journal::Ending;
+use weft_core::seam::WorkQueue;
+use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::work_queue::{Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkState};
+use weft_core::{ErrorKind, RunKey, SessionId, SessionKey, TurnInput};
+use weft_server::work::Begun;
+use weft_server::{App, Auth, Worker, WorkerConfig};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Reply, Script, ScriptedModel};
+
+use crate::support::{
+    Bench, HandClock, chat_canvas, default_tenant, echo_canvas, endless, form_canvas, process_at,
+};
+
+const NOW: i64 = 1_800_000_000_000;
+const LEASE: i64 = 30_000;
+
+/// Longer than a process may be silent, and than a lease.
+const A_WHILE: i64 = 60_000;
+
+/// A store and a clock that processes share.
+struct Shared {
+    store: Arc<MemoryStore>,
+    clock: Arc<HandClock>,
+    canvas: String,
+}
+
+impl Shared {
+    async fn with(canvas: serde_json::Value) -> Self {
+        let (store, clock) = (Arc::new(MemoryStore::new()), HandClock::at(NOW));
+        let shared = Self { store, clock, canvas: String::new() };
+        let bench = shared.bench(Script::new());
+        let token = bench.app.first_token().await.unwrap().unwrap().reveal().to_owned();
+        let canvas = Bench { token, ..bench }.store("Canvas", canvas).await;
+        Self { canvas, ..shared }
+    }
+
+    fn bench(&self, script: Script) -> Bench {
+        let settings = (Auth::On, weft_server::config::LimitsConfig::default());
+        process_at(self.store.clone(), ScriptedModel::new(script), settings, self.clock.clone())
+    }
+
+    /// Another process over the same store.
+    fn process(&self) -> App {
+        self.bench(Script::new()).app
+    }
+
+    fn work(&self, run: &str) -> Work {
+        Work {
+            run: RunKey::new(&default_tenant(), run),
+            canvas: self.canvas.as_str().into(),
+            session: None,
+            input: TurnInput { query: "hello".into(), ..TurnInput::default() },
+            source: "test".into(),
+            due_ms: NOW,
+        }
+    }
+
+    async fn push(&self, run: &str) -> Work {
+        let work = self.work(run);
+        self.store.push(std::slice::from_ref(&work), NOW).await.unwrap();
+        work
+    }
+
+    async fn take(&self) -> Taken {
+        use weft_core::seam::Clock as _;
+        let now = self.clock.now_ms();
+        self.store.take(now, now + LEASE, 1).await.unwrap().remove(0)
+    }
+
+    async fn state(&self, work: &Work) -> StoredWork {
+        WorkQueue::get(&*self.store, &work.run).await.unwrap()
+    }
+
+    /// What the next worker makes of it once the first one's time has passed.
+    async fn next_worker(&self, app: &App) -> Settled {
+        self.clock.go_on(A_WHILE);
+        let taken = self.take().await;
+        let settled = app.do_work(&taken.stored).await;
+        app.queue.settle(&taken.lease, &settled, 0).await.unwrap();
+        settled
+    }
+}
+
+async fn followed(app: &App, work: &Work) {
+    let Begun::Running(mut handle) = app.begin_work(work).await.unwrap() else { panic!("it begins") };
+    while handle.entries.next().await.unwrap().is_some() {}
+}
+
+/// The work has become one run with a good end, and its session has one turn.
+async fn ran_once(app: &App, work: &Work) {
+    let filter = RunFilter { limit: 99, ..RunFilter::default() };
+    let runs = app.runs.list(&default_tenant(), &filter).await.unwrap();
+    let seen: Vec<_> = runs.iter().map(|run| (run.key.id.as_str(), run.ending)).collect();
+    assert_eq!(seen, [(work.run.id.as_str(), Some(Ending::Succeeded))]);
+    let session = SessionKey::new(&default_tenant(), runs[0].session.clone());
+    let messages = app.sessions.messages(&session, i64::MAX, 99).await.unwrap();
+    let said: Vec<_> = messages.iter().filter(|m| m.run.is_some()).map(|m| m.role.as_str()).collect();
+    assert_eq!(said, ["user", "assistant"]);
+    assert!(matches!(app.queue.get(&work.run).await.unwrap().state, WorkState::Done { .. }));
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_before_the_start_leaves_it_to_the_next() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    shared.take().await;
+    let app = shared.process();
+    assert!(shared.store.take(NOW + LEASE - 1, NOW + LEASE, 1).await.unwrap().is_empty(), "it is taken");
+    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    ran_once(&app, &work).await;
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_after_it_opened_the_session_leaves_it_to_the_next() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    shared.take().await;
+    let app = shared.process();
+    let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+    app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
+    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    ran_once(&app, &work).await;
+}
+
+#[tokio::test]
+async fn a_run_that_was_announced_and_never_began_begins() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    shared.take().await;
+    let app = shared.process();
+    let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+    app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
+    let announced = StoredRun {
+        key: work.run.clone(),
+        session: "r1".into(),
+        canvas: work.canvas.clone(),
+        query: "hello".into(),
+        ending: None,
+        started_ms: NOW,
+        finished_ms: None,
+        alive_ms: NOW,
+    };
+    app.runs.create(&announced).await.unwrap();
+    // Its process was heard of just now.
+    assert!(matches!(app.begin_work(&work).await.unwrap(), Begun::Elsewhere));
+    // Who picks up runs that were cut off does not know what it was to be given, and leaves it alone.
+    shared.clock.go_on(A_WHILE);
+    let cut_off = app.cut_off().await.unwrap().remove(0);
+    assert_eq!(app.pick_up(&cut_off).await.err().unwrap().kind, ErrorKind::Conflict);
+    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    ran_once(&app, &work).await;
+}
+
+#[test]
+fn a_run_that_was_cut_off_in_the_middle_goes_on() {
+    let process = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (shared, work) = process.block_on(async {
+        let shared = Shared::with(chat_canvas()).await;
+        let work = shared.push("r1").await;
+        let taken = shared.take().await;
+        let app = shared.bench(Script::new().reply(endless(&["It ", "is "]))).app;
+        let Begun::Running(mut handle) = app.begin_work(&taken.stored.work).await.unwrap() else {
+            panic!("it begins")
+        };
+        handle.entries.next().await.unwrap().unwrap();
+        (shared, work)
+    });
+    // Everything that it has begun is gone with it.
+    drop(process);
+    let after = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    after.block_on(async {
+        let app = shared.bench(Script::new().reply(Reply::text("It is finished."))).app;
+        assert_eq!(shared.next_worker(&app).await, Settled::Done);
+        ran_once(&app, &work).await;
+    });
+}
+
+#[tokio::test]
+async fn a_worker_that_dies_after_the_end_leaves_nothing_to_do() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    let (app, late) = (shared.process(), shared.take().await);
+    followed(&app, &work).await;
+    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    ran_once(&app, &work).await;
+    // One that was only very slow comes too late to say anything, and starts nothing.
+    assert!(matches!(app.begin_work(&late.stored.work).await.unwrap(), Begun::Ended(Ending::Succeeded)));
+    let settled = app.queue.settle(&late.lease, &Settled::Done, 0).await;
+    assert_eq!(settled.unwrap_err().kind, ErrorKind::Conflict);
+    ran_once(&app, &work).await;
+}
+
+#[tokio::test]
+async fn of_many_that_begin_at_once_one_starts_it() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    let apps: Vec<App> = (0..6).map(|_| shared.process()).collect();
+    let begun = futures::future::join_all(apps.iter().map(|app| app.begin_work(&work))).await;
+    let mut running = 0;
+    for begun in begun {
+        if let Ok(Begun::Running(mut handle)) = begun {
+            running += 1;
+            while handle.entries.next().await.unwrap().is_some() {}
+        }
+    }
+    assert_eq!(running, 1);
+    assert_eq!(shared.next_worker(&apps[0]).await, Settled::Done);
+    ran_once(&apps[0], &work).await;
+}
+
+#[tokio::test]
+async fn a_busy_session_is_waited_for() {
+    let shared = Shared::with(chat_canvas()).await;
+    let script = Script::new().reply(endless(&["one "])).reply(Reply::text("two"));
+    let Bench { app, model, .. } = shared.bench(script);
+    let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+    let session = app.open_session(&canvas, "", Some(SessionId::new("s"))).await.unwrap();
+    let mut turn = app.start_turn(&session.key, shared.work("r0").input).await.unwrap();
+    while model.requests().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let work = Work { session: Some("s".into()), ..shared.work("r1") };
+    shared.store.push(std::slice::from_ref(&work), NOW).await.unwrap();
+    for _ in 0..20 {
+        let settled = shared.next_worker(&app).await;
+        assert!(
+            matches!(&settled, Settled::HandedBack { reason, .. } if reason.contains("turn")),
+            "{settled:?}"
+        );
+    }
+    // However often: it does not count as an attempt.
+    assert_eq!(shared.state(&work).await.attempts, 0);
+    app.cancel(&default_tenant(), "s");
+    while turn.entries.next().await.unwrap().is_some() {}
+    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));
+}
+
+#[tokio::test]
+async fn work_answers_no_form() {
+    let shared = Shared::with(form_canvas()).await;
+    let app = shared.process();
+    let first = Work { session: Some("s".into()), ..shared.work("r1") };
+    followed(&app, &first).await;
+    assert_eq!(app.runs.get(&first.run).await.unwrap().ending, Some(Ending::Waiting));
+    let second = Work { session: Some("s".into()), ..shared.work("r2") };
+    shared.store.push(std::slice::from_ref(&second), NOW).await.unwrap();
+    let settled = shared.next_worker(&app).await;
+    assert!(matches!(&settled, Settled::HandedBack { reason, .. } if reason.contains("waits for a person")));
+    assert_eq!(app.runs.get(&second.run).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_can_never_start_is_given_up_with_its_reason() {
+    let shared = Shared::with(echo_canvas()).await;
+    let app = shared.process();
+    let gone = Work { canvas: "gone".into(), ..shared.work("r1") };
+    shared.store.push(std::slice::from_ref(&gone), NOW).await.unwrap();
+    assert!(matches!(shared.next_worker(&app).await, Settled::GivenUp { .. }));
+    assert!(shared.state(&gone).await.reason.contains("gone"));
+    // A session of another canvas is nobody's mistake but the caller's.
+    let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+    app.open_session(&canvas, "", Some(SessionId::new("s"))).await.unwrap();
+    let astray = Work { session: Some("s".into()), run: RunKey::new(&default_tenant(), "r2"), ..gone };
+    shared.store.push(std::slice::from_ref(&astray), NOW).await.unwrap();
+    assert!(
+        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("another canvas"))
+    );
+    // What ends its process again and again.
+    let work = shared.push("r3").await;
+    for _ in 0..8 {
+        shared.take().await;
+        shared.clock.go_on(A_WHILE);
+    }
+    assert!(
+        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("8 times"))
+    );
+    assert_eq!(app.runs.get(&work.run).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+fn worker(app: &App, concurrency: usize) -> Worker {
+    Worker::new(app.clone(), WorkerConfig { concurrency, ..WorkerConfig::default() })
+}
+
+#[tokio::test]
+async fn a_worker_does_what_there_is_and_stops() {
+    let shared = Shared::with(echo_canvas()).await;
+    let app = shared.process();
+    let mut all = Vec::new();
+    for n in 0..12 {
+        all.push(shared.push(&format!("r{n}")).await);
+    }
+    let stop = CancellationToken::new();
+    let worker = worker(&app, 3);
+    let done = async {
+        let open = WorkFilter { open: true, ..WorkFilter::default() };
+        while app.queue.list(&default_tenant(), &open).await.unwrap().1 > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        stop.cancel();
+    };
+    tokio::join!(worker.run(&stop, Duration::from_secs(60)), done);
+    for work in all {
+        assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));
+    }
+}
+
+#[tokio::test]
+async fn a_worker_takes_no_more_than_it_can_do_and_leaves_it_when_it_is_stopped() {
+    let shared = Shared::with(chat_canvas()).await;
+    let script = (0..3).fold(Script::new(), |script, _| script.reply(endless(&["It ", "is "])));
+    let bench = shared.bench(script);
+    let all = [shared.push("r1").await, shared.push("r2").await, shared.push("r3").await];
+    let stop = CancellationToken::new();
+    let worker = worker(&bench.app, 2);
+    let both = async {
+        while bench.model.requests().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        assert_eq!(shared.state(&all[2]).await.state, WorkState::Waiting { from_ms: NOW });
+        stop.cancel();
+    };
+    tokio::join!(worker.run(&stop, Duration::ZERO), both);
+    for work in &all {
+        let stored = shared.state(work).await;
+        assert_eq!(
+            (&stored.state, stored.attempts),
+            (&WorkState::Waiting { from_ms: NOW }, 0),
+            "{}",
+            stored.reason
+        );
+    }
+    bench.app.engine.shut_down(Duration::from_secs(60)).await;
+    assert_eq!(bench.app.runs.get(&all[0].run).await.unwrap().ending, None, "it was left, not stopped");
+    // Another worker ends what this one has begun.
+    let script = (0..3).fold(Script::new(), |script, _| script.reply(Reply::text("It is finished.")));
+    let app = shared.bench(script).app;
+    for _ in 0..3 {
+        assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    }
+    for work in &all {
+        assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));
+    }
+    let lost = Lease { run: all[0].run.clone(), fence: 1 };
+    assert_eq!(app.queue.renew(&lost, NOW).await.unwrap_err().kind, ErrorKind::Conflict);
+}

@@ -1,0 +1,297 @@
+//! Work that waits for a worker.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
+use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::work_queue::{
+    Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkQueue, WorkState,
+};
+use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId};
+
+use crate::Store;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::rows::ROWS_AT_ONCE_MAX;
+
+/// Nobody has it; `at_ms` is from when on it may be taken.
+const WAITING: &str = "waiting";
+/// A worker has it; `at_ms` is how long.
+const TAKEN: &str = "taken";
+/// Its run has ended; `at_ms` is when.
+const DONE: &str = "done";
+/// It will never start; `at_ms` is when that was decided.
+const GIVEN_UP: &str = "given_up";
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "work")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub run_id: String,
+    pub canvas_id: String,
+    pub session_id: Option<String>,
+    pub source: String,
+    /// JSON.
+    pub input: String,
+    pub due_ms: i64,
+    pub state: String,
+    pub at_ms: i64,
+    pub fence: i64,
+    pub attempts: i64,
+    pub reason: String,
+    pub pushed_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn of(key: &RunKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::RunId.eq(text(key.id.as_str())))
+}
+
+/// The work, as long as this lease is the one that counts.
+fn held(lease: &Lease) -> Condition {
+    of(&lease.run).add(Column::State.eq(TAKEN)).add(Column::Fence.eq(lease.fence))
+}
+
+fn lost(lease: &Lease) -> Error {
+    let message = format!("the work of run {} is somebody else's by now, or done", lease.run.id);
+    Error::new(ErrorKind::Conflict, message)
+}
+
+/// Removes the work that a canvas was to do.
+pub(crate) async fn remove_of_canvas(
+    transaction: &DatabaseTransaction,
+    tenant: &str,
+    canvas: &str,
+) -> Result<(), DbErr> {
+    let of_canvas = Entity::delete_many()
+        .filter(Column::TenantId.eq(tenant))
+        .filter(Column::CanvasId.eq(canvas))
+        .exec(transaction);
+    of_canvas.await.map(drop)
+}
+
+impl Model {
+    fn new(work: &Work, now_ms: i64) -> Result<Self> {
+        ids::check("tenant", work.run.tenant.as_str())?;
+        ids::check("run", work.run.id.as_str())?;
+        ids::check("canvas", work.canvas.as_str())?;
+        if let Some(session) = &work.session {
+            ids::check("session", session.as_str())?;
+        }
+        ids::fits("source", &work.source)?;
+        let input = serde_json::to_string(&work.input)
+            .map_err(|cause| Error::internal("cannot write the input of a run").because(cause))?;
+        Ok(Self {
+            tenant_id: work.run.tenant.as_str().to_owned(),
+            run_id: work.run.id.as_str().to_owned(),
+            canvas_id: work.canvas.as_str().to_owned(),
+            session_id: work.session.as_ref().map(|session| session.as_str().to_owned()),
+            source: work.source.clone(),
+            input,
+            due_ms: work.due_ms,
+            state: WAITING.to_owned(),
+            at_ms: work.due_ms,
+            fence: 0,
+            attempts: 0,
+            reason: String::new(),
+            pushed_ms: now_ms,
+        })
+    }
+
+    fn into_stored(self) -> Result<StoredWork> {
+        let garbled =
+            |what: &str| Error::new(ErrorKind::Garbled, format!("a stored piece of work has {what}"));
+        let at_ms = self.at_ms;
+        let state = match self.state.as_str() {
+            WAITING => WorkState::Waiting { from_ms: at_ms },
+            TAKEN => WorkState::Taken { until_ms: at_ms },
+            DONE => WorkState::Done { at_ms },
+            GIVEN_UP => WorkState::GivenUp { at_ms },
+            other => return Err(garbled(&format!("the unknown state `{other}`"))),
+        };
+        let input = serde_json::from_str(&self.input)
+            .map_err(|cause| garbled("an input that makes no sense").because(cause))?;
+        let work = Work {
+            run: RunKey::new(&TenantId::from(self.tenant_id), self.run_id),
+            canvas: CanvasId::from(self.canvas_id),
+            session: self.session_id.map(SessionId::from),
+            input,
+            source: self.source,
+            due_ms: self.due_ms,
+        };
+        let attempts = u32::try_from(self.attempts).unwrap_or_default();
+        Ok(StoredWork { work, state, attempts, reason: self.reason, pushed_ms: self.pushed_ms })
+    }
+}
+
+impl Store {
+    /// Takes what was read just now, unless somebody else was faster.
+    async fn take_one(&self, row: &Model, until_ms: i64) -> Result<bool, DbErr> {
+        let taken = Entity::update_many()
+            .col_expr(Column::State, Expr::value(TAKEN))
+            .col_expr(Column::AtMs, Expr::value(until_ms))
+            .col_expr(Column::Fence, Expr::value(row.fence + 1))
+            .col_expr(Column::Attempts, Expr::value(row.attempts + 1))
+            .filter(Column::TenantId.eq(&row.tenant_id))
+            .filter(Column::RunId.eq(&row.run_id))
+            .filter(Column::State.eq(&row.state))
+            .filter(Column::AtMs.eq(row.at_ms))
+            .filter(Column::Fence.eq(row.fence))
+            .exec(&self.inner.write)
+            .await?;
+        Ok(taken.rows_affected > 0)
+    }
+}
+
+#[async_trait]
+impl WorkQueue for Store {
+    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
+        let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
+        for some in rows.chunks(ROWS_AT_ONCE_MAX) {
+            let _turn = self.inner.turns.next().await;
+            let insert = async || {
+                Entity::insert_many(some.iter().cloned().map(IntoActiveModel::into_active_model))
+                    .on_conflict(
+                        OnConflict::columns([Column::TenantId, Column::RunId])
+                            .do_nothing_on([Column::TenantId, Column::RunId])
+                            .to_owned(),
+                    )
+                    .exec_without_returning(&self.inner.write)
+                    .await
+            };
+            match repeated(insert).await {
+                Ok(_) | Err(DbErr::RecordNotInserted) => {}
+                Err(error) => return Err(self.fail("queue the work", error)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {
+        const DOING: &str = "take work";
+        let ready = Entity::find()
+            .filter(Column::State.is_in([WAITING, TAKEN]))
+            .filter(Column::AtMs.lte(now_ms))
+            .order_by_asc(Column::AtMs)
+            .order_by_asc(Column::RunId)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail(DOING, error))?;
+        let mut taken = Vec::new();
+        for mut row in ready {
+            let _turn = self.inner.turns.next().await;
+            if !repeated(|| self.take_one(&row, until_ms)).await.map_err(|error| self.fail(DOING, error))? {
+                continue;
+            }
+            TAKEN.clone_into(&mut row.state);
+            (row.at_ms, row.fence, row.attempts) = (until_ms, row.fence + 1, row.attempts + 1);
+            let fence = row.fence;
+            let stored = row.into_stored()?;
+            taken.push(Taken { lease: Lease { run: stored.work.run.clone(), fence }, stored });
+        }
+        Ok(taken)
+    }
+
+    async fn renew(&self, lease: &Lease, until_ms: i64) -> Result<()> {
+        let _turn = self.inner.turns.next().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::AtMs, Expr::value(until_ms))
+                .filter(held(lease))
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("keep the work", error))?;
+        if changed.rows_affected == 0 { Err(lost(lease)) } else { Ok(()) }
+    }
+
+    async fn settle(&self, lease: &Lease, settled: &Settled, now_ms: i64) -> Result<()> {
+        let (state, at_ms, counted, reason) = match settled {
+            Settled::Done => (DONE, now_ms, 0, None),
+            Settled::GivenUp { reason } => (GIVEN_UP, now_ms, 0, Some(reason)),
+            Settled::Again { from_ms, reason } => (WAITING, *from_ms, 0, Some(reason)),
+            Settled::HandedBack { from_ms, reason } => (WAITING, *from_ms, 1, Some(reason)),
+        };
+        let _turn = self.inner.turns.next().await;
+        let change = async || {
+            let mut change = Entity::update_many()
+                .col_expr(Column::State, Expr::value(state))
+                .col_expr(Column::AtMs, Expr::value(at_ms))
+                .col_expr(Column::Attempts, Expr::col(Column::Attempts).sub(counted));
+            if let Some(reason) = reason {
+                change = change.col_expr(Column::Reason, Expr::value(text(reason)));
+            }
+            change.filter(held(lease)).exec(&self.inner.write).await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("settle the work", error))?;
+        if changed.rows_affected == 0 { Err(lost(lease)) } else { Ok(()) }
+    }
+
+    async fn get(&self, run: &RunKey) -> Result<StoredWork> {
+        Entity::find()
+            .filter(of(run))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the work", error))?
+            .ok_or_else(|| Error::not_found(format!("no work is queued for run `{}`", run.id)))?
+            .into_stored()
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &WorkFilter) -> Result<(Vec<StoredWork>, u64)> {
+        let fail = |error| self.fail("list the work", error);
+        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if let Some(source) = &filter.source {
+            found = found.filter(Column::Source.eq(text(source)));
+        }
+        if filter.open {
+            found = found.filter(Column::State.is_in([WAITING, TAKEN]));
+        }
+        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        let rows = found
+            .order_by_desc(Column::DueMs)
+            .order_by_desc(Column::RunId)
+            .offset(bounded(filter.offset))
+            .limit(bounded(filter.limit))
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        Ok((rows.into_iter().map(Model::into_stored).collect::<Result<_>>()?, total))
+    }
+
+    async fn withdraw(&self, tenant: &TenantId, source: &str) -> Result<u64> {
+        let _turn = self.inner.turns.next().await;
+        let remove = async || {
+            Entity::delete_many()
+                .filter(Column::TenantId.eq(text(tenant.as_str())))
+                .filter(Column::Source.eq(text(source)))
+                .filter(Column::State.eq(WAITING))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("withdraw the work", error))?;
+        Ok(removed.rows_affected)
+    }
+
+    async fn prune(&self, before_ms: i64) -> Result<u64> {
+        let _turn = self.inner.turns.next().await;
+        let remove = async || {
+            Entity::delete_many()
+                .filter(Column::State.is_in([DONE, GIVEN_UP]))
+                .filter(Column::AtMs.lt(before_ms))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("forget old work", error))?;
+        Ok(removed.rows_affected)
+    }
+}

@@ -1,0 +1,278 @@
+//! The promises of a queue of work.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
+use weft_core::TurnInput;
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::WorkQueue;
+use weft_core::seam::work_queue::{Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkState};
+
+use super::{LARGE, refused, tenant};
+
+/// All times of this suite are before this one, and whatever else is in the queue is due later.
+const END: i64 = 1_000_000;
+
+pub(super) fn work(tenant: &TenantId, run: &str, due_ms: i64) -> Work {
+    let input = TurnInput { query: "What? 🦜 \u{0} ' \" \\".into(), ..TurnInput::default() };
+    let (run, canvas) = (RunKey::new(tenant, run), "c".into());
+    Work { run, canvas, session: None, input, source: "daily".into(), due_ms }
+}
+
+/// Checks every promise of [`WorkQueue`].
+pub async fn work_queue_keeps_its_contract(queue: &dyn WorkQueue) {
+    work_comes_back_as_it_was(queue).await;
+    a_run_is_queued_once(queue).await;
+    what_is_due_is_taken_the_longest_waiting_first(queue).await;
+    of_many_takers_one_gets_each(queue).await;
+    time_that_has_passed_lets_another_one_take(queue).await;
+    a_lease_can_be_renewed(queue).await;
+    what_is_settled_is_let_go(queue).await;
+    what_nobody_has_taken_can_be_withdrawn(queue).await;
+    what_was_settled_long_ago_is_forgotten(queue).await;
+    work_is_listed_the_latest_first(queue).await;
+}
+
+/// Settles whatever is left, so that the next check begins with an empty queue.
+async fn drain(queue: &dyn WorkQueue) {
+    loop {
+        let taken = queue.take(END, END, 100).await.unwrap();
+        if taken.is_empty() {
+            return;
+        }
+        for Taken { lease, .. } in taken {
+            queue.settle(&lease, &Settled::Done, END).await.unwrap();
+        }
+    }
+}
+
+async fn one(queue: &dyn WorkQueue, now_ms: i64, until_ms: i64) -> Taken {
+    let mut taken = queue.take(now_ms, until_ms, 9).await.unwrap();
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    taken.remove(0)
+}
+
+async fn none(queue: &dyn WorkQueue, now_ms: i64) {
+    assert_eq!(queue.take(now_ms, END, 9).await.unwrap(), []);
+}
+
+async fn work_comes_back_as_it_was(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    let mut first = work(&tenant, "first", 1_000);
+    first.session = Some("s".into());
+    first.input.inputs.insert("text".into(), "ж".repeat(LARGE).into());
+    refused(queue.get(&first.run).await, NotFound);
+    queue.push(&[], 900).await.unwrap();
+    queue.push(&[first.clone(), work(&tenant, "second", 2_000)], 900).await.unwrap();
+    let stored = StoredWork {
+        work: first.clone(),
+        state: WorkState::Waiting { from_ms: 1_000 },
+        attempts: 0,
+        reason: String::new(),
+        pushed_ms: 900,
+    };
+    assert!(queue.get(&first.run).await.unwrap() == stored);
+    let Taken { lease, stored: taken } = one(queue, 1_500, 3_000).await;
+    let stored = StoredWork { state: WorkState::Taken { until_ms: 3_000 }, attempts: 1, ..stored };
+    assert!(taken == stored && queue.get(&first.run).await.unwrap() == stored);
+    assert_eq!(lease.run, first.run);
+    let nameless = [work(&tenant, "third", 1), work(&tenant, "", 1)];
+    refused(queue.push(&nameless, 900).await, Invalid);
+    refused(queue.get(&nameless[0].run).await, NotFound);
+    drain(queue).await;
+}
+
+async fn a_run_is_queued_once(queue: &dyn WorkQueue) {
+    let (ours, theirs) = (tenant(), tenant());
+    let (first, other) = (work(&ours, "same", 1_000), work(&theirs, "same", 1_500));
+    let again = Work { source: "another".into(), due_ms: 5, ..first.clone() };
+    join_all((0..8).map(|_| queue.push(std::slice::from_ref(&first), 900))).await;
+    queue.push(&[again.clone(), other.clone(), again.clone()], 950).await.unwrap();
+    assert_eq!(queue.get(&first.run).await.unwrap().work, first);
+    assert_eq!(queue.get(&other.run).await.unwrap().work, other);
+    let Taken { lease, .. } = one(queue, 1_000, 2_000).await;
+    queue.push(std::slice::from_ref(&again), 950).await.unwrap();
+    none(queue, 1_001).await;
+    queue.settle(&lease, &Settled::Done, 1_100).await.unwrap();
+    queue.push(std::slice::from_ref(&again), 950).await.unwrap();
+    assert_eq!(queue.get(&first.run).await.unwrap().state, WorkState::Done { at_ms: 1_100 });
+    assert_eq!(one(queue, 2_000, 3_000).await.stored.work.run, other.run);
+    let many: Vec<Work> = (0..1_100).map(|n| work(&ours, &format!("r{n:04}"), 5_000)).collect();
+    queue.push(&many, 1).await.unwrap();
+    queue.push(&many, 2).await.unwrap();
+    let filter = WorkFilter { open: true, ..WorkFilter::default() };
+    assert_eq!(queue.list(&ours, &filter).await.unwrap(), (Vec::new(), 1_100));
+    drain(queue).await;
+}
+
+async fn what_is_due_is_taken_the_longest_waiting_first(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    let all = [("c", 3_000), ("a", 1_000), ("d", 4_000), ("b", 2_000)];
+    queue.push(&all.map(|(run, due)| work(&tenant, run, due)), 0).await.unwrap();
+    none(queue, 999).await;
+    assert_eq!(queue.take(4_000, END, 0).await.unwrap(), []);
+    let names = async |now, count| -> Vec<String> {
+        let taken = queue.take(now, END, count).await.unwrap();
+        taken.into_iter().map(|taken| taken.stored.work.run.id.to_string()).collect()
+    };
+    assert_eq!(names(3_500, 2).await, ["a", "b"]);
+    assert_eq!(names(3_500, 2).await, ["c"]);
+    assert_eq!(names(i64::MAX - 1, 1).await.len(), 1);
+    drain(queue).await;
+}
+
+async fn of_many_takers_one_gets_each(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    let all: Vec<Work> = (0..40).map(|n| work(&tenant, &format!("r{n:02}"), 1_000)).collect();
+    queue.push(&all, 0).await.unwrap();
+    let mut seen = BTreeSet::new();
+    // Whoever collides with others may come away with less than there is.
+    while seen.len() < all.len() {
+        let takes = join_all((0..8).map(|_| queue.take(1_000, 2_000, 7))).await;
+        for taken in takes.into_iter().flat_map(Result::unwrap) {
+            assert!(seen.insert(taken.lease.run.id.clone()), "{} was taken twice", taken.lease.run.id);
+        }
+    }
+    none(queue, 1_999).await;
+    drain(queue).await;
+}
+
+async fn time_that_has_passed_lets_another_one_take(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    queue.push(&[work(&tenant, "r", 1_000)], 0).await.unwrap();
+    let first = one(queue, 1_000, 2_000).await;
+    none(queue, 1_999).await;
+    // As long as nobody else has come it is still the first one's.
+    queue.renew(&first.lease, 2_000).await.unwrap();
+    let takes = join_all((0..8).map(|_| queue.take(2_000, 3_000, 9))).await;
+    let mut takes: Vec<Taken> = takes.into_iter().flat_map(Result::unwrap).collect();
+    assert_eq!(takes.len(), 1);
+    let second = takes.remove(0);
+    assert!(second.lease.fence > first.lease.fence && second.stored.attempts == 2);
+    for settled in every_way(9_000) {
+        refused(queue.settle(&first.lease, &settled, 2_100).await, Conflict);
+    }
+    refused(queue.renew(&first.lease, 9_000).await, Conflict);
+    refused(queue.renew(&Lease { fence: 77, ..first.lease.clone() }, 9_000).await, Conflict);
+    refused(queue.renew(&Lease { run: RunKey::new(&tenant, "x"), fence: 1 }, 9_000).await, Conflict);
+    assert_eq!(queue.get(&second.lease.run).await.unwrap(), second.stored);
+    queue.settle(&second.lease, &Settled::Done, 2_200).await.unwrap();
+    none(queue, 9_000).await;
+}
+
+fn every_way(from_ms: i64) -> [Settled; 4] {
+    let reason = || "because".to_owned();
+    [
+        Settled::Done,
+        Settled::GivenUp { reason: reason() },
+        Settled::Again { from_ms, reason: reason() },
+        Settled::HandedBack { from_ms, reason: reason() },
+    ]
+}
+
+async fn a_lease_can_be_renewed(queue: &dyn WorkQueue) {
+    queue.push(&[work(&tenant(), "r", 1_000)], 0).await.unwrap();
+    let first = one(queue, 1_000, 2_000).await;
+    queue.renew(&first.lease, 5_000).await.unwrap();
+    none(queue, 4_999).await;
+    let second = one(queue, 5_000, 6_000).await;
+    assert_eq!((second.stored.attempts, second.lease.run), (2, first.lease.run));
+    drain(queue).await;
+}
+
+async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    for (n, settled) in every_way(3_000).into_iter().enumerate() {
+        let one_work = work(&tenant, &format!("r{n}"), 1_000);
+        queue.push(std::slice::from_ref(&one_work), 0).await.unwrap();
+        let first = one(queue, 1_000, 2_000).await;
+        queue.settle(&first.lease, &settled, 1_500).await.unwrap();
+        // It is over; a second word about it comes too late.
+        refused(queue.settle(&first.lease, &Settled::Done, 1_600).await, Conflict);
+        refused(queue.renew(&first.lease, 9_000).await, Conflict);
+        let stored = queue.get(&one_work.run).await.unwrap();
+        none(queue, 2_999).await;
+        let (state, attempts) = match settled {
+            Settled::Done => (WorkState::Done { at_ms: 1_500 }, 1),
+            Settled::GivenUp { .. } => (WorkState::GivenUp { at_ms: 1_500 }, 1),
+            Settled::Again { .. } => (WorkState::Waiting { from_ms: 3_000 }, 1),
+            Settled::HandedBack { .. } => (WorkState::Waiting { from_ms: 3_000 }, 0),
+        };
+        assert_eq!((&stored.state, stored.attempts), (&state, attempts));
+        assert_eq!(stored.reason, if settled == Settled::Done { "" } else { "because" });
+        if state.is_open() {
+            let second = one(queue, 3_000, 4_000).await;
+            assert!(second.lease.fence > first.lease.fence);
+            assert_eq!((second.stored.attempts, second.stored.reason.as_str()), (attempts + 1, "because"));
+        }
+        drain(queue).await;
+    }
+}
+
+async fn what_nobody_has_taken_can_be_withdrawn(queue: &dyn WorkQueue) {
+    let (ours, theirs) = (tenant(), tenant());
+    let other = Work { source: "other".into(), ..work(&ours, "other", 2_000) };
+    let ours_all = [work(&ours, "a", 1_000), work(&ours, "b", 2_000), work(&ours, "c", 3_000), other.clone()];
+    queue.push(&ours_all, 0).await.unwrap();
+    queue.push(&[work(&theirs, "a", 2_000)], 0).await.unwrap();
+    let taken = one(queue, 1_000, 9_000).await;
+    assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 2);
+    assert_eq!(queue.withdraw(&ours, "daily").await.unwrap(), 0);
+    refused(queue.get(&ours_all[1].run).await, NotFound);
+    for kept in [&taken.lease.run, &other.run, &work(&theirs, "a", 0).run] {
+        queue.get(kept).await.unwrap();
+    }
+    // What was withdrawn was never queued.
+    queue.push(&ours_all[1..2], 0).await.unwrap();
+    queue.get(&ours_all[1].run).await.unwrap();
+    queue.renew(&taken.lease, END).await.unwrap();
+    drain(queue).await;
+}
+
+async fn what_was_settled_long_ago_is_forgotten(queue: &dyn WorkQueue) {
+    queue.prune(END + 1).await.unwrap();
+    let tenant = tenant();
+    let all = ["done", "later", "waiting", "taken"].map(|run| work(&tenant, run, 1_000));
+    for (one_work, settled_ms) in all.iter().zip([1_000, 2_000]) {
+        queue.push(std::slice::from_ref(one_work), 0).await.unwrap();
+        let taken = one(queue, 1_000, 2_000).await;
+        queue.settle(&taken.lease, &Settled::Done, settled_ms).await.unwrap();
+    }
+    queue.push(&all[3..], 0).await.unwrap();
+    one(queue, 1_000, 1_500).await;
+    queue.push(&all[2..], 0).await.unwrap();
+    assert_eq!(queue.prune(1_000).await.unwrap(), 0);
+    assert_eq!(queue.prune(2_000).await.unwrap(), 1);
+    refused(queue.get(&all[0].run).await, NotFound);
+    for kept in &all[1..] {
+        queue.get(&kept.run).await.unwrap();
+    }
+    drain(queue).await;
+}
+
+async fn work_is_listed_the_latest_first(queue: &dyn WorkQueue) {
+    let tenant = tenant();
+    let mut all =
+        [("a", 1_000), ("b", 4_000), ("c", 2_000), ("d", 2_000)].map(|(r, due)| work(&tenant, r, due));
+    all[1].source = "Daily".into();
+    queue.push(&all, 0).await.unwrap();
+    let taken = one(queue, 1_000, 2_000).await;
+    queue.settle(&taken.lease, &Settled::Done, 1_500).await.unwrap();
+    let every = WorkFilter { limit: u64::MAX, ..WorkFilter::default() };
+    let check = async |filter: WorkFilter, ids: &[&str], total: u64| {
+        let (found, count) = queue.list(&tenant, &filter).await.unwrap();
+        let found: Vec<_> = found.iter().map(|stored| stored.work.run.id.as_str()).collect();
+        assert_eq!((&*found, count), (ids, total), "{filter:?}");
+    };
+    check(every.clone(), &["b", "d", "c", "a"], 4).await;
+    check(WorkFilter { open: true, ..every.clone() }, &["b", "d", "c"], 3).await;
+    let daily = WorkFilter { source: Some("daily".into()), ..every.clone() };
+    check(daily.clone(), &["d", "c", "a"], 3).await;
+    check(WorkFilter { offset: 1, limit: 1, ..daily }, &["c"], 3).await;
+    check(WorkFilter { source: Some("weekly".into()), ..every.clone() }, &[], 0).await;
+    check(WorkFilter::default(), &[], 4).await;
+    drain(queue).await;
+}

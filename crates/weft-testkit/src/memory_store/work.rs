@@ -1,0 +1,152 @@
+//! Work that waits for a worker, in memory.
+
+use async_trait::async_trait;
+use weft_core::Result;
+use weft_core::id::{RunKey, TenantId};
+use weft_core::seam::work_queue::{
+    Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkQueue, WorkState,
+};
+use weft_core::{Error, ErrorKind};
+
+use super::{MemoryStore, missing, page};
+
+pub(super) struct Queued {
+    pub(super) stored: StoredWork,
+    fence: i64,
+}
+
+impl MemoryStore {
+    /// Changes work as long as this lease is the one that counts.
+    fn with_lease(&self, lease: &Lease, change: impl FnOnce(&mut StoredWork)) -> Result<()> {
+        let at = (lease.run.tenant.clone(), lease.run.id.clone());
+        let mut tables = self.tables();
+        let held = |queued: &&mut Queued| {
+            queued.fence == lease.fence && matches!(queued.stored.state, WorkState::Taken { .. })
+        };
+        let queued = tables.work.get_mut(&at).filter(held).ok_or_else(|| {
+            let message = format!("the work of run {} is somebody else's by now, or done", lease.run.id);
+            Error::new(ErrorKind::Conflict, message)
+        })?;
+        change(&mut queued.stored);
+        Ok(())
+    }
+}
+
+fn ready_ms(stored: &StoredWork) -> Option<i64> {
+    match stored.state {
+        WorkState::Waiting { from_ms } => Some(from_ms),
+        WorkState::Taken { until_ms } => Some(until_ms),
+        WorkState::Done { .. } | WorkState::GivenUp { .. } => None,
+    }
+}
+
+#[async_trait]
+impl WorkQueue for MemoryStore {
+    async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
+        if work.iter().any(|work| work.run.id.as_str().is_empty() || work.canvas.as_str().is_empty()) {
+            return Err(Error::invalid("work without a run or a canvas cannot be queued"));
+        }
+        let mut tables = self.tables();
+        for work in work {
+            let at = (work.run.tenant.clone(), work.run.id.clone());
+            tables.work.entry(at).or_insert_with(|| Queued {
+                stored: StoredWork {
+                    work: work.clone(),
+                    state: WorkState::Waiting { from_ms: work.due_ms },
+                    attempts: 0,
+                    reason: String::new(),
+                    pushed_ms: now_ms,
+                },
+                fence: 0,
+            });
+        }
+        Ok(())
+    }
+
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<Taken>> {
+        let mut tables = self.tables();
+        let mut ready: Vec<&mut Queued> = tables
+            .work
+            .values_mut()
+            .filter(|queued| ready_ms(&queued.stored).is_some_and(|ready| ready <= now_ms))
+            .collect();
+        ready.sort_by_key(|queued| (ready_ms(&queued.stored), queued.stored.work.run.id.clone()));
+        let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
+        let take = |queued: &mut Queued| {
+            queued.fence += 1;
+            queued.stored.attempts += 1;
+            queued.stored.state = WorkState::Taken { until_ms };
+            let lease = Lease { run: queued.stored.work.run.clone(), fence: queued.fence };
+            Taken { lease, stored: queued.stored.clone() }
+        };
+        Ok(ready.into_iter().take(count_max).map(take).collect())
+    }
+
+    async fn renew(&self, lease: &Lease, until_ms: i64) -> Result<()> {
+        self.with_lease(lease, |stored| stored.state = WorkState::Taken { until_ms })
+    }
+
+    async fn settle(&self, lease: &Lease, settled: &Settled, now_ms: i64) -> Result<()> {
+        self.with_lease(lease, |stored| match settled {
+            Settled::Done => stored.state = WorkState::Done { at_ms: now_ms },
+            Settled::GivenUp { reason } => {
+                stored.state = WorkState::GivenUp { at_ms: now_ms };
+                stored.reason.clone_from(reason);
+            }
+            Settled::Again { from_ms, reason } => {
+                stored.state = WorkState::Waiting { from_ms: *from_ms };
+                stored.reason.clone_from(reason);
+            }
+            Settled::HandedBack { from_ms, reason } => {
+                stored.state = WorkState::Waiting { from_ms: *from_ms };
+                stored.attempts -= 1;
+                stored.reason.clone_from(reason);
+            }
+        })
+    }
+
+    async fn get(&self, run: &RunKey) -> Result<StoredWork> {
+        let at = (run.tenant.clone(), run.id.clone());
+        let found = self.tables().work.get(&at).map(|queued| queued.stored.clone());
+        found.ok_or_else(|| missing("work for run", run.id.as_str()))
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &WorkFilter) -> Result<(Vec<StoredWork>, u64)> {
+        let mut found: Vec<_> = self
+            .tables()
+            .work
+            .values()
+            .map(|queued| &queued.stored)
+            .filter(|stored| {
+                stored.work.run.tenant == *tenant
+                    && filter.source.as_ref().is_none_or(|source| *source == stored.work.source)
+                    && (!filter.open || stored.state.is_open())
+            })
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (a.work.due_ms, &a.work.run.id).cmp(&(b.work.due_ms, &b.work.run.id)));
+        found.reverse();
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn withdraw(&self, tenant: &TenantId, source: &str) -> Result<u64> {
+        let mut tables = self.tables();
+        let before = tables.work.len();
+        tables.work.retain(|_, Queued { stored, .. }| {
+            stored.work.run.tenant != *tenant
+                || stored.work.source != source
+                || !matches!(stored.state, WorkState::Waiting { .. })
+        });
+        Ok((before - tables.work.len()) as u64)
+    }
+
+    async fn prune(&self, before_ms: i64) -> Result<u64> {
+        let mut tables = self.tables();
+        let before = tables.work.len();
+        tables.work.retain(|_, queued| match queued.stored.state {
+            WorkState::Done { at_ms } | WorkState::GivenUp { at_ms } => at_ms >= before_ms,
+            WorkState::Waiting { .. } | WorkState::Taken { .. } => true,
+        });
+        Ok((before - tables.work.len()) as u64)
+    }
+}
