@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
-use crate::id::{CanvasId, RunKey, SessionId, TenantId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::{CanvasId, RunId, RunKey, SessionId, TenantId};
 use crate::journal::Ending;
 
 /// A run, without its journal.
@@ -58,10 +58,12 @@ pub struct RunFilter {
 /// Where runs are kept.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Announces a run before its first entry.
+    /// Announces a run before its first entry. A session has at most one run without an ending: of
+    /// several processes that go on with it at the same time one gets to.
     ///
     /// # Errors
-    /// `Conflict` when the id is taken.
+    /// `Conflict` when the id is taken, or when the session has a run that has not ended; the message
+    /// names that run.
     async fn create(&self, run: &StoredRun) -> Result<()>;
 
     /// Appends entries, all or none; when it returns they survive the end of the process. The first
@@ -110,4 +112,10 @@ pub trait RunStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>>;
+}
+
+/// What [`RunStore::create`] says of a session that has a run without an ending.
+pub fn at_work(session: &SessionId, run: &RunId) -> Error {
+    Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"))
+        .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` goes on with it")
 }

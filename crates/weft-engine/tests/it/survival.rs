@@ -58,11 +58,17 @@ pub struct Stalling {
     /// How many entries of the run under way are kept.
     cut: Mutex<Option<u64>>,
     pub stalled: tokio::sync::Notify,
+    /// The next run is announced when this says so.
+    pub announced_after: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
 }
 
 #[async_trait]
 impl RunStore for Stalling {
     async fn create(&self, run: &StoredRun) -> Result<()> {
+        let after = self.announced_after.lock().unwrap().take();
+        if let Some(after) = after {
+            after.await.unwrap();
+        }
         RunStore::create(&*self.store, run).await
     }
 
@@ -142,7 +148,12 @@ impl World {
             updated_ms: 0,
         };
         SessionStore::create(&*store, &session, &[]).await.unwrap();
-        let store = Arc::new(Stalling { store, cut: Mutex::new(None), stalled: tokio::sync::Notify::new() });
+        let store = Arc::new(Stalling {
+            store,
+            cut: Mutex::new(None),
+            stalled: tokio::sync::Notify::new(),
+            announced_after: Mutex::default(),
+        });
         Self { plan, store, seams, key }
     }
 

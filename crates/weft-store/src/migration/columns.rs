@@ -43,6 +43,12 @@ impl Columns {
         ColumnDef::new(name).string_len(ID_BYTES_MAX as u32).not_null().take()
     }
 
+    /// The type of [`Columns::id`] in the words of MariaDB and MySQL, for statements that are text.
+    pub(super) fn id_type(&self) -> String {
+        let collation = self.collation.unwrap_or("utf8mb4_bin");
+        format!("VARCHAR({ID_BYTES_MAX}) CHARACTER SET utf8mb4 COLLATE {collation}")
+    }
+
     /// A text of any length.
     pub(super) fn long_text(&self, name: impl IntoIden) -> ColumnDef {
         let mut column = ColumnDef::new(name);

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{self, RunFilter, StoredEntry, StoredRun};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
 
 use crate::Store;
@@ -106,22 +106,43 @@ impl Model {
     }
 }
 
+impl Store {
+    /// Why a run could not be announced: its id is taken, or its session is.
+    async fn taken(&self, run: &StoredRun, doing: &str) -> Result<Error> {
+        let at_work = Entity::find()
+            .filter(Column::TenantId.eq(text(run.key.tenant.as_str())))
+            .filter(Column::SessionId.eq(text(run.session.as_str())))
+            .filter(Column::Ending.is_null())
+            .filter(Column::Id.ne(text(run.key.id.as_str())))
+            .one(&self.inner.write)
+            .await
+            .map_err(|error| self.fail(doing, error))?;
+        Ok(match at_work {
+            Some(other) => run_store::at_work(&run.session, &other.id.into()),
+            None => Error::new(
+                ErrorKind::Conflict,
+                format!("cannot {doing}: there is a run `{}` already", run.key.id),
+            ),
+        })
+    }
+}
+
 #[async_trait]
 impl RunStore for Store {
     async fn create(&self, run: &StoredRun) -> Result<()> {
         const DOING: &str = "store the run";
         checked(run)?;
         let row = Model::new(run).into_active_model();
-        let _turn = self.inner.turns.next().await;
-        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
+        let turn = self.inner.turns.next().await;
+        let add = async || Entity::insert(row.clone()).exec_without_returning(&self.inner.write).await;
+        let added = repeated(add).await;
+        drop(turn);
+        match added {
             Ok(_) => {
                 self.inner.journal.begun(&run.key);
                 Ok(())
             }
-            Err(error) if is_duplicate(&error) => {
-                let taken = format!("cannot {DOING}: there is a run `{}` already", run.key.id);
-                Err(Error::new(ErrorKind::Conflict, taken).because(error))
-            }
+            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?.because(error)),
             Err(error) => Err(self.fail(DOING, error)),
         }
     }

@@ -179,6 +179,18 @@ impl SessionStore for Store {
             .into_session()
     }
 
+    async fn revision(&self, key: &SessionKey) -> Result<i64> {
+        let revision = Entity::find()
+            .select_only()
+            .column(Column::Revision)
+            .filter(of(key))
+            .into_tuple()
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the session", error))?;
+        revision.ok_or_else(|| missing(key))
+    }
+
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
         let rows = session_message::Entity::find()
             .filter(session_message::Column::TenantId.eq(text(key.tenant.as_str())))

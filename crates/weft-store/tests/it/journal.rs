@@ -12,7 +12,7 @@ use weft_store::Store;
 fn run(id: usize) -> StoredRun {
     StoredRun {
         key: RunKey::new(&TenantId::from("t"), format!("{id:032x}")),
-        session: "s".into(),
+        session: format!("s{id}").into(),
         canvas: "c".into(),
         query: String::new(),
         ending: None,

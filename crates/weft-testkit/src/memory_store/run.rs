@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use weft_core::id::{RunKey, TenantId};
-use weft_core::seam::run_store::{RunFilter, RunStore, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{self, RunFilter, RunStore, StoredEntry, StoredRun};
 use weft_core::{Ending, Error, Result};
 
 use super::{MemoryStore, conflict, missing, page};
@@ -19,6 +19,12 @@ impl RunStore for MemoryStore {
         let mut tables = self.tables();
         if tables.runs.contains_key(&at) {
             return Err(conflict(format!("there is a run `{}` already", run.key.id)));
+        }
+        let at_work = tables.runs.values().map(|journal| &journal.run).find(|other| {
+            other.key.tenant == run.key.tenant && other.session == run.session && other.ending.is_none()
+        });
+        if let Some(other) = at_work.filter(|_| run.ending.is_none()) {
+            return Err(run_store::at_work(&run.session, &other.key.id));
         }
         tables.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
         Ok(())
