@@ -13,6 +13,7 @@ use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{CanvasStore, Clock, RunStore, SessionStore, SpendingStore, TokenStore};
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::base::Bases;
 use crate::failure::{failure, gave_way};
 use crate::journal::Journal;
 use crate::migration;
@@ -45,6 +46,7 @@ pub(crate) struct Inner {
     /// For every write that is no journal entry.
     pub(crate) turns: Turns,
     pub(crate) journal: Journal,
+    pub(crate) bases: Bases,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -85,7 +87,9 @@ impl Store {
         let Connections { write, read, lane, turns } = connections;
         migration::run(&write, &place).await?;
         let journal = Journal::start(lane, place.clone());
-        Ok(Self { inner: Arc::new(Inner { place, read, write, turns, journal, clock }) })
+        Ok(Self {
+            inner: Arc::new(Inner { place, read, write, turns, journal, bases: Bases::default(), clock }),
+        })
     }
 
     /// Writes what waits to be written, then closes the database. Later calls fail.

@@ -59,6 +59,11 @@ impl Columns {
         column.not_null().take()
     }
 
+    /// A few bytes that an index may hold.
+    pub(super) fn short_bytes(&self, name: impl IntoIden) -> ColumnDef {
+        ColumnDef::new(name).var_binary(32).not_null().take()
+    }
+
     /// Bytes of any length.
     pub(super) fn long_bytes(&self, name: impl IntoIden) -> ColumnDef {
         let mut column = ColumnDef::new(name);

@@ -6,17 +6,22 @@ use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
 use weft_core::seam::run_store::{self, RunFilter, StoredEntry, StoredRun};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
 
 use crate::Store;
-use crate::failure::is_duplicate;
+use crate::compact::Compacted;
+use crate::failure::{is_duplicate, is_orphan};
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::pack::unpack;
+use crate::pack;
+use crate::pieces::{self, Cut};
 use crate::rows::{ROWS_AT_ONCE_MAX, journal};
+
+/// Rows of a journal that are read at a time: packed ones are as large as many steps.
+const ROWS_READ_MAX: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "run")]
@@ -127,6 +132,66 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Keeps entries in pieces of their session; the list of them. Absent when the session is not stored
+    /// here.
+    async fn in_pieces(&self, key: &RunKey, entries: &[StoredEntry]) -> Result<Option<Vec<u8>>, DbErr> {
+        let Some(session) = self.session_of(key).await? else { return Ok(None) };
+        let cut = Cut::new(pack::pack_plain(entries)).prepare(&self.inner.read, &session).await?;
+        let store = async || {
+            let transaction = self.begin().await?;
+            if !pieces::lock(&transaction, &session).await? {
+                transaction.rollback().await?;
+                return Ok(None);
+            }
+            cut.store(&transaction, &session).await?;
+            transaction.commit().await?;
+            Ok(Some(cut.list()))
+        };
+        repeated(store).await
+    }
+
+    pub(crate) async fn session_of(&self, key: &RunKey) -> Result<Option<SessionKey>, DbErr> {
+        let found = Entity::find().select_only().column(Column::SessionId).filter(of(key));
+        let session: Option<String> = found.into_tuple().one(&self.inner.read).await?;
+        Ok(session.map(|session| SessionKey::new(&key.tenant, session)))
+    }
+
+    async fn finish_compacted(
+        &self,
+        key: &RunKey,
+        ended: (Ending, i64),
+        session: Option<&SessionKey>,
+    ) -> Result<bool, DbErr> {
+        let row = self.compacted(key, session).await?.unwrap_or_else(|error| {
+            tracing::warn!(run.id = %key.id, error = error.full(), "a journal could not be compacted");
+            None
+        });
+        repeated(|| self.finish_run(key, ended, (row.as_ref(), session))).await
+    }
+
+    /// Whether there is such a run. `row` takes the place of rows of its journal.
+    async fn finish_run(
+        &self,
+        key: &RunKey,
+        (ending, finished_ms): (Ending, i64),
+        (row, session): (Option<&Compacted>, Option<&SessionKey>),
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if let Some(row) = row {
+            row.store(&transaction, session).await?;
+        }
+        let changed = Entity::update_many()
+            .col_expr(Column::Ending, Expr::value(ending.as_str()))
+            .col_expr(Column::FinishedMs, Expr::value(finished_ms))
+            .filter(of(key))
+            .exec(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(changed.rows_affected > 0)
+    }
+}
+
 #[async_trait]
 impl RunStore for Store {
     async fn create(&self, run: &StoredRun) -> Result<()> {
@@ -139,7 +204,7 @@ impl RunStore for Store {
         drop(turn);
         match added {
             Ok(_) => {
-                self.inner.journal.begun(&run.key);
+                self.inner.journal.begun(&run.key, &run.session);
                 Ok(())
             }
             Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?.because(error)),
@@ -148,7 +213,14 @@ impl RunStore for Store {
     }
 
     async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
-        self.inner.journal.append(key, &entries).await
+        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
+            true => self
+                .in_pieces(key, &entries)
+                .await
+                .map_err(|error| self.fail("append to the journal", error))?,
+            false => None,
+        };
+        self.inner.journal.append(key, &entries, list).await
     }
 
     async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
@@ -187,18 +259,27 @@ impl RunStore for Store {
     }
 
     async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
-        let change = async || {
-            Entity::update_many()
-                .col_expr(Column::Ending, Expr::value(ending.as_str()))
-                .col_expr(Column::FinishedMs, Expr::value(finished_ms))
-                .filter(of(key))
-                .exec(&self.inner.write)
-                .await
+        let ended = (ending, finished_ms);
+        let session = self.inner.journal.session(key);
+        let finished = match self.finish_compacted(key, ended, session.as_ref()).await {
+            // There is nobody to keep a base for.
+            Err(error) if is_orphan(&error) => {
+                session.iter().for_each(|session| self.inner.bases.forget(session));
+                self.finish_compacted(key, ended, None).await
+            }
+            finished => finished,
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("store how the run ended", error))?;
+        let finished = match finished {
+            Ok(found) => Ok(found),
+            // That the run has ended is what counts.
+            Err(error) => {
+                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
+                repeated(|| self.finish_run(key, ended, (None, None))).await
+            }
+        };
+        let found = finished.map_err(|error| self.fail("store how the run ended", error))?;
         self.inner.journal.ended(key);
-        if changed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }
+        if found { Ok(()) } else { Err(missing(key)) }
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -212,20 +293,29 @@ impl RunStore for Store {
     }
 
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
-        let rows = journal::after(&self.inner.read, key, after_seq, count_max)
-            .await
-            .map_err(|error| self.fail("read the journal", error))?;
-        if rows.is_empty() {
-            RunStore::get(self, key).await?;
-        }
+        let fail = |error| self.fail("read the journal", error);
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
-        let mut entries = Vec::new();
-        for row in rows {
-            let first_seq = u64::try_from(row.first_seq).unwrap_or_default();
-            entries.extend(unpack(first_seq, &row.body)?.into_iter().filter(|entry| entry.seq > after_seq));
-            if entries.len() >= count_max {
+        let mut entries: Vec<StoredEntry> = Vec::new();
+        let mut after = after_seq;
+        while entries.len() < count_max {
+            let wanted = (count_max - entries.len()) as u64;
+            let rows = journal::after(&self.inner.read, key, after, wanted.min(ROWS_READ_MAX))
+                .await
+                .map_err(fail)?;
+            if rows.is_empty() {
                 break;
             }
+            for row in rows {
+                after = row.last_seq.cast_unsigned();
+                let unpacked = self.unpacked(key, &row).await.map_err(fail)??;
+                entries.extend(unpacked.into_iter().filter(|entry| entry.seq > after_seq));
+                if entries.len() >= count_max {
+                    break;
+                }
+            }
+        }
+        if entries.is_empty() {
+            RunStore::get(self, key).await?;
         }
         entries.truncate(count_max);
         Ok(entries)

@@ -10,6 +10,7 @@
 
 mod contracts;
 mod crash;
+mod disk;
 mod files;
 mod journal;
 mod upgrade;
