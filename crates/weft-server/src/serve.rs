@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use weft_core::{Error, Result};
 
 use crate::app::App;
-use crate::config::{Auth, Config, check_auth};
+use crate::config::{Auth, Config, RetentionConfig, check_auth};
 use crate::connection::Guarded;
 use crate::router::router;
 use crate::state::ServerState;
@@ -23,11 +23,17 @@ pub struct ServeOptions {
     pub auth: Auth,
     /// How long runs may go on after the server was told to stop.
     pub grace: Duration,
+    /// How long runs are kept.
+    pub retention: RetentionConfig,
 }
 
 impl From<&Config> for ServeOptions {
     fn from(config: &Config) -> Self {
-        Self { auth: config.server.auth, grace: Duration::from_secs(config.limits.shutdown_seconds) }
+        Self {
+            auth: config.server.auth,
+            grace: Duration::from_secs(config.limits.shutdown_seconds),
+            retention: config.retention,
+        }
     }
 }
 
@@ -71,6 +77,7 @@ pub async fn serve(
     tokio::select! {
         served = &mut serving => return served.map_err(failed),
         () = app.keep_runs_going() => {}
+        () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),
     }
     stopping.cancel();

@@ -16,6 +16,7 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, IntoActiveModel, Quer
 use weft_core::id::SessionKey;
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::base;
 use crate::ids::text;
 use crate::pack::{put, take};
 use crate::rows::piece::{Column, Entity, Model};
@@ -36,6 +37,9 @@ const PIECES_AT_ONCE_MAX: usize = 64;
 
 /// The first byte of a list, which tells it from other bodies.
 pub(crate) const LIST: u8 = 3;
+
+/// The part of a body with a base that says which it is.
+pub(crate) const NAMED_BASE_BYTES: usize = 1 + size_of::<Name>();
 
 /// How a piece is kept.
 const PLAIN: u8 = 0;
@@ -193,8 +197,13 @@ pub(crate) async fn sweep(
     let mut used: HashSet<Name> = HashSet::new();
     for list in lists {
         // A list that cannot be read names what nobody knows: then nothing is removed.
-        let Ok((_, names)) = read(list) else { return Ok(0) };
-        used.extend(names);
+        match base::named(list) {
+            Some(name) => drop(used.insert(name)),
+            None => match read(list) {
+                Ok((_, names)) => used.extend(names),
+                Err(_) => return Ok(0),
+            },
+        }
     }
     let stored: Vec<Vec<u8>> = of(key).select_only().column(Column::Name).into_tuple().all(db).await?;
     let unused: Vec<_> = stored

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use sea_orm::sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
 use sea_orm::sqlx::{self, ConnectOptions};
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
@@ -77,6 +78,8 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .clone()
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
+        // Said before there are tables, or it means nothing.
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
         .pragma("wal_autocheckpoint", LOG_PAGES_KEPT)

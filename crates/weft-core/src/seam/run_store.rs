@@ -55,6 +55,15 @@ pub struct RunFilter {
     pub limit: u64,
 }
 
+/// Which runs are kept. One that either rule lets go need not be; without rules all are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Retention {
+    /// Those that ended at this time or later, in milliseconds since 1970.
+    pub ended_before_ms: Option<i64>,
+    /// So many of each session, the newest ones.
+    pub per_session_max: Option<u64>,
+}
+
 /// Where runs are kept.
 #[async_trait]
 pub trait RunStore: Send + Sync {
@@ -106,6 +115,21 @@ pub trait RunStore: Send + Sync {
     /// # Errors
     /// `NotFound` when there is no such run.
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>>;
+
+    /// Runs that need not be kept, those that ended first before the others, at most `count_max`. A run
+    /// that has not ended is never among them, and neither is the last run of a session while it waits
+    /// for a person.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>>;
+
+    /// Removes runs with their journals, and how many there were. Those that have not ended or are not
+    /// there are passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64>;
 
     /// Runs by filter, newest first.
     ///

@@ -10,7 +10,7 @@ use weft_core::budget::Spent;
 use weft_core::journal::{Ending, Onward, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
@@ -103,6 +103,14 @@ impl RunStore for Stalling {
 
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
         self.store.entries(key, after_seq, count_max).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.expired(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.store.remove(runs).await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {

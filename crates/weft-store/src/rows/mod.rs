@@ -4,6 +4,7 @@ pub(crate) mod canvas;
 pub(crate) mod canvas_version;
 pub(crate) mod journal;
 pub(crate) mod piece;
+pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod session;
 pub(crate) mod session_message;

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{self, RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{self, Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
 
 use crate::Store;
@@ -52,7 +52,7 @@ fn of(key: &RunKey) -> Condition {
 }
 
 /// Any of these runs, in a form that every database looks up by the primary key.
-fn any_of(keys: &[RunKey]) -> Condition {
+pub(crate) fn any_of(keys: &[RunKey]) -> Condition {
     let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for key in keys {
         by_tenant.entry(key.tenant.as_str()).or_default().push(text(key.id.as_str()));
@@ -97,7 +97,7 @@ impl Model {
         }
     }
 
-    fn into_run(self) -> Result<StoredRun> {
+    pub(crate) fn into_run(self) -> Result<StoredRun> {
         Ok(StoredRun {
             key: RunKey::new(&TenantId::from(self.tenant_id), self.id),
             session: SessionId::from(self.session_id),
@@ -319,6 +319,14 @@ impl RunStore for Store {
         }
         entries.truncate(count_max);
         Ok(entries)
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.expired_runs(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.remove_runs(runs).await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {

@@ -81,6 +81,19 @@ pub fn records(turn: i64, query: &str, (answer, state): (&[String], &Json)) -> V
     ]
 }
 
+fn begun() -> StoredRun {
+    StoredRun {
+        key: RunKey::new(&key().tenant, RunId::generate()),
+        session: key().id,
+        canvas: "assistant".into(),
+        query: String::new(),
+        ending: None,
+        started_ms: AT,
+        finished_ms: None,
+        alive_ms: AT,
+    }
+}
+
 /// Holds one turn as the engine does, and returns its run.
 pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
     let started_ms = AT + turn * 5_003;
@@ -89,16 +102,7 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
         "some words of a question that a user may well ask the assistant ".repeat(3)
     );
     let answer: Vec<String> = (0..50).map(|n| format!("w{n} ")).collect();
-    let run = StoredRun {
-        key: RunKey::new(&key().tenant, RunId::generate()),
-        session: key().id,
-        canvas: "assistant".into(),
-        query: query.clone(),
-        ending: None,
-        started_ms,
-        finished_ms: None,
-        alive_ms: started_ms,
-    };
+    let run = StoredRun { query: query.clone(), started_ms, alive_ms: started_ms, ..begun() };
     RunStore::create(store, &run).await.unwrap();
     let (mut seq, mut event) = (0, 0);
     let batches = records(turn, &query, (&answer, &state.0));
@@ -195,16 +199,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, json!({})).await;
-    let run = StoredRun {
-        key: RunKey::new(&key().tenant, RunId::generate()),
-        session: key().id,
-        canvas: "a-long-line".into(),
-        query: String::new(),
-        ending: None,
-        started_ms: AT,
-        finished_ms: None,
-        alive_ms: AT,
-    };
+    let run = begun();
     RunStore::create(&store, &run).await.unwrap();
     let mut seq = 0;
     let mut read = noise(0, OUTPUT);
@@ -286,5 +281,67 @@ async fn a_turn_of_a_large_session_costs_what_it_changes() {
         .await
         .unwrap();
     assert_eq!(listed[0].state, state(&notes));
+    store.close().await.unwrap();
+}
+
+/// How many pieces there are, and how many pages the file has.
+async fn pieces(folder: &Path) -> (i64, i64) {
+    let db = Database::connect(format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap();
+    let sql = "SELECT (SELECT COUNT(*) FROM piece) AS pieces, page_count AS pages FROM pragma_page_count";
+    let row = db.query_one_raw(Statement::from_string(DbBackend::Sqlite, sql)).await.unwrap().unwrap();
+    db.close().await.unwrap();
+    (row.try_get("", "pieces").unwrap(), row.try_get("", "pages").unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_removed_runs_had_leaves_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let state = |n: u64| json!({"globals": {"env.note": noise(n, 300_000)}, "turns": n});
+    begin(&store, state(0)).await;
+    let mut runs = Vec::new();
+    for turn in 0..6_u64 {
+        runs.push(hold(&store, turn.cast_signed(), (state(turn), state(turn + 1))).await);
+    }
+    // A run under way names pieces of its own.
+    let open_run = StoredRun { key: RunKey::new(&key().tenant, "open"), ..begun() };
+    RunStore::create(&store, &open_run).await.unwrap();
+    let record = json!({"type": "run_started", "state": state(6)}).to_string();
+    let first = StoredEntry { seq: 1, event: None, at_ms: AT, record: record.as_str().into() };
+    store.append(&open_run.key, vec![first.clone()]).await.unwrap();
+    let (all, pages) = pieces(folder.path()).await;
+    assert_eq!(store.remove(&runs[..5]).await.unwrap(), 5);
+    assert_eq!(pieces(folder.path()).await.0, all, "left for another time");
+    assert_eq!(store.entries(&open_run.key, 0, 9).await.unwrap(), [first]);
+    store.finish(&open_run.key, Ending::Failed, AT).await.unwrap();
+    assert_eq!(store.remove(std::slice::from_ref(&open_run.key)).await.unwrap(), 1);
+    let (left, fewer) = pieces(folder.path()).await;
+    assert!(left * 2 < all && fewer * 2 < pages, "{left} of {all} pieces, {fewer} of {pages} pages");
+    let entries = store.entries(&runs[5], 0, 99).await.unwrap();
+    assert!(entries.len() == 63 && entries[0].record.contains(&noise(5, 300_000)));
+    assert_eq!(store.sessions().load(&key()).await.unwrap().state, state(6));
+    // And what is removed with its session is gone whole.
+    store.sessions().delete(&key()).await.unwrap();
+    assert_eq!(pieces(folder.path()).await.0, 0);
+    store.close().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_stays_as_long_as_a_run_needs_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    begin(&store, state(0)).await;
+    let mut runs = Vec::new();
+    for turn in 0..4 {
+        runs.push(hold(&store, turn, (state(turn), state(turn + 1))).await);
+    }
+    let whole = store.entries(&runs[3], 0, 99).await.unwrap();
+    assert_eq!(pieces(folder.path()).await.0, 1);
+    assert_eq!(store.remove(&runs[..3]).await.unwrap(), 3);
+    store.close().await.unwrap();
+    let store = open(folder.path()).await;
+    assert_eq!(store.entries(&runs[3], 0, 99).await.unwrap(), whole);
+    assert_eq!(store.remove(&runs).await.unwrap(), 1);
+    assert_eq!(pieces(folder.path()).await.0, 0);
     store.close().await.unwrap();
 }

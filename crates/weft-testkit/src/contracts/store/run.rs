@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 
 use super::{LARGE, refused, tenant};
 
@@ -47,6 +47,7 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     a_run_whose_process_lives_is_not_claimed(store).await;
     a_session_has_one_run_at_work(store).await;
     runs_are_listed_newest_first(store).await;
+    runs_are_removed_by_rule(store).await;
     tenants_do_not_meet(store).await;
 }
 
@@ -272,6 +273,58 @@ async fn runs_are_listed_newest_first(store: &dyn RunStore) {
     check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "a"]).await;
     check(RunFilter { offset: u64::MAX, ..all }, &[]).await;
     check(RunFilter::default(), &[]).await;
+}
+
+async fn runs_are_removed_by_rule(store: &dyn RunStore) {
+    use Ending::{Failed, Succeeded, Waiting};
+    let (ours, theirs) = (tenant(), tenant());
+    let made = [
+        ("a1", "a", Some((Succeeded, 50))),
+        ("a2", "a", Some((Waiting, 60))),
+        ("a3", "a", Some((Failed, 70))),
+        ("a4", "a", Some((Succeeded, 80))),
+        ("b1", "b", Some((Succeeded, 40))),
+        ("b2", "b", Some((Waiting, 41))),
+        ("c1", "c", Some((Succeeded, 42))),
+        ("c2", "c", None),
+    ];
+    for tenant in [&ours, &theirs] {
+        for (n, (id, session, ended)) in made.iter().enumerate() {
+            let one = StoredRun { started_ms: n as i64, ..run(tenant, id, session, "c") };
+            store.create(&one).await.unwrap();
+            store.append(&one.key, entries(1..=3)).await.unwrap();
+            if let Some((ending, at)) = ended {
+                store.finish(&one.key, *ending, *at).await.unwrap();
+            }
+        }
+    }
+    let check = async |ended_before_ms, per_session_max, count_max, ids: &[&str]| {
+        let keep = Retention { ended_before_ms, per_session_max };
+        let found = store.expired(&ours, &keep, count_max).await.unwrap();
+        let found: Vec<_> = found.iter().map(|run| run.key.id.as_str()).collect();
+        assert_eq!(&*found, ids, "{keep:?}");
+    };
+    check(None, None, 99, &[]).await;
+    check(Some(40), None, 99, &[]).await;
+    check(Some(61), None, 99, &["b1", "c1", "a1", "a2"]).await;
+    check(Some(61), None, 3, &["b1", "c1", "a1"]).await;
+    check(None, Some(2), 99, &["a1", "a2"]).await;
+    check(Some(43), Some(3), 99, &["b1", "c1", "a1"]).await;
+    // Neither what waits for a person nor what is under way goes, whatever the rules say.
+    check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a1", "a2", "a3", "a4"]).await;
+    let key = |id: &str| RunKey::new(&ours, id);
+    let some = ["a1", "a3", "c2", "absent", "a1"].map(key);
+    assert_eq!(store.remove(&some).await.unwrap(), 2);
+    assert_eq!(store.remove(&some).await.unwrap(), 0);
+    for id in ["a1", "a3"] {
+        refused(store.get(&key(id)).await, NotFound);
+        refused(store.entries(&key(id), 0, 9).await, NotFound);
+    }
+    for key in ["a2", "a4", "b1", "c2"].map(key).into_iter().chain([RunKey::new(&theirs, "a1")]) {
+        assert_eq!(store.entries(&key, 0, 9).await.unwrap(), entries(1..=3));
+    }
+    store.append(&key("c2"), entries(4..=4)).await.unwrap();
+    check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a2", "a4"]).await;
 }
 
 async fn tenants_do_not_meet(store: &dyn RunStore) {
