@@ -309,5 +309,6 @@ mod tests {
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, &memory).await;
+        store::stores_keep_large_values(&memory, &memory).await;
     }
 }

@@ -11,6 +11,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::token_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, opened).await;
+    store::stores_keep_large_values(opened, opened).await;
 }
 
 #[tokio::test]

@@ -81,7 +81,7 @@ pub fn records(turn: i64, query: &str, (answer, state): (&[String], &Json)) -> V
     ]
 }
 
-fn begun() -> StoredRun {
+pub fn begun() -> StoredRun {
     StoredRun {
         key: RunKey::new(&key().tenant, RunId::generate()),
         session: key().id,
@@ -182,7 +182,7 @@ async fn a_conversation_of_220_turns_takes_half_a_mebibyte() {
 }
 
 /// Text that cannot be squeezed much.
-fn noise(seed: u64, length: usize) -> String {
+pub fn noise(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

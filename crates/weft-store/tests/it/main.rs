@@ -8,6 +8,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod bad_disk;
 mod contracts;
 mod crash;
 mod disk;
