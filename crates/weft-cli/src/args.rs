@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -158,6 +159,8 @@ pub enum RunsCommand {
     Show(RunsShowArgs),
     /// Go on with runs that were cut off by the end of their process
     Resume(RunsResumeArgs),
+    /// Remove runs that need not be kept any longer
+    Prune(RunsPruneArgs),
     /// Do a run again from its journal, with nothing outside, and print its events
     Replay(RunsReplayArgs),
     /// Begin a run that shares the beginning of another one up to a step
@@ -229,6 +232,32 @@ pub struct RunsResumeArgs {
     /// Every run that was cut off
     #[arg(long)]
     pub all: bool,
+}
+
+/// Flags of `weft runs prune`.
+#[derive(Debug, Args)]
+pub struct RunsPruneArgs {
+    /// Those that ended longer ago than this: 30d, 12h, 45m
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub older_than: Option<Duration>,
+    /// All but so many of each session, the newest ones
+    #[arg(long, value_name = "N")]
+    pub keep: Option<u64>,
+    /// Only say which
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// Reads a time such as `30d`.
+///
+/// # Errors
+/// What is wrong with it.
+fn age(text: &str) -> Result<Duration, String> {
+    let units = [("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1)];
+    let parse =
+        |(unit, seconds): (&str, u64)| text.strip_suffix(unit)?.parse::<u64>().ok()?.checked_mul(seconds);
+    let seconds = units.into_iter().find_map(parse);
+    seconds.map(Duration::from_secs).ok_or_else(|| "write a number and d, h, m or s, such as 30d".to_owned())
 }
 
 /// Flags of `weft runs list`.

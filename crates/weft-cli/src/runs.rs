@@ -6,14 +6,14 @@ mod fact;
 use std::time::Duration;
 
 use serde_json::json;
-use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredRun};
 use weft_core::{Ending, RunId, RunKey, SessionId};
 use weft_engine::engine::PickedUp;
 use weft_engine::session::date;
 use weft_server::App;
 
 use self::fact::entry_line;
-use crate::args::{RunsCommand, RunsListArgs, RunsResumeArgs, RunsShowArgs};
+use crate::args::{RunsCommand, RunsListArgs, RunsPruneArgs, RunsResumeArgs, RunsShowArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::{each_entry, tenant};
@@ -22,6 +22,9 @@ use crate::setup::Setup;
 
 /// How much of a text is shown on a line, in characters.
 const TEXT_CHARS: usize = 200;
+
+/// Runs that are named when nothing is removed.
+const SHOWN_MAX: u64 = 10_000;
 
 /// Lists runs or shows one.
 ///
@@ -33,6 +36,7 @@ pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         RunsCommand::List(args) => list(args, &app).await,
         RunsCommand::Show(args) => show(args, &app).await,
         RunsCommand::Resume(args) => resume(args, &app).await,
+        RunsCommand::Prune(args) => prune(args, &app, setup).await,
         RunsCommand::Replay(args) => again::replay(args, &app).await,
         RunsCommand::Fork(args) => again::fork(args, &app).await,
         RunsCommand::Diff(args) => again::diff(args, &app).await,
@@ -94,6 +98,38 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     }
     data.flush()?;
     Ok(exit)
+}
+
+/// Removes runs that need not be kept, and prints which.
+async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
+    let now_ms = app.clock.now_ms();
+    let older_than = args.older_than.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+    let asked = Retention {
+        ended_before_ms: older_than.map(|age| now_ms.saturating_sub(age)),
+        per_session_max: args.keep,
+    };
+    let asked = Some(asked).filter(|rules| *rules != Retention::default());
+    let Some(rules) = asked.or_else(|| setup.config.retention.rules(now_ms)) else {
+        return Err(Failure::usage("which runs? None is too old or too many")
+            .help("say --older-than 30d or --keep 100, or set retention.runs_days in weft.toml"));
+    };
+    let mut data = Data::stdout();
+    let mut told = |runs: &[StoredRun]| runs.iter().try_for_each(|run| data.line(&list_line(run)));
+    if args.dry_run {
+        let runs = app.runs.expired(&tenant(), &rules, SHOWN_MAX).await?;
+        told(&runs)?;
+        let more = if runs.len() as u64 == SHOWN_MAX { " at least" } else { "" };
+        Notes::line(format!("{}{more} would be removed", counted(runs.len() as u64)));
+    } else {
+        let removed = app.prune(&rules, told).await?;
+        Notes::line(format!("{} removed", counted(removed)));
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn counted(runs: u64) -> String {
+    if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") }
 }
 
 fn ending(run: &StoredRun) -> &'static str {

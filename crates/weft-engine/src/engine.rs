@@ -219,7 +219,24 @@ impl Engine {
         let lock = SessionLock::take(self, &request.session)?;
         let prepared = self.prepare(&stores, id, request).await?;
         stores.runs.create(&stored_run(&prepared, self.now_ms())).await?;
+        self.check_still_current(&stores, &prepared).await?;
         Ok(self.launch(stores, prepared, (place, lock)))
+    }
+
+    /// From its announcement on a run has its session to itself. Another process may have held a whole
+    /// turn of it between the reading of its state and that: what was read does not count then.
+    async fn check_still_current(&self, stores: &Stores, prepared: &Prepared) -> Result<()> {
+        let session = &prepared.request.session;
+        let overtaken = match stores.sessions.revision(session).await {
+            Ok(revision) if revision == prepared.revision => return Ok(()),
+            Ok(_) => {
+                Error::new(ErrorKind::Conflict, format!("somebody else went on with session {}", session.id))
+                    .help("ask again")
+            }
+            Err(error) => error,
+        };
+        self.note_ending(stores, &prepared.key, Ending::Failed).await;
+        Err(overtaken)
     }
 
     /// Sets a run going, on the list of those under way.

@@ -24,6 +24,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Canvases, sessions, runs and tokens.
     pub store: StoreConfig,
+    /// How long runs are kept.
+    pub retention: RetentionConfig,
     /// What runs and requests may use.
     pub limits: LimitsConfig,
     /// Language models.
@@ -48,6 +50,16 @@ pub struct Config {
 pub struct StoreConfig {
     /// `sqlite:PATH`, `postgres://…` or `mysql://…`; empty for a SQLite file in the data folder.
     pub url: String,
+}
+
+/// How long runs are kept. What either number lets go is removed; conversations are not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Runs that ended more than so many days ago are removed; 0: none is.
+    pub runs_days: u64,
+    /// So many runs of each session are kept, the newest ones; 0: all are.
+    pub runs_per_session: u64,
 }
 
 /// What runs and requests may use.
@@ -195,6 +207,7 @@ impl Default for Config {
             data: PathBuf::from("weft-data"),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9380)),
             store: StoreConfig::default(),
+            retention: RetentionConfig::default(),
             limits: LimitsConfig::default(),
             models: ModelsConfig::default(),
             mcp: McpConfig::default(),
@@ -384,6 +397,8 @@ mod tests {
             "root",
             "at_once",
             "kept_days",
+            "runs_days",
+            "runs_per_session",
         ] {
             assert!(commented.iter().any(|line| line.starts_with(&format!("{name} = "))), "{name}");
         }

@@ -17,6 +17,7 @@ pub mod error;
 pub mod frames;
 mod plans;
 mod resume;
+mod retention;
 pub mod router;
 pub mod routes;
 pub mod schedule;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::{Error, Result};
 
 use crate::app::App;
-use crate::config::{Auth, Config, WorkerConfig, check_auth};
+use crate::config::{Auth, Config, RetentionConfig, WorkerConfig, check_auth};
 use crate::connection::Guarded;
 use crate::router::router;
 use crate::state::ServerState;
@@ -29,12 +29,18 @@ pub struct ServeOptions {
     pub grace: Duration,
     /// Whether and how it does the work of the queue.
     pub worker: WorkerConfig,
+    /// How long runs are kept.
+    pub retention: RetentionConfig,
 }
 
 impl From<&Config> for ServeOptions {
     fn from(config: &Config) -> Self {
-        let grace = Duration::from_secs(config.limits.shutdown_seconds);
-        Self { auth: config.server.auth, grace, worker: config.worker }
+        Self {
+            auth: config.server.auth,
+            grace: Duration::from_secs(config.limits.shutdown_seconds),
+            worker: config.worker,
+            retention: config.retention,
+        }
     }
 }
 
@@ -86,6 +92,7 @@ pub async fn serve(
         served = &mut serving => return served.map_err(failed),
         () = app.keep_runs_going() => {}
         () = &mut working => {}
+        () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),
     }
     stopping.cancel();

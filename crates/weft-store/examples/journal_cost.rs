@@ -58,7 +58,7 @@ async fn measure(url: &str, runs: usize) -> Result<()> {
 fn begun(key: &RunKey) -> StoredRun {
     StoredRun {
         key: key.clone(),
-        session: "session".into(),
+        session: key.id.as_str().into(),
         canvas: "canvas".into(),
         query: "What?".into(),
         ending: None,

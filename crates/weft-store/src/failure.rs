@@ -206,8 +206,15 @@ mod tests {
         RunKey::new(&TenantId::from("t"), "r")
     }
 
+    /// An entry that cannot be squeezed.
     fn entry(seq: u64, bytes: usize) -> Vec<StoredEntry> {
-        vec![StoredEntry { seq, event: None, at_ms: 0, record: "x".repeat(bytes).into() }]
+        let mut state = seq;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            char::from(b' ' + (state >> 58) as u8)
+        };
+        let record: String = (0..bytes).map(|_| next()).collect();
+        vec![StoredEntry { seq, event: None, at_ms: 0, record: record.into() }]
     }
 
     #[tokio::test]
@@ -218,7 +225,7 @@ mod tests {
         // SQLite treats this limit like the end of the disk.
         let full = "PRAGMA max_page_count = 1";
         let journal = bench.journal(full).await;
-        bench.check(journal.append(&run(), &entry(2, 500_000)).await, ErrorKind::Internal, "is full");
+        bench.check(journal.append(&run(), &entry(2, 500_000), None).await, ErrorKind::Internal, "is full");
         store.inner.write.execute_unprepared(full).await.unwrap();
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
@@ -232,7 +239,7 @@ mod tests {
     async fn a_read_only_file_is_named() {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA query_only = 1").await;
-        bench.check(journal.append(&run(), &entry(1, 10)).await, ErrorKind::Denied, "is read-only");
+        bench.check(journal.append(&run(), &entry(1, 10), None).await, ErrorKind::Denied, "is read-only");
     }
 
     #[tokio::test]
@@ -240,8 +247,8 @@ mod tests {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA busy_timeout = 1").await;
         let held = bench.store.begin().await.unwrap();
-        bench.check(journal.append(&run(), &entry(1, 10)).await, ErrorKind::Unavailable, "is locked");
+        bench.check(journal.append(&run(), &entry(1, 10), None).await, ErrorKind::Unavailable, "is locked");
         held.rollback().await.unwrap();
-        journal.append(&run(), &entry(1, 10)).await.unwrap();
+        journal.append(&run(), &entry(1, 10), None).await.unwrap();
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sea_orm::DbErr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
-use weft_core::id::RunKey;
+use weft_core::id::{RunKey, SessionId, SessionKey};
 use weft_core::seam::run_store::StoredEntry;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -55,24 +55,35 @@ type Answer = oneshot::Sender<Result<()>>;
 /// The number of the last entry of runs that are being written. Only a cache: the primary key
 /// decides, because another process may write, too.
 #[derive(Clone, Default)]
-struct LastSeqs(Arc<Mutex<HashMap<RunKey, u64>>>);
+struct LastSeqs(Arc<Mutex<HashMap<RunKey, Known>>>);
+
+/// What is known of a run.
+struct Known {
+    last_seq: u64,
+    /// Its session, when it began here.
+    session: Option<SessionId>,
+}
 
 impl LastSeqs {
     fn get(&self, key: &RunKey) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|known| known.last_seq)
     }
 
-    fn set(&self, key: &RunKey, last_seq: u64) {
+    fn session(&self, key: &RunKey) -> Option<SessionId> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(|known| known.session.clone())
+    }
+
+    fn set(&self, key: &RunKey, last_seq: u64, session: Option<&SessionId>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get_mut(key) {
-            *known = last_seq;
+            known.last_seq = last_seq;
             return;
         }
         // What is dropped here is read again from the table.
         if known.len() >= RUNS_KNOWN_MAX {
             known.clear();
         }
-        known.insert(key.clone(), last_seq);
+        known.insert(key.clone(), Known { last_seq, session: session.cloned() });
     }
 
     fn forget(&self, key: &RunKey) {
@@ -96,7 +107,13 @@ impl Journal {
     }
 
     /// Appends entries as one row. See [`weft_core::seam::RunStore::append`].
-    pub(crate) async fn append(&self, key: &RunKey, entries: &[StoredEntry]) -> Result<()> {
+    /// `list` is what stands for entries that are kept in pieces.
+    pub(crate) async fn append(
+        &self,
+        key: &RunKey,
+        entries: &[StoredEntry],
+        list: Option<Vec<u8>>,
+    ) -> Result<()> {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return Ok(()) };
         let gap = entries.windows(2).any(|two| two[1].seq.checked_sub(two[0].seq) != Some(1));
         if gap || first.seq == 0 || i64::try_from(last.seq).is_err() {
@@ -106,15 +123,20 @@ impl Journal {
             )));
         }
         let (answer, answered) = oneshot::channel();
-        let row =
-            Row { key: key.clone(), first_seq: first.seq, last_seq: last.seq, body: pack::pack(entries) };
+        let body = list.unwrap_or_else(|| pack::pack(entries));
+        let row = Row { key: key.clone(), first_seq: first.seq, last_seq: last.seq, body };
         self.queue.send(Ask::Append(Append { row, answer })).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
     /// Notes a run that has no entries yet.
-    pub(crate) fn begun(&self, key: &RunKey) {
-        self.last_seqs.set(key, 0);
+    pub(crate) fn begun(&self, key: &RunKey, session: &SessionId) {
+        self.last_seqs.set(key, 0, Some(session));
+    }
+
+    /// The session of a run that began here and has not ended.
+    pub(crate) fn session(&self, key: &RunKey) -> Option<SessionKey> {
+        self.last_seqs.session(key).map(|session| SessionKey::new(&key.tenant, session))
     }
 
     /// Notes that a run ended.
@@ -207,7 +229,7 @@ impl Writer {
     fn settle(&self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
-                self.last_seqs.set(&row.key, row.last_seq);
+                self.last_seqs.set(&row.key, row.last_seq, None);
                 reply(answer, Ok(()));
             }
             Err(error) => {
@@ -245,7 +267,7 @@ impl Writer {
             .await
             .map_err(|error| failure(&self.place, DOING, error))?
             .ok_or_else(|| missing(key))?;
-        self.last_seqs.set(key, last);
+        self.last_seqs.set(key, last, None);
         if row.first_seq == last + 1 {
             return Ok(());
         }

@@ -123,7 +123,7 @@ fn last_sql(backend: DbBackend) -> String {
 }
 
 /// Stands for a value in a statement; PostgreSQL counts them.
-struct Placeholder(DbBackend, usize);
+pub(crate) struct Placeholder(pub(crate) DbBackend, pub(crate) usize);
 
 impl fmt::Display for Placeholder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

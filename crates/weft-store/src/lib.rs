@@ -4,6 +4,8 @@
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
 //! folder: [`FolderWorkspace`].
 
+mod base;
+mod compact;
 mod failure;
 mod ids;
 mod journal;
@@ -11,9 +13,11 @@ mod lane;
 mod migration;
 mod open;
 mod pack;
+mod pieces;
 mod place;
 mod rows;
 mod sqlite;
+mod squeeze;
 mod turn;
 mod workspace;
 

@@ -15,6 +15,7 @@ use weft_core::seam::{
 };
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::base::Bases;
 use crate::failure::{failure, gave_way};
 use crate::journal::Journal;
 use crate::migration;
@@ -48,6 +49,7 @@ pub(crate) struct Inner {
     /// For every write that is no journal entry.
     pub(crate) turns: Turns,
     pub(crate) journal: Journal,
+    pub(crate) bases: Bases,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -88,7 +90,9 @@ impl Store {
         let Connections { write, read, lane, turns } = connections;
         migration::run(&write, &place).await?;
         let journal = Journal::start(lane, place.clone());
-        Ok(Self { inner: Arc::new(Inner { place, read, write, turns, journal, clock }) })
+        Ok(Self {
+            inner: Arc::new(Inner { place, read, write, turns, journal, bases: Bases::default(), clock }),
+        })
     }
 
     /// Writes what waits to be written, then closes the database. Later calls fail.

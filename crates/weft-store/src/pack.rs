@@ -1,23 +1,152 @@
 //! Several journal entries in one row.
 //!
-//! A packed body is the format number, then for each entry: its event number, the milliseconds
+//! A packed body is the format number, then in format 1 for each entry: its event number, the milliseconds
 //! since the entry before it, and the length and bytes of its record. Numbers are variable in
-//! length, so an entry costs about six bytes beyond its record. An old reader refuses a newer format;
-//! a new reader must go on reading [`FORMAT`] 1.
+//! length, so an entry costs about six bytes beyond its record. Format 2 is the length of a body of the
+//! same parts in another order (how many entries, then all event numbers, all times, all lengths, all
+//! records), and that body squeezed. An old reader refuses a newer format; a new reader must go on
+//! reading both.
 
 use std::sync::Arc;
 
 use weft_core::seam::run_store::StoredEntry;
 use weft_core::{Error, ErrorKind, Result};
 
-/// The format of what [`pack`] writes.
-const FORMAT: u8 = 1;
+use crate::squeeze::{squeeze, unsqueeze};
+
+/// Entries one after the other, as they are.
+const PLAIN: u8 = 1;
+
+/// Entries part by part, squeezed.
+const SQUEEZED: u8 = 2;
+
+/// Smaller bodies are left as they are: they are soon packed together with others.
+const SQUEEZED_FROM: usize = 400;
+
+/// How the event number of an entry is written: absent, one more than the last, or in full.
+const EVENT_NONE: u64 = 0;
+const EVENT_NEXT: u64 = 1;
+const EVENT_IS: u64 = 2;
+
+/// The length of the entries as [`pack_plain`] writes them, or a little more.
+pub(crate) fn plain_length(entries: &[StoredEntry]) -> usize {
+    entries.iter().map(|entry| entry.record.len() + 16).sum()
+}
 
 /// Packs entries that follow one another; the row keeps the number of the first.
 pub(crate) fn pack(entries: &[StoredEntry]) -> Vec<u8> {
+    let plain = pack_plain(entries);
+    if plain.len() < SQUEEZED_FROM {
+        return plain;
+    }
+    match squeezed(&parts(entries)) {
+        Some(body) if body.len() < plain.len() => body,
+        _ => plain,
+    }
+}
+
+/// A body of format 2 from its parts; absent when that would not be smaller.
+pub(crate) fn squeezed(parts: &[u8]) -> Option<Vec<u8>> {
+    let squeezed = squeeze(parts)?;
+    let mut body = vec![SQUEEZED];
+    put(&mut body, parts.len() as u64);
+    body.extend_from_slice(&squeezed);
+    Some(body)
+}
+
+/// The entries of a packed body, the first of which has the number `first_seq`.
+///
+/// # Errors
+/// `Garbled` when the body is damaged, `Unsupported` when a newer version wrote it.
+pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
+    let (&format, mut rest) = body.split_first().ok_or_else(damaged)?;
+    match format {
+        PLAIN => unpack_plain(first_seq, rest),
+        SQUEEZED => {
+            let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
+            entries_of(first_seq, &unsqueeze(rest, length)?)
+        }
+        _ => Err(Error::new(ErrorKind::Unsupported, format!("the journal row has format {format}"))
+            .help("it was written by another version of weft: use that version")),
+    }
+}
+
+/// What format 2 squeezes.
+pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
+    let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
+    let mut parts = Vec::with_capacity(records + entries.len() * 6 + 8);
+    put(&mut parts, entries.len() as u64);
+    let mut next = 0_u64;
+    for entry in entries {
+        match entry.event {
+            None => put(&mut parts, EVENT_NONE),
+            Some(event) if event == next => put(&mut parts, EVENT_NEXT),
+            Some(event) => {
+                put(&mut parts, EVENT_IS);
+                put(&mut parts, event);
+            }
+        }
+        next = entry.event.map_or(next, |event| event.wrapping_add(1));
+    }
+    let mut before = 0_i64;
+    for entry in entries {
+        put(&mut parts, zigzag(entry.at_ms.wrapping_sub(before)));
+        before = entry.at_ms;
+    }
+    entries.iter().for_each(|entry| put(&mut parts, entry.record.len() as u64));
+    entries.iter().for_each(|entry| parts.extend_from_slice(entry.record.as_bytes()));
+    parts
+}
+
+/// The entries from their parts.
+///
+/// # Errors
+/// `Garbled` when they are damaged.
+pub(crate) fn entries_of(first_seq: u64, mut rest: &[u8]) -> Result<Vec<StoredEntry>> {
+    let rest = &mut rest;
+    let count = usize::try_from(take(rest)?).map_err(|_| damaged())?;
+    // Each entry has three numbers at least: a damaged count asks for no memory.
+    if count > rest.len() / 3 {
+        return Err(damaged());
+    }
+    let (mut events, mut times) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    let mut next = 0_u64;
+    for _ in 0..count {
+        let event = match take(rest)? {
+            EVENT_NONE => None,
+            EVENT_NEXT => Some(next),
+            EVENT_IS => Some(take(rest)?),
+            _ => return Err(damaged()),
+        };
+        next = event.map_or(next, |event| event.wrapping_add(1));
+        events.push(event);
+    }
+    let mut at_ms = 0_i64;
+    for _ in 0..count {
+        at_ms = at_ms.wrapping_add(unzigzag(take(rest)?));
+        times.push(at_ms);
+    }
+    let lengths = (0..count).map(|_| take(rest)).collect::<Result<Vec<u64>>>()?;
+    let mut entries = Vec::with_capacity(count);
+    for (nth, ((event, at_ms), length)) in (0_u64..).zip(events.into_iter().zip(times).zip(lengths)) {
+        let seq = first_seq.checked_add(nth).ok_or_else(damaged)?;
+        entries.push(StoredEntry { seq, event, at_ms, record: record(rest, length)? });
+    }
+    if rest.is_empty() { Ok(entries) } else { Err(damaged()) }
+}
+
+fn record(rest: &mut &[u8], length: u64) -> Result<Arc<str>> {
+    let length = usize::try_from(length).map_err(|_| damaged())?;
+    let (record, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
+    *rest = after;
+    Ok(std::str::from_utf8(record).map_err(|_| damaged())?.into())
+}
+
+/// The same, without squeezing.
+pub(crate) fn pack_plain(entries: &[StoredEntry]) -> Vec<u8> {
     let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
     let mut body = Vec::with_capacity(1 + records + entries.len() * 16);
-    body.push(FORMAT);
+    body.push(PLAIN);
     let mut at_before = 0_i64;
     for entry in entries {
         // Event numbers begin at 1, but 0 must come back as 0: absent is its own number.
@@ -36,16 +165,7 @@ pub(crate) fn pack(entries: &[StoredEntry]) -> Vec<u8> {
     body
 }
 
-/// The entries of a packed body, the first of which has the number `first_seq`.
-///
-/// # Errors
-/// `Garbled` when the body is damaged, `Unsupported` when a newer version wrote it.
-pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
-    let (&format, mut rest) = body.split_first().ok_or_else(damaged)?;
-    if format != FORMAT {
-        return Err(Error::new(ErrorKind::Unsupported, format!("the journal row has format {format}"))
-            .help("it was written by another version of weft: use that version"));
-    }
+fn unpack_plain(first_seq: u64, mut rest: &[u8]) -> Result<Vec<StoredEntry>> {
     let mut entries = Vec::new();
     let mut at_ms = 0_i64;
     let mut seq = first_seq;
@@ -56,10 +176,8 @@ pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
             _ => return Err(damaged()),
         };
         at_ms = at_ms.wrapping_add(unzigzag(take(&mut rest)?));
-        let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
-        let (record, after) = rest.split_at_checked(length).ok_or_else(damaged)?;
-        let record: Arc<str> = std::str::from_utf8(record).map_err(|_| damaged())?.into();
-        rest = after;
+        let length = take(&mut rest)?;
+        let record = record(&mut rest, length)?;
         entries.push(StoredEntry { seq, event, at_ms, record });
         seq = seq.checked_add(1).ok_or_else(damaged)?;
     }
@@ -72,7 +190,7 @@ fn damaged() -> Error {
 }
 
 /// Seven bits a byte, lowest first; the top bit says that more follow.
-fn put(body: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn put(body: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         body.push((number & 0x7f) as u8 | 0x80);
         number >>= 7;
@@ -80,7 +198,7 @@ fn put(body: &mut Vec<u8>, mut number: u64) {
     body.push(number as u8);
 }
 
-fn take(rest: &mut &[u8]) -> Result<u64> {
+pub(crate) fn take(rest: &mut &[u8]) -> Result<u64> {
     let mut number = 0_u64;
     for shift in (0..64).step_by(7) {
         let (&byte, after) = rest.split_first().ok_or_else(damaged)?;
@@ -121,23 +239,36 @@ mod tests {
     }
 
     #[test]
+    fn format_two_is_read_for_ever() {
+        let body = include_bytes!("packed_2.bin");
+        let said = |n: u64| {
+            format!("{{\"type\":\"said\",\"activation\":3,\"node\":\"Message:M\",\"text\":\"w{n} \"}}")
+        };
+        let entries: Vec<_> = (5..25)
+            .map(|n| entry(n, (n != 9).then_some(n + 2), 1_700_000_000_000 - n.cast_signed(), &said(n)))
+            .collect();
+        assert_eq!(unpack(5, body).unwrap(), entries, "{:?}", pack(&entries));
+        assert!(pack(&entries).len() < 160, "{}", pack(&entries).len());
+    }
+
+    #[test]
     fn an_entry_costs_at_most_ten_bytes_beyond_its_record() {
         let record = "x".repeat(300);
         let entries: Vec<_> =
             (1..=40).map(|n| entry(n, Some(n), 1_700_000_000_000 + n as i64 * 50, &record)).collect();
-        assert!(pack(&entries).len() <= 40 * (300 + 10));
+        assert!(pack_plain(&entries).len() <= 40 * (300 + 10));
     }
 
     #[test]
     fn a_newer_format_is_refused_by_name() {
-        assert_eq!(unpack(1, &[2, 0]).unwrap_err().kind, ErrorKind::Unsupported);
+        assert_eq!(unpack(1, &[9, 0]).unwrap_err().kind, ErrorKind::Unsupported);
     }
 
     proptest! {
         #[test]
         fn what_is_packed_comes_back(
             first in 1_u64..1_000_000,
-            parts in prop::collection::vec((any::<Option<u64>>(), any::<i64>(), ".{0,40}"), 1..20),
+            parts in prop::collection::vec((any::<Option<u64>>(), any::<i64>(), ".{0,40}"), 1..40),
         ) {
             let entries: Vec<_> = parts
                 .iter()

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use sea_orm::sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
+    SqliteSynchronous,
 };
 use sea_orm::sqlx::{self, ConnectOptions};
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
@@ -25,11 +26,14 @@ const BUSY_MAX: Duration = Duration::from_secs(10);
 /// How long a caller waits for a connection.
 const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 
-/// Rows of the journal have about a kilobyte: on the usual pages of four they leave much room unused.
-const PAGE_BYTES: u32 = 8192;
+/// Most rows are small, and each table and index has at least a page.
+const PAGE_BYTES: u32 = 2048;
 
-/// The write-ahead log is cut back to this many bytes when it has been copied into the database.
-const LOG_BYTES_KEPT: &str = "67108864";
+/// The write-ahead log is copied into the database when it has this many pages,
+const LOG_PAGES_KEPT: &str = "24";
+
+/// and cut back to this many bytes.
+const LOG_BYTES_KEPT: &str = "65536";
 
 /// A statement for each number of journal rows that are written at once, and the others.
 const STATEMENTS_KEPT: usize = 256;
@@ -74,8 +78,11 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .clone()
         .create_if_missing(true)
         .page_size(PAGE_BYTES)
+        // Said before there are tables, or it means nothing.
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
+        .pragma("wal_autocheckpoint", LOG_PAGES_KEPT)
         .pragma("journal_size_limit", LOG_BYTES_KEPT);
     let write = connect(writer.clone(), 1, &place).await?;
     // SQLite opens what it cannot write without a word, so ask for the write lock once.

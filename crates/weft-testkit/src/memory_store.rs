@@ -321,5 +321,6 @@ mod tests {
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::schedule_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;
+        store::stores_keep_large_values(&memory, &memory).await;
     }
 }

@@ -44,3 +44,31 @@ fn a_run_that_is_not_there_is_named() {
     let home = Home::quoting();
     home.weft(&["runs", "show", "absent"]).with(2).says(&["absent", "weft runs list"]);
 }
+
+#[test]
+fn old_runs_are_removed_when_somebody_says_so() {
+    let home = Home::quoting();
+    home.weft(&["runs", "prune"]).with(2).says(&["--older-than 30d", "retention.runs_days"]);
+    home.weft(&["runs", "prune", "--older-than", "soon"]).with(2).says(&["such as 30d"]);
+    let canvas = sample("greet");
+    for query in ["first", "second", "third"] {
+        home.weft(&["run", &canvas, "--session", "s", "--query", query, "--input", "name=Ada"]).with(0);
+    }
+    let queries = || -> Vec<String> {
+        let runs = home.weft(&["runs", "list", "--json"]).with(0).json_lines();
+        runs.iter().map(|run| run["query"].as_str().unwrap().to_owned()).collect()
+    };
+    home.weft(&["runs", "prune", "--older-than", "1d"]).with(0).says(&["0 runs removed"]);
+    let dry = home.weft(&["runs", "prune", "--keep", "2", "--dry-run"]).with(0);
+    assert!(dry.stdout.contains("first") && dry.stdout.lines().count() == 1, "{}", dry.stdout);
+    dry.says(&["1 run would be removed"]);
+    assert_eq!(queries(), ["third", "second", "first"]);
+    assert!(home.weft(&["runs", "prune", "--keep", "2"]).with(0).stdout.contains("first"));
+    assert_eq!(queries(), ["third", "second"]);
+    home.write("weft.toml", "[retention]\nruns_per_session = 1\n");
+    home.weft(&["runs", "prune"]).with(0).says(&["1 run removed"]);
+    assert_eq!(queries(), ["third"]);
+    // The conversation goes on.
+    home.weft(&["run", &canvas, "--session", "s", "--query", "fourth", "--input", "name=Ada"]).with(0);
+    home.weft(&["runs", "prune", "--older-than", "0s"]).with(0).says(&["2 runs removed"]);
+}

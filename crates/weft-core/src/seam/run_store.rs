@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::error::Result;
-use crate::id::{CanvasId, RunKey, SessionId, TenantId};
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::{CanvasId, RunId, RunKey, SessionId, TenantId};
 use crate::journal::Ending;
 
 /// A run, without its journal.
@@ -55,13 +55,24 @@ pub struct RunFilter {
     pub limit: u64,
 }
 
+/// Which runs are kept. One that either rule lets go need not be; without rules all are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Retention {
+    /// Those that ended at this time or later, in milliseconds since 1970.
+    pub ended_before_ms: Option<i64>,
+    /// So many of each session, the newest ones.
+    pub per_session_max: Option<u64>,
+}
+
 /// Where runs are kept.
 #[async_trait]
 pub trait RunStore: Send + Sync {
-    /// Announces a run before its first entry.
+    /// Announces a run before its first entry. A session has at most one run without an ending: of
+    /// several processes that go on with it at the same time one gets to.
     ///
     /// # Errors
-    /// `Conflict` when the id is taken.
+    /// `Conflict` when the id is taken, or when the session has a run that has not ended; the message
+    /// names that run.
     async fn create(&self, run: &StoredRun) -> Result<()>;
 
     /// Appends entries, all or none; when it returns they survive the end of the process. The first
@@ -105,9 +116,30 @@ pub trait RunStore: Send + Sync {
     /// `NotFound` when there is no such run.
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>>;
 
+    /// Runs that need not be kept, those that ended first before the others, at most `count_max`. A run
+    /// that has not ended is never among them, and neither is the last run of a session while it waits
+    /// for a person.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>>;
+
+    /// Removes runs with their journals, and how many there were. Those that have not ended or are not
+    /// there are passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64>;
+
     /// Runs by filter, newest first.
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>>;
+}
+
+/// What [`RunStore::create`] says of a session that has a run without an ending.
+pub fn at_work(session: &SessionId, run: &RunId) -> Error {
+    Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"))
+        .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` goes on with it")
 }

@@ -78,6 +78,14 @@ pub trait SessionStore: Send + Sync {
     /// `NotFound`.
     async fn load(&self, key: &SessionKey) -> Result<Session>;
 
+    /// The revision of a session, without its state.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn revision(&self, key: &SessionKey) -> Result<i64> {
+        Ok(self.load(key).await?.revision)
+    }
+
     /// The last `count_max` messages that were there when the session had this revision, oldest first;
     /// those that are there now for `i64::MAX`.
     ///

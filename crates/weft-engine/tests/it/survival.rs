@@ -10,7 +10,7 @@ use weft_core::budget::Spent;
 use weft_core::journal::{Ending, Onward, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
@@ -58,11 +58,17 @@ pub struct Stalling {
     /// How many entries of the run under way are kept.
     cut: Mutex<Option<u64>>,
     pub stalled: tokio::sync::Notify,
+    /// The next run is announced when this says so.
+    pub announced_after: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
 }
 
 #[async_trait]
 impl RunStore for Stalling {
     async fn create(&self, run: &StoredRun) -> Result<()> {
+        let after = self.announced_after.lock().unwrap().take();
+        if let Some(after) = after {
+            after.await.unwrap();
+        }
         RunStore::create(&*self.store, run).await
     }
 
@@ -97,6 +103,14 @@ impl RunStore for Stalling {
 
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
         self.store.entries(key, after_seq, count_max).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.expired(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.store.remove(runs).await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
@@ -142,7 +156,12 @@ impl World {
             updated_ms: 0,
         };
         SessionStore::create(&*store, &session, &[]).await.unwrap();
-        let store = Arc::new(Stalling { store, cut: Mutex::new(None), stalled: tokio::sync::Notify::new() });
+        let store = Arc::new(Stalling {
+            store,
+            cut: Mutex::new(None),
+            stalled: tokio::sync::Notify::new(),
+            announced_after: Mutex::default(),
+        });
         Self { plan, store, seams, key }
     }
 

@@ -43,6 +43,12 @@ impl Columns {
         ColumnDef::new(name).string_len(ID_BYTES_MAX as u32).not_null().take()
     }
 
+    /// The type of [`Columns::id`] in the words of MariaDB and MySQL, for statements that are text.
+    pub(super) fn id_type(&self) -> String {
+        let collation = self.collation.unwrap_or("utf8mb4_bin");
+        format!("VARCHAR({ID_BYTES_MAX}) CHARACTER SET utf8mb4 COLLATE {collation}")
+    }
+
     /// A text of any length.
     pub(super) fn long_text(&self, name: impl IntoIden) -> ColumnDef {
         let mut column = ColumnDef::new(name);
@@ -51,6 +57,11 @@ impl Columns {
             _ => column.text(),
         };
         column.not_null().take()
+    }
+
+    /// A few bytes that an index may hold.
+    pub(super) fn short_bytes(&self, name: impl IntoIden) -> ColumnDef {
+        ColumnDef::new(name).var_binary(32).not_null().take()
     }
 
     /// Bytes of any length.

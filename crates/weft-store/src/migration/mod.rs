@@ -7,6 +7,7 @@ mod m0003_run;
 mod m0004_token;
 mod m0005_tool_pin;
 mod m0006_run_alive;
+mod m0007_compact;
 mod m0009_work;
 mod m0010_spending;
 
@@ -36,6 +37,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0004_token::Migration),
             Box::new(m0005_tool_pin::Migration),
             Box::new(m0006_run_alive::Migration),
+            Box::new(m0007_compact::Migration),
             Box::new(m0009_work::Migration),
             Box::new(m0010_spending::Migration),
         ]

@@ -3,6 +3,8 @@
 pub(crate) mod canvas;
 pub(crate) mod canvas_version;
 pub(crate) mod journal;
+pub(crate) mod piece;
+pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod schedule;
 pub(crate) mod session;

@@ -6,17 +6,22 @@ use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{self, Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
 
 use crate::Store;
-use crate::failure::is_duplicate;
+use crate::compact::Compacted;
+use crate::failure::{is_duplicate, is_orphan};
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::pack::unpack;
+use crate::pack;
+use crate::pieces::{self, Cut};
 use crate::rows::{ROWS_AT_ONCE_MAX, journal};
+
+/// Rows of a journal that are read at a time: packed ones are as large as many steps.
+const ROWS_READ_MAX: u64 = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "run")]
@@ -47,7 +52,7 @@ fn of(key: &RunKey) -> Condition {
 }
 
 /// Any of these runs, in a form that every database looks up by the primary key.
-fn any_of(keys: &[RunKey]) -> Condition {
+pub(crate) fn any_of(keys: &[RunKey]) -> Condition {
     let mut by_tenant: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for key in keys {
         by_tenant.entry(key.tenant.as_str()).or_default().push(text(key.id.as_str()));
@@ -92,7 +97,7 @@ impl Model {
         }
     }
 
-    fn into_run(self) -> Result<StoredRun> {
+    pub(crate) fn into_run(self) -> Result<StoredRun> {
         Ok(StoredRun {
             key: RunKey::new(&TenantId::from(self.tenant_id), self.id),
             session: SessionId::from(self.session_id),
@@ -106,28 +111,116 @@ impl Model {
     }
 }
 
+impl Store {
+    /// Why a run could not be announced: its id is taken, or its session is.
+    async fn taken(&self, run: &StoredRun, doing: &str) -> Result<Error> {
+        let at_work = Entity::find()
+            .filter(Column::TenantId.eq(text(run.key.tenant.as_str())))
+            .filter(Column::SessionId.eq(text(run.session.as_str())))
+            .filter(Column::Ending.is_null())
+            .filter(Column::Id.ne(text(run.key.id.as_str())))
+            .one(&self.inner.write)
+            .await
+            .map_err(|error| self.fail(doing, error))?;
+        Ok(match at_work {
+            Some(other) => run_store::at_work(&run.session, &other.id.into()),
+            None => Error::new(
+                ErrorKind::Conflict,
+                format!("cannot {doing}: there is a run `{}` already", run.key.id),
+            ),
+        })
+    }
+}
+
+impl Store {
+    /// Keeps entries in pieces of their session; the list of them. Absent when the session is not stored
+    /// here.
+    async fn in_pieces(&self, key: &RunKey, entries: &[StoredEntry]) -> Result<Option<Vec<u8>>, DbErr> {
+        let Some(session) = self.session_of(key).await? else { return Ok(None) };
+        let cut = Cut::new(pack::pack_plain(entries)).prepare(&self.inner.read, &session).await?;
+        let store = async || {
+            let transaction = self.begin().await?;
+            if !pieces::lock(&transaction, &session).await? {
+                transaction.rollback().await?;
+                return Ok(None);
+            }
+            cut.store(&transaction, &session).await?;
+            transaction.commit().await?;
+            Ok(Some(cut.list()))
+        };
+        repeated(store).await
+    }
+
+    pub(crate) async fn session_of(&self, key: &RunKey) -> Result<Option<SessionKey>, DbErr> {
+        let found = Entity::find().select_only().column(Column::SessionId).filter(of(key));
+        let session: Option<String> = found.into_tuple().one(&self.inner.read).await?;
+        Ok(session.map(|session| SessionKey::new(&key.tenant, session)))
+    }
+
+    async fn finish_compacted(
+        &self,
+        key: &RunKey,
+        ended: (Ending, i64),
+        session: Option<&SessionKey>,
+    ) -> Result<bool, DbErr> {
+        let row = self.compacted(key, session).await?.unwrap_or_else(|error| {
+            tracing::warn!(run.id = %key.id, error = error.full(), "a journal could not be compacted");
+            None
+        });
+        repeated(|| self.finish_run(key, ended, (row.as_ref(), session))).await
+    }
+
+    /// Whether there is such a run. `row` takes the place of rows of its journal.
+    async fn finish_run(
+        &self,
+        key: &RunKey,
+        (ending, finished_ms): (Ending, i64),
+        (row, session): (Option<&Compacted>, Option<&SessionKey>),
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if let Some(row) = row {
+            row.store(&transaction, session).await?;
+        }
+        let changed = Entity::update_many()
+            .col_expr(Column::Ending, Expr::value(ending.as_str()))
+            .col_expr(Column::FinishedMs, Expr::value(finished_ms))
+            .filter(of(key))
+            .exec(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(changed.rows_affected > 0)
+    }
+}
+
 #[async_trait]
 impl RunStore for Store {
     async fn create(&self, run: &StoredRun) -> Result<()> {
         const DOING: &str = "store the run";
         checked(run)?;
         let row = Model::new(run).into_active_model();
-        let _turn = self.inner.turns.next().await;
-        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
+        let turn = self.inner.turns.next().await;
+        let add = async || Entity::insert(row.clone()).exec_without_returning(&self.inner.write).await;
+        let added = repeated(add).await;
+        drop(turn);
+        match added {
             Ok(_) => {
-                self.inner.journal.begun(&run.key);
+                self.inner.journal.begun(&run.key, &run.session);
                 Ok(())
             }
-            Err(error) if is_duplicate(&error) => {
-                let taken = format!("cannot {DOING}: there is a run `{}` already", run.key.id);
-                Err(Error::new(ErrorKind::Conflict, taken).because(error))
-            }
+            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?.because(error)),
             Err(error) => Err(self.fail(DOING, error)),
         }
     }
 
     async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
-        self.inner.journal.append(key, &entries).await
+        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
+            true => self
+                .in_pieces(key, &entries)
+                .await
+                .map_err(|error| self.fail("append to the journal", error))?,
+            false => None,
+        };
+        self.inner.journal.append(key, &entries, list).await
     }
 
     async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
@@ -166,18 +259,27 @@ impl RunStore for Store {
     }
 
     async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
-        let change = async || {
-            Entity::update_many()
-                .col_expr(Column::Ending, Expr::value(ending.as_str()))
-                .col_expr(Column::FinishedMs, Expr::value(finished_ms))
-                .filter(of(key))
-                .exec(&self.inner.write)
-                .await
+        let ended = (ending, finished_ms);
+        let session = self.inner.journal.session(key);
+        let finished = match self.finish_compacted(key, ended, session.as_ref()).await {
+            // There is nobody to keep a base for.
+            Err(error) if is_orphan(&error) => {
+                session.iter().for_each(|session| self.inner.bases.forget(session));
+                self.finish_compacted(key, ended, None).await
+            }
+            finished => finished,
         };
-        let changed = repeated(change).await.map_err(|error| self.fail("store how the run ended", error))?;
+        let finished = match finished {
+            Ok(found) => Ok(found),
+            // That the run has ended is what counts.
+            Err(error) => {
+                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
+                repeated(|| self.finish_run(key, ended, (None, None))).await
+            }
+        };
+        let found = finished.map_err(|error| self.fail("store how the run ended", error))?;
         self.inner.journal.ended(key);
-        if changed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }
+        if found { Ok(()) } else { Err(missing(key)) }
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -191,23 +293,40 @@ impl RunStore for Store {
     }
 
     async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
-        let rows = journal::after(&self.inner.read, key, after_seq, count_max)
-            .await
-            .map_err(|error| self.fail("read the journal", error))?;
-        if rows.is_empty() {
-            RunStore::get(self, key).await?;
-        }
+        let fail = |error| self.fail("read the journal", error);
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
-        let mut entries = Vec::new();
-        for row in rows {
-            let first_seq = u64::try_from(row.first_seq).unwrap_or_default();
-            entries.extend(unpack(first_seq, &row.body)?.into_iter().filter(|entry| entry.seq > after_seq));
-            if entries.len() >= count_max {
+        let mut entries: Vec<StoredEntry> = Vec::new();
+        let mut after = after_seq;
+        while entries.len() < count_max {
+            let wanted = (count_max - entries.len()) as u64;
+            let rows = journal::after(&self.inner.read, key, after, wanted.min(ROWS_READ_MAX))
+                .await
+                .map_err(fail)?;
+            if rows.is_empty() {
                 break;
             }
+            for row in rows {
+                after = row.last_seq.cast_unsigned();
+                let unpacked = self.unpacked(key, &row).await.map_err(fail)??;
+                entries.extend(unpacked.into_iter().filter(|entry| entry.seq > after_seq));
+                if entries.len() >= count_max {
+                    break;
+                }
+            }
+        }
+        if entries.is_empty() {
+            RunStore::get(self, key).await?;
         }
         entries.truncate(count_max);
         Ok(entries)
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.expired_runs(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.remove_runs(runs).await
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {

@@ -14,6 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
+use crate::pieces::{self, Cut};
 use crate::rows::{run, session_message};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -28,7 +29,10 @@ pub struct Model {
     pub user_id: String,
     pub name: String,
     /// JSON.
+    /// Empty when it is in pieces.
     pub state: String,
+    /// The list of its pieces, when it is large.
+    pub state_list: Option<Vec<u8>>,
     pub revision: i64,
     pub created_ms: i64,
     pub updated_ms: i64,
@@ -39,7 +43,7 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn of(key: &SessionKey) -> Condition {
+pub(crate) fn of(key: &SessionKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::Id.eq(text(key.id.as_str())))
@@ -74,7 +78,7 @@ fn garbled(key_id: &str, cause: serde_json::Error) -> Error {
 }
 
 impl Model {
-    fn new(session: &Session) -> Self {
+    fn new(session: &Session, (state, state_list): (String, Option<Vec<u8>>)) -> Self {
         Self {
             tenant_id: session.key.tenant.as_str().to_owned(),
             id: session.key.id.as_str().to_owned(),
@@ -82,7 +86,8 @@ impl Model {
             canvas_version: session.canvas_version.to_string(),
             user_id: session.user_id.clone(),
             name: text(&session.name),
-            state: session.state.to_string(),
+            state,
+            state_list,
             revision: session.revision,
             created_ms: session.created_ms,
             updated_ms: session.updated_ms,
@@ -106,10 +111,34 @@ impl Model {
 }
 
 impl Store {
+    /// A state as it is kept: as it is, or cut.
+    async fn state_text(&self, key: &SessionKey, state: &Json) -> Result<(String, Option<Cut>), DbErr> {
+        let state = state.to_string();
+        if state.len() < pieces::CUT_FROM {
+            return Ok((state, None));
+        }
+        let cut = Cut::new(state.into_bytes()).prepare(&self.inner.read, key).await?;
+        Ok((String::new(), Some(cut)))
+    }
+
+    async fn session(&self, mut row: Model) -> Result<Session> {
+        if let Some(list) = row.state_list.take() {
+            let key = SessionKey::new(&TenantId::from(row.tenant_id.as_str()), row.id.as_str());
+            let state = pieces::whole(&self.inner.read, &key, &list).await;
+            let state = state.map_err(|error| self.fail("read the session", error))??;
+            row.state = String::from_utf8_lossy(&state).into_owned();
+        }
+        row.into_session()
+    }
+
     async fn create_session(&self, session: &Session, opening: &[SessionMessage]) -> Result<(), DbErr> {
+        let (state, cut) = self.state_text(&session.key, &session.state).await?;
         let transaction = self.begin().await?;
-        let row = Model::new(session).into_active_model();
+        let row = Model::new(session, (state, cut.as_ref().map(Cut::list))).into_active_model();
         Entity::insert(row).exec_without_returning(&*transaction).await?;
+        if let Some(cut) = cut {
+            cut.store(&transaction, &session.key).await?;
+        }
         session_message::add(&transaction, &session.key, session.revision, opening).await?;
         transaction.commit().await
     }
@@ -123,9 +152,11 @@ impl Store {
         messages: &[SessionMessage],
     ) -> Result<bool, DbErr> {
         let now = self.inner.clock.now_ms();
+        let (state, cut) = self.state_text(key, state).await?;
         let transaction = self.begin().await?;
         let changed = Entity::update_many()
-            .col_expr(Column::State, Expr::value(state.to_string()))
+            .col_expr(Column::State, Expr::value(state))
+            .col_expr(Column::StateList, Expr::value(cut.as_ref().map(Cut::list)))
             .col_expr(Column::Revision, Expr::value(revision.wrapping_add(1)))
             .col_expr(Column::UpdatedMs, Expr::value(now))
             .filter(of(key))
@@ -135,6 +166,9 @@ impl Store {
         if changed.rows_affected == 0 {
             transaction.rollback().await?;
             return Ok(false);
+        }
+        if let Some(cut) = cut {
+            cut.store(&transaction, key).await?;
         }
         session_message::add(&transaction, key, revision.wrapping_add(1), messages).await?;
         transaction.commit().await?;
@@ -170,13 +204,21 @@ impl SessionStore for Store {
     }
 
     async fn load(&self, key: &SessionKey) -> Result<Session> {
-        Entity::find()
+        let found = Entity::find().filter(of(key)).one(&self.inner.read).await;
+        let row = found.map_err(|error| self.fail("read the session", error))?;
+        self.session(row.ok_or_else(|| missing(key))?).await
+    }
+
+    async fn revision(&self, key: &SessionKey) -> Result<i64> {
+        let revision = Entity::find()
+            .select_only()
+            .column(Column::Revision)
             .filter(of(key))
+            .into_tuple()
             .one(&self.inner.read)
             .await
-            .map_err(|error| self.fail("read the session", error))?
-            .ok_or_else(|| missing(key))?
-            .into_session()
+            .map_err(|error| self.fail("read the session", error))?;
+        revision.ok_or_else(|| missing(key))
     }
 
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
@@ -245,7 +287,11 @@ impl SessionStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        Ok((rows.into_iter().map(Model::into_session).collect::<Result<_>>()?, total))
+        let mut sessions = Vec::with_capacity(rows.len());
+        for row in rows {
+            sessions.push(self.session(row).await?);
+        }
+        Ok((sessions, total))
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {

@@ -13,6 +13,7 @@ async fn keeps_all_contracts(opened: &Store) {
     store::work_queue_keeps_its_contract(opened).await;
     store::schedule_store_keeps_its_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;
+    store::stores_keep_large_values(opened, opened).await;
 }
 
 #[tokio::test]

@@ -8,8 +8,10 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod bad_disk;
 mod contracts;
 mod crash;
+mod disk;
 mod files;
 mod journal;
 mod upgrade;

@@ -18,7 +18,7 @@ pub use run::run_store_keeps_its_contract;
 pub use schedule::schedule_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;
 pub use spending::spending_store_keeps_its_contract;
-pub use together::stores_remove_what_belongs_together;
+pub use together::{stores_keep_large_values, stores_remove_what_belongs_together};
 pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
 pub use work::work_queue_keeps_its_contract;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use weft_core::id::{RunKey, TenantId};
-use weft_core::seam::run_store::{RunFilter, RunStore, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{self, Retention, RunFilter, RunStore, StoredEntry, StoredRun};
 use weft_core::{Ending, Error, Result};
 
 use super::{MemoryStore, conflict, missing, page};
@@ -19,6 +19,12 @@ impl RunStore for MemoryStore {
         let mut tables = self.tables();
         if tables.runs.contains_key(&at) {
             return Err(conflict(format!("there is a run `{}` already", run.key.id)));
+        }
+        let at_work = tables.runs.values().map(|journal| &journal.run).find(|other| {
+            other.key.tenant == run.key.tenant && other.session == run.session && other.ending.is_none()
+        });
+        if let Some(other) = at_work.filter(|_| run.ending.is_none()) {
+            return Err(run_store::at_work(&run.session, &other.key.id));
         }
         tables.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
         Ok(())
@@ -86,6 +92,43 @@ impl RunStore for MemoryStore {
         let journal = tables.runs.get(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
         let count_max = usize::try_from(count_max).unwrap_or(usize::MAX);
         Ok(journal.entries.iter().filter(|e| e.seq > after_seq).take(count_max).cloned().collect())
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        let tables = self.tables();
+        let of_tenant: Vec<_> =
+            tables.runs.values().map(|j| &j.run).filter(|r| r.key.tenant == *tenant).collect();
+        let newer_than = |run: &StoredRun| {
+            let newer = |other: &&&StoredRun| {
+                other.session == run.session
+                    && (other.started_ms, &other.key.id) > (run.started_ms, &run.key.id)
+            };
+            of_tenant.iter().filter(newer).count() as u64
+        };
+        let mut found: Vec<StoredRun> = Vec::new();
+        for run in &of_tenant {
+            let (newer, Some(ending)) = (newer_than(run), run.ending) else { continue };
+            let old =
+                keep.ended_before_ms.is_some_and(|before| run.finished_ms.is_some_and(|at| at < before));
+            let beyond = keep.per_session_max.is_some_and(|max| newer >= max);
+            if (old || beyond) && !(newer == 0 && ending == Ending::Waiting) {
+                found.push((*run).clone());
+            }
+        }
+        found.sort_by(|a, b| (a.finished_ms, &a.key.id).cmp(&(b.finished_ms, &b.key.id)));
+        Ok(page(found, 0, count_max).0)
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        let mut tables = self.tables();
+        let before = tables.runs.len();
+        for key in runs {
+            let at = (key.tenant.clone(), key.id.clone());
+            if tables.runs.get(&at).is_some_and(|journal| journal.run.ending.is_some()) {
+                tables.runs.remove(&at);
+            }
+        }
+        Ok((before - tables.runs.len()) as u64)
     }
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {

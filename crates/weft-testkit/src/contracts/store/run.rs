@@ -1,13 +1,13 @@
 //! The promises of a run store.
 
-#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a contract fails by panicking")]
 
 use futures::future::join_all;
 use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 
 use super::{LARGE, refused, tenant};
 
@@ -45,7 +45,9 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     a_run_is_claimed_by_one(store).await;
     an_ended_run_is_left_alone(store).await;
     a_run_whose_process_lives_is_not_claimed(store).await;
+    a_session_has_one_run_at_work(store).await;
     runs_are_listed_newest_first(store).await;
+    runs_are_removed_by_rule(store).await;
     tenants_do_not_meet(store).await;
 }
 
@@ -64,7 +66,7 @@ async fn runs_come_back_as_they_were(store: &dyn RunStore) {
         let ended = StoredRun { ending: Some(ending), finished_ms: Some(2_000), ..one.clone() };
         assert_eq!(store.get(&one.key).await.unwrap(), ended);
     }
-    let odd = StoredRun { query: "a\0b".into(), ..run(&one.key.tenant, "odd", "s", "c") };
+    let odd = StoredRun { query: "a\0b".into(), ..run(&one.key.tenant, "odd", "t", "c") };
     store.create(&odd).await.unwrap();
 }
 
@@ -123,7 +125,7 @@ async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
 async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
     let tenant = tenant();
     let go = async |n: usize| {
-        let one = run(&tenant, &format!("run{n}"), "s", "c");
+        let one = run(&tenant, &format!("run{n}"), &format!("s{n}"), "c");
         // Every fifth was never created, and every fourth writes what does not follow.
         if !n.is_multiple_of(5) {
             store.create(&one).await.unwrap();
@@ -194,9 +196,9 @@ async fn an_ended_run_is_left_alone(store: &dyn RunStore) {
 
 async fn a_run_whose_process_lives_is_not_claimed(store: &dyn RunStore) {
     let (ours, theirs) = (tenant(), tenant());
-    let mine = [run(&ours, "a", "s", "c"), run(&ours, "b", "s", "c")];
+    let mine = [run(&ours, "a", "a", "c"), run(&ours, "b", "b", "c")];
     let (ended, other, yours) =
-        (run(&ours, "ended", "s", "c"), run(&ours, "other", "s", "c"), run(&theirs, "other", "s", "c"));
+        (run(&ours, "ended", "e", "c"), run(&ours, "other", "o", "c"), run(&theirs, "other", "o", "c"));
     for one in mine.iter().chain([&ended, &other, &yours]) {
         store.create(one).await.unwrap();
     }
@@ -220,25 +222,109 @@ async fn a_run_whose_process_lives_is_not_claimed(store: &dyn RunStore) {
     assert!(store.claim(&mine[0].key, 2_000, 3_000).await.unwrap());
 }
 
+async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded] {
+        let ids: Vec<_> = (0..8).map(|n| format!("{}{n}", ending.as_str())).collect();
+        let create = async |n: usize| (&ids[n], store.create(&run(&ours, &ids[n], "s", "c")).await);
+        let (won, lost): (Vec<_>, Vec<_>) =
+            join_all((0..8).map(create)).await.into_iter().partition(|(_, outcome)| outcome.is_ok());
+        let [(winner, _)] = won.as_slice() else { panic!("{} began", won.len()) };
+        for (id, outcome) in lost {
+            let error = outcome.unwrap_err();
+            assert!(error.kind == Conflict && error.message.contains(*winner), "{}", error.full());
+            assert!(error.message.contains("session s ") && error.help.is_some(), "{}", error.full());
+            refused(store.get(&RunKey::new(&ours, id.as_str())).await, NotFound);
+        }
+        let winner = RunKey::new(&ours, winner.as_str());
+        // Nobody is kept from other sessions, whatever their names have in common with this one.
+        for (tenant, session) in [(&ours, "S"), (&ours, "s "), (&theirs, "s")] {
+            let other = run(tenant, &format!("{session}{}", ending.as_str()), session, "c");
+            store.create(&other).await.unwrap();
+            store.finish(&other.key, ending, 1).await.unwrap();
+        }
+        // A run that is heard of, or taken over, is at work all the same.
+        store.alive(std::slice::from_ref(&winner), 2_000).await.unwrap();
+        assert!(store.claim(&winner, 2_000, 3_000).await.unwrap());
+        refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
+        store.finish(&winner, ending, 4_000).await.unwrap();
+    }
+    store.create(&run(&ours, "another", "s", "c")).await.unwrap();
+}
+
 async fn runs_are_listed_newest_first(store: &dyn RunStore) {
     let tenant = tenant();
-    for (n, (id, session)) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "X")].into_iter().enumerate() {
+    for (n, (id, session)) in [("b", "x"), ("a", "x"), ("c", "y"), ("d", "X")].into_iter().enumerate() {
         let started_ms = 1_000 + n as i64;
         store.create(&StoredRun { started_ms, ..run(&tenant, id, session, "c") }).await.unwrap();
+        if id == "b" {
+            store.finish(&RunKey::new(&tenant, id), Ending::Succeeded, 2_000).await.unwrap();
+        }
     }
-    store.finish(&RunKey::new(&tenant, "b"), Ending::Succeeded, 2_000).await.unwrap();
     let all = RunFilter { limit: u64::MAX, ..RunFilter::default() };
     let check = async |filter: RunFilter, ids: &[&str]| {
         let found = store.list(&tenant, &filter).await.unwrap();
         let found: Vec<_> = found.iter().map(|run| run.key.id.as_str()).collect();
         assert_eq!(&*found, ids, "{filter:?}");
     };
-    check(all.clone(), &["d", "c", "b", "a"]).await;
-    check(RunFilter { session: Some("x".into()), ..all.clone() }, &["b", "a"]).await;
+    check(all.clone(), &["d", "c", "a", "b"]).await;
+    check(RunFilter { session: Some("x".into()), ..all.clone() }, &["a", "b"]).await;
     check(RunFilter { unfinished: true, ..all.clone() }, &["d", "c", "a"]).await;
-    check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "b"]).await;
+    check(RunFilter { offset: 1, limit: 2, ..all.clone() }, &["c", "a"]).await;
     check(RunFilter { offset: u64::MAX, ..all }, &[]).await;
     check(RunFilter::default(), &[]).await;
+}
+
+async fn runs_are_removed_by_rule(store: &dyn RunStore) {
+    use Ending::{Failed, Succeeded, Waiting};
+    let (ours, theirs) = (tenant(), tenant());
+    let made = [
+        ("a1", "a", Some((Succeeded, 50))),
+        ("a2", "a", Some((Waiting, 60))),
+        ("a3", "a", Some((Failed, 70))),
+        ("a4", "a", Some((Succeeded, 80))),
+        ("b1", "b", Some((Succeeded, 40))),
+        ("b2", "b", Some((Waiting, 41))),
+        ("c1", "c", Some((Succeeded, 42))),
+        ("c2", "c", None),
+    ];
+    for tenant in [&ours, &theirs] {
+        for (n, (id, session, ended)) in made.iter().enumerate() {
+            let one = StoredRun { started_ms: n as i64, ..run(tenant, id, session, "c") };
+            store.create(&one).await.unwrap();
+            store.append(&one.key, entries(1..=3)).await.unwrap();
+            if let Some((ending, at)) = ended {
+                store.finish(&one.key, *ending, *at).await.unwrap();
+            }
+        }
+    }
+    let check = async |ended_before_ms, per_session_max, count_max, ids: &[&str]| {
+        let keep = Retention { ended_before_ms, per_session_max };
+        let found = store.expired(&ours, &keep, count_max).await.unwrap();
+        let found: Vec<_> = found.iter().map(|run| run.key.id.as_str()).collect();
+        assert_eq!(&*found, ids, "{keep:?}");
+    };
+    check(None, None, 99, &[]).await;
+    check(Some(40), None, 99, &[]).await;
+    check(Some(61), None, 99, &["b1", "c1", "a1", "a2"]).await;
+    check(Some(61), None, 3, &["b1", "c1", "a1"]).await;
+    check(None, Some(2), 99, &["a1", "a2"]).await;
+    check(Some(43), Some(3), 99, &["b1", "c1", "a1"]).await;
+    // Neither what waits for a person nor what is under way goes, whatever the rules say.
+    check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a1", "a2", "a3", "a4"]).await;
+    let key = |id: &str| RunKey::new(&ours, id);
+    let some = ["a1", "a3", "c2", "absent", "a1"].map(key);
+    assert_eq!(store.remove(&some).await.unwrap(), 2);
+    assert_eq!(store.remove(&some).await.unwrap(), 0);
+    for id in ["a1", "a3"] {
+        refused(store.get(&key(id)).await, NotFound);
+        refused(store.entries(&key(id), 0, 9).await, NotFound);
+    }
+    for key in ["a2", "a4", "b1", "c2"].map(key).into_iter().chain([RunKey::new(&theirs, "a1")]) {
+        assert_eq!(store.entries(&key, 0, 9).await.unwrap(), entries(1..=3));
+    }
+    store.append(&key("c2"), entries(4..=4)).await.unwrap();
+    check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a2", "a4"]).await;
 }
 
 async fn tenants_do_not_meet(store: &dyn RunStore) {

@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
+use serde_json::json;
+use weft_core::Ending;
 use weft_core::ErrorKind::NotFound;
-use weft_core::id::{CanvasKey, TenantId};
+use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
+use weft_core::seam::run_store::StoredEntry;
+use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
 
@@ -12,7 +16,7 @@ use super::run::{entries, run};
 use super::schedule::schedule;
 use super::session::{said, session};
 use super::work::work;
-use super::{refused, tenant};
+use super::{LARGE, refused, tenant};
 
 /// Checks that removing a canvas removes its sessions, runs, work and schedules, and removing a session
 /// its runs, and nothing else. All are one store.
@@ -50,6 +54,73 @@ pub async fn stores_remove_what_belongs_together(
     // What takes the place of something removed begins anew.
     all.fill(&ours, "x").await;
     all.is_there(&ours, "x1").await;
+}
+
+/// Checks that values of any size come back as they were, before and after the runs that had them have
+/// ended, while others that had the same are removed. The two are one store.
+pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn RunStore) {
+    let tenant = tenant();
+    let state = |turn: u64| json!({"note": words(turn / 2), "turns": turn});
+    let one = Session { state: state(0), ..session(&tenant, "s", "c") };
+    sessions.create(&one, &[]).await.unwrap();
+    let mut kept: Vec<(RunKey, Vec<StoredEntry>)> = Vec::new();
+    for turn in 0..6_u64 {
+        let run = run(&tenant, &format!("run{turn}"), "s", "c");
+        runs.create(&run).await.unwrap();
+        let mut written: Vec<StoredEntry> = Vec::new();
+        for step in 0..9_u64 {
+            // A small one, many small ones, and in some runs a large one.
+            let text = match step {
+                0 if turn != 3 => state(turn).to_string(),
+                5 if turn == 4 => words(77),
+                _ => format!("step {step} of turn {turn} says what every turn says in its step"),
+            };
+            let mut some = entries(step * 3 + 1..=step * 3 + 3);
+            some[1].record = text.into();
+            written.extend(some.clone());
+            runs.append(&run.key, some).await.unwrap();
+        }
+        sessions.commit(&one.key, turn.cast_signed(), &state(turn + 1), &[]).await.unwrap();
+        assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
+        runs.finish(&run.key, Ending::Succeeded, 1).await.unwrap();
+        kept.push((run.key, written));
+    }
+    let check = async |kept: &[(RunKey, Vec<StoredEntry>)]| {
+        for (key, written) in kept {
+            for after in [0, 1, 13, 26] {
+                let found = runs.entries(key, after, 7).await.unwrap();
+                let wanted: Vec<_> =
+                    written.iter().filter(|entry| entry.seq > after).take(7).cloned().collect();
+                assert!(found == wanted, "{} after {after}", key.id);
+            }
+        }
+        assert!(sessions.load(&one.key).await.unwrap().state == state(6));
+    };
+    check(&kept).await;
+    for gone in [0, 2, 3] {
+        let (key, _) = kept.remove(gone);
+        assert_eq!(runs.remove(&[key.clone()]).await.unwrap(), 1);
+        refused(runs.entries(&key, 0, 9).await, NotFound);
+        check(&kept).await;
+    }
+    // A small state takes the place of a large one, and the other way round.
+    for (revision, state) in [(6, json!({})), (7, state(9)), (8, json!("small"))] {
+        sessions.commit(&one.key, revision, &state, &[]).await.unwrap();
+        assert!(sessions.load(&one.key).await.unwrap().state == state);
+        runs.remove(&[]).await.unwrap();
+    }
+    sessions.delete(&one.key).await.unwrap();
+    refused(runs.entries(&kept[0].0, 0, 9).await, NotFound);
+}
+
+/// A long text that does not repeat itself.
+fn words(seed: u64) -> String {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 40
+    };
+    (0..LARGE / 16).map(|_| format!("wörd{:<4}", next() % 4_096)).collect()
 }
 
 struct Stores<'a> {

@@ -1,0 +1,87 @@
+//! Runs that need not be kept any longer are removed.
+
+use std::time::Duration;
+
+use weft_core::seam::run_store::{Retention, StoredRun};
+use weft_core::{Result, RunKey, TenantId};
+
+use crate::app::{App, DEFAULT_TENANT};
+use crate::config::RetentionConfig;
+
+/// How often it is looked for them.
+const EVERY: Duration = Duration::from_secs(3_600);
+/// Runs that are removed in one go.
+const AT_ONCE: u64 = 500;
+
+impl RetentionConfig {
+    /// The rules as they are at this moment; absent when all runs are kept.
+    pub fn rules(&self, now_ms: i64) -> Option<Retention> {
+        let days = i64::try_from(self.runs_days).unwrap_or(i64::MAX).saturating_mul(86_400_000);
+        let rules = Retention {
+            ended_before_ms: (self.runs_days > 0).then(|| now_ms.saturating_sub(days)),
+            per_session_max: (self.runs_per_session > 0).then_some(self.runs_per_session),
+        };
+        (rules != Retention::default()).then_some(rules)
+    }
+}
+
+impl App {
+    /// Removes the runs that these rules let go, some at a time; tells about each lot before it goes.
+    /// How many there were.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written, or whoever is told says so.
+    pub async fn prune<E: From<weft_core::Error>>(
+        &self,
+        rules: &Retention,
+        mut told: impl FnMut(&[StoredRun]) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        let mut removed = 0;
+        loop {
+            let runs = self.runs.expired(&tenant, rules, AT_ONCE).await?;
+            told(&runs)?;
+            let keys: Vec<RunKey> = runs.into_iter().map(|run| run.key).collect();
+            let gone = self.runs.remove(&keys).await?;
+            removed += gone;
+            // What is not removed would be found again for ever.
+            if gone == 0 || (keys.len() as u64) < AT_ONCE {
+                return Ok(removed);
+            }
+        }
+    }
+
+    /// Removes what need not be kept, again and again. Never returns.
+    pub async fn keep_what_counts(&self, config: &RetentionConfig) {
+        loop {
+            if let Some(rules) = config.rules(self.clock.now_ms()) {
+                match self.prune(&rules, |_| Ok::<(), weft_core::Error>(())).await {
+                    Ok(0) => {}
+                    Ok(removed) => tracing::info!(removed, "runs that need not be kept are removed"),
+                    Err(error) => {
+                        tracing::warn!(error = error.full(), "runs that need not be kept are still there");
+                    }
+                }
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_removed_unless_the_settings_say_so() {
+        const DAY: i64 = 86_400_000;
+        let check = |runs_days, runs_per_session, ended_before_ms, per_session_max| {
+            let rules = RetentionConfig { runs_days, runs_per_session }.rules(100 * DAY);
+            assert_eq!(rules.unwrap_or_default(), Retention { ended_before_ms, per_session_max });
+        };
+        assert_eq!(RetentionConfig::default().rules(100 * DAY), None);
+        check(30, 0, Some(70 * DAY), None);
+        check(0, 5, None, Some(5));
+        check(u64::MAX, 1, Some(100 * DAY - i64::MAX), Some(1));
+    }
+}

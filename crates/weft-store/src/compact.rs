@@ -1,0 +1,198 @@
+//! The journal of a run that has ended, in as few rows as possible.
+//!
+//! While a run is under way each step is a row, because each is a durable write. When it has ended its rows
+//! are read once more and written as one, squeezed together, which takes a fraction of the room. Very long
+//! journals become several rows, so that reading a part of one stays cheap.
+
+use std::sync::Arc;
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{
+    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, IntoActiveModel, QueryOrder, QuerySelect,
+};
+use weft_core::Result;
+use weft_core::id::{RunKey, SessionKey};
+use weft_core::seam::run_store::StoredEntry;
+
+use crate::Store;
+use crate::base::{self, BASED, Base};
+use crate::ids::text;
+use crate::pack::{self, pack, unpack};
+use crate::pieces::{self, LIST};
+use crate::rows::journal::{Column, Entity, Model};
+
+/// What one row holds, before it is squeezed.
+const ROW_BYTES_MAX: usize = 256 * 1024;
+
+/// Rows read at a time.
+const ROWS_READ_MAX: u64 = 64;
+
+/// Work on more bytes than this is no work for the threads that serve everybody.
+const BYTES_AT_ONCE_MAX: usize = 64 * 1024;
+
+/// Rows that become one.
+#[derive(Default)]
+struct Group {
+    rows: usize,
+    entries: Vec<StoredEntry>,
+    bytes: usize,
+}
+
+impl Group {
+    fn takes(&self, entries: &[StoredEntry]) -> bool {
+        self.rows == 0 || self.bytes + pack::plain_length(entries) <= ROW_BYTES_MAX
+    }
+
+    fn add(&mut self, entries: Vec<StoredEntry>) {
+        self.rows += 1;
+        self.bytes += pack::plain_length(&entries);
+        self.entries.extend(entries);
+    }
+
+    /// The row in the place of all, unless there is only one.
+    async fn row(self, store: &Store, key: &RunKey, session: Option<&SessionKey>) -> Option<Compacted> {
+        let (first, last) = (self.entries.first()?.seq, self.entries.last()?.seq);
+        if self.rows < 2 {
+            return None;
+        }
+        let (body, base) = if self.bytes > BYTES_AT_ONCE_MAX {
+            let entries = self.entries;
+            (tokio::task::spawn_blocking(move || pack(&entries)).await.ok()?, None)
+        } else {
+            let based =
+                session.and_then(|session| store.inner.bases.pack(session, &pack::parts(&self.entries)));
+            based.unwrap_or_else(|| (pack(&self.entries), None))
+        };
+        let row = Model {
+            tenant_id: text(key.tenant.as_str()),
+            run_id: text(key.id.as_str()),
+            first_seq: first.cast_signed(),
+            last_seq: last.cast_signed(),
+            body,
+        };
+        Some(Compacted { row, base })
+    }
+}
+
+/// A row that takes the place of others.
+pub(crate) struct Compacted {
+    row: Model,
+    base: Option<Arc<Base>>,
+}
+
+impl Compacted {
+    /// Puts the row in the place of those that it was made of. It is refused as a duplicate when somebody
+    /// else has put together fewer or more of them in the meantime, and as an orphan when there is no
+    /// session for its base.
+    pub(crate) async fn store(
+        &self,
+        db: &DatabaseTransaction,
+        session: Option<&SessionKey>,
+    ) -> Result<(), DbErr> {
+        let Model { tenant_id, run_id, first_seq, last_seq, .. } = &self.row;
+        if let (Some(base), Some(session)) = (&self.base, session) {
+            if db.get_database_backend() != DbBackend::Sqlite {
+                pieces::lock(db, session).await?;
+            }
+            pieces::keep(db, &base.row).await?;
+        }
+        Entity::delete_many()
+            .filter(Column::TenantId.eq(tenant_id))
+            .filter(Column::RunId.eq(run_id))
+            .filter(Column::FirstSeq.gte(*first_seq))
+            .filter(Column::LastSeq.lte(*last_seq))
+            .exec(db)
+            .await?;
+        Entity::insert(self.row.clone().into_active_model()).exec_without_returning(db).await.map(drop)
+    }
+}
+
+impl Store {
+    /// The row that may stand in the place of a run's rows. Of a long journal it is the last one; those
+    /// before it are written already. With a session it may have its base.
+    ///
+    /// # Errors
+    /// The inner one when a row cannot be understood.
+    pub(crate) async fn compacted(
+        &self,
+        key: &RunKey,
+        session: Option<&SessionKey>,
+    ) -> Result<Result<Option<Compacted>>, DbErr> {
+        let (mut group, mut after) = (Group::default(), 0);
+        loop {
+            let rows = of(key)
+                .filter(Column::FirstSeq.gt(after))
+                .order_by_asc(Column::FirstSeq)
+                .limit(ROWS_READ_MAX)
+                .all(&self.inner.read)
+                .await?;
+            let Some(last) = rows.last() else { break };
+            after = last.first_seq;
+            let whole = (rows.len() as u64) < ROWS_READ_MAX;
+            for row in rows {
+                // What is in pieces stays so.
+                let entries = match row.body.first() {
+                    Some(&LIST) => None,
+                    _ => match self.unpacked(key, &row).await? {
+                        Ok(entries) => Some(entries),
+                        Err(error) => return Ok(Err(error)),
+                    },
+                };
+                if entries.as_ref().is_none_or(|entries| !group.takes(entries)) {
+                    let full = std::mem::take(&mut group);
+                    if let Some(row) = full.row(self, key, session).await {
+                        self.replace(&row, session).await?;
+                    }
+                }
+                if let Some(entries) = entries {
+                    group.add(entries);
+                }
+            }
+            if whole {
+                break;
+            }
+        }
+        Ok(Ok(group.row(self, key, session).await))
+    }
+
+    async fn replace(&self, row: &Compacted, session: Option<&SessionKey>) -> Result<(), DbErr> {
+        let transaction = self.begin().await?;
+        row.store(&transaction, session).await?;
+        transaction.commit().await
+    }
+
+    /// The entries of a row.
+    ///
+    /// # Errors
+    /// The inner one when it cannot be understood.
+    pub(crate) async fn unpacked(
+        &self,
+        key: &RunKey,
+        row: &Model,
+    ) -> Result<Result<Vec<StoredEntry>>, DbErr> {
+        let first_seq = row.first_seq.cast_unsigned();
+        let kept = match row.body.first() {
+            Some(&LIST | &BASED) => self.session_of(key).await?,
+            _ => None,
+        };
+        let Some(session) = kept else { return Ok(unpack(first_seq, &row.body)) };
+        let db = &self.inner.read;
+        Ok(match base::named(&row.body) {
+            Some(name) => {
+                let content = pieces::one(db, &session, name).await?;
+                let parts = content.and_then(|content| base::parts(&row.body, &content));
+                parts.and_then(|parts| pack::entries_of(first_seq, &parts))
+            }
+            None => {
+                let body = pieces::whole(db, &session, &row.body).await?;
+                body.and_then(|body| unpack(first_seq, &body))
+            }
+        })
+    }
+}
+
+fn of(key: &RunKey) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::TenantId.eq(text(key.tenant.as_str())))
+        .filter(Column::RunId.eq(text(key.id.as_str())))
+}

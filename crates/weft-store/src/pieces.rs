@@ -1,0 +1,310 @@
+//! Large values in pieces that are named by their content.
+//!
+//! A value is cut where its content says so, not at fixed places: what is changed or put in changes the
+//! pieces around it and no others. A piece is kept once for each session, however many values of the
+//! session have it, so a state of a megabyte costs a turn what the turn changes of it. Pieces belong to
+//! their session and go with it; those that nothing names any more are swept when runs are removed.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use fastcdc::v2020::FastCDC;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, IntoActiveModel, QuerySelect};
+use weft_core::id::SessionKey;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::base;
+use crate::ids::text;
+use crate::pack::{put, take};
+use crate::rows::piece::{Column, Entity, Model};
+use crate::rows::{ROWS_AT_ONCE_MAX, session};
+use crate::squeeze::{squeeze, unsqueeze};
+
+/// Values from this many bytes on are cut.
+pub(crate) const CUT_FROM: usize = 32 * 1024;
+
+/// Pieces are at least, on average and at most so long, unless the last one is shorter. Smaller ones
+/// would make the lists longer than what they save.
+const PIECE_MIN: usize = 2 * 1024;
+const PIECE_AIM: usize = 8 * 1024;
+const PIECE_MAX: usize = 32 * 1024;
+
+/// The pieces of one value that are written by one statement, at most.
+const PIECES_AT_ONCE_MAX: usize = 64;
+
+/// The first byte of a list, which tells it from other bodies.
+pub(crate) const LIST: u8 = 3;
+
+/// The part of a body with a base that says which it is.
+pub(crate) const NAMED_BASE_BYTES: usize = 1 + size_of::<Name>();
+
+/// How a piece is kept.
+const PLAIN: u8 = 0;
+const SQUEEZED: u8 = 1;
+
+/// Sixteen bytes of a hash: pieces meet only pieces of their own session.
+pub(crate) type Name = [u8; 16];
+
+/// A value that was cut.
+pub(crate) struct Cut {
+    value: Arc<[u8]>,
+    pieces: Vec<(Name, Range<usize>)>,
+    /// Rows of pieces that were not stored when that was last looked at.
+    ready: HashMap<Name, Model>,
+}
+
+impl Cut {
+    pub(crate) fn new(value: Vec<u8>) -> Self {
+        let cuts = FastCDC::new(&value, PIECE_MIN, PIECE_AIM, PIECE_MAX);
+        let ranges = cuts.map(|cut| cut.offset..cut.offset + cut.length);
+        let pieces = ranges.map(|range| (name(&value[range.clone()]), range)).collect();
+        Self { pieces, value: value.into(), ready: HashMap::new() }
+    }
+
+    /// What stands for the value where it would have been.
+    pub(crate) fn list(&self) -> Vec<u8> {
+        let mut list = Vec::with_capacity(8 + self.pieces.len() * size_of::<Name>());
+        list.push(LIST);
+        put(&mut list, self.value.len() as u64);
+        self.pieces.iter().for_each(|(name, _)| list.extend_from_slice(name));
+        list
+    }
+
+    /// Gets ready what will have to be stored, as far as can be told before the transaction begins:
+    /// nobody else can write while it is open.
+    pub(crate) async fn prepare(
+        mut self,
+        db: &impl ConnectionTrait,
+        key: &SessionKey,
+    ) -> Result<Self, DbErr> {
+        let missing = self.missing(db, key).await?;
+        let (value, key) = (Arc::clone(&self.value), key.clone());
+        let rows =
+            move || missing.into_iter().map(|(name, range)| (name, row(&key, name, &value[range]))).collect();
+        self.ready = tokio::task::spawn_blocking(rows).await.unwrap_or_default();
+        Ok(self)
+    }
+
+    /// Stores the pieces that are not there yet. The session must be locked by [`lock`] or by a change
+    /// of its row in the same transaction, or a sweep might take a piece away again.
+    pub(crate) async fn store(&self, db: &DatabaseTransaction, key: &SessionKey) -> Result<(), DbErr> {
+        let missing: Vec<_> = self.missing(db, key).await?.into_iter().collect();
+        for some in missing.chunks(PIECES_AT_ONCE_MAX) {
+            let rows = some.iter().map(|(name, range)| {
+                let ready = self.ready.get(name).cloned();
+                ready.unwrap_or_else(|| row(key, *name, &self.value[range.clone()])).into_active_model()
+            });
+            Entity::insert_many(rows).exec_without_returning(db).await?;
+        }
+        Ok(())
+    }
+
+    async fn missing(
+        &self,
+        db: &impl ConnectionTrait,
+        key: &SessionKey,
+    ) -> Result<HashMap<Name, Range<usize>>, DbErr> {
+        let mut missing: HashMap<Name, Range<usize>> = self.pieces.iter().cloned().collect();
+        let names: Vec<Name> = missing.keys().copied().collect();
+        for some in names.chunks(ROWS_AT_ONCE_MAX) {
+            let there = of(key).filter(Column::Name.is_in(some.iter().map(|name| name.to_vec())));
+            let there: Vec<Vec<u8>> = there.select_only().column(Column::Name).into_tuple().all(db).await?;
+            for name in there {
+                if let Ok(name) = Name::try_from(name) {
+                    missing.remove(&name);
+                }
+            }
+        }
+        Ok(missing)
+    }
+}
+
+/// The value that a list stands for.
+///
+/// # Errors
+/// The inner one is `Garbled` when the list is damaged or a piece is missing.
+pub(crate) async fn whole(
+    db: &impl ConnectionTrait,
+    key: &SessionKey,
+    list: &[u8],
+) -> Result<Result<Vec<u8>>, DbErr> {
+    let Ok((length, names)) = read(list) else { return Ok(Err(damaged())) };
+    let wanted: HashSet<Name> = names.iter().copied().collect();
+    let wanted: Vec<Vec<u8>> = wanted.into_iter().map(|name| name.to_vec()).collect();
+    let mut found: HashMap<Vec<u8>, Vec<u8>> = HashMap::with_capacity(wanted.len());
+    for some in wanted.chunks(ROWS_AT_ONCE_MAX) {
+        let rows = of(key).filter(Column::Name.is_in(some.iter().cloned())).all(db).await?;
+        found.extend(rows.into_iter().map(|row| (row.name, row.body)));
+    }
+    let mut value = Vec::new();
+    for name in names {
+        match found.get(name.as_slice()).map(|body| plain(body)) {
+            Some(Ok(piece)) => value.extend_from_slice(&piece),
+            Some(Err(error)) => return Ok(Err(error)),
+            None => return Ok(Err(damaged())),
+        }
+    }
+    Ok(if value.len() == length { Ok(value) } else { Err(damaged()) })
+}
+
+/// One piece.
+///
+/// # Errors
+/// The inner one is `Garbled` when it is missing or damaged.
+pub(crate) async fn one(
+    db: &impl ConnectionTrait,
+    key: &SessionKey,
+    name: Name,
+) -> Result<Result<Vec<u8>>, DbErr> {
+    let found = of(key).filter(Column::Name.eq(name.to_vec())).one(db).await?;
+    Ok(found.ok_or_else(damaged).and_then(|row| plain(&row.body)))
+}
+
+/// Stores a piece unless it is there.
+pub(crate) async fn keep(db: &DatabaseTransaction, row: &Model) -> Result<(), DbErr> {
+    let key = [Column::TenantId, Column::SessionId, Column::Name];
+    let there = OnConflict::columns(key).do_nothing_on(key).to_owned();
+    match Entity::insert(row.clone().into_active_model()).on_conflict(there).exec_without_returning(db).await
+    {
+        Ok(_) | Err(DbErr::RecordNotInserted) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Locks a session until the end of the transaction. Whether it is there. A SQLite write transaction is
+/// a lock already.
+pub(crate) async fn lock(db: &DatabaseTransaction, key: &SessionKey) -> Result<bool, DbErr> {
+    let found: Option<i64> = session::Entity::find()
+        .select_only()
+        .column(session::Column::Revision)
+        .filter(session::of(key))
+        .lock_exclusive()
+        .into_tuple()
+        .one(db)
+        .await?;
+    Ok(found.is_some())
+}
+
+/// Removes the pieces of a session that none of these lists names.
+pub(crate) async fn sweep(
+    db: &DatabaseTransaction,
+    key: &SessionKey,
+    lists: &[Vec<u8>],
+) -> Result<u64, DbErr> {
+    let mut used: HashSet<Name> = HashSet::new();
+    for list in lists {
+        // A list that cannot be read names what nobody knows: then nothing is removed.
+        match base::named(list) {
+            Some(name) => drop(used.insert(name)),
+            None => match read(list) {
+                Ok((_, names)) => used.extend(names),
+                Err(_) => return Ok(0),
+            },
+        }
+    }
+    let stored: Vec<Vec<u8>> = of(key).select_only().column(Column::Name).into_tuple().all(db).await?;
+    let unused: Vec<_> = stored
+        .into_iter()
+        .filter(|name| !<Name>::try_from(name.as_slice()).is_ok_and(|name| used.contains(&name)))
+        .collect();
+    let mut removed = 0;
+    for some in unused.chunks(ROWS_AT_ONCE_MAX) {
+        let some = Entity::delete_many()
+            .filter(Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(Column::SessionId.eq(text(key.id.as_str())))
+            .filter(Column::Name.is_in(some.iter().cloned()));
+        removed += some.exec(db).await?.rows_affected;
+    }
+    Ok(removed)
+}
+
+fn of(key: &SessionKey) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::TenantId.eq(text(key.tenant.as_str())))
+        .filter(Column::SessionId.eq(text(key.id.as_str())))
+}
+
+pub(crate) fn name(piece: &[u8]) -> Name {
+    let mut name = Name::default();
+    name.copy_from_slice(&blake3::hash(piece).as_bytes()[..size_of::<Name>()]);
+    name
+}
+
+pub(crate) fn row(key: &SessionKey, name: Name, piece: &[u8]) -> Model {
+    let body = match squeeze(piece) {
+        Some(squeezed) => {
+            let mut body = vec![SQUEEZED];
+            put(&mut body, piece.len() as u64);
+            [body, squeezed].concat()
+        }
+        None => [&[PLAIN], piece].concat(),
+    };
+    Model {
+        tenant_id: text(key.tenant.as_str()),
+        session_id: text(key.id.as_str()),
+        name: name.to_vec(),
+        body,
+    }
+}
+
+fn plain(body: &[u8]) -> Result<Vec<u8>> {
+    match body.split_first() {
+        Some((&PLAIN, piece)) => Ok(piece.to_vec()),
+        Some((&SQUEEZED, mut rest)) => {
+            let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
+            unsqueeze(rest, length)
+        }
+        _ => Err(damaged()),
+    }
+}
+
+fn read(list: &[u8]) -> Result<(usize, Vec<Name>)> {
+    let Some((&LIST, mut rest)) = list.split_first() else { return Err(damaged()) };
+    let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
+    let names = rest.chunks(size_of::<Name>()).map(|name| name.try_into().map_err(|_| damaged()));
+    Ok((length, names.collect::<Result<_>>()?))
+}
+
+fn damaged() -> Error {
+    Error::new(ErrorKind::Garbled, "a piece of a stored value is missing or damaged")
+        .help("restore the store from a backup; other sessions are not affected")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(seed: u64, length: usize) -> Vec<u8> {
+        let mut state = seed;
+        let next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        std::iter::repeat_with(next).take(length).collect()
+    }
+
+    #[test]
+    fn what_is_put_in_changes_the_pieces_around_it_only() {
+        let before = value(1, 1_000_000);
+        let mut after = before.clone();
+        after.splice(400_000..400_000, *b"a word that was not there");
+        let (before, after) = (Cut::new(before), Cut::new(after));
+        assert!(before.pieces.len() > 60, "{}", before.pieces.len());
+        let known: HashSet<Name> = before.pieces.iter().map(|(name, _)| *name).collect();
+        let new = after.pieces.iter().filter(|(name, _)| !known.contains(name)).count();
+        assert!((1..=3).contains(&new), "{new} of {} pieces are new", after.pieces.len());
+    }
+
+    #[test]
+    fn a_list_names_its_pieces_in_order() {
+        let cut = Cut::new(value(2, 100_000));
+        let (length, names) = read(&cut.list()).unwrap();
+        assert_eq!(length, 100_000);
+        assert!(names.iter().eq(cut.pieces.iter().map(|(name, _)| name)));
+        assert_eq!(cut.pieces.iter().map(|(_, range)| range.len()).sum::<usize>(), length);
+        assert!(read(&cut.list()[..40]).is_err() && read(&[]).is_err() && read(&[LIST]).is_err());
+    }
+}
