@@ -32,3 +32,4 @@ mod storage;
 mod streams;
 mod survival;
 mod suspensions;
+mod trials;
