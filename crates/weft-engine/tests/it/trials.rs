@@ -8,11 +8,13 @@ use weft_core::{ErrorKind, Json, Record, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::engine::{Source, Trial, Tried};
 use weft_engine::{Engine, EngineLimits, SessionState};
+use weft_models::script::{Reply, Script};
 
 use crate::again::{conversations, nowhere};
+use crate::agents::{FakeServer, canvas, with_server};
 use crate::golden::{Input, read, samples};
-use crate::kit::turn;
-use crate::real::compiled;
+use crate::kit::{asking, turn};
+use crate::real::{World as RealWorld, compiled};
 use crate::survival::{World, runtime};
 
 /// Every turn of a conversation, each from its own source.
@@ -133,4 +135,19 @@ fn a_call_that_was_not_recorded_fails_and_says_which_it_is() {
     assert!(error.full().contains("model#0 of Agent:New"), "{}", error.full());
     let lacking: Vec<_> = now.calls.iter().filter(|call| call.answered == Match::Lacking).collect();
     assert_eq!(lacking.first().map(|call| call.node.as_str()), Some("Agent:New"));
+}
+
+/// Servers of tools are looked at outside of any call; from a recording not even that is done.
+#[tokio::test(start_paused = true)]
+async fn tools_of_servers_are_answered_from_the_recording() {
+    let script =
+        Script::new().reply(Reply::call("two_0", json!({"x": "X"})).times(1)).reply(Reply::text("done"));
+    let world = RealWorld::with_tools(script, FakeServer::up());
+    let plan = canvas(with_server(json!([]), json!({"two": {}})));
+    let turns = [asking("Q")];
+    let live = hold((&world.engine, &plan), &turns, |_| Source::Outside).await;
+    let again = hold((&nowhere_engine(), &plan), &turns, recorded(&live)).await;
+    assert_eq!(facts(&again[0]), facts(&live[0]));
+    assert!(facts(&again[0]).to_string().contains("two of X"), "{}", facts(&again[0]));
+    assert!(again[0].calls.iter().all(|call| call.answered == Match::Same), "{:?}", again[0].calls);
 }
