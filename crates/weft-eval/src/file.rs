@@ -329,7 +329,7 @@ mod tests {
         check(("contains: hi", "matches: '('"), "turns[0].expect[0]");
         check(("- query: hi\n", "- query: [hi\n"), "line");
         check(("contains: hi", "contains: ''"), "every text");
-        check(("query: hi", &format!("inputs: {{x: {}}}", "[".repeat(100_000))), "depth");
+        check(("query: hi", &format!("inputs: {{x: {}}}", "[".repeat(100_000))), "limit");
         let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
         (1..12).for_each(|n| {
             let inner = format!("*a{},", n - 1).repeat(10);

@@ -30,7 +30,9 @@ pub fn page(files: &[FileReport]) -> String {
         if all { "ok" } else { "bad" },
         escaped(&summary(files))
     );
-    files.iter().for_each(|file| write_file(&mut body, file));
+    // What failed comes first.
+    let (passed, failed): (Vec<_>, Vec<_>) = files.iter().partition(|file| file.passed());
+    failed.into_iter().chain(passed).for_each(|file| write_file(&mut body, file));
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
