@@ -23,6 +23,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-core", may_use: &[] },
     Layer { name: "weft-dsl", may_use: &["weft-core"] },
     Layer { name: "weft-engine", may_use: &["weft-core", "weft-dsl"] },
+    Layer { name: "weft-eval", may_use: &["weft-core", "weft-dsl", "weft-engine"] },
     Layer { name: "weft-agent", may_use: &["weft-core"] },
     Layer { name: "weft-components", may_use: &["weft-core", "weft-agent"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
@@ -48,7 +49,7 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "weft-cli",
-        may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-components", "weft-server"],
+        may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-eval", "weft-components", "weft-server"],
     },
     Layer { name: "weft-testkit", may_use: &["weft-core", "weft-models"] },
     Layer { name: "xtask", may_use: &[] },

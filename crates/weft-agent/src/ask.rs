@@ -82,8 +82,9 @@ pub async fn ask(
     }
     // Our own limit of time is around the call: it is nothing that the model gave.
     let mut failure = None;
+    let question = ctx.effects.question("model", &request);
     let call = answered(ctx, model, request, (&mut *show, &mut failure));
-    let asking = ctx.effect(("model", Again::Allowed), call);
+    let asking = ctx.effect_asking(("model", Again::Allowed), question, call);
     let answered = match ctx.budget.time_left() {
         None => asking.await,
         Some(left) => match tokio::time::timeout(left, asking).await {
@@ -101,6 +102,10 @@ pub async fn ask(
     };
     if !made_now {
         ctx.budget.used(usage, model.info().prices);
+        if ctx.effects.are_recorded() {
+            // What was told then was told to another run.
+            ctx.signal(Signal::Used(usage)).await?;
+        }
     }
     if reason == StopReason::Filtered {
         return Err(Error::new(ErrorKind::Filtered, "the model's provider filtered the answer")

@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod document;
 mod documents;
+mod eval;
 mod failure;
 mod follow;
 mod form;
@@ -119,6 +120,7 @@ async fn command(cli: &Cli) -> Outcome {
             runs::run(command, &Setup::without_models(&environment, &flags)?).await
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Eval(args) => eval::run(args, &environment, flags).await,
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Schedule { command: command @ ScheduleCommand::Add(_) } => {
             schedule::run(command, &Setup::read(&environment, &flags).await?).await

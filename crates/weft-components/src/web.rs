@@ -51,11 +51,13 @@ async fn sent(ctx: &NodeContext, request: HttpRequest) -> (Result<HttpResponse>,
     let asks = matches!(request.method.as_str(), "GET" | "HEAD");
     let again = if asks { Again::Allowed } else { Again::Never };
     let mut now = false;
+    // Headers hold keys that change, and that are nobody's business.
+    let question = ctx.effects.question("http", &(&request.method, &request.url, &request.body));
     let call = async {
         now = true;
         ctx.run.seams.http.send(&ctx.run.tenant, request).await
     };
-    let answer = ctx.effect(("http", again), call).await;
+    let answer = ctx.effect_asking(("http", again), question, call).await;
     (answer.map(|(answer, _)| answer), now)
 }
 

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, Limit};
 use crate::citation::Citations;
-use crate::effect::{Again, EffectGave, EffectStarted, Effects, Gave, Known};
+use crate::effect::{Again, EffectGave, EffectStarted, Effects, Gave, Known, Match, RecordedCall};
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{ComponentId, RunId, SessionId, TenantId};
 use crate::reference::{Inputs, Names, Reference};
@@ -250,17 +250,38 @@ impl NodeContext {
     /// What the call fails with, now or before; `Interrupted` when it was cut off before and may not be
     /// made again, or when the work is done from a recording that does not have it; `Cancelled` when the
     /// run no longer listens.
-    pub async fn effect<T: Serialize + DeserializeOwned>(
+    pub fn effect<T: Serialize + DeserializeOwned>(
+        &self,
+        kind: (&'static str, Again),
+        call: impl Future<Output = Result<T>>,
+    ) -> impl Future<Output = Result<(T, bool)>> {
+        self.effect_asking(kind, None, call)
+    }
+
+    /// The same for a call whose question is known ([`Effects::question`]): in a recording its answer is
+    /// found by that, too.
+    ///
+    /// # Errors
+    /// As [`NodeContext::effect`].
+    pub async fn effect_asking<T: Serialize + DeserializeOwned>(
         &self,
         (kind, again): (&'static str, Again),
+        question: Option<Arc<str>>,
         call: impl Future<Output = Result<T>>,
     ) -> Result<(T, bool)> {
         if !self.effects.are_kept() {
             return call.await.map(|value| (value, true));
         }
         let (key, known) = self.effects.next(&self.part, kind);
-        if let Some(error) = self.effects.refused(&key, known.as_ref()).await {
-            return Err(error);
+        if self.effects.are_recorded() {
+            let (activation, node) = (self.activation, self.node.clone());
+            // Where a call asks nothing that could be told apart, its place in the work is the question.
+            let question = question.or_else(|| self.effects.question(kind, &key));
+            let key = Arc::clone(&key);
+            let asked = RecordedCall { activation, node, key, question, answered: Match::Same };
+            if let Some(gave) = self.effects.answer(asked, &known).await {
+                return gave?.into_result().map(|value| (value, false));
+            }
         }
         match (known, again) {
             (Some(Known::Gave(gave)), _) => return gave.into_result().map(|value| (value, false)),

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, oneshot};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::id::ComponentId;
 use crate::value::Json;
 
 /// Whether a call that was cut off may be made again.
@@ -105,17 +106,55 @@ enum Mode {
     Recorded(Arc<Recorded>),
 }
 
-/// What work that is done from a recording alone could not be given.
+/// How a call of work that is done from a recording was answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Match {
+    /// By the answer to the same question at the same place, as far as questions are known.
+    Same,
+    /// By the answer to the same question at another place.
+    Moved,
+    /// By the answer at the same place, which another question was given.
+    Differs,
+    /// Not at all.
+    Lacking,
+}
+
+/// A call that work done from a recording came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedCall {
+    /// Whose.
+    pub activation: u32,
+    /// Its node.
+    pub node: ComponentId,
+    /// Its place in the activation's work.
+    pub key: Arc<str>,
+    /// The fingerprint of what it asked; see [`Effects::question`].
+    pub question: Option<Arc<str>>,
+    /// How it was answered.
+    pub answered: Match,
+}
+
+/// What the activations of a run that is done from a recording alone share: the answers that are found
+/// by their questions, and what was asked.
 #[derive(Debug, Default)]
 pub struct Recorded {
-    lacking: Mutex<Vec<String>>,
+    /// Answers by fingerprints; absent when work is given nothing but what stands at its place.
+    by_question: Option<HashMap<Arc<str>, Gave>>,
+    calls: Mutex<Vec<RecordedCall>>,
     waiting: Notify,
 }
 
 impl Recorded {
-    /// The calls that the recording knows nothing of, in the order in which they came up.
-    pub fn lacking(&self) -> Vec<String> {
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Answers that are found by their questions as well. The same question may be asked any number of
+    /// times, so the order in which work gets on makes no difference.
+    pub fn by_question(answers: HashMap<Arc<str>, Gave>) -> Self {
+        Self { by_question: Some(answers), ..Self::default() }
+    }
+
+    /// The calls so far, in the order in which they came up.
+    pub fn calls(&self) -> Vec<RecordedCall> {
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Returns when work waits for a call that was begun in the recording and never came back: whatever
@@ -124,21 +163,51 @@ impl Recorded {
         self.waiting.notified().await;
     }
 
-    fn lacks(&self, call: String) -> Error {
-        let message = format!("the recording has no answer to the call {call}");
-        self.lacking.lock().unwrap_or_else(PoisonError::into_inner).push(call);
-        Error::new(ErrorKind::Interrupted, message).help("record the run again")
+    /// What a call is given. `then` is the question that the answer at its place was given to. Never
+    /// returns for a call that never came back in the recording.
+    async fn answer(
+        &self,
+        mut call: RecordedCall,
+        (known, then): (Option<Known>, Option<Arc<str>>),
+    ) -> Result<Gave> {
+        let same = then.is_none() || call.question.is_none() || then == call.question;
+        let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
+        let (gave, answered) = match known {
+            Some(Known::Begun) => {
+                self.waiting.notify_one();
+                return std::future::pending().await;
+            }
+            Some(Known::Gave(gave)) if same => (Some(gave), Match::Same),
+            Some(Known::Gave(gave)) => match elsewhere() {
+                Some(other) => (Some(other), Match::Moved),
+                None => (Some(gave), Match::Differs),
+            },
+            None => match elsewhere() {
+                Some(other) => (Some(other), Match::Moved),
+                None => (None, Match::Lacking),
+            },
+        };
+        call.answered = answered;
+        let message = format!("the recording has no answer to the call {} of {}", call.key, call.node);
+        self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
+        gave.ok_or_else(|| Error::new(ErrorKind::Interrupted, message).help("record the run again"))
     }
+}
 
-    async fn never(&self) -> Error {
-        self.waiting.notify_one();
-        std::future::pending().await
-    }
+/// FNV-1a, 64 bits, as hexadecimal digits: the same for ever.
+fn fingerprint(kind: &str, question: &[u8]) -> String {
+    let bytes = kind.as_bytes().iter().chain(&[0]).chain(question);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
 
 #[derive(Default)]
 struct State {
     known: HashMap<Arc<str>, Known>,
+    /// The questions of what is known, by the same places.
+    questions: HashMap<Arc<str>, Arc<str>>,
     counts: HashMap<String, u32>,
 }
 
@@ -151,14 +220,18 @@ impl fmt::Debug for Effects {
 impl Effects {
     /// Of an activation that is done again, with what is known from before.
     pub fn known(known: HashMap<Arc<str>, Known>) -> Self {
-        let state = State { known, counts: HashMap::new() };
+        let state = State { known, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), mode: Mode::Kept }
     }
 
     /// Of an activation that is done from a recording: nothing but what is known is given, and nothing
-    /// is called.
-    pub fn recorded(known: HashMap<Arc<str>, Known>, recorded: Arc<Recorded>) -> Self {
-        let state = State { known, counts: HashMap::new() };
+    /// is called. `questions` are what the known answers were given to, as far as that is known.
+    pub fn recorded(
+        known: HashMap<Arc<str>, Known>,
+        questions: HashMap<Arc<str>, Arc<str>>,
+        recorded: Arc<Recorded>,
+    ) -> Self {
+        let state = State { known, questions, ..State::default() };
         Self { state: Arc::new(Mutex::new(state)), mode: Mode::Recorded(recorded) }
     }
 
@@ -172,15 +245,25 @@ impl Effects {
         !matches!(self.mode, Mode::Unkept)
     }
 
-    /// The error of a call that must not be made, because only what was recorded counts. `known` is what
-    /// is known of it. Never returns for a call that never came back in the recording.
-    pub(crate) async fn refused(&self, key: &str, known: Option<&Known>) -> Option<Error> {
+    /// Whether nothing is called, because only what was recorded counts.
+    pub fn are_recorded(&self) -> bool {
+        matches!(self.mode, Mode::Recorded(_))
+    }
+
+    /// The fingerprint of what a call is about to ask, for [`crate::NodeContext::effect_asking`]. Worked
+    /// out only where it is compared: `None` elsewhere.
+    pub fn question<T: Serialize + ?Sized>(&self, kind: &str, asks: &T) -> Option<Arc<str>> {
         let Mode::Recorded(recorded) = &self.mode else { return None };
-        match known {
-            Some(Known::Gave(_)) => None,
-            Some(Known::Begun) => Some(recorded.never().await),
-            None => Some(recorded.lacks(key.to_owned())),
-        }
+        recorded.by_question.as_ref()?;
+        let text = serde_json::to_vec(asks).ok()?;
+        Some(fingerprint(kind, &text).into())
+    }
+
+    /// What a call is given that must not be made; `None` when it may be.
+    pub(crate) async fn answer(&self, call: RecordedCall, known: &Option<Known>) -> Option<Result<Gave>> {
+        let Mode::Recorded(recorded) = &self.mode else { return None };
+        let then = self.state().questions.get(&call.key).cloned();
+        Some(recorded.answer(call, (known.clone(), then)).await)
     }
 
     /// The place of the next call of this kind in a part of the work. Parts that run side by side have

@@ -19,13 +19,13 @@ use weft_core::budget::{Budget, BudgetLimits, Spent};
 use weft_core::citation::Cited;
 use weft_core::component::{Role, Route, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
-use weft_core::effect::Effects;
 use weft_core::journal::{Assigned, Ending, Onward, WaitingForm, Who};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{Error, ErrorKind, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::answers;
+use crate::calls::{Calls, Ledger};
 use crate::journal::Journal;
 use crate::machine::{Done, Machine, Start};
 use crate::perform::{
@@ -129,6 +129,7 @@ pub struct Driver<'a> {
     shared: Spent,
     /// What work that begins again need not do again.
     before: HashMap<Place, Before>,
+    ledger: Ledger,
     last: Arc<Outputs>,
     last_message: Option<Arc<Outputs>>,
 }
@@ -166,9 +167,16 @@ impl<'a> Driver<'a> {
             worked: Duration::ZERO,
             shared: Spent::default(),
             before: HashMap::new(),
+            ledger: Ledger::new(Calls::Kept),
             last: Arc::default(),
             last_message: None,
         }
+    }
+
+    /// What becomes of its calls; without this they are kept.
+    #[must_use]
+    pub fn with_calls(self, calls: Calls) -> Self {
+        Self { ledger: Ledger::new(calls), ..self }
     }
 
     /// Runs to the end. The journal holds everything but the last record, which the caller writes
@@ -267,8 +275,7 @@ impl<'a> Driver<'a> {
         let cancel = if framed { self.cancel.child_token() } else { self.cancel.clone() };
         let place = self.machine.place(start.who.activation);
         let before = place.and_then(|place| self.before.remove(&place)).unwrap_or_default();
-        let effects =
-            if self.journal.is_stored() { Effects::known(before.effects) } else { Effects::unkept() };
+        let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
         let budget = self.context.budget.within(BudgetLimits::default(), earlier);
         let own = Own {

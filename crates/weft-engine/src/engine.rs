@@ -7,6 +7,7 @@ mod announced;
 mod fork;
 mod pick_up;
 mod replay;
+mod trial;
 mod turn;
 
 use std::collections::{HashMap, HashSet};
@@ -34,8 +35,10 @@ use self::alive::{Used, say_alive};
 pub use self::fork::ForkPoint;
 pub use self::pick_up::{PICK_UPS_MAX, PickedUp};
 pub use self::replay::Replayed;
+pub use self::trial::{Source, Trial, Tried};
 use self::turn::{last_record, next_state};
 use crate::answers;
+use crate::calls::Calls;
 use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
 use crate::journal::Journal;
@@ -162,6 +165,7 @@ struct Prepared {
     now_ms: i64,
     /// Where it goes on, when it was cut off.
     recovered: Option<Recovered>,
+    calls: Calls,
 }
 
 /// What a run begins with besides its request.
@@ -288,7 +292,8 @@ impl Engine {
     ) -> Result<(Arc<Feed>, Report, SessionState)> {
         let feed = Feed::whole();
         let beginning = self.beginning((&request.session, RunId::generate()), 0, None);
-        let prepared = self.assemble(request, state, history, beginning)?;
+        let mut prepared = self.assemble(request, state, history, beginning)?;
+        prepared.calls = Calls::Unkept;
         let clock = Arc::clone(&self.0.seams.clock);
         let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
         let before = prepared.state.clone();
@@ -446,6 +451,7 @@ impl Engine {
             revision,
             now_ms,
             recovered: None,
+            calls: Calls::Kept,
         })
     }
 }

@@ -5,6 +5,7 @@
 
 mod answers;
 mod begin;
+pub mod calls;
 pub mod clock;
 pub mod compare;
 pub mod drive;

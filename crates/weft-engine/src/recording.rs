@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weft_core::effect::{Gave, Known};
+use weft_core::effect::{Effects, Gave, Known, Recorded, RecordedCall};
 use weft_core::journal::{Onward, Who};
 use weft_core::{ComponentId, Entry, Record};
 
@@ -51,6 +51,68 @@ pub struct Answers {
     pub place: Where,
     /// By the places of the calls in its work.
     pub gave: BTreeMap<Arc<str>, Gave>,
+    /// The fingerprints of what was asked, by the same places, as far as they are known.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub asked: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// Answers that a run is done from although it need not be the run that got them: its canvas may have
+/// changed since. Activations are told apart by node, round and order. An answer is found by its place
+/// first, and by its question where the one at the place was given to another.
+#[derive(Debug)]
+pub struct Script {
+    at: HashMap<Where, Vec<Answers>>,
+    shared: Arc<Recorded>,
+}
+
+impl Script {
+    /// From what was recorded, in the order of the activations.
+    pub fn of(answers: &[Answers]) -> Self {
+        let mut at: HashMap<Where, Vec<Answers>> = HashMap::new();
+        let mut by_question = HashMap::new();
+        for of in answers {
+            for (key, question) in &of.asked {
+                if let Some(gave) = of.gave.get(key) {
+                    by_question.entry(Arc::clone(question)).or_insert_with(|| gave.clone());
+                }
+            }
+            at.entry(of.place.clone()).or_default().push(of.clone());
+        }
+        Self { at, shared: Arc::new(Recorded::by_question(by_question)) }
+    }
+
+    /// The calls of an activation, by its place and how many were there before it.
+    pub fn effects(&self, place: &Where, nth: usize) -> Effects {
+        let of = self.at.get(place).and_then(|all| all.get(nth));
+        let known = of.iter().flat_map(|of| &of.gave);
+        let known = known.map(|(key, gave)| (Arc::clone(key), Known::Gave(gave.clone()))).collect();
+        let questions = of.iter().flat_map(|of| &of.asked);
+        let questions = questions.map(|(key, asked)| (Arc::clone(key), Arc::clone(asked))).collect();
+        Effects::recorded(known, questions, Arc::clone(&self.shared))
+    }
+
+    /// The calls so far, with how each was answered.
+    pub fn calls(&self) -> Vec<RecordedCall> {
+        self.shared.calls()
+    }
+}
+
+/// Writes the fingerprints of what was asked beside the answers that a run was done from.
+pub fn note_questions(answers: &mut [Answers], entries: &[Entry], calls: &[RecordedCall]) {
+    let mut counts: HashMap<Where, usize> = HashMap::new();
+    for entry in entries {
+        let Record::NodeStarted { who } = &entry.record else { continue };
+        let place = Where::from(who);
+        let nth = counts.entry(place.clone()).or_insert(0);
+        let of = answers.iter_mut().filter(|of| of.place == place).nth(*nth);
+        *nth += 1;
+        let Some(of) = of else { continue };
+        for call in calls.iter().filter(|call| call.activation == who.activation) {
+            if let Some(question) = &call.question {
+                of.asked.insert(Arc::clone(&call.key), Arc::clone(question));
+            }
+        }
+    }
 }
 
 impl Recording {
@@ -108,6 +170,7 @@ impl Recording {
                     .iter()
                     .filter_map(|(key, known)| Some((Arc::clone(key), gave(known)?)))
                     .collect(),
+                asked: BTreeMap::new(),
             })
             .collect()
     }

@@ -5,7 +5,7 @@
 //! whatever the speed of this machine. The entries are the events of the replay, byte for byte; the
 //! differences say where they are no longer true.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ impl Replay {
         let node = &self.plan.nodes[start.node];
         let cancel = CancellationToken::new();
         let calls = self.recording.of_activation(activation);
-        let effects = Effects::recorded(calls, Arc::clone(&self.recorded));
+        let effects = Effects::recorded(calls, HashMap::new(), Arc::clone(&self.recorded));
         let budget = self.context.budget.within(BudgetLimits::default(), Spent::default());
         let own = Own { effects, budget, cancel: cancel.clone(), signals: self.to_replay.clone() };
         let context = context_of(&self.context, node, &mut start, own);

@@ -39,12 +39,13 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     let written = Json::Object(arguments.clone());
     let traced = Traced::start(job.ctx, started(job, &call, &written)).await?;
     let agent = Arc::new(inside(job.ctx, &call.id));
+    let question = agent.effects.question("tool", &(&call.name, &written));
     let invocation = Invocation { id: call.id, arguments, agent: Arc::clone(&agent), resumed };
     let last = last_step(job, &call.name, invocation);
     let end = match again(tool.as_deref()) {
         // What it does inside is kept with the run, each part on its own.
         None => last.await,
-        Some(again) => agent.effect(("tool", again), last).await.map(|(last, _)| last),
+        Some(again) => agent.effect_asking(("tool", again), question, last).await.map(|(last, _)| last),
     };
     if job.ctx.cancel.is_cancelled() {
         return Err(Error::new(ErrorKind::Cancelled, "the run has been cancelled"));

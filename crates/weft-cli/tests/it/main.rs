@@ -15,6 +15,7 @@ mod bad_input;
 mod chat;
 mod check;
 mod demo;
+mod eval;
 mod mcp;
 mod measure;
 mod run;

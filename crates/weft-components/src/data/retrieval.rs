@@ -172,8 +172,9 @@ impl Component for Retrieval {
             count_max: self.count_max,
             score_min: self.score_min,
         };
+        let question = ctx.effects.question("search", &request);
         let search = ctx.run.seams.search.search(&ctx.run.tenant, request);
-        let (found, _) = ctx.effect(("search", Again::Allowed), search).await?;
+        let (found, _) = ctx.effect_asking(("search", Again::Allowed), question, search).await?;
         if found.is_empty() {
             return Ok(nothing());
         }

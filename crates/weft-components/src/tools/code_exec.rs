@@ -178,8 +178,9 @@ impl Component for CodeExec {
         let program = self.program(ctx);
         let limits = program.limits;
         let Ran { result, stdout, stderr, truncated } = {
+            let question = ctx.effects.question("program", &(&program.source, &program.arguments));
             let run = ctx.run.seams.sandbox.run(&ctx.run.tenant, program);
-            ctx.effect(("program", Again::Allowed), run).await?.0
+            ctx.effect_asking(("program", Again::Allowed), question, run).await?.0
         };
         let told = |error: Error| with_printed(error, &stdout, &stderr);
         let value = result.map_err(|failure| told(failure.error(limits)))?;

@@ -128,7 +128,8 @@ impl Component for ReadFile {
             };
             Ok((content, text.split_inclusive('\n').count()))
         };
-        let ((content, count), _) = ctx.effect(("file", Again::Allowed), read).await?;
+        let question = ctx.effects.question("file", &(path.trim(), first, last, self.numbered));
+        let ((content, count), _) = ctx.effect_asking(("file", Again::Allowed), question, read).await?;
         let mut outputs = Outputs::of("content", Value::text(content));
         outputs.set("lines", Json::from(count));
         Ok(outputs.into())

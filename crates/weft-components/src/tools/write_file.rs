@@ -69,7 +69,8 @@ impl Component for WriteFile {
             true => (files.append(tenant, path, &text), Again::Never, "added to"),
             false => (files.write(tenant, path, &text), Again::Allowed, "replaced"),
         };
-        let (existed, _) = ctx.effect(("file", again), call).await?;
+        let question = ctx.effects.question("file", &(path, &text, self.append));
+        let (existed, _) = ctx.effect_asking(("file", again), question, call).await?;
         let done = if existed { done } else { "made" };
         let result = format!("{done} `{path}` with {} bytes", text.len());
         let mut outputs = Outputs::of("result", Value::text(result));

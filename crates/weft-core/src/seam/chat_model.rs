@@ -41,7 +41,7 @@ pub struct Prices {
 }
 
 /// What is known about a model before it is asked.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelInfo {
     /// The name in the configuration.
     pub name: String,
@@ -56,6 +56,7 @@ pub struct ModelInfo {
     /// What it is for.
     pub kind: ModelKind,
     /// What it costs; absent when nobody said.
+    #[serde(default)]
     pub prices: Option<Prices>,
 }
 

@@ -27,7 +27,7 @@ pub struct HttpRequest {
 }
 
 /// What a request carries.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub enum HttpBody {
     /// Nothing.
     Empty,

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::id::TenantId;
 
 /// What to look for.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct SearchRequest {
     /// Words in any language.
     pub query: String,

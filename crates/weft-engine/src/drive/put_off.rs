@@ -43,6 +43,9 @@ impl Driver<'_> {
         let Some(mut active) = self.active.remove(&activation) else { return };
         active.suspension = settled.finished.suspended.clone().map(Box::new);
         let (alternative, spoken) = (active.alternative, active.speech.spoken());
+        if active.suspension.is_none() {
+            self.ledger.put_back(&active.who);
+        }
         self.note_finished(active, &Arc::default(), None, (&Onward::Suspended, &[]));
         match settled.finished.suspended {
             Some(suspension) => self.machine.suspend(activation, (suspension, alternative), spoken),

@@ -88,13 +88,13 @@ impl ModelDirectory for StandIns {
 }
 
 /// A model that is not there.
-struct StandIn(ModelInfo);
+pub(super) struct StandIn(pub ModelInfo);
 
 impl StandIn {
     /// Room enough for whatever was said.
     const WINDOW: usize = 1 << 20;
 
-    fn new(llm_id: &str) -> Self {
+    pub fn new(llm_id: &str) -> Self {
         Self(ModelInfo {
             name: llm_id.to_owned(),
             provider: "recorded".to_owned(),

@@ -29,7 +29,17 @@ impl Engine {
         cancel: CancellationToken,
     ) -> (Report, Arc<RunContext>) {
         let Prepared {
-            request, state, machine, context, resumes, reply, revision, now_ms, recovered, ..
+            request,
+            state,
+            machine,
+            context,
+            resumes,
+            reply,
+            revision,
+            now_ms,
+            recovered,
+            calls,
+            ..
         } = prepared;
         let EngineLimits { run_time, node_time, output_bytes, .. } = self.0.limits;
         let limits = DriveLimits { run: run_time, node: node_time, output_bytes };
@@ -54,7 +64,7 @@ impl Engine {
                 journal.note(Record::Warned { node: node.clone(), message: message.as_str().into() });
             }
         }
-        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits);
+        let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
         let driver = match recovered {
             Some(recovered) => driver.after(recovered),
             None => driver,
@@ -150,7 +160,11 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
     before.after(machine.globals.clone(), (paused, report.spent))
 }
 
-fn messages(report: &Report, context: &RunContext, (resumed, now_ms): (bool, i64)) -> Vec<SessionMessage> {
+pub(super) fn messages(
+    report: &Report,
+    context: &RunContext,
+    (resumed, now_ms): (bool, i64),
+) -> Vec<SessionMessage> {
     let message = |role: &str, content: &str, reference| SessionMessage {
         role: role.to_owned(),
         content: content.to_owned(),

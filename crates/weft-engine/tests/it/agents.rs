@@ -324,12 +324,12 @@ async fn the_window_of_history_is_a_parameter() {
 }
 
 /// A server of tools in this process: `up` says whether it can be asked.
-struct FakeServer {
+pub struct FakeServer {
     up: std::sync::atomic::AtomicBool,
 }
 
 impl FakeServer {
-    fn up() -> Arc<Self> {
+    pub fn up() -> Arc<Self> {
         Arc::new(Self { up: true.into() })
     }
 

@@ -32,4 +32,5 @@ mod storage;
 mod streams;
 mod survival;
 mod suspensions;
+mod trials;
 mod two_processes;

@@ -1,0 +1,196 @@
+//! `weft eval`: recorded runs as tests.
+
+mod find;
+mod loaded;
+mod record;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use weft_eval::file::Case;
+use weft_eval::report::{self, Strictness};
+use weft_eval::{CaseReport, FileReport, Mode, Subject};
+use weft_server::App;
+
+use self::loaded::Loaded;
+use crate::args::{EvalArgs, EvalCommand};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::screen::{Data, Notes, harmless};
+use crate::settings::{Environment, Flags};
+use crate::setup::Setup;
+
+/// Cases at the same time that ask models.
+const LIVE_AT_ONCE: usize = 4;
+
+/// Runs evals, or writes a new one.
+///
+/// # Errors
+/// When a file is not valid, or a report cannot be written.
+pub async fn run(args: &EvalArgs, environment: &Environment, mut flags: Flags) -> Outcome {
+    match &args.command {
+        Some(EvalCommand::Record(record)) => {
+            flags.model.clone_from(&record.model);
+            match record.run {
+                Some(_) => record::past(record, &Setup::read(environment, &flags).await?).await,
+                None => record::now(record, &Setup::read(environment, &flags).await?).await,
+            }
+        }
+        None => {
+            flags.model.clone_from(&args.model);
+            let setup = match args.live {
+                true => Setup::read(environment, &flags).await?,
+                // No model is asked, so none is looked for.
+                false => Setup::without_models(environment, &flags)?,
+            };
+            evaluate(args, &setup).await
+        }
+    }
+}
+
+async fn evaluate(args: &EvalArgs, setup: &Setup) -> Outcome {
+    let files = find::files(&args.files)?;
+    let app = weft_server::assemble_in_memory(&setup.config)
+        .await
+        .map_err(|error| Failure::before_running(&error))?;
+    let mode = if args.live { Mode::Live } else { Mode::Recorded };
+    let evaluated = evaluated(args, setup, (&app, mode), &files).await;
+    app.shut_down(Duration::ZERO).await?;
+    evaluated
+}
+
+async fn evaluated(
+    args: &EvalArgs,
+    setup: &Setup,
+    (app, mode): (&App, Mode),
+    files: &[std::path::PathBuf],
+) -> Outcome {
+    let mut all = Vec::new();
+    let mut wrong = None;
+    for file in files {
+        match Loaded::read(file, (app, setup), mode).await {
+            Ok(loaded) => all.push(loaded),
+            // Everything that is wrong is told at once.
+            Err(failure) => {
+                crate::tell(&failure);
+                wrong = Some(failure.exit());
+            }
+        }
+    }
+    if let Some(exit) = wrong {
+        return Err(Failure::Known(exit));
+    }
+    if let Some(text) = &args.filter {
+        all.iter_mut().for_each(|loaded| loaded.keep(text));
+        all.retain(|loaded| !loaded.cases.is_empty());
+        if all.is_empty() {
+            return Err(Failure::usage(format!("no case has `{text}` in its file or name")));
+        }
+    }
+    let at_once = usize::from(args.jobs.unwrap_or(0));
+    let at_once = match (at_once, mode) {
+        (0, Mode::Live) => LIVE_AT_ONCE,
+        (0, Mode::Recorded) => std::thread::available_parallelism().map_or(1, usize::from),
+        (jobs, _) => jobs,
+    };
+    let mut reports = run_all(&all, mode, at_once).await?;
+    if args.update {
+        for (loaded, report) in all.iter().zip(&reports) {
+            loaded.update(report, args.filter.as_deref())?;
+        }
+    }
+    let strictness = if args.strict { Strictness::Strict } else { Strictness::Lenient };
+    reports = reports.into_iter().map(|report| report.judged(strictness)).collect();
+    show(args, &reports)
+}
+
+/// Runs every case, several at a time; the reports in the order of the files.
+async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<FileReport>> {
+    let work: Vec<(usize, Subject, Case)> = all
+        .iter()
+        .enumerate()
+        .flat_map(|(at, loaded)| {
+            loaded.cases.iter().map(move |case| (at, loaded.subject.clone(), case.clone()))
+        })
+        .collect();
+    let bar = progress(work.len());
+    let (work, next) = (Arc::new(work), Arc::new(AtomicUsize::new(0)));
+    let (to_us, mut done) = mpsc::channel::<(usize, CaseReport)>(at_once);
+    let mut workers = JoinSet::new();
+    for _ in 0..at_once.min(work.len()) {
+        let (work, next, to_us) = (Arc::clone(&work), Arc::clone(&next), to_us.clone());
+        workers.spawn(async move {
+            loop {
+                let nth = next.fetch_add(1, Ordering::Relaxed);
+                let Some((_, subject, case)) = work.get(nth) else { return };
+                let report = Box::pin(subject.run(case, mode)).await;
+                if to_us.send((nth, report)).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(to_us);
+    let mut reports: Vec<Option<CaseReport>> = vec![None; work.len()];
+    while let Some((nth, report)) = done.recv().await {
+        bar.inc(1);
+        if !report.passed() {
+            bar.set_message("some failed");
+        }
+        reports[nth] = Some(report);
+    }
+    bar.finish_and_clear();
+    while let Some(ended) = workers.join_next().await {
+        ended.map_err(|error| Failure::failed(format!("a case broke off: {error}")))?;
+    }
+    let mut files: Vec<FileReport> = all.iter().map(Loaded::report).collect();
+    for ((at, ..), report) in work.iter().zip(reports) {
+        files[*at].cases.extend(report);
+    }
+    Ok(files)
+}
+
+fn progress(count: usize) -> ProgressBar {
+    if !Notes::is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(count as u64);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} cases {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
+    if let Some(path) = &args.junit {
+        write(path, &report::junit(reports))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &report::page(reports))?;
+    }
+    let mut data = Data::stdout();
+    if args.json {
+        data.line(&report::json(reports).to_string())?;
+    } else {
+        for file in reports {
+            data.text(&harmless(&file.lines()))?;
+        }
+        data.line(&report::summary(reports))?;
+    }
+    data.flush()?;
+    Ok(if reports.iter().all(FileReport::passed) { Exit::Done } else { Exit::Failed })
+}
+
+/// Writes a file whole or not at all.
+fn write(path: &Path, text: &str) -> Outcome<()> {
+    let failed = |error: std::io::Error| Failure::failed(format!("cannot write {}: {error}", path.display()));
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let beside = std::path::PathBuf::from(name);
+    std::fs::write(&beside, text).map_err(failed)?;
+    std::fs::rename(&beside, path).map_err(failed)
+}

@@ -1,0 +1,55 @@
+//! Which files are meant: those that are named, and those in folders that are named.
+
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// Folders within one another, at most.
+const DEPTH_MAX: usize = 32;
+
+/// The files, each once, in the order in which they were named; those of a folder by their paths.
+///
+/// # Errors
+/// When one is not there, or a folder has no eval in it.
+pub fn files(named: &[PathBuf]) -> Outcome<Vec<PathBuf>> {
+    let mut all: Vec<PathBuf> = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            all.push(path.clone());
+            continue;
+        }
+        let mut found = Vec::new();
+        walk(path, 0, &mut found)?;
+        if found.is_empty() {
+            return Err(Failure::usage(format!("there is no eval in the folder {}", path.display()))
+                .help("evals are files named eval.yaml or *.eval.yaml; `weft eval record` writes one"));
+        }
+        found.sort();
+        all.extend(found);
+    }
+    let mut seen = std::collections::HashSet::new();
+    all.retain(|path| seen.insert(path.clone()));
+    Ok(all)
+}
+
+fn walk(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Outcome<()> {
+    let failed = |error| Failure::usage(format!("cannot read the folder {}: {error}", folder.display()));
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        // A link to a folder may lead back.
+        let kind = entry.file_type().map_err(failed)?;
+        if kind.is_dir() && !name.starts_with('.') && depth < DEPTH_MAX {
+            walk(&entry.path(), depth + 1, found)?;
+        } else if !kind.is_dir() && is_eval(&name) {
+            found.push(entry.path());
+        }
+    }
+    Ok(())
+}
+
+fn is_eval(name: &str) -> bool {
+    let stem = name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml"));
+    stem.is_some_and(|stem| stem == "eval" || stem.ends_with(".eval"))
+}

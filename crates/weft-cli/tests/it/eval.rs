@@ -1,0 +1,221 @@
+//! `weft eval`: recorded runs as tests.
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::{Ended, Home, agent, ask_a_model, sample};
+
+fn say(text: &str) -> Json {
+    json!({"text": text})
+}
+
+fn replies(home: &Home, replies: &Json) {
+    home.write("script.json", json!({"replies": replies}).to_string());
+}
+
+fn read(home: &Home, name: &str) -> String {
+    std::fs::read_to_string(home.path().join(name)).unwrap()
+}
+
+/// A home in which one question was recorded, and that has no model any more.
+fn recorded() -> Home {
+    let home = Home::scripted(&json!({"replies": [{"say": [say("It is Oslo.")]}]}));
+    home.write("canvas.json", ask_a_model().to_string());
+    let arguments = ["eval", "record", "canvas.json", "--query", "Which city?", "-o", "city.eval.yaml"];
+    home.weft(&arguments).with(0).says(&["1 turns, 1 recorded answers"]);
+    std::fs::remove_file(home.path().join("weft.toml")).unwrap();
+    home
+}
+
+fn change(home: &Home, name: &str, from: &str, to: &str) {
+    let text = read(home, name);
+    assert!(text.contains(from), "{from} in {text}");
+    home.write(name, text.replacen(from, to, 1));
+}
+
+#[test]
+fn what_was_recorded_passes_without_a_model() {
+    let home = recorded();
+    let ended = home.weft(&["eval", "."]).with(0);
+    assert_eq!(ended.stdout, "ok     ./city.eval.yaml\nall passed: 1 file, 1 of 1 case\n");
+    let told = home.weft(&["eval", "city.eval.yaml", "--json"]).with(0).json_lines();
+    let turn = &told[0]["files"][0]["cases"][0]["turns"][0];
+    assert_eq!(
+        (turn["seen"]["answer"].as_str(), &turn["seen"]["spent"]["model_calls"]),
+        (Some("It is Oslo."), &json!(1))
+    );
+    // A file is not written over by accident.
+    let again = ["eval", "record", "canvas.json", "--query", "x", "-o", "city.eval.yaml"];
+    home.weft(&again).with(2).says(&["city.eval.yaml already", "--force"]);
+}
+
+#[test]
+fn what_is_not_as_expected_is_told_and_fails() {
+    let home = recorded();
+    change(&home, "city.eval.yaml", "equals: It is Oslo.", "equals: It is Bergen.");
+    let reports = ["eval", "city.eval.yaml", "--junit", "junit.xml", "--html", "report.html"];
+    let ended = home.weft(&reports).with(1);
+    let told =
+        "    answer equals (expect[0])\n      expected: \"It is Bergen.\"\n      got:      \"It is Oslo.\"\n";
+    assert!(ended.stdout.contains(told), "{}", ended.stdout);
+    let junit = read(&home, "junit.xml");
+    assert!(junit.contains("tests=\"1\" failures=\"1\"") && junit.contains("It is Bergen."), "{junit}");
+    let page = read(&home, "report.html");
+    assert!(page.contains("It is Bergen.") && page.contains("Which city?"), "{page}");
+    assert_eq!(home.weft(&["eval", "city.eval.yaml", "--json"]).with(1).json_lines()[0]["passed"], false);
+}
+
+#[test]
+fn files_that_are_not_valid_are_named_with_their_places() {
+    let home = recorded();
+    let valid = read(&home, "city.eval.yaml");
+    let check = |from: &str, to: &str, parts: &[&str]| -> Ended {
+        home.write("wrong.yaml", valid.replacen(from, to, 1));
+        home.weft(&["eval", "wrong.yaml", "city.eval.yaml"]).with(2).says(parts)
+    };
+    check("equals:", "eqals:", &["wrong.yaml", "eqals", "line 7"]);
+    check("canvas: canvas.json", "canvas: other.json", &["other.json", "not there"]);
+    check("weft_eval: 1", "weft_eval: 2", &["version 2"]);
+    let nodes = "  - nodes: {not_run: LLM:None}\n  - answer:";
+    check("  - answer:", nodes, &["expect[0]", "no node `LLM:None`", "LLM:A"]);
+    check("Which city?", "'{{row.city}}'", &["no column `city`", "dataset"]);
+    check("turns:", "dataset: {file: rows.csv}\nturns:", &["rows.csv"]);
+    home.weft(&["eval", "absent.yaml"]).with(2).says(&["absent.yaml"]);
+    std::fs::create_dir(home.path().join("empty")).unwrap();
+    home.weft(&["eval", "empty"]).with(2).says(&["no eval in the folder", "record"]);
+    home.weft(&["eval", ".", "--filter", "nothing has this"]).with(2);
+}
+
+#[test]
+fn another_canvas_is_answered_from_the_recording_as_far_as_that_goes() {
+    let home = recorded();
+    let mut canvas = ask_a_model();
+    canvas["components"]["LLM:A"]["obj"]["params"]["sys_prompt"] = "Be brief.".into();
+    home.write("canvas.json", canvas.to_string());
+    let ended = home.weft(&["eval", "."]).with(0);
+    assert!(ended.stdout.contains("note: model#0 of LLM:A: asks something else"), "{}", ended.stdout);
+    let strict = home.weft(&["eval", ".", "--strict"]).with(1);
+    assert!(strict.stdout.contains("record it again"), "{}", strict.stdout);
+    let text = ask_a_model().to_string().replace("LLM:A", "LLM:B");
+    home.write("canvas.json", &text);
+    home.weft(&["eval", ".", "--strict"]).with(0);
+    home.write("canvas.json", text.replace("\"sys_prompt\":\"\"", "\"sys_prompt\":\"New.\""));
+    let lacking = home.weft(&["eval", "."]).with(1);
+    assert!(lacking.stdout.contains("an answer to the call model#0 of LLM:B"), "{}", lacking.stdout);
+}
+
+#[test]
+fn a_run_of_the_past_becomes_a_test_with_all_its_turns() {
+    let home = Home::scripted(&json!({"replies": [{"say": [say("A plan.")], "times": 0}]}));
+    let canvas = sample("form_pause");
+    home.weft(&["run", &canvas, "--query", "Plan", "--session", "s"]).with(3);
+    home.weft(&["run", &canvas, "--session", "s", "--input", "go=true", "--input", "note=tea"]).with(0);
+    let id = home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned();
+    home.weft(&["eval", "record", "--run", &id, "-o", "eval.yaml"]).with(0).says(&["2 turns"]);
+    std::fs::remove_file(home.path().join("weft.toml")).unwrap();
+    let text = read(&home, "eval.yaml");
+    assert!(text.contains("status: waiting") && text.contains("note: tea"), "{text}");
+    home.weft(&["eval", "eval.yaml", "--strict"]).with(0);
+    change(&home, "eval.yaml", "note: tea", "note: milk");
+    let ended = home.weft(&["eval", "eval.yaml"]).with(1);
+    assert!(ended.stdout.contains("turn 2: answer equals"), "{}", ended.stdout);
+    home.weft(&["eval", "record", "--run", "absent", "-o", "x.yaml"]).with(2).says(&["absent"]);
+}
+
+#[test]
+fn each_row_of_a_data_set_is_a_case_and_enough_have_to_pass() {
+    let home = Home::scripted(&json!({"replies": []}));
+    home.write("canvas.json", ask_a_model().to_string());
+    let capital =
+        |country: &str, city: &str| json!({"when": {"user": country}, "say": [say(city)], "times": 0});
+    replies(
+        &home,
+        &json!([capital("Norway", "Oslo"), capital("Sweden", "Stockholm"), capital("Spain", "Seville")]),
+    );
+    home.write("rows.csv", "country,capital\nNorway,Oslo\nSweden,Stockholm\nSpain,Madrid\n");
+    let file = "# Capitals.\nweft_eval: 1\ncanvas: canvas.json\ndataset: {file: rows.csv, name: country} # rows\npass: 0.6\n\
+        turns:\n- query: The capital of {{row.country}}?\n  expect:\n  - answer: {equals: '{{row.capital}}'}\n";
+    home.write("eval.yaml", file);
+    let unrecorded = home.weft(&["eval", "eval.yaml"]).with(1);
+    assert!(unrecorded.stdout.contains("turn 1 was never recorded"), "{}", unrecorded.stdout);
+    home.weft(&["eval", "eval.yaml", "--live", "--update"]).with(0);
+    let written = read(&home, "eval.yaml");
+    assert!(written.starts_with(file) && written.contains("case: Sweden"), "{written}");
+    std::fs::remove_file(home.path().join("weft.toml")).unwrap();
+    let ended = home.weft(&["eval", "eval.yaml", "--jobs", "2"]).with(0);
+    assert!(
+        ended.stdout.contains("ok     eval.yaml  2 of 3 cases passed, 60 % have to\n  Spain\n"),
+        "{}",
+        ended.stdout
+    );
+    change(&home, "eval.yaml", "pass: 0.6", "pass: 0.7");
+    home.weft(&["eval", "eval.yaml"]).with(1);
+    home.weft(&["eval", "eval.yaml", "--filter", "Sweden"]).with(0);
+}
+
+#[test]
+fn only_what_was_asked_again_is_recorded_again() {
+    let home = Home::scripted(&json!({"replies": []}));
+    home.write("canvas.json", ask_a_model().to_string());
+    home.write("rows.jsonl", "{\"n\": 1}\n{\"n\": 2}\n");
+    home.write(
+        "eval.yaml",
+        "weft_eval: 1\ncanvas: canvas.json\ndataset: {file: rows.jsonl}\nturns:\n- query: number {{row.n}}\n  expect:\n  - answer: {contains: first}\n",
+    );
+    replies(&home, &json!([{"say": [say("at first")], "times": 0}]));
+    home.weft(&["eval", "eval.yaml", "--live", "--update"]).with(0);
+    replies(&home, &json!([{"say": [say("at second")], "times": 0}]));
+    home.weft(&["eval", "eval.yaml", "--live"]).with(1);
+    home.weft(&["eval", "eval.yaml"]).with(0);
+    home.weft(&["eval", "eval.yaml", "--live", "--update", "--filter", "row 2"]).with(1);
+    let ended = home.weft(&["eval", "eval.yaml"]).with(1);
+    assert!(ended.stdout.contains("1 of 2 cases passed\n  row 2\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_model_judges_once_and_its_verdict_is_recorded() {
+    let verdict = |meets: bool| json!({"meets": meets, "because": "It names a city."}).to_string();
+    let judge = |meets| json!({"when": {"system": "criterion"}, "say": [say(&verdict(meets))], "times": 0});
+    let home = Home::scripted(&json!({"replies": []}));
+    replies(&home, &json!([judge(true), {"say": [say("Oslo.")], "times": 0}]));
+    home.write("canvas.json", ask_a_model().to_string());
+    let file = "weft_eval: 1\ncanvas: canvas.json\nturns:\n- query: Which city?\n  expect:\n  - judge: {criterion: It names a city.}\n";
+    home.write("eval.yaml", file);
+    home.weft(&["eval", "eval.yaml", "--live", "--update"]).with(0);
+    home.weft(&["eval", "eval.yaml"]).with(0);
+    replies(&home, &json!([judge(false), {"say": [say("Bergen.")], "times": 0}]));
+    let ended = home.weft(&["eval", "eval.yaml", "--live", "--update"]).with(1);
+    assert!(ended.stdout.contains("judge (expect[0])"), "{}", ended.stdout);
+    home.weft(&["eval", "eval.yaml"]).with(1);
+    // A verdict is about one answer.
+    change(&home, "eval.yaml", "meets: false", "meets: true");
+    home.weft(&["eval", "eval.yaml"]).with(0);
+    change(&home, "eval.yaml", "text: Bergen.", "text: Tromsø.");
+    let ended = home.weft(&["eval", "eval.yaml"]).with(1);
+    assert!(ended.stdout.contains("nobody was asked"), "{}", ended.stdout);
+}
+
+#[test]
+fn tools_are_neither_called_nor_needed() {
+    let home = Home::scripted(&json!({"replies": [
+        {"say": [{"call": {"name": "calculator_0", "arguments": {"expression": "6 * 7"}}}]},
+        {"say": [say("It is 42.")]}]}));
+    let params = json!({"llm_id": "", "sys_prompt": "", "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "max_rounds": 3, "cite": false, "tools": [{"component_name": "Calculator", "name": "Calculator", "params": {}}]});
+    home.write("canvas.json", agent(&params).to_string());
+    home.weft(&["eval", "record", "canvas.json", "--query", "6 by 7?", "-o", "eval.yaml"]).with(0);
+    std::fs::remove_file(home.path().join("weft.toml")).unwrap();
+    home.weft(&["eval", "eval.yaml", "--strict"]).with(0);
+    change(&home, "eval.yaml", "expression: 6 * 7", "expression: 6 * 8");
+    let ended = home.weft(&["eval", "eval.yaml"]).with(1);
+    assert!(ended.stdout.contains("calculator_0 with {\"expression\":\"6 * 8\"}"), "{}", ended.stdout);
+}
+
+#[test]
+fn the_evals_of_the_samples_pass_in_an_empty_home() {
+    let home = Home::new();
+    let samples = format!("{}/../../canvases", env!("CARGO_MANIFEST_DIR"));
+    let told = home.weft(&["eval", &samples, "--strict", "--json"]).with(0).json_lines();
+    let files = told[0]["files"].as_array().unwrap();
+    assert!(files.len() >= 7, "{}", files.len());
+    assert!(files.iter().all(|file| !file["cases"].as_array().unwrap().is_empty()));
+}

@@ -1,0 +1,56 @@
+//! What becomes of the calls that the activations of a run make to the outside.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use weft_core::effect::{Effects, Known};
+use weft_core::journal::Who;
+
+use crate::recording::{Script, Where};
+
+/// What becomes of the calls of a run.
+#[derive(Clone, Debug)]
+pub enum Calls {
+    /// They are made and noted, so that the run can go on, or be done again.
+    Kept,
+    /// They are made, and forgotten.
+    Unkept,
+    /// None is made: they are answered from a recording.
+    Recorded(Arc<Script>),
+}
+
+/// Hands out the calls of activations.
+#[derive(Debug)]
+pub struct Ledger {
+    calls: Calls,
+    /// How many activations there have been at each place, where they are told apart by that.
+    counts: HashMap<Where, usize>,
+}
+
+impl Ledger {
+    /// For a run.
+    pub fn new(calls: Calls) -> Self {
+        Self { calls, counts: HashMap::new() }
+    }
+
+    /// The calls of an activation that begins, with what is known of them from before.
+    pub fn effects(&mut self, who: &Who, known: HashMap<Arc<str>, Known>) -> Effects {
+        match &self.calls {
+            Calls::Kept => Effects::known(known),
+            Calls::Unkept => Effects::unkept(),
+            Calls::Recorded(script) => {
+                let place = Where::from(who);
+                let nth = self.counts.entry(place.clone()).or_insert(0);
+                *nth += 1;
+                script.effects(&place, *nth - 1)
+            }
+        }
+    }
+
+    /// An activation does its work when it begins again, and that is one activation in a recording.
+    pub fn put_back(&mut self, who: &Who) {
+        if let Some(count) = self.counts.get_mut(&Where::from(who)) {
+            *count -= 1;
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Turns that are tried out: stored nowhere, and done from a recording when nothing may be called.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+use weft_core::context::HistoryMessage;
+use weft_core::effect::RecordedCall;
+use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::tool_source::NoTools;
+use weft_core::seam::{Clock, Seams, ToolSource};
+use weft_core::{Entry, Result, RunId, TenantId};
+
+use super::replay::StandIn;
+use super::turn::{last_record, messages, next_state};
+use super::{Engine, StartRun};
+use crate::calls::Calls;
+use crate::drive::Report;
+use crate::feed::{EntryReader, Feed};
+use crate::journal::Journal;
+use crate::recording::{Answers, Recording, Script, note_questions};
+use crate::session::{SessionState, turns_looked_back};
+
+/// A turn to try out.
+#[derive(Debug)]
+pub struct Trial<'a> {
+    /// The turn. Its session need not exist.
+    pub request: StartRun,
+    /// What the session carries from the turns before.
+    pub state: SessionState,
+    /// What was said in them.
+    pub history: Vec<HistoryMessage>,
+    /// The time that the turn takes as its own, in milliseconds since 1970; absent: now.
+    pub now_ms: Option<i64>,
+    /// Where answers come from.
+    pub source: Source<'a>,
+}
+
+/// Where the answers come from that a turn gets from outside.
+#[derive(Clone, Copy, Debug)]
+pub enum Source<'a> {
+    /// From there.
+    Outside,
+    /// From a recording, and from nowhere else.
+    Recorded {
+        /// What was recorded, in the order of the activations.
+        answers: &'a [Answers],
+        /// What the models were, by the ids that the canvas asks for; absent: as they are configured now,
+        /// without asking one.
+        models: Option<&'a BTreeMap<String, ModelInfo>>,
+    },
+}
+
+/// A turn that was tried out.
+#[derive(Debug)]
+pub struct Tried {
+    /// Its journal.
+    pub entries: Vec<Entry>,
+    /// How it went.
+    pub report: Report,
+    /// What a next turn begins with.
+    pub state: SessionState,
+    /// The conversation, this turn included.
+    pub history: Vec<HistoryMessage>,
+    /// What it got from outside, so that it can be done again from that. Of a turn that was done from a
+    /// recording: what it got from that, with the fingerprints of its questions.
+    pub answers: Vec<Answers>,
+    /// How each call was answered, when it was done from a recording.
+    pub calls: Vec<RecordedCall>,
+    /// The models that it asked for, by the ids in the canvas.
+    pub models: BTreeMap<String, ModelInfo>,
+}
+
+impl Engine {
+    /// Runs one turn that is stored nowhere. From a recording nothing outside is called: a call that the
+    /// recording has no answer to fails, and is told in [`Tried::calls`].
+    ///
+    /// # Errors
+    /// When a waiting run cannot go on with this plan, or the turn's pins make no sense.
+    pub async fn try_turn(&self, trial: Trial<'_>) -> Result<Tried> {
+        let Trial { request, state, mut history, now_ms, source } = trial;
+        let (engine, models) = self.with_source(source, now_ms);
+        let script = match source {
+            Source::Outside => None,
+            Source::Recorded { answers, .. } => Some(Arc::new(Script::of(answers))),
+        };
+        let mut beginning = engine.beginning((&request.session, RunId::generate()), 0, None);
+        beginning.now_ms = now_ms.unwrap_or(beginning.now_ms);
+        let looked_back = 2 * turns_looked_back(&request.plan);
+        let recent = history.split_off(history.len().saturating_sub(looked_back));
+        let mut prepared = engine.assemble(request, state, recent.clone(), beginning)?;
+        history.extend(recent);
+        prepared.calls = script.clone().map_or(Calls::Kept, Calls::Recorded);
+        let (before, resumed) = (prepared.state.clone(), prepared.resumes.is_some());
+        let (feed, clock) = (Feed::whole(), Arc::clone(&engine.0.seams.clock));
+        let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
+        let (report, context) = engine.drive(prepared, &mut journal, CancellationToken::new()).await;
+        let state = next_state(&before, &report, &context);
+        let said = messages(&report, &context, (resumed, 0)).into_iter();
+        history.extend(said.map(|m| HistoryMessage { role: m.role, content: m.content }));
+        journal.note(last_record(&report));
+        journal.flush().await?;
+        feed.close();
+        let entries = whole(&feed).await?;
+        let calls = script.as_ref().map(|script| script.calls()).unwrap_or_default();
+        let mut answers = match source {
+            Source::Outside => Recording::of(&entries).answers(),
+            Source::Recorded { answers, .. } => answers.to_vec(),
+        };
+        note_questions(&mut answers, &entries, &calls);
+        Ok(Tried { entries, report, state, history, answers, calls, models: models.noted() })
+    }
+
+    /// The same engine, without stores and with the outside as the source has it.
+    fn with_source(&self, source: Source<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
+        let Seams { models, http, search, tools, workspace, sandbox, clock } = &*self.0.seams;
+        let (known, asked) = match source {
+            Source::Outside => (None, Arc::clone(tools)),
+            // What servers offer is looked at outside of any call.
+            Source::Recorded { models, .. } => {
+                (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>)
+            }
+        };
+        let models = Arc::new(Noting { directory: Arc::clone(models), known, noted: Mutex::default() });
+        let clock = match now_ms {
+            Some(now_ms) => Arc::new(FixedClock(now_ms)) as Arc<dyn Clock>,
+            None => Arc::clone(clock),
+        };
+        let seams = Seams {
+            models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
+            http: Arc::clone(http),
+            search: Arc::clone(search),
+            tools: asked,
+            workspace: Arc::clone(workspace),
+            sandbox: Arc::clone(sandbox),
+            clock,
+        };
+        (Self::new(Arc::new(seams), None, self.0.limits), models)
+    }
+}
+
+async fn whole(feed: &Arc<Feed>) -> Result<Vec<Entry>> {
+    let mut reader = EntryReader::new(Some(Arc::clone(feed)), None, 0);
+    let mut entries = Vec::new();
+    while let Some(entry) = reader.next().await? {
+        entries.push((*entry).clone());
+    }
+    Ok(entries)
+}
+
+/// Remembers which models were asked for. In a turn that is done from a recording they only say what
+/// they are.
+struct Noting {
+    directory: Arc<dyn ModelDirectory>,
+    /// Absent when models are asked; within that, what the recording knows of them.
+    known: Option<Option<BTreeMap<String, ModelInfo>>>,
+    noted: Mutex<BTreeMap<String, ModelInfo>>,
+}
+
+impl Noting {
+    fn noted(&self) -> BTreeMap<String, ModelInfo> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ModelDirectory for Noting {
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        let configured = || self.directory.resolve(tenant, llm_id);
+        let stand_in = |info: Option<ModelInfo>| {
+            Arc::new(info.map_or_else(|| StandIn::new(llm_id), StandIn)) as Arc<dyn ChatModel>
+        };
+        let model = match &self.known {
+            None => configured()?,
+            Some(None) => stand_in(configured().ok().map(|model| model.info().clone())),
+            Some(Some(known)) => stand_in(known.get(llm_id).cloned()),
+        };
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        noted.insert(llm_id.to_owned(), model.info().clone());
+        Ok(model)
+    }
+
+    fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
+        self.directory.list(tenant)
+    }
+}

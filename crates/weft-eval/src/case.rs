@@ -1,0 +1,258 @@
+//! Runs a case, turn by turn, on what was recorded or on what is really there.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weft_core::context::HistoryMessage;
+use weft_core::effect::{Match, RecordedCall};
+use weft_core::journal::Ending;
+use weft_core::{CanvasId, Record, Result, SessionKey, TurnInput};
+use weft_dsl::Plan;
+use weft_engine::engine::{Source, Trial, Tried};
+use weft_engine::recording::Answers;
+use weft_engine::{Engine, SessionState, StartRun};
+
+use crate::expect::{Expectation, Miss};
+use crate::file::{Case, Invalid, Judged, RecordedCase, RecordedTurn, Turn};
+use crate::observed::Observed;
+use crate::report::{CaseReport, TurnReport};
+
+/// The canvas by which a model judges, for a model's id; or why there is none.
+pub type Judging = dyn Fn(&str) -> std::result::Result<Arc<Plan>, String> + Send + Sync;
+
+/// What is run.
+#[derive(Clone)]
+pub struct Subject {
+    /// With the outside that a live run asks.
+    pub engine: Engine,
+    /// The canvas.
+    pub plan: Arc<Plan>,
+    /// Its id, for those who ask.
+    pub canvas: CanvasId,
+    /// Whose runs these are, and in which conversation.
+    pub session: SessionKey,
+    /// Finds the canvas by which a model judges.
+    pub judge: Arc<Judging>,
+}
+
+/// Where answers come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// From the file, and from nowhere else.
+    Recorded,
+    /// From models, tools and services as they are; what they answer is recorded.
+    Live,
+}
+
+/// A conversation as far as it has come.
+struct Conversation {
+    state: SessionState,
+    history: Vec<HistoryMessage>,
+}
+
+/// A turn that happened, and what it takes to do it again.
+pub struct Taken {
+    /// What it was given.
+    pub input: TurnInput,
+    /// What random choices derive from.
+    pub seed: u64,
+    /// The time that it took as its own, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// What it got from outside.
+    pub answers: Vec<Answers>,
+}
+
+impl Subject {
+    /// Whether a case speaks of nodes that the canvas has, by id or display name.
+    ///
+    /// # Errors
+    /// The name that no node has, with its place.
+    pub fn check(&self, case: &Case) -> std::result::Result<(), Invalid> {
+        for (at, turn) in case.turns.iter().enumerate() {
+            for (nth, expectation) in turn.expect.iter().enumerate() {
+                let known = |name: &&str| {
+                    self.plan.nodes.iter().any(|node| node.id.as_str() == *name || *node.name == **name)
+                };
+                if let Some(name) = expectation.nodes().into_iter().find(|name| !known(name)) {
+                    let ids: Vec<_> = self.plan.nodes.iter().map(|node| node.id.as_str()).collect();
+                    let message = format!("turns[{at}].expect[{nth}]: the canvas has no node `{name}`");
+                    return Err(Invalid::new(message).help(format!("it has: {}", ids.join(", "))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self) -> Conversation {
+        let prologue = self.plan.prologue.as_str();
+        let opening = HistoryMessage { role: "assistant".to_owned(), content: prologue.to_owned() };
+        let history = if prologue.is_empty() { Vec::new() } else { vec![opening] };
+        Conversation { state: SessionState::new(&self.plan), history }
+    }
+
+    async fn turn(
+        &self,
+        conversation: &mut Conversation,
+        (input, seed): (TurnInput, Option<u64>),
+        (now_ms, source): (Option<i64>, Source<'_>),
+    ) -> Result<Tried> {
+        let request = StartRun {
+            plan: Arc::clone(&self.plan),
+            canvas: self.canvas.clone(),
+            session: self.session.clone(),
+            input,
+            seed,
+        };
+        let (state, history) = (conversation.state.clone(), std::mem::take(&mut conversation.history));
+        let tried = self.engine.try_turn(Trial { request, state, history, now_ms, source }).await?;
+        conversation.state = tried.state.clone();
+        conversation.history.clone_from(&tried.history);
+        Ok(tried)
+    }
+
+    /// Runs a case. With [`Mode::Live`] what it got is in the report, to be written into the file.
+    pub async fn run(&self, case: &Case, mode: Mode) -> CaseReport {
+        let began = Instant::now();
+        let mut report = CaseReport::new(&case.name);
+        let done = match mode {
+            Mode::Recorded => self.run_recorded(case, &mut report).await,
+            Mode::Live => self.run_live(case, &mut report).await,
+        };
+        if let Err(error) = done {
+            report.error = Some(error.full());
+        }
+        report.seconds = began.elapsed().as_secs_f64();
+        report
+    }
+
+    async fn run_recorded(&self, case: &Case, report: &mut CaseReport) -> Result<()> {
+        let mut conversation = self.begin();
+        for (at, turn) in case.turns.iter().enumerate() {
+            let recorded = case.recorded.as_ref().and_then(|of| of.turns.get(at));
+            let Some(RecordedTurn { now_ms, seed, models, answers, judged }) = recorded else {
+                report.error = Some(format!("turn {} was never recorded", at + 1));
+                return Ok(());
+            };
+            let source = Source::Recorded { answers, models: Some(models) };
+            let given = (turn.input(), Some(*seed));
+            let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
+            let seen = Observed::of(&tried);
+            let last = at + 1 == case.turns.len();
+            report.turns.push(looked_at((turn, last), seen, (judged, &tried.calls)));
+        }
+        Ok(())
+    }
+
+    async fn run_live(&self, case: &Case, report: &mut CaseReport) -> Result<()> {
+        let mut conversation = self.begin();
+        let (mut taken, mut judged_all) = (Vec::new(), Vec::new());
+        for (at, turn) in case.turns.iter().enumerate() {
+            let tried = self.turn(&mut conversation, (turn.input(), None), (None, Source::Outside)).await?;
+            let seen = Observed::of(&tried);
+            let judged = self.judge(turn, &seen).await?;
+            let (seed, now_ms) = begun(&tried);
+            let last = at + 1 == case.turns.len();
+            report.turns.push(looked_at((turn, last), seen, (&judged, &[])));
+            taken.push(Taken { input: turn.input(), seed, now_ms, answers: tried.answers });
+            judged_all.push(judged);
+        }
+        let again = self.again(&taken).await?;
+        let mut turns = Vec::new();
+        for ((recorded, calls, _), judged) in again.into_iter().zip(judged_all) {
+            report.lacking(&calls);
+            turns.push(RecordedTurn { judged, ..recorded });
+        }
+        report.recorded = Some(RecordedCase { case: case.name.clone(), turns });
+        Ok(())
+    }
+
+    /// Does turns again from what they got, which tells what their calls asked and which models they
+    /// are for, and whether they can be done again at all.
+    ///
+    /// # Errors
+    /// When a turn cannot begin.
+    pub async fn again(&self, taken: &[Taken]) -> Result<Vec<(RecordedTurn, Vec<RecordedCall>, Observed)>> {
+        let mut conversation = self.begin();
+        let mut turns = Vec::new();
+        for Taken { input, seed, now_ms, answers } in taken {
+            let source = Source::Recorded { answers, models: None };
+            let given = (input.clone(), Some(*seed));
+            let tried = self.turn(&mut conversation, given, (Some(*now_ms), source)).await?;
+            let seen = Observed::of(&tried);
+            let mut answers = tried.answers;
+            // Activations are told apart by their order, so only what follows the last answer is no use.
+            while answers.last().is_some_and(|of| of.gave.is_empty()) {
+                answers.pop();
+            }
+            let recorded = RecordedTurn {
+                now_ms: *now_ms,
+                seed: *seed,
+                models: tried.models,
+                answers: needed(answers),
+                judged: Vec::new(),
+            };
+            turns.push((recorded, tried.calls, seen));
+        }
+        Ok(turns)
+    }
+
+    /// Asks models what only a reader can tell.
+    async fn judge(&self, turn: &Turn, seen: &Observed) -> Result<Vec<Judged>> {
+        let mut all = Vec::new();
+        for expectation in &turn.expect {
+            let Expectation::Judge(judge) = expectation else { continue };
+            let plan = (self.judge)(&judge.model).map_err(weft_core::Error::invalid)?;
+            let judging = Self { plan, ..self.clone() };
+            let query = crate::judge::question(&judge.criterion, &turn.query, &seen.answer);
+            let input = TurnInput { query, ..TurnInput::default() };
+            let mut conversation = judging.begin();
+            let tried =
+                Box::pin(judging.turn(&mut conversation, (input, None), (None, Source::Outside))).await?;
+            all.push(crate::judge::verdict(&judge.criterion, &seen.answer, &Observed::of(&tried))?);
+        }
+        Ok(all)
+    }
+}
+
+/// Activations of a place without any answer are left out: they are only there to be counted.
+fn needed(answers: Vec<Answers>) -> Vec<Answers> {
+    let used: Vec<_> = answers.iter().filter(|of| !of.gave.is_empty()).map(|of| of.place.clone()).collect();
+    answers.into_iter().filter(|of| used.contains(&of.place)).collect()
+}
+
+fn begun(tried: &Tried) -> (u64, i64) {
+    match tried.entries.first().map(|entry| &entry.record) {
+        Some(Record::RunStarted { seed, now_ms, .. }) => (*seed, *now_ms),
+        _ => (0, 0),
+    }
+}
+
+/// What a turn did beside what is expected of it.
+fn looked_at(
+    (turn, last): (&Turn, bool),
+    seen: Observed,
+    (judged, calls): (&[Judged], &[RecordedCall]),
+) -> TurnReport {
+    let mut misses = Vec::new();
+    for call in calls.iter().filter(|call| call.answered == Match::Lacking) {
+        let expected = format!("an answer to the call {} of {}", call.key, call.node);
+        misses.push(Miss::new("recording", expected, "there is none: record it again"));
+    }
+    let speaks = |expectation: &Expectation| matches!(expectation, Expectation::Status(_));
+    if !turn.expect.iter().any(speaks) {
+        let waits: &[Ending] = if last { &[] } else { &[Ending::Waiting] };
+        let endings: Vec<_> = [Ending::Succeeded].iter().chain(waits).copied().collect();
+        misses.extend(crate::expect::status(&endings, &seen));
+    }
+    for (nth, expectation) in turn.expect.iter().enumerate() {
+        let verdict = match expectation {
+            Expectation::Judge(judge) => crate::judge::of(judged, &judge.criterion, &seen.answer),
+            _ => None,
+        };
+        let found = expectation.misses(&seen, verdict).into_iter();
+        misses.extend(found.map(|miss| Miss { expectation: Some(nth), ..miss }));
+    }
+    let differing = calls.iter().filter(|call| call.answered == Match::Differs);
+    let stale = differing.map(|call| format!("{} of {}", call.key, call.node)).collect();
+    TurnReport { query: turn.query.clone(), expectations: turn.expect.len(), misses, stale, seen }
+}

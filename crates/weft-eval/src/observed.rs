@@ -1,0 +1,138 @@
+//! What a turn did, folded from its journal into what expectations look at. Pure.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::json;
+use weft_core::budget::Spent;
+use weft_core::citation::Cited;
+use weft_core::journal::{Ending, Onward};
+use weft_core::{Entry, Json, Record};
+use weft_engine::engine::Tried;
+
+/// What a turn did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Observed {
+    /// What it said; the outputs as JSON of a canvas that says nothing.
+    pub answer: String,
+    /// The outputs of its last message, else of its last node.
+    pub outputs: Json,
+    /// Activations that ended, in their order.
+    pub nodes: Vec<NodeSeen>,
+    /// Calls of tools, in the order of their beginnings.
+    pub tools: Vec<ToolSeen>,
+    /// The sources that the answer cites.
+    pub cited: Vec<Cited>,
+    /// Warnings.
+    pub warnings: Vec<String>,
+    /// How it ended.
+    pub ending: Ending,
+    /// Why, unless it succeeded or waits.
+    pub error: Option<String>,
+    /// What it used.
+    pub spent: Spent,
+}
+
+/// An activation that ended.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeSeen {
+    /// The node.
+    pub node: String,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Its outputs.
+    pub outputs: Json,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ToolSeen {
+    /// The name the model calls it by.
+    pub tool: String,
+    /// The way to it in display names.
+    pub path: String,
+    /// The arguments.
+    pub arguments: Arc<Json>,
+    /// Whether it failed.
+    pub failed: bool,
+}
+
+impl Observed {
+    /// What a turn that was tried out did.
+    pub fn of(tried: &Tried) -> Self {
+        let report = &tried.report;
+        let outputs = json!(report.outputs);
+        let nothing = report.outputs.0.is_empty() || report.ending != Ending::Succeeded;
+        let answer = match report.said.is_empty() && !nothing {
+            true => outputs.to_string(),
+            false => report.said.clone(),
+        };
+        let mut observed = Self {
+            answer,
+            outputs,
+            nodes: Vec::new(),
+            tools: Vec::new(),
+            cited: report.cited.clone(),
+            warnings: Vec::new(),
+            ending: report.ending,
+            error: report.error.as_ref().map(weft_core::Error::full),
+            spent: report.spent,
+        };
+        tried.entries.iter().for_each(|entry| observed.learn(entry));
+        observed
+    }
+
+    fn learn(&mut self, entry: &Entry) {
+        match &entry.record {
+            // It will be told when it ends.
+            Record::NodeFinished { route: Onward::Suspended, .. } => {}
+            Record::NodeFinished { who, outputs, .. } => self.nodes.push(NodeSeen {
+                node: who.node.to_string(),
+                name: Arc::clone(&who.name),
+                outputs: json!(outputs),
+            }),
+            Record::ToolStarted { call, .. } => self.tools.push(ToolSeen {
+                tool: call.tool.to_string(),
+                path: call.path.to_string(),
+                arguments: Arc::clone(&call.arguments),
+                failed: false,
+            }),
+            Record::ToolFinished { call, .. } if call.failed => {
+                let started = &call.started;
+                let same = |seen: &&mut ToolSeen| {
+                    !seen.failed && *seen.path == *started.path && seen.arguments == started.arguments
+                };
+                if let Some(seen) = self.tools.iter_mut().find(same) {
+                    seen.failed = true;
+                }
+            }
+            Record::Warned { node, message } => self.warnings.push(format!("{node}: {message}")),
+            _ => {}
+        }
+    }
+
+    /// The outputs of a node when it ended last, by its id or display name.
+    pub fn outputs_of(&self, node: &str) -> Option<&Json> {
+        self.nodes.iter().rev().find(|seen| seen.is(node)).map(|seen| &seen.outputs)
+    }
+
+    /// Money, in the currency of the models' prices.
+    #[expect(clippy::cast_precision_loss, reason = "money that large is not spent on a test")]
+    pub fn money(&self) -> f64 {
+        self.spent.micros as f64 / 1e6
+    }
+}
+
+impl NodeSeen {
+    /// Whether this is the node, by its id or display name.
+    pub fn is(&self, node: &str) -> bool {
+        self.node == node || *self.name == *node
+    }
+}
+
+impl ToolSeen {
+    /// Whether this is the tool, by its name or the way to it.
+    pub fn is(&self, tool: &str) -> bool {
+        self.tool == tool || self.path == tool
+    }
+}
