@@ -81,13 +81,14 @@ pub async fn serve(
         .with_graceful_shutdown(stopping.clone().cancelled_owned())
         .into_future();
     let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
-    let working = maybe_done(async {
+    // What a worker does is large; one allocation keeps it off everybody's stack.
+    let mut working = Box::pin(maybe_done(async {
         match &worker {
             Some(worker) => worker.run(&stopping, options.grace).await,
             None => stopping.cancelled().await,
         }
-    });
-    tokio::pin!(serving, working);
+    }));
+    tokio::pin!(serving);
     tokio::select! {
         served = &mut serving => return served.map_err(failed),
         () = app.keep_runs_going() => {}
@@ -122,8 +123,7 @@ pub async fn work(
 ) -> Result<()> {
     let stop = CancellationToken::new();
     let worker = Worker::new(app.clone(), config);
-    let working = maybe_done(worker.run(&stop, grace));
-    tokio::pin!(working);
+    let mut working = Box::pin(maybe_done(worker.run(&stop, grace)));
     tokio::select! {
         () = app.keep_runs_going() => {}
         () = &mut working => {}

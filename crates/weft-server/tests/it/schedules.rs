@@ -234,7 +234,7 @@ async fn what_makes_no_sense_and_what_is_somebody_elses_is_refused() {
     );
     assert_eq!(served.bench.get("/api/v1/agents/none/schedules").await.refusal().0, 102);
     assert_eq!(served.bench.get(&format!("/api/v1/agents/none/schedules/{id}")).await.refusal().0, 102);
-    let own = std::mem::replace(&mut served.bench.token, String::new());
+    let own = std::mem::take(&mut served.bench.token);
     assert_eq!(served.bench.get(&path).await.status, 401);
     served.bench.token = served.bench.stranger().await;
     for (method, rest) in [("GET", ""), ("PUT", ""), ("DELETE", ""), ("POST", "/run"), ("GET", "/runs")] {
@@ -294,11 +294,12 @@ async fn two_workers_over_one_file_do_everything_once() {
         assert!(apps[0].schedules.advance(&schedule, Some(from_ms + 1_000), from_ms).await.unwrap());
     }
     let stop = CancellationToken::new();
-    let workers = apps.clone().map(|app| {
+    let mut workers = tokio::task::JoinSet::new();
+    for app in apps.clone() {
         let worker = Worker::new(app, WorkerConfig { concurrency: 8, ..WorkerConfig::default() });
         let stop = stop.clone();
-        tokio::spawn(async move { worker.run(&stop, Duration::from_secs(60)).await })
-    });
+        workers.spawn(async move { worker.run(&stop, Duration::from_secs(60)).await });
+    }
     let done = RunFilter { limit: 10_000, ..RunFilter::default() };
     loop {
         let runs = apps[0].runs.list(&canvas.tenant, &done).await.unwrap();
@@ -308,8 +309,8 @@ async fn two_workers_over_one_file_do_everything_once() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     stop.cancel();
-    for worker in workers {
-        worker.await.unwrap();
+    while let Some(stopped) = workers.join_next().await {
+        stopped.unwrap();
     }
     let runs = apps[0].runs.list(&canvas.tenant, &done).await.unwrap();
     assert!(runs.iter().all(|run| run.ending == Some(Ending::Succeeded)));
