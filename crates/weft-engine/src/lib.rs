@@ -16,6 +16,7 @@ pub mod journal;
 mod loops;
 pub mod machine;
 mod parked;
+mod patient;
 pub mod pause;
 mod perform;
 mod pins;
