@@ -10,6 +10,7 @@ mod findings;
 mod forgotten;
 mod layers;
 mod metadata;
+mod simulate;
 mod sizes;
 mod source;
 
@@ -26,7 +27,10 @@ usage: cargo xtask <command>
   layers      which crate may use which, and who may open a connection
   sizes       lengths of files, conditional code, number of packages
   forgotten   components, sample canvases and the feature list agree
-  check       all of them";
+  check       all of them
+
+  simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
+              with --seed alone this one only, told in full";
 
 type Check = fn(&Path) -> Result<Findings>;
 
@@ -36,6 +40,10 @@ const CHECKS: [(&str, Check); 3] =
 
 fn main() -> Result<ExitCode> {
     let wanted = std::env::args().nth(1).unwrap_or_default();
+    let rest: Vec<String> = std::env::args().skip(2).collect();
+    if wanted == "simulate" {
+        return simulate::run(&rest);
+    }
     let chosen: Vec<_> =
         CHECKS.into_iter().filter(|(name, _)| wanted == "check" || wanted == *name).collect();
     if chosen.is_empty() {

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, ScheduleCommand};
+use crate::args::{Cli, Command, RunsCommand, ScheduleCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings::{Environment, Flags};
@@ -116,8 +116,15 @@ async fn command(cli: &Cli) -> Outcome {
             chat::run(args, &Setup::read(&environment, &flags).await?).await
         }
         Command::Runs { command } => {
-            // No model is asked, so none is looked for.
-            runs::run(command, &Setup::without_models(&environment, &flags)?).await
+            // Only a run that goes on asks a model.
+            let setup = match command {
+                RunsCommand::Resume(_) | RunsCommand::Fork(_) => Setup::read(&environment, &flags).await?,
+                RunsCommand::List(_)
+                | RunsCommand::Show(_)
+                | RunsCommand::Replay(_)
+                | RunsCommand::Diff(_) => Setup::without_models(&environment, &flags)?,
+            };
+            runs::run(command, &setup).await
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Eval(args) => eval::run(args, &environment, flags).await,

@@ -68,6 +68,15 @@ pub struct Forked {
     pub seq: u64,
 }
 
+/// The limits that a run keeps to from its beginning to its end, whoever goes on with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunLimits {
+    /// Nodes at the same time.
+    pub nodes_at_once: usize,
+    /// Activations, beyond one for each node and for each item of an Iteration.
+    pub activations: u64,
+}
+
 /// Which activation a record is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Who {
@@ -152,6 +161,13 @@ pub enum Record {
         /// The run whose beginning this one shares.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         forks: Option<Forked>,
+        /// What decides which of its nodes runs when; absent: what the process is set to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        limits: Option<RunLimits>,
+        /// Who writes from here on: a name that no other writer has, so that nobody takes the same
+        /// words of somebody else for their own.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        by: Arc<str>,
     },
     /// A node began. `inputs` are what it reads.
     NodeStarted {
@@ -276,7 +292,11 @@ pub enum Record {
         sources: Vec<Cited>,
     },
     /// The run was cut off here and has been picked up again.
-    PickedUp,
+    PickedUp {
+        /// Who writes from here on, as in `RunStarted`.
+        #[serde(default, skip_serializing_if = "str::is_empty")]
+        by: Arc<str>,
+    },
     /// Something worth knowing that is no failure.
     Warned {
         /// Where.
@@ -389,7 +409,7 @@ impl Record {
             | Self::EffectGave { .. }
             | Self::Published { .. }
             | Self::Sourced { .. }
-            | Self::PickedUp
+            | Self::PickedUp { .. }
             | Self::Limited { .. } => false,
         }
     }

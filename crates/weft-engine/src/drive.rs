@@ -117,6 +117,8 @@ pub struct Driver<'a> {
     failed: bool,
     /// Why the run was about to fail when it was cut off.
     fails: Option<Error>,
+    /// Somebody else may still be at work on the run, until it is stored that it is ours.
+    takes_over: bool,
     said: String,
     cited: Vec<Cited>,
     usage: Usage,
@@ -159,6 +161,7 @@ impl<'a> Driver<'a> {
             cut_off: Vec::new(),
             failed: false,
             fails: None,
+            takes_over: false,
             said: String::new(),
             cited: Vec::new(),
             usage: Usage::default(),
@@ -218,6 +221,9 @@ impl<'a> Driver<'a> {
     }
 
     async fn go(&mut self, deadline: Instant) -> Result<()> {
+        if self.takes_over {
+            self.journal.flush().await?;
+        }
         if let Some(error) = self.fails.take() {
             return Err(error);
         }

@@ -43,6 +43,7 @@ use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
+use crate::patient::Patient;
 use crate::pause::Paused;
 use crate::pins;
 use crate::recover::Recovered;
@@ -175,6 +176,7 @@ struct Beginning {
     now_ms: i64,
     /// The budgets that it shares with other runs.
     around: Option<Arc<Budget>>,
+    limits: MachineLimits,
 }
 
 impl Engine {
@@ -190,6 +192,11 @@ impl Engine {
         limits: EngineLimits,
         allowances: Allowances,
     ) -> Self {
+        let stores = stores.map(|stores| Stores {
+            runs: Arc::new(Patient(stores.runs)),
+            sessions: Arc::new(Patient(stores.sessions)),
+            spending: Arc::new(Patient(stores.spending)),
+        });
         Self(Arc::new(Inner {
             seams,
             stores,
@@ -387,7 +394,11 @@ impl Engine {
         around: Option<Arc<Budget>>,
     ) -> Beginning {
         let key = RunKey::new(&session.tenant, id);
-        Beginning { key, revision, now_ms: self.now_ms(), around }
+        Beginning { key, revision, now_ms: self.now_ms(), around, limits: self.machine_limits() }
+    }
+
+    fn machine_limits(&self) -> MachineLimits {
+        MachineLimits { at_once: self.0.limits.nodes_at_once, activations: self.0.limits.activations }
     }
 
     fn assemble(
@@ -395,11 +406,9 @@ impl Engine {
         mut request: StartRun,
         state: SessionState,
         history: Vec<HistoryMessage>,
-        Beginning { key, revision, now_ms, around }: Beginning,
+        Beginning { key, revision, now_ms, around, limits }: Beginning,
     ) -> Result<Prepared> {
         pins::check(&request.plan, &request.input.pins)?;
-        let limits =
-            MachineLimits { at_once: self.0.limits.nodes_at_once, activations: self.0.limits.activations };
         let of_id = || key.id.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
         let seed = request.seed.or_else(of_id).unwrap_or(0);
         let now = date(now_ms);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 use weft_core::seam::RunStore;
-use weft_core::{Entry, Error, Result, RunKey};
+use weft_core::{Entry, Error, ErrorKind, Result, RunKey};
 
 /// Entries kept in memory for readers that are up to date, when there is a store to fall back on.
 const KEPT_MAX: usize = 2_048;
@@ -18,6 +18,17 @@ const PAGE: u64 = 256;
 struct State {
     kept: VecDeque<Arc<Entry>>,
     closed: bool,
+    /// Why it was closed before the run was over.
+    broken_off: Option<BrokenOff>,
+}
+
+/// A run that this process no longer works on, although it is not over.
+#[derive(Clone, Debug)]
+pub struct BrokenOff {
+    /// What readers branch on.
+    pub kind: ErrorKind,
+    /// What they are told.
+    pub message: Arc<str>,
 }
 
 /// The live end of a run's journal.
@@ -59,6 +70,16 @@ impl Feed {
         self.changed.notify_waiters();
     }
 
+    /// Nothing more will come from here, although the run is not over: readers get an error after what
+    /// has been shown.
+    pub fn break_off(&self, why: BrokenOff) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.broken_off = Some(why);
+        drop(state);
+        self.changed.notify_waiters();
+    }
+
     /// Nothing more will come.
     pub fn close(&self) {
         self.lock().closed = true;
@@ -69,8 +90,14 @@ impl Feed {
 enum Look {
     Found(Arc<Entry>),
     Behind,
-    Over,
+    Over(Option<BrokenOff>),
     Wait,
+}
+
+impl Look {
+    fn end(state: &State) -> Self {
+        if state.closed { Self::Over(state.broken_off.clone()) } else { Self::Wait }
+    }
 }
 
 /// One reader's place in a run's journal.
@@ -111,7 +138,8 @@ impl EntryReader {
     /// The next entry of any kind; `None` after the last.
     ///
     /// # Errors
-    /// When the store cannot be read.
+    /// When the store cannot be read; `Conflict` or `Unavailable` when this process no longer works on
+    /// the run, which goes on elsewhere or later.
     pub async fn next(&mut self) -> Result<Option<Arc<Entry>>> {
         loop {
             if let Some(entry) = self.page.pop_front() {
@@ -130,7 +158,11 @@ impl EntryReader {
                     return Ok(Some(entry));
                 }
                 Look::Behind if self.read_page().await? => {}
-                Look::Behind | Look::Over => return Ok(None),
+                Look::Behind | Look::Over(None) => return Ok(None),
+                Look::Over(Some(why)) => {
+                    let error = Error::new(why.kind, &*why.message);
+                    return Err(error.help("read on from the number that you have"));
+                }
                 Look::Wait => changed.await,
             }
         }
@@ -139,7 +171,7 @@ impl EntryReader {
     fn look(&self, feed: &Feed) -> Look {
         let state = feed.lock();
         let Some(first) = state.kept.front().map(|entry| entry.seq) else {
-            return if state.closed { Look::Over } else { Look::Wait };
+            return Look::end(&state);
         };
         if self.next_seq < first {
             return Look::Behind;
@@ -147,8 +179,7 @@ impl EntryReader {
         let place = usize::try_from(self.next_seq - first).unwrap_or(usize::MAX);
         match state.kept.get(place) {
             Some(entry) => Look::Found(Arc::clone(entry)),
-            None if state.closed => Look::Over,
-            None => Look::Wait,
+            None => Look::end(&state),
         }
     }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
+use weft_core::id::generate;
 use weft_core::seam::run_store::StoredEntry;
 use weft_core::seam::{Clock, RunStore};
-use weft_core::{Entry, Error, Record, Result, RunId, RunKey};
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId, RunKey};
 
 use crate::feed::Feed;
 
@@ -29,6 +30,35 @@ pub struct Journal {
     in_flight: Option<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
     /// Who waits for which entry to be stored.
     awaited: VecDeque<(u64, oneshot::Sender<()>)>,
+    /// Why nothing more can be stored from here.
+    broken: Option<Broken>,
+}
+
+/// Why a journal cannot be gone on with.
+#[derive(Clone, Debug)]
+pub enum Broken {
+    /// Somebody else writes it now: the run belongs to them.
+    Lost(Arc<Error>),
+    /// The store did not take it, however often it was asked. Whether it did all the same is for whoever
+    /// picks the run up to see.
+    Unsure(Arc<Error>),
+    /// The store will never take it.
+    Refused(Arc<Error>),
+}
+
+impl Broken {
+    fn new(error: Error) -> Self {
+        match error.kind {
+            ErrorKind::Conflict => Self::Lost(error.into()),
+            ErrorKind::NotFound | ErrorKind::Invalid => Self::Refused(error.into()),
+            _ => Self::Unsure(error.into()),
+        }
+    }
+
+    fn error(&self) -> Error {
+        let (Self::Lost(cause) | Self::Unsure(cause) | Self::Refused(cause)) = self;
+        Error::new(cause.kind, "cannot write down what the run does").because(Arc::clone(cause))
+    }
 }
 
 impl Journal {
@@ -62,17 +92,20 @@ impl Journal {
             waiting: Vec::new(),
             in_flight: None,
             awaited: VecDeque::new(),
+            broken: None,
         }
     }
 
     /// Adds a record. It is stored and shown soon; see [`Journal::flush`].
     pub fn note(&mut self, record: Record) {
+        // First of all: should it break, no number is left out.
+        let at_ms = self.clock.now_ms();
         self.seq += 1;
         let event = record.is_event().then(|| {
             self.event += 1;
             self.event
         });
-        self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms: self.clock.now_ms(), record }));
+        self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms, record }));
     }
 
     /// Whose it is.
@@ -103,8 +136,11 @@ impl Journal {
     /// Begins to write what is waiting, unless a write is under way.
     ///
     /// # Errors
-    /// When a record cannot be written as JSON.
+    /// When a record cannot be written as JSON, or an earlier write has failed.
     pub fn begin_write(&mut self) -> Result<()> {
+        if let Some(broken) = &self.broken {
+            return Err(broken.error());
+        }
         if self.in_flight.is_some() || self.waiting.is_empty() {
             return Ok(());
         }
@@ -141,8 +177,17 @@ impl Journal {
         let Some(write) = self.in_flight.as_mut() else { return std::future::pending().await };
         let result = write.await;
         self.in_flight = None;
-        self.show(&result?);
-        Ok(())
+        match result {
+            Ok(entries) => {
+                self.show(&entries);
+                Ok(())
+            }
+            Err(error) => {
+                // Whoever waits for an entry to be safe is told that it will not be.
+                self.awaited.clear();
+                Err(self.broken.insert(Broken::new(error)).error())
+            }
+        }
     }
 
     fn show(&mut self, entries: &[Arc<Entry>]) {
@@ -172,14 +217,31 @@ impl Journal {
         }
     }
 
-    /// Shows the last record without storing it: the store is what failed. What was not stored was
-    /// never shown, so the numbers go on from what was.
-    pub fn show_unstored(&mut self, record: Record) {
+    /// Why nothing more can be stored from here, if that is so.
+    pub fn broken(&self) -> Option<&Broken> {
+        self.broken.as_ref()
+    }
+
+    /// Goes back to what was stored last: what came after it was never shown, so the numbers go on from
+    /// there.
+    pub fn go_back(&mut self) {
+        self.broken = None;
         self.in_flight = None;
         self.waiting.clear();
+        self.awaited.clear();
         (self.seq, self.event) = self.shown;
+    }
+
+    /// Shows the last record without storing it: there is nowhere to store it.
+    pub fn show_unstored(&mut self, record: Record) {
+        self.go_back();
         self.note(record);
         let entries = std::mem::take(&mut self.waiting);
         self.show(&entries);
     }
+}
+
+/// The name of a writer, which no other one has.
+pub fn writer() -> Arc<str> {
+    generate().into()
 }

@@ -17,6 +17,7 @@ pub mod journal;
 mod loops;
 pub mod machine;
 mod parked;
+mod patient;
 pub mod pause;
 mod perform;
 mod pins;

@@ -168,7 +168,7 @@ impl Reading {
     /// `Conflict` when the entry cannot follow from those before it.
     pub fn take(&mut self, entry: &Entry) -> Result<Option<Start>> {
         self.all.seq = entry.seq;
-        if entry.record == Record::PickedUp {
+        if matches!(entry.record, Record::PickedUp { .. }) {
             self.end_life();
         }
         self.began_ms.get_or_insert(entry.at_ms);
@@ -221,7 +221,7 @@ impl Reading {
             Record::RunStarted { forks: Some(forks), .. } => self.shared_to = forks.seq,
             Record::RunStarted { .. }
             | Record::NodeSkipped { .. }
-            | Record::PickedUp
+            | Record::PickedUp { .. }
             | Record::Limited { .. }
             | Record::Warned { .. }
             | Record::Waiting { .. } => {}

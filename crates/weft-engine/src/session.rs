@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weft_core::budget::Spent;
 use weft_core::context::HistoryMessage;
-use weft_core::{Error, Json, Result, TurnInput};
+use weft_core::{Error, Json, Result, RunId, TurnInput};
 use weft_dsl::Plan;
 
 use crate::pause::Paused;
@@ -30,12 +30,15 @@ pub struct SessionState {
     /// What its turns have used.
     #[serde(default, skip_serializing_if = "Spent::is_none")]
     pub spent: Spent,
+    /// The run that left it so, by which its process knows its own work again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
 }
 
 impl SessionState {
     /// The state of a session that has just begun: the canvas's own values, never another session's.
     pub fn new(plan: &Plan) -> Self {
-        Self { globals: plan.globals.clone(), turns: 0, paused: None, spent: Spent::default() }
+        Self { globals: plan.globals.clone(), turns: 0, paused: None, spent: Spent::default(), run: None }
     }
 
     /// From a stored session.
@@ -77,14 +80,21 @@ impl SessionState {
         globals
     }
 
-    /// The state after a turn. The history is kept as messages, not here.
+    /// The state after a turn, which was this run. The history is kept as messages, not here.
     pub fn after(
         &self,
+        run: &RunId,
         mut globals: serde_json::Map<String, Json>,
         (paused, spent): (Option<Paused>, Spent),
     ) -> Self {
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
-        Self { globals, turns: self.turns + 1, paused: paused.map(Box::new), spent: self.spent + spent }
+        Self {
+            globals,
+            turns: self.turns + 1,
+            paused: paused.map(Box::new),
+            spent: self.spent + spent,
+            run: Some(run.clone()),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Answer {
             | Record::EffectGave { .. }
             | Record::Published { .. }
             | Record::Sourced { .. }
-            | Record::PickedUp
+            | Record::PickedUp { .. }
             | Record::ToolStarted { .. }
             | Record::ToolFinished { .. }
             | Record::Limited { .. }

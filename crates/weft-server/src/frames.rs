@@ -51,7 +51,7 @@ impl Kinds {
             | Record::EffectGave { .. }
             | Record::Published { .. }
             | Record::Sourced { .. }
-            | Record::PickedUp
+            | Record::PickedUp { .. }
             | Record::Limited { .. } => false,
         }
     }

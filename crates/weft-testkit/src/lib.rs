@@ -2,16 +2,22 @@
 //! memory, and the contracts that every implementation of a seam keeps.
 
 pub mod contracts;
+pub mod dice;
 pub mod fake_http;
+pub mod faulty_store;
 pub mod memory_store;
 pub mod memory_workspace;
 pub mod mock_wires;
 pub mod scripted_sandbox;
 pub mod scripted_server;
+pub mod steady;
 
+pub use dice::Dice;
 pub use fake_http::FakeHttp;
+pub use faulty_store::{FaultRates, FaultyStore};
 pub use memory_workspace::MemoryWorkspace;
 pub use mock_wires::Wire;
 pub use scripted_sandbox::ScriptedSandbox;
 pub use scripted_server::{ScriptedServer, SeenRequest};
+pub use steady::steady;
 pub use weft_models::{Reply, Script, ScriptedModel, Step};

@@ -58,7 +58,7 @@ fn fact(record: &Record) -> String {
             format!("activation {activation} begins to write {output}")
         }
         Record::Sourced { sources } => format!("{} sources were found", sources.len()),
-        Record::PickedUp => "the run goes on from here".to_owned(),
+        Record::PickedUp { .. } => "the run goes on from here".to_owned(),
         Record::Warned { node, message } => format!("{node} warns: {message}"),
         Record::NodeFinished { .. } => finished(record),
         Record::Waiting { forms } => {

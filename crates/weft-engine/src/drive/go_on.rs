@@ -9,6 +9,7 @@ use weft_core::journal::Onward;
 use weft_core::{Outputs, Record};
 
 use super::Driver;
+use crate::journal::writer;
 use crate::recover::{Open, Recovered};
 
 impl Driver<'_> {
@@ -41,7 +42,8 @@ impl Driver<'_> {
         self.last = last;
         self.last_message = last_message;
         self.fails = failed;
-        self.journal.note(Record::PickedUp);
+        self.journal.note(Record::PickedUp { by: writer() });
+        self.takes_over = true;
         open.into_iter().for_each(|open| self.end_before(open));
         self
     }

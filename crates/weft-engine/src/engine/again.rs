@@ -5,12 +5,14 @@ use std::sync::Arc;
 
 use weft_core::Budget;
 use weft_core::context::HistoryMessage;
+use weft_core::journal::RunLimits;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::{Entry, Error, ErrorKind, Record, Result};
 use weft_dsl::Plan;
 
 use super::{Beginning, Engine, Prepared, StartRun, Stores};
+use crate::machine::MachineLimits;
 use crate::session::{SessionState, turns_looked_back};
 
 impl Engine {
@@ -34,6 +36,7 @@ impl Engine {
             now_ms,
             revision,
             state,
+            limits,
             ..
         }) = entries.first().map(|entry| &entry.record)
         else {
@@ -64,7 +67,11 @@ impl Engine {
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());
         let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed) };
-        let beginning = Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms, around };
+        let limits = limits.map_or(self.machine_limits(), |RunLimits { nodes_at_once, activations }| {
+            MachineLimits { at_once: nodes_at_once, activations }
+        });
+        let beginning =
+            Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms, around, limits };
         self.assemble(request, state, history.collect(), beginning)
     }
 }

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use weft_core::budget::Spent;
-use weft_core::journal::{Ending, Onward};
+use weft_core::context::Limited;
+use weft_core::journal::{Ending, Onward, Who};
+use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, SessionKey};
 use weft_dsl::Plan;
 
 use super::{Engine, RunHandle, SessionLock, Stores};
+use crate::drive::STOPPED;
 use crate::feed::Feed;
 use crate::journal::Journal;
 use crate::machine::Machine;
@@ -60,7 +63,7 @@ impl Engine {
                 .close(&stores, (&run.key, &entries), (Ending::Failed, Some(error.help("ask again"))))
                 .await;
         };
-        let before = entries.iter().filter(|entry| matches!(entry.record, Record::PickedUp)).count();
+        let before = entries.iter().filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count();
         if before >= PICK_UPS_MAX {
             let message = format!("the run was cut off {} times, each time with its process", before + 1);
             let error =
@@ -135,16 +138,20 @@ impl Engine {
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
         let journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
         let mut journal = journal.after(seq, event);
+        if ending == Ending::Failed {
+            ends(entries).into_iter().for_each(|end| journal.note(end));
+        }
+        let (usage, limited) = used(entries);
         let last = Record::RunFinished {
             ending,
             outputs: last_outputs(entries),
             error: error.map(|error| error.full().into()),
-            usage: Default::default(),
-            limited: Vec::new(),
+            usage,
+            limited,
             spent: spent_by(entries),
             elapsed: 0.0,
         };
-        self.end(stores, &mut journal, (key, last)).await;
+        self.end(stores, &mut journal, (key, last)).await?;
         Ok(PickedUp::Ended(ending))
     }
 }
@@ -184,4 +191,41 @@ fn last_outputs(entries: &[Entry]) -> Arc<Outputs> {
         _ => None,
     });
     last.unwrap_or_default()
+}
+
+/// What the run has used, and the limits that have cut its agents' work short.
+fn used(entries: &[Entry]) -> (Usage, Vec<Limited>) {
+    let (mut used, mut limited) = (Usage::default(), Vec::new());
+    for entry in entries {
+        match &entry.record {
+            Record::EffectFinished { usage, .. } => used += *usage,
+            Record::Limited { reason, .. } if !limited.contains(reason) => limited.push(*reason),
+            _ => {}
+        }
+    }
+    (used, limited)
+}
+
+/// The ends of what was under way when the run was cut off, latest first: every start has its end.
+fn ends(entries: &[Entry]) -> Vec<Record> {
+    let mut open: Vec<&Who> = Vec::new();
+    for entry in entries {
+        match &entry.record {
+            Record::NodeStarted { who } => open.push(who),
+            Record::NodeFinished { who, .. } => open.retain(|open| open.activation != who.activation),
+            _ => {}
+        }
+    }
+    let end = |who: &Who| Record::NodeFinished {
+        who: who.clone(),
+        inputs: Arc::default(),
+        outputs: Arc::default(),
+        error: Some(format!("{STOPPED}the process was stopped").into()),
+        elapsed: 0.0,
+        route: Onward::Nowhere,
+        assigned: Vec::new(),
+        suspension: None,
+        spent: Spent::default(),
+    };
+    open.into_iter().rev().map(end).collect()
 }

@@ -8,15 +8,16 @@ use tokio_util::sync::CancellationToken;
 use weft_core::budget::Spent;
 use weft_core::citation::reference;
 use weft_core::context::RunContext;
-use weft_core::journal::{Ending, JOURNAL_VERSION};
+use weft_core::journal::{Ending, JOURNAL_VERSION, RunLimits};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::session_store::SessionMessage;
-use weft_core::{Error, ErrorKind, Json, Record, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
 
 use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, Driver, Report};
-use crate::feed::Feed;
-use crate::journal::Journal;
+use crate::feed::{BrokenOff, Feed};
+use crate::journal::{Broken, Journal, writer};
+use crate::patient::may_pass;
 use crate::pause::Paused;
 use crate::session::SessionState;
 
@@ -59,6 +60,11 @@ impl Engine {
                 revision,
                 state: state.map(Arc::new),
                 forks: None,
+                limits: Some(RunLimits {
+                    nodes_at_once: machine.limits.at_once,
+                    activations: machine.limits.activations,
+                }),
+                by: writer(),
             });
             if let Some((node, message)) = &machine.unused {
                 journal.note(Record::Warned { node: node.clone(), message: message.as_str().into() });
@@ -95,43 +101,94 @@ impl Engine {
             None => journal,
         };
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
-        let Ok((mut report, context)) = driven else {
-            self.end(stores, &mut journal, (&key, broken_record())).await;
-            return;
+        let last = match driven {
+            Ok((report, context)) => {
+                let before = (&before, revision, resumed);
+                self.kept(stores, (&session, before), (report, context), &mut journal).await
+            }
+            Err(_) => Ok(broken_record()),
         };
-        let state = next_state(&before, &report, &context);
-        let messages = messages(&report, &context, (resumed, self.now_ms()));
-        // The conversation is safe before anybody is told that the turn is over.
-        let committed = match (journal.flush().await, state.to_json()) {
-            (Ok(()), Ok(state)) => stores.sessions.commit(&session, revision, &state, &messages).await,
-            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+        let ended = match last {
+            Ok(last) => self.end(stores, &mut journal, (&key, last)).await,
+            Err(error) => Err(error),
         };
-        if let Err(error) = committed.map_err(|error| overtaken(&session, error)) {
-            tracing::error!(run.id = %key.id, error = error.full(), "a turn could not be stored");
-            report.ending = Ending::Failed;
-            report.error = Some(error);
+        if let Err(error) = ended {
+            break_off(feed, &key, &error);
         }
-        self.end(stores, &mut journal, (&key, last_record(&report))).await;
     }
 
-    /// Writes the last record of a run. When that fails, those who watch are told that the run failed.
-    pub(super) async fn end(&self, stores: &Stores, journal: &mut Journal, (key, record): (&RunKey, Record)) {
+    /// Stores the conversation, which is safe before anybody is told that the turn is over. The last
+    /// record of the run comes back.
+    ///
+    /// # Errors
+    /// When it cannot be known whether it is stored, or the run is not ours any more.
+    async fn kept(
+        &self,
+        stores: &Stores,
+        (session, (before, revision, resumed)): (&SessionKey, (&SessionState, i64, bool)),
+        (mut report, context): (Report, Arc<RunContext>),
+        journal: &mut Journal,
+    ) -> Result<Record> {
+        let flushed = journal.flush().await;
+        if let (Some(Broken::Lost(_) | Broken::Unsure(_)), Err(error)) = (journal.broken(), &flushed) {
+            return Err(Error::new(error.kind, error.full()));
+        }
+        let state = next_state(before, &report, &context);
+        let messages = messages(&report, &context, (resumed, self.now_ms()));
+        let committed = match (flushed, state.to_json()) {
+            (Ok(()), Ok(state)) => stores.sessions.commit(session, revision, &state, &messages).await,
+            (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+        };
+        match committed {
+            Ok(()) => {}
+            // It may be stored all the same; whoever picks the run up will see.
+            Err(error) if may_pass(&error) => return Err(error),
+            Err(error) => {
+                let error = overtaken(session, error);
+                tracing::error!(run.id = %journal.run(), error = error.full(), "a turn could not be stored");
+                report.ending = Ending::Failed;
+                report.error = Some(error);
+            }
+        }
+        Ok(last_record(&report))
+    }
+
+    /// Writes the last record of a run. When there is no place for it any more, those who watch are told
+    /// that the run failed.
+    ///
+    /// # Errors
+    /// When the run is not ours any more, or the store does not say whether it took the record.
+    pub(super) async fn end(
+        &self,
+        stores: &Stores,
+        journal: &mut Journal,
+        (key, record): (&RunKey, Record),
+    ) -> Result<()> {
+        let Record::RunFinished { mut ending, spent, .. } = record else {
+            return Err(Error::internal("a run ends with its last record"));
+        };
+        if journal.broken().is_some() {
+            journal.go_back();
+        }
         let mut last = record.clone();
         journal.note(record);
         if let Err(cause) = journal.flush().await {
+            if !matches!(journal.broken(), Some(Broken::Refused(_))) {
+                return Err(cause);
+            }
             tracing::error!(run.id = %key.id, error = cause.full(), "the end of a run could not be stored");
-            if let Record::RunFinished { ending, error, .. } = &mut last {
-                *ending = Ending::Failed;
+            if let Record::RunFinished { ending: told, error, .. } = &mut last {
+                *told = Ending::Failed;
                 *error = Some(cause.full().into());
             }
-            journal.show_unstored(last.clone());
+            ending = Ending::Failed;
+            journal.show_unstored(last);
         }
-        if let Record::RunFinished { ending, spent, .. } = last {
-            if let Err(error) = self.note_spent(stores, key, spent).await {
-                tracing::error!(run.id = %key.id, error = error.full(), "what the run has used could not be noted");
-            }
-            self.note_ending(stores, key, ending).await;
+        if let Err(error) = self.note_spent(stores, key, spent).await {
+            tracing::error!(run.id = %key.id, error = error.full(), "what the run has used could not be noted");
         }
+        self.note_ending(stores, key, ending).await;
+        Ok(())
     }
 
     pub(super) async fn note_ending(&self, stores: &Stores, key: &RunKey, ending: Ending) {
@@ -139,6 +196,20 @@ impl Engine {
             tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
         }
     }
+}
+
+/// Leaves a run that is not over to whoever picks it up, as the end of this process would.
+fn break_off(feed: &Feed, key: &RunKey, error: &Error) {
+    let id = &key.id;
+    let why = if error.kind == ErrorKind::Conflict {
+        tracing::warn!(run.id = %id, "another process goes on with the run");
+        BrokenOff { kind: error.kind, message: format!("run {id} goes on in another process").into() }
+    } else {
+        tracing::error!(run.id = %id, error = error.full(), "the run is left to be picked up again");
+        let message = format!("run {id} goes on when the store works again: {}", error.full());
+        BrokenOff { kind: ErrorKind::Unavailable, message: message.into() }
+    };
+    feed.break_off(why);
 }
 
 /// Another process has gone on with the session in the meantime: what it did stands.
@@ -157,7 +228,7 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
         let fields = report.forms.iter().map(|waiting| waiting.form.fields.len()).sum();
         Paused::take(machine, context, fields)
     });
-    before.after(machine.globals.clone(), (paused, report.spent))
+    before.after(&context.run, machine.globals.clone(), (paused, report.spent))
 }
 
 pub(super) fn messages(

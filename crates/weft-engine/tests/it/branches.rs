@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::json;
 use weft_core::citation::Chunk;
+use weft_core::effect::Again;
 use weft_core::journal::{Ending, FramePath, Record};
 use weft_core::seam::search_index::SearchRequest;
 use weft_core::seam::session_store::Session;
@@ -227,7 +228,7 @@ fn at(ran: &Ran, line: &str) -> usize {
     log.iter().position(|l| l == line).unwrap_or_else(|| panic!("no `{line}` in\n{}", log.join("\n")))
 }
 
-fn filled(inputs: &Json) -> TurnInput {
+pub fn filled(inputs: &Json) -> TurnInput {
     TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
 }
 
@@ -1353,25 +1354,27 @@ async fn a_run_may_be_cancelled_at_any_moment() {
 // Random canvases against a plain reading of what they mean.
 
 #[derive(Clone, Debug)]
-enum Sort {
+pub enum Sort {
     Step(u64),
     Branch(u64),
     Stream(u64),
     Say,
     Ask,
     Approve,
+    Outside(Again),
     Each(usize, Vec<Spot>),
 }
 
 /// A node: what it is, which nodes before it lead to it (none: the start does), and what it reads.
 #[derive(Clone, Debug)]
-struct Spot {
+pub struct Spot {
     sort: Sort,
     ins: Vec<usize>,
     reads: Vec<usize>,
 }
 
-fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
+/// A level of a canvas with Iterations in it, so deep.
+pub fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
     let plain = prop_oneof![
         4 => (0..30_u64).prop_map(Sort::Step),
         3 => any::<u64>().prop_map(Sort::Branch),
@@ -1379,6 +1382,8 @@ fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
         1 => Just(Sort::Say),
         1 => Just(Sort::Ask),
         1 => Just(Sort::Approve),
+        1 => Just(Sort::Outside(Again::Never)),
+        1 => Just(Sort::Outside(Again::Allowed)),
     ];
     let sort = match depth {
         0 => plain.boxed(),
@@ -1425,10 +1430,11 @@ fn takes(bits: u64, way: usize, round: usize) -> bool {
 }
 
 /// Draws a level and those inside it; the nodes that the start leads to come back.
-fn draw(
+pub fn draw(
     level: &[Spot],
     prefix: &str,
     parent: Option<&'static str>,
+    outside: &crate::kit::Outside,
     nodes: &mut Vec<crate::kit::Node>,
 ) -> Vec<&'static str> {
     use crate::kit::{Does, choose, node};
@@ -1443,6 +1449,7 @@ fn draw(
             Sort::Say => Does::Say(true),
             Sort::Ask => Does::Ask(vec!["v"]),
             Sort::Approve => Does::Approve(vec!["x", "y"], vec!["t", "u"]),
+            Sort::Outside(again) => Does::Outside(*again, Arc::clone(outside)),
             Sort::Branch(_) if to.is_empty() => Does::Echo,
             Sort::Branch(bits) => {
                 let (bits, ways) = (*bits, to.clone());
@@ -1457,7 +1464,7 @@ fn draw(
             }
             Sort::Each(at_once, body) => {
                 let inner = format!("{}x", ids[i]);
-                let first = draw(body, &inner, Some(ids[i]), nodes);
+                let first = draw(body, &inner, Some(ids[i]), outside, nodes);
                 nodes.push(node(leak(format!("{inner}i")), Does::Item, &first).within(ids[i]));
                 text = "{sys.files}".to_owned();
                 let last = body.len() - 1;
@@ -1548,7 +1555,8 @@ proptest! {
     #[test]
     fn canvases_come_to_what_they_mean(top in level(2), items in 0..4_usize, at_once in 1..6_usize) {
         let mut nodes = Vec::new();
-        let first = draw(&top, "n", None, &mut nodes);
+        let outside: crate::kit::Outside = Arc::new(|_| Box::pin(async { Ok(Json::Null) }));
+        let first = draw(&top, "n", None, &outside, &mut nodes);
         nodes.push(crate::kit::node("begin", crate::kit::Does::Echo, &first));
         let limits = weft_engine::EngineLimits { nodes_at_once: at_once, ..Default::default() };
         let input = TurnInput { files: (0..items).map(|n| json!(n)).collect(), ..asking("q") };

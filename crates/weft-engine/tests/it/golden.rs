@@ -133,7 +133,7 @@ fn line(record: &Record) -> Option<String> {
         | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
-        | Record::PickedUp => return None,
+        | Record::PickedUp { .. } => return None,
         Record::Said { node, text, .. } => format!("message {node} {text:?}"),
         Record::ThinkingStarted { node, .. } => format!("start_to_think {node}"),
         Record::ThinkingEnded { node, .. } => format!("end_to_think {node}"),

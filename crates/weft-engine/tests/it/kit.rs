@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures::future::BoxFuture;
 use serde_json::json;
 use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape, Suspension};
 use weft_core::context::HistoryMessage;
+use weft_core::effect::Again;
 use weft_core::journal::Onward;
 use weft_core::reference::{Inputs, Names, Reference, Template};
+use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::search_index::SearchRequest;
@@ -64,7 +67,12 @@ pub enum Does {
     Leave,
     /// Adds 1 to the number at this reference.
     Count(&'static str),
+    /// Echo that calls the outside first, once or as a model with these tokens.
+    Outside(Again, Outside),
 }
+
+/// Something outside that a fake node calls; it is told as what, and which node calls: `tool n3[1]`.
+pub type Outside = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Json>> + Send + Sync>;
 
 /// A node of a fake canvas.
 #[derive(Clone)]
@@ -295,6 +303,21 @@ impl Component for Fake {
                 Ok(Finished { route, ..Finished::default() })
             }
             Does::Leave => Ok(Finished::default()),
+            Does::Outside(again, outside) => {
+                let kind = if *again == Again::Never { "tool" } else { "model" };
+                let told = ctx.round.as_ref().map_or(String::new(), |round| format!("[{}]", round.index));
+                let call = async {
+                    let answer = outside(format!("{kind} {}{told}", ctx.node)).await?;
+                    if *again == Again::Allowed {
+                        let usage =
+                            Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2, ..Usage::default() };
+                        ctx.signal(weft_core::context::Signal::Used(usage)).await?;
+                    }
+                    Ok(answer)
+                };
+                ctx.effect((kind, *again), call).await?;
+                Ok(echo())
+            }
             Does::Count(target) => {
                 let target = self.reference(target);
                 let value = ctx.inputs.json(&target).as_i64().unwrap_or(0) + 1;

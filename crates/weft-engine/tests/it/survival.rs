@@ -1,7 +1,7 @@
 //! Runs that are cut off: at every point of the journal of every sample canvas, as if the process had
 //! been killed there, and picked up by another one.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -17,7 +17,7 @@ use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PICK_UPS_MAX, PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};
-use weft_models::script::{Playback, Reply, Script};
+use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
 use weft_testkit::MemoryWorkspace;
 use weft_testkit::memory_store::MemoryStore;
@@ -27,19 +27,11 @@ use crate::kit::turn;
 use crate::real::compiled;
 
 /// A model that answers equal requests equally, so that one that is asked again says the same.
-fn steady(script: Script) -> ScriptedModel {
-    let said = Mutex::new((Playback::new(script), HashMap::<String, Reply>::new()));
-    ScriptedModel::from_fn(move |request, _| {
-        let key = serde_json::to_string(&request.messages).unwrap();
-        let (playback, known) = &mut *said.lock().unwrap();
-        let answer = || {
-            playback.next("scripted", request).unwrap_or_else(|error| Reply::error(error.kind, error.message))
-        };
-        known.entry(key).or_insert_with(answer).clone()
-    })
+pub fn steady(script: Script) -> ScriptedModel {
+    ScriptedModel::from_fn(weft_testkit::steady(script))
 }
 
-struct OneModel(Arc<ScriptedModel>);
+pub struct OneModel(pub Arc<ScriptedModel>);
 
 impl ModelDirectory for OneModel {
     fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
@@ -274,7 +266,7 @@ pub fn check(entries: &[Entry], place: &str) {
     assert!(open.is_empty() || waits, "{place}: every start has its end, and {open:?} have not");
 }
 
-fn place_of(who: &weft_core::journal::Who) -> String {
+pub fn place_of(who: &weft_core::journal::Who) -> String {
     format!("{} {:?}", who.node, who.frame)
 }
 

@@ -85,7 +85,7 @@ pub fn event_name(record: &Record) -> Option<&'static str> {
         | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
-        | Record::PickedUp
+        | Record::PickedUp { .. }
         | Record::Limited { .. } => None,
     }
 }
@@ -329,7 +329,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
         | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
-        | Record::PickedUp
+        | Record::PickedUp { .. }
         | Record::Limited { .. } => return None,
     })
 }

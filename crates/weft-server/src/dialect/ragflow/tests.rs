@@ -56,6 +56,8 @@ fn starts() {
         revision: 0,
         state: None,
         forks: None,
+        limits: None,
+        by: Arc::default(),
     };
     check(started(None), "workflow_started", r#"{"inputs":{"a":1}}"#);
     check(started(Some("m0".into())), "workflow_started", r#"{"inputs":{"a":1},"resumes":"m0"}"#);

@@ -1,0 +1,257 @@
+//! A store that fails for a moment, does not answer, or has done what it said it could not: whoever asks
+//! it through here waits with a limit, asks again, and knows its own work when it finds it done.
+//!
+//! The failures that may pass are tried again a bounded number of times. What a failed call may have
+//! done all the same is recognised, because it is there word for word.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, TenantId};
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::spending_store::{DaySpent, SpendingStore};
+use weft_core::seam::{RunStore, SessionStore};
+use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
+
+/// How long one call of a store may take.
+pub(crate) const CALL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often a call is made that changes something which the run depends on.
+const WRITES_TRIED_MAX: u32 = 8;
+
+/// How often a call is made that changes nothing.
+const READS_TRIED_MAX: u32 = 4;
+
+/// The pause before the first repetition; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether a store that failed so may do it a little later. A full disk may have room then.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    error.kind.is_passing() || error.kind == ErrorKind::Internal
+}
+
+/// A store, asked with patience.
+pub(crate) struct Patient<S: ?Sized>(pub(crate) Arc<S>);
+
+/// A call that may be made again.
+struct Tries {
+    left: u32,
+    pause: Duration,
+    /// An earlier one failed, and nobody knows what it did.
+    uncertain: bool,
+}
+
+impl Tries {
+    fn new(most: u32) -> Self {
+        Self { left: most, pause: PAUSE, uncertain: false }
+    }
+
+    /// Waits before the next one.
+    ///
+    /// # Errors
+    /// The failure itself when it does not pass, or after the last try.
+    async fn after(&mut self, error: Error) -> Result<()> {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || !may_pass(&error) {
+            return Err(error);
+        }
+        tracing::warn!(error = error.full(), "the store failed and is asked again");
+        self.uncertain = true;
+        tokio::time::sleep(self.pause).await;
+        self.pause *= 2;
+        Ok(())
+    }
+
+    /// Whether a refusal may be the answer to what was done by an earlier call of ours.
+    fn may_be_ours(&self, error: &Error) -> bool {
+        self.uncertain && error.kind == ErrorKind::Conflict
+    }
+}
+
+async fn in_time<T>(call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    match tokio::time::timeout(CALL_TIME_MAX, call).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = format!("the store did not answer within {} s", CALL_TIME_MAX.as_secs());
+            Err(Error::new(ErrorKind::Timeout, message))
+        }
+    }
+}
+
+/// Reads, again and again if need be.
+async fn read<T, F>(mut call: impl FnMut() -> F + Send) -> Result<T>
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
+    let mut tries = Tries::new(READS_TRIED_MAX);
+    loop {
+        match in_time(call()).await {
+            Ok(found) => return Ok(found),
+            Err(error) => tries.after(error).await?,
+        }
+    }
+}
+
+#[async_trait]
+impl RunStore for Patient<dyn RunStore> {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.create(run)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let ours = self.get(&run.key).await.is_ok_and(|found| same_run(&found, run));
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.append(key, entries.clone())).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
+                    let found = self.entries(key, after, entries.len() as u64).await?;
+                    return if found == entries { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        in_time(self.0.alive(runs, now_ms)).await
+    }
+
+    /// Is made once: who gets no answer leaves the run to others, and to later.
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        in_time(self.0.claim(run, seen_alive_ms, now_ms)).await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.finish(key, ending, finished_ms)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        read(|| self.0.get(key)).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        read(|| self.0.entries(key, after_seq, count_max)).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        read(|| self.0.list(tenant, filter)).await
+    }
+}
+
+/// Whether this is the run as it was stored, and nobody has taken it over since. A store may have
+/// changed its question a little.
+fn same_run(found: &StoredRun, run: &StoredRun) -> bool {
+    let found = StoredRun { query: run.query.clone(), ..found.clone() };
+    found == *run
+}
+
+#[async_trait]
+impl SessionStore for Patient<dyn SessionStore> {
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.create(session, opening)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let found = self.load(&session.key).await?;
+                    let ours = found.revision == session.revision
+                        && found.canvas_version == session.canvas_version
+                        && found.state == session.state;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn load(&self, key: &SessionKey) -> Result<Session> {
+        read(|| self.0.load(key)).await
+    }
+
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        read(|| self.0.messages(key, revision, count_max)).await
+    }
+
+    async fn commit(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.commit(key, revision, state, messages)).await {
+                Ok(()) => return Ok(()),
+                // Also at the first try: whoever had this run before may have brought it so far.
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    let ours = self.holds(key, revision, state).await?;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
+        read(|| self.0.list(tenant, filter)).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<()> {
+        in_time(self.0.delete(key)).await
+    }
+}
+
+impl Patient<dyn SessionStore> {
+    /// Whether the change after `revision` is this one: the state names the run that left it so.
+    async fn holds(&self, key: &SessionKey, revision: i64, state: &Json) -> Result<bool> {
+        let found = self.load(key).await?;
+        if Some(found.revision) != revision.checked_add(1) {
+            return Ok(false);
+        }
+        Ok(found.state.get("run").is_some_and(|run| Some(run) == state.get("run")))
+    }
+}
+
+#[async_trait]
+impl SpendingStore for Patient<dyn SpendingStore> {
+    /// What is noted twice counts once, so nothing need be looked at.
+    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.note(run, day, spent)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
+        read(|| self.0.spent(tenant, canvas, since_day)).await
+    }
+
+    async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
+        read(|| self.0.days(tenant, since_day, count_max)).await
+    }
+}

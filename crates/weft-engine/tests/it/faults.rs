@@ -1,0 +1,273 @@
+//! Stores that fail, hang, and do what they say they could not; and runs that two processes work on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use weft_core::effect::Again;
+use weft_core::journal::{Ending, Record};
+use weft_core::seam::RunStore;
+use weft_core::seam::SessionStore as _;
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::{Entry, Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
+use weft_dsl::Plan;
+use weft_engine::engine::{PickedUp, Stores};
+use weft_engine::{Engine, EngineLimits, RunHandle};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Dice, FaultRates, FaultyStore};
+
+use crate::branches::stored;
+use crate::kit::{Does, asking, node, plan, seams, turn};
+use crate::survival::check;
+
+/// A plan that calls something outside, which must happen once, in between two texts; and the count of it.
+fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&calls);
+    let outside: crate::kit::Outside = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async { Ok(serde_json::Value::Null) }.boxed()
+    });
+    let plan = plan(&[
+        node("begin", Does::Echo, &["llm"]),
+        node("llm", Does::Stream(vec!["a", "b", "c"], 700), &["m", "tool"]),
+        node("tool", Does::Outside(Again::Never, outside), &["m"]).text("{llm@out}!"),
+        node("m", Does::Say(true), &[]).text("{llm@out} {tool@out}"),
+    ]);
+    (plan, calls)
+}
+
+fn engine(store: &Arc<FaultyStore>) -> Engine {
+    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+    Engine::new(seams(), Some(stores), EngineLimits::default())
+}
+
+async fn journal(store: &MemoryStore, key: &RunKey) -> Vec<Entry> {
+    let stored = store.entries(key, 0, u64::MAX).await.unwrap();
+    let entry = |e: StoredEntry| {
+        let record = serde_json::from_str(&e.record).unwrap();
+        Entry { seq: e.seq, event: e.event, at_ms: e.at_ms, record }
+    };
+    stored.into_iter().map(entry).collect()
+}
+
+/// What a reader is shown, and how it ends.
+async fn shown(handle: &mut RunHandle) -> (Vec<Entry>, Option<Error>) {
+    let mut seen = Vec::new();
+    loop {
+        match handle.entries.next().await {
+            Ok(Some(entry)) => seen.push((*entry).clone()),
+            Ok(None) => return (seen, None),
+            Err(error) => return (seen, Some(error)),
+        }
+    }
+}
+
+async fn said(store: &MemoryStore) -> Vec<String> {
+    let key = SessionKey::new(&"t".into(), "s");
+    store.messages(&key, i64::MAX, 99).await.unwrap().into_iter().map(|message| message.content).collect()
+}
+
+/// Whether a call may have been made of which nobody knows what came.
+fn interrupted(entries: &[Entry]) -> bool {
+    entries.iter().any(|entry| match &entry.record {
+        Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
+        _ => false,
+    })
+}
+
+/// What is there word for word is one's own work, however often the store says that it failed.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_does_everything_and_always_says_that_it_failed_is_seen_through() {
+    let (plan, calls) = calling();
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let rates = FaultRates { done_but_failed: 1_000, ..FaultRates::default() };
+    let store = Arc::new(FaultyStore::new(Arc::clone(&memory), rates, Dice::new(0)));
+    let mut handle = engine(&store).start(turn(&plan, asking("q"))).await.unwrap();
+    let (seen, error) = shown(&mut handle).await;
+    assert!(error.is_none(), "{error:?}");
+    let entries = journal(&memory, &handle.key).await;
+    assert_eq!(seen, entries);
+    check(&entries, "done but failed");
+    assert_eq!(memory.get(&handle.key).await.unwrap().ending, Some(Ending::Succeeded));
+    assert_eq!(said(&memory).await, ["q", "abc abc!"]);
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    assert!(store.faults() > 8, "{}", store.faults());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_as_ever_over_a_store_on_which_everything_goes_wrong_now_and_then() {
+    let mut faults = 0;
+    for seed in 0..300 {
+        let (plan, calls) = calling();
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::all(60), Dice::new(seed)));
+        // Reading the session may fail too often: then nothing has begun.
+        let started = engine(&store).start(turn(&plan, asking("q"))).await;
+        let Ok(mut handle) = started else { continue };
+        let (seen, error) = shown(&mut handle).await;
+        assert!(error.is_none(), "seed {seed}: {error:?}");
+        let entries = journal(&memory, &handle.key).await;
+        assert_eq!(seen, entries, "seed {seed}");
+        check(&entries, &format!("seed {seed}"));
+        assert_eq!(said(&memory).await, ["q", "abc abc!"], "seed {seed}");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "seed {seed}");
+        faults += store.faults();
+    }
+    assert!(faults > 500, "{faults}");
+}
+
+/// What cannot be stored is not shown, and the run is not given up: it goes on when the store is back.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
+    let mut broke_off = 0;
+    for calls_before in 4..30 {
+        let (plan, calls) = calling();
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::default(), Dice::new(0)));
+        let first = engine(&store);
+        let mut handle = first.start(turn(&plan, asking("q"))).await.unwrap();
+        store.cut_after(calls_before - 3);
+        let (mut seen, error) = shown(&mut handle).await;
+        let entries = journal(&memory, &handle.key).await;
+        assert_eq!(seen[..], entries[..seen.len()], "what was shown is stored");
+        let run = memory.get(&handle.key).await.unwrap();
+        let Some(error) = error else {
+            assert!(matches!(entries.last().unwrap().record, Record::RunFinished { .. }));
+            continue;
+        };
+        broke_off += 1;
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(error.full().contains("goes on when the store works again"), "{}", error.full());
+        assert_eq!(run.ending, None, "it is not over");
+        assert!(!first.is_under_way(&handle.key));
+        let stores = Stores { runs: memory.clone(), sessions: memory.clone(), spending: memory.clone() };
+        let second = Engine::new(seams(), Some(stores), EngineLimits::default());
+        if let PickedUp::Running(mut handle) = second.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
+            shown(&mut handle).await;
+        }
+        // The reader goes on with the number that it has.
+        let mut rest =
+            second.events(&handle.key, seen.iter().filter_map(|e| e.event).max().unwrap_or(0)).await.unwrap();
+        while let Some(entry) = rest.next_event().await.unwrap() {
+            seen.push((*entry).clone());
+        }
+        let entries = journal(&memory, &handle.key).await;
+        check(&entries, &format!("cut after {calls_before}"));
+        let events = |all: &[Entry]| all.iter().filter(|e| e.event.is_some()).cloned().collect::<Vec<_>>();
+        assert_eq!(events(&seen), events(&entries));
+        if interrupted(&entries) {
+            continue;
+        }
+        assert_eq!(said(&memory).await, ["q", "abc abc!"], "cut after {calls_before}");
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "cut after {calls_before}");
+    }
+    assert!(broke_off > 5, "{broke_off}");
+}
+
+/// A way to a store on which appends from an entry on wait until it is opened.
+struct Gate {
+    store: Arc<MemoryStore>,
+    shut_from: Mutex<Option<u64>>,
+    arrived: tokio::sync::Notify,
+    opened: tokio::sync::Notify,
+}
+
+#[async_trait]
+impl RunStore for Gate {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        RunStore::create(&*self.store, run).await
+    }
+
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+        let waits = |from: &u64| entries.last().is_some_and(|last| last.seq >= *from);
+        let shut = self.shut_from.lock().unwrap().filter(waits).is_some();
+        if shut {
+            self.arrived.notify_one();
+            self.opened.notified().await;
+        }
+        self.store.append(key, entries).await
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        self.store.alive(runs, now_ms).await
+    }
+
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        self.store.claim(run, seen_alive_ms, now_ms).await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(key, ending, finished_ms).await
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        RunStore::get(&*self.store, key).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        self.store.entries(key, after_seq, count_max).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        RunStore::list(&*self.store, tenant, filter).await
+    }
+}
+
+/// The old owner hangs in an append, at every entry, while the new one goes on to the end; then the append
+/// gets through. The old one stops, shows nothing of it, and calls nothing that may be called only once.
+#[tokio::test(start_paused = true)]
+async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
+    let mut overtaken = 0;
+    for cut in 1..30 {
+        let (plan, calls) = calling();
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let gate = Arc::new(Gate {
+            store: Arc::clone(&memory),
+            shut_from: Mutex::new(Some(cut)),
+            arrived: tokio::sync::Notify::new(),
+            opened: tokio::sync::Notify::new(),
+        });
+        let limits = EngineLimits::default();
+        let stores = Stores { runs: gate.clone(), sessions: memory.clone(), spending: memory.clone() };
+        let old = Engine::new(seams(), Some(stores), limits);
+        let mut handle = old.start(turn(&plan, asking("q"))).await.unwrap();
+        let arrives = tokio::time::timeout(std::time::Duration::from_secs(60), gate.arrived.notified());
+        if arrives.await.is_err() {
+            break;
+        }
+        let stores = Stores { runs: memory.clone(), sessions: memory.clone(), spending: memory.clone() };
+        let new = Engine::new(seams(), Some(stores), limits);
+        let run = memory.get(&handle.key).await.unwrap();
+        // What nobody knows the question of can only be closed.
+        let begun = !journal(&memory, &handle.key).await.is_empty();
+        if let PickedUp::Running(mut handle) = new.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
+            assert!(shown(&mut handle).await.1.is_none());
+        }
+        let ended = (memory.get(&handle.key).await.unwrap(), journal(&memory, &handle.key).await);
+        let called = calls.load(Ordering::SeqCst);
+        *gate.shut_from.lock().unwrap() = None;
+        gate.opened.notify_waiters();
+        let (seen, error) = shown(&mut handle).await;
+        let error = error.unwrap();
+        assert_eq!(error.kind, ErrorKind::Conflict, "cut at {cut}: {}", error.full());
+        assert!(error.full().contains("goes on in another process"), "{}", error.full());
+        assert_eq!(seen[..], ended.1[..seen.len()], "cut at {cut}");
+        assert_eq!(calls.load(Ordering::SeqCst), called, "cut at {cut}: the old one calls nothing more");
+        assert!(called <= 1, "cut at {cut}");
+        old.shut_down(std::time::Duration::ZERO).await;
+        let after = (memory.get(&handle.key).await.unwrap(), journal(&memory, &handle.key).await);
+        assert_eq!(after, ended, "cut at {cut}: the old one changes nothing more");
+        if begun && !interrupted(&after.1) {
+            assert_eq!((said(&memory).await, called), (vec!["q".to_owned(), "abc abc!".to_owned()], 1));
+        }
+        check(&after.1, &format!("cut at {cut}"));
+        overtaken += 1;
+    }
+    assert!(overtaken > 10, "{overtaken}");
+}

@@ -1,0 +1,416 @@
+//! Where a history happens: a store, processes that come and go, someone who talks, and readers.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, timeout};
+use weft_core::journal::{Record, WaitingForm};
+use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::session_store::Session;
+use weft_core::seam::{Clock, RunStore, SessionStore};
+use weft_core::{Entry, RunKey, SessionKey, TenantId, TurnInput};
+use weft_dsl::Plan;
+use weft_engine::engine::{PickedUp, Stores};
+use weft_engine::{Engine, EngineLimits, SessionState};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Dice, FaultRates, FaultyStore, MemoryWorkspace};
+
+use super::scene::{Calls, Scene};
+use crate::kit::turn;
+
+/// When nothing goes wrong any more, so that a run can come to its end.
+const CALM_AFTER: Duration = Duration::from_secs(300);
+
+/// A run that has not ended by then never will.
+const PATIENCE: Duration = Duration::from_secs(3_600);
+
+/// How long a process that is gone goes unnoticed.
+const SILENT: Duration = Duration::from_secs(15);
+
+/// Readers that follow a run.
+const READERS: usize = 3;
+
+/// Processes that there are at the same time.
+const PROCESSES: usize = 2;
+
+/// What goes wrong in a history.
+#[derive(Clone, Copy, Debug)]
+pub struct Trouble {
+    rates: FaultRates,
+    /// Processes that end in the middle of a turn, at most.
+    crashes: u64,
+    /// How many of a thousand looks take an owner for dead that is not.
+    suspicion: u16,
+}
+
+impl Trouble {
+    pub fn none() -> Self {
+        Self { rates: FaultRates::default(), crashes: 0, suspicion: 0 }
+    }
+
+    pub fn draw(dice: &mut Dice) -> Self {
+        let mut rate = || if dice.below(2) == 0 { 0 } else { dice.below(60) as u16 };
+        let rates = FaultRates {
+            fail: rate(),
+            done_but_failed: rate(),
+            hang: rate(),
+            done_but_hang: rate(),
+            late: rate(),
+            slow: rate(),
+        };
+        let suspicion = if dice.below(2) == 0 { 0 } else { 200 };
+        Self { rates, crashes: dice.below(4), suspicion }
+    }
+}
+
+/// A clock that goes wrong by so many milliseconds.
+struct Wrong {
+    began: Instant,
+    by_ms: AtomicI64,
+}
+
+impl Clock for Wrong {
+    fn now_ms(&self) -> i64 {
+        let since = i64::try_from(self.began.elapsed().as_millis()).unwrap();
+        1_700_000_000_000 + since + self.by_ms.load(Ordering::SeqCst)
+    }
+}
+
+struct Process {
+    store: Arc<FaultyStore>,
+    engine: Engine,
+    plan: Arc<Plan>,
+    clock: Arc<Wrong>,
+}
+
+/// One turn as it is stored in the end, and as every reader saw it.
+pub struct Turn {
+    pub run: StoredRun,
+    pub entries: Vec<Entry>,
+    pub seen: Vec<Vec<Entry>>,
+}
+
+impl Turn {
+    pub fn has_begun(&self) -> bool {
+        matches!(self.entries.first().map(|entry| &entry.record), Some(Record::RunStarted { .. }))
+    }
+
+    /// Why its outcome need not be what it would have been: a call of which nobody knows what came, or too
+    /// many cuts.
+    pub fn was_hurt(&self) -> bool {
+        self.entries.iter().any(|entry| match &entry.record {
+            Record::NodeFinished { error: Some(error), .. } => error.contains("may have been carried out"),
+            _ => false,
+        }) || self.was_given_up()
+    }
+
+    pub fn was_given_up(&self) -> bool {
+        let Some(Record::RunFinished { error: Some(error), .. }) = self.entries.last().map(|e| &e.record)
+        else {
+            return false;
+        };
+        error.contains("each time with its process")
+    }
+
+    fn forms(&self) -> &[WaitingForm] {
+        let forms = self.entries.iter().rev().find_map(|entry| match &entry.record {
+            Record::Waiting { forms } => Some(&**forms),
+            _ => None,
+        });
+        forms.unwrap_or_default()
+    }
+}
+
+/// What a history came to.
+pub struct Held {
+    pub turns: Vec<Turn>,
+    pub session: Session,
+    pub said: Vec<String>,
+    pub calls: BTreeMap<String, u64>,
+    pub faults: u64,
+    pub crashes: u64,
+    pub tells_the_time: bool,
+}
+
+impl Held {
+    pub fn pick_ups(&self) -> u64 {
+        let entries = self.turns.iter().flat_map(|turn| &turn.entries);
+        entries.filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count() as u64
+    }
+
+    /// All entries in words, without the names that are different every time.
+    pub fn log(&self) -> String {
+        let mut log = String::new();
+        for (n, turn) in self.turns.iter().enumerate() {
+            for Entry { seq, at_ms, record, .. } in &turn.entries {
+                let line = match record {
+                    Record::RunStarted { .. } => "run started".to_owned(),
+                    Record::PickedUp { .. } => "picked up".to_owned(),
+                    Record::NodeStarted { who } => format!("start {} {}", who.activation, who.node),
+                    Record::NodeFinished { who, error, route, .. } => {
+                        format!("end {} {} {route:?} {error:?}", who.activation, who.node)
+                    }
+                    Record::RunFinished { ending, error, .. } => format!("run {ending:?} {error:?}"),
+                    Record::EffectBegan { activation, key, .. } => format!("call {activation} {key}"),
+                    Record::EffectGave { activation, key, .. } => format!("gave {activation} {key}"),
+                    Record::Said { text, .. } => format!("say {text:?}"),
+                    other => serde_json::to_value(other).unwrap()["type"].to_string(),
+                };
+                let seconds = (at_ms - 1_700_000_000_000) as f64 / 1e3;
+                writeln!(log, "{n}.{seq:<4} {seconds:>9.3}  {line}").unwrap();
+            }
+        }
+        log
+    }
+}
+
+/// Everything that is there at a time.
+struct Town<'a> {
+    scene: &'a Scene,
+    memory: Arc<MemoryStore>,
+    key: SessionKey,
+    trouble: Trouble,
+    dice: Dice,
+    calls: Calls,
+    /// Files outlive processes.
+    files: Arc<MemoryWorkspace>,
+    processes: Vec<Process>,
+    /// Processes that have ended; what they began late still happens.
+    gone: Vec<Process>,
+    crashes_left: u64,
+    crashes: u64,
+}
+
+/// Holds a whole conversation.
+pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
+    let memory = Arc::new(MemoryStore::at(0));
+    let mut town = Town {
+        scene,
+        memory: Arc::clone(&memory),
+        key: SessionKey::new(&"t".into(), "s"),
+        trouble,
+        dice,
+        calls: Calls::default(),
+        files: Arc::default(),
+        processes: Vec::new(),
+        gone: Vec::new(),
+        crashes_left: 0,
+        crashes: 0,
+    };
+    for _ in 0..PROCESSES {
+        let process = town.process();
+        town.processes.push(process);
+    }
+    let plan = Arc::clone(&town.processes[0].plan);
+    SessionStore::create(&*memory, &session(&town.key, &plan), &[]).await.unwrap();
+    let mut turns: Vec<Turn> = Vec::new();
+    loop {
+        let begun = turns.iter().filter(|turn| turn.has_begun()).count();
+        let last = turns.iter().rev().find(|turn| turn.has_begun());
+        if last.is_some_and(Turn::was_hurt) {
+            break;
+        }
+        let Some(input) = scene.says(begun, last.map_or(&[], Turn::forms)) else { break };
+        turns.push(town.turn(&input).await);
+        assert!(turns.len() < 200, "the conversation does not end");
+    }
+    // Whoever is not gone yet, and what is late, may do their worst.
+    sleep(Duration::from_secs(600)).await;
+    for turn in &turns {
+        assert_eq!(town.journal(&turn.run.key).await, turn.entries, "what has ended does not change");
+        assert_eq!(RunStore::get(&*memory, &turn.run.key).await.unwrap().ending, turn.run.ending);
+    }
+    let messages = memory.messages(&town.key, i64::MAX, u64::MAX).await.unwrap();
+    let all = town.processes.iter().chain(&town.gone);
+    Held {
+        turns,
+        session: memory.load(&town.key).await.unwrap(),
+        said: messages.into_iter().map(|message| message.content).collect(),
+        calls: town.calls.lock().unwrap().clone(),
+        faults: all.map(|process| process.store.faults()).sum(),
+        crashes: town.crashes,
+        tells_the_time: scene.tells_the_time(),
+    }
+}
+
+fn session(key: &SessionKey, plan: &Plan) -> Session {
+    Session {
+        key: key.clone(),
+        canvas: "c".into(),
+        canvas_version: Arc::clone(&plan.version),
+        user_id: String::new(),
+        name: String::new(),
+        state: SessionState::new(plan).to_json().unwrap(),
+        revision: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    }
+}
+
+impl Town<'_> {
+    /// A process that has just started. It may be one that ends soon.
+    fn process(&mut self) -> Process {
+        let store =
+            Arc::new(FaultyStore::new(Arc::clone(&self.memory), self.trouble.rates, self.dice.split()));
+        let clock = Arc::new(Wrong { began: Instant::now(), by_ms: AtomicI64::new(0) });
+        let (plan, seams) = self.scene.world(
+            (&store, &self.calls, &self.files),
+            Arc::clone(&clock) as Arc<dyn Clock>,
+            self.dice.split(),
+        );
+        let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+        let limits = EngineLimits { nodes_at_once: 1 + self.dice.below(5) as usize, ..Default::default() };
+        let engine = Engine::new(Arc::new(seams), Some(stores), limits);
+        if let Some(calls) = self.fate() {
+            store.cut_after(calls);
+        }
+        Process { store, engine, plan, clock }
+    }
+
+    /// After how many calls of its store a process ends, if it is one that does.
+    fn fate(&mut self) -> Option<u64> {
+        let ends = self.crashes_left > 0 && self.dice.below(2) == 0;
+        self.crashes_left -= u64::from(ends);
+        ends.then(|| 1 + self.dice.below(30))
+    }
+
+    /// Ended processes are replaced.
+    fn restart(&mut self) {
+        for place in 0..self.processes.len() {
+            if self.processes[place].store.is_cut() {
+                self.crashes += 1;
+                let new = self.process();
+                let old = std::mem::replace(&mut self.processes[place], new);
+                self.gone.push(old);
+            }
+        }
+    }
+
+    async fn turn(&mut self, input: &TurnInput) -> Turn {
+        self.crashes_left = self.trouble.crashes;
+        for place in 0..self.processes.len() {
+            if let Some(calls) = self.fate() {
+                self.processes[place].store.cut_after(calls);
+            }
+        }
+        let began = Instant::now();
+        let key = loop {
+            self.restart();
+            let place = self.dice.below(self.processes.len() as u64) as usize;
+            let process = &self.processes[place];
+            if began.elapsed() > CALM_AFTER {
+                process.store.calm_down();
+            }
+            match process.engine.start(turn(&process.plan, input.clone())).await {
+                Ok(handle) => break handle.key,
+                Err(error) => assert!(began.elapsed() < PATIENCE, "it never begins: {}", error.full()),
+            }
+            sleep(Duration::from_secs(20)).await;
+        };
+        let mut readers: Vec<Reader> = (0..READERS).map(|_| Reader::new(self.dice.split())).collect();
+        let mut looked = Instant::now();
+        loop {
+            // The readers read for a while, and then it is seen to the processes.
+            join_all(readers.iter_mut().map(|reader| reader.read(&self.processes, &key))).await;
+            self.look_after(&key, began, &mut looked).await;
+            let run = RunStore::get(&*self.memory, &key).await.unwrap();
+            if run.ending.is_some() && readers.iter().all(|reader| reader.is_done()) {
+                let entries = self.journal(&key).await;
+                return Turn { run, entries, seen: readers.into_iter().map(|reader| reader.seen).collect() };
+            }
+            sleep(Duration::from_millis(200)).await;
+            assert!(began.elapsed() < PATIENCE, "it never ends: {:?}", self.journal(&key).await.last());
+        }
+    }
+
+    async fn look_after(&mut self, key: &RunKey, began: Instant, owned: &mut Instant) {
+        self.restart();
+        if began.elapsed() > CALM_AFTER {
+            self.crashes_left = 0;
+            for process in &self.processes {
+                process.store.calm_down();
+                process.store.cut_after(u64::MAX);
+            }
+        }
+        for process in &self.processes {
+            // Clocks jump, backwards as well.
+            if self.dice.below(10) == 0 && self.trouble.suspicion > 0 {
+                process.clock.by_ms.store(self.dice.below(60_000).cast_signed() - 30_000, Ordering::SeqCst);
+            }
+        }
+        let at_work = self.processes.iter().any(|process| process.engine.is_under_way(key));
+        let wrongly = began.elapsed() < CALM_AFTER && self.dice.happens(self.trouble.suspicion);
+        if at_work && !wrongly {
+            *owned = Instant::now();
+        }
+        if owned.elapsed() < SILENT && !wrongly {
+            return;
+        }
+        let place = self.dice.below(self.processes.len() as u64) as usize;
+        let process = &self.processes[place];
+        let filter = RunFilter { unfinished: true, limit: 99, ..RunFilter::default() };
+        let Ok(found) = RunStore::list(&*self.memory, &TenantId::from("t"), &filter).await else { return };
+        for run in found {
+            if let Ok(PickedUp::Running(_)) = process.engine.pick_up(&run, Arc::clone(&process.plan)).await {
+                *owned = Instant::now();
+            }
+        }
+    }
+
+    async fn journal(&self, key: &RunKey) -> Vec<Entry> {
+        let stored = self.memory.entries(key, 0, u64::MAX).await.unwrap();
+        let entry = |stored: weft_core::seam::run_store::StoredEntry| Entry {
+            seq: stored.seq,
+            event: stored.event,
+            at_ms: stored.at_ms,
+            record: serde_json::from_str(&stored.record).unwrap(),
+        };
+        stored.into_iter().map(entry).collect()
+    }
+}
+
+/// Somebody who follows a run, and comes back with the number that they have.
+struct Reader {
+    dice: Dice,
+    seen: Vec<Entry>,
+}
+
+impl Reader {
+    fn new(dice: Dice) -> Self {
+        Self { dice, seen: Vec::new() }
+    }
+
+    fn is_done(&self) -> bool {
+        self.seen.last().is_some_and(|entry| matches!(entry.record, Record::RunFinished { .. }))
+    }
+
+    /// Reads for some seconds, from whichever process.
+    async fn read(&mut self, processes: &[Process], key: &RunKey) {
+        let until = Instant::now() + Duration::from_millis(500 + self.dice.below(4_000));
+        while !self.is_done() {
+            let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+            else {
+                return;
+            };
+            let place = self.dice.below(processes.len() as u64) as usize;
+            // Nobody waits for ever for a process that does not answer.
+            let _ = timeout(left, self.follow(&processes[place], key)).await;
+            sleep(Duration::from_millis(300)).await;
+        }
+    }
+
+    async fn follow(&mut self, process: &Process, key: &RunKey) {
+        let after = self.seen.last().and_then(|entry| entry.event).unwrap_or(0);
+        let Ok(mut entries) = process.engine.events(key, after).await else { return };
+        while let Ok(Some(entry)) = entries.next_event().await {
+            self.seen.push((*entry).clone());
+            if self.dice.happens(20) {
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! A store that fails at seeded rates: before it has done anything, after it has, never with an answer,
+//! or so late that whoever asked has given up.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, TenantId};
+use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::spending_store::{DaySpent, SpendingStore};
+use weft_core::seam::{RunStore, SessionStore};
+use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
+
+use crate::dice::Dice;
+use crate::memory_store::MemoryStore;
+
+/// How late an answer may be, in milliseconds.
+const LATE_MAX_MS: u64 = 60_000;
+
+/// How long an answer takes that is only slow, in milliseconds.
+const SLOW_MAX_MS: u64 = 3_000;
+
+/// How many of a thousand calls go wrong, in which way. Calls that change nothing only fail, are slow or
+/// get no answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultRates {
+    /// Fail and do nothing.
+    pub fail: u16,
+    /// Are done, and fail.
+    pub done_but_failed: u16,
+    /// Are not done, and get no answer.
+    pub hang: u16,
+    /// Are done, and get no answer.
+    pub done_but_hang: u16,
+    /// Get no answer, and are done much later, when nobody waits for them any more.
+    pub late: u16,
+    /// Take a few seconds.
+    pub slow: u16,
+}
+
+impl FaultRates {
+    /// Every way at the same rate.
+    pub fn all(per_mille: u16) -> Self {
+        let rate = per_mille;
+        Self { fail: rate, done_but_failed: rate, hang: rate, done_but_hang: rate, late: rate, slow: rate }
+    }
+}
+
+enum Fault {
+    None,
+    Fail,
+    DoneButFailed,
+    Hang,
+    DoneButHang,
+    Late(Duration),
+    Slow(Duration),
+}
+
+enum Changes {
+    Something,
+    Nothing,
+}
+
+/// One process's way to a store, with faults on it.
+pub struct FaultyStore {
+    store: Arc<MemoryStore>,
+    rates: FaultRates,
+    dice: Mutex<Dice>,
+    /// What is carried out late.
+    late: Mutex<JoinSet<()>>,
+    calm: AtomicBool,
+    /// Calls until the way is cut for good; `u64::MAX` for never.
+    left: AtomicU64,
+    faults: AtomicU64,
+}
+
+impl FaultyStore {
+    /// A way to `store` on which faults happen at these rates.
+    pub fn new(store: Arc<MemoryStore>, rates: FaultRates, dice: Dice) -> Self {
+        Self {
+            store,
+            rates,
+            dice: Mutex::new(dice),
+            late: Mutex::default(),
+            calm: AtomicBool::new(false),
+            left: AtomicU64::new(u64::MAX),
+            faults: AtomicU64::new(0),
+        }
+    }
+
+    /// From now on nothing goes wrong any more, apart from what is late already.
+    pub fn calm_down(&self) {
+        self.calm.store(true, Ordering::SeqCst);
+    }
+
+    /// After so many further calls nothing is done and no answer comes, as if the process had ended.
+    pub fn cut_after(&self, calls: u64) {
+        self.left.store(calls, Ordering::SeqCst);
+    }
+
+    /// Whether the way is cut.
+    pub fn is_cut(&self) -> bool {
+        self.left.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many calls have gone wrong.
+    pub fn faults(&self) -> u64 {
+        self.faults.load(Ordering::SeqCst)
+    }
+
+    fn dice(&self) -> MutexGuard<'_, Dice> {
+        self.dice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn throw(&self, changes: &Changes) -> Fault {
+        if self.calm.load(Ordering::SeqCst) {
+            return Fault::None;
+        }
+        let FaultRates { fail, done_but_failed, hang, done_but_hang, late, slow } = self.rates;
+        let mut dice = self.dice();
+        let mut thrown = dice.below(1_000);
+        let mut hits = |rate: u16| {
+            let hit = thrown < u64::from(rate);
+            thrown = thrown.wrapping_sub(u64::from(rate));
+            hit
+        };
+        if hits(fail) {
+            return Fault::Fail;
+        }
+        if hits(hang) {
+            return Fault::Hang;
+        }
+        if hits(slow) {
+            return Fault::Slow(Duration::from_millis(dice.below(SLOW_MAX_MS)));
+        }
+        match changes {
+            Changes::Nothing => Fault::None,
+            Changes::Something if hits(done_but_failed) => Fault::DoneButFailed,
+            Changes::Something if hits(done_but_hang) => Fault::DoneButHang,
+            Changes::Something if hits(late) => Fault::Late(Duration::from_millis(dice.below(LATE_MAX_MS))),
+            Changes::Something => Fault::None,
+        }
+    }
+
+    async fn call<T: Send + 'static>(
+        &self,
+        changes: Changes,
+        work: impl FnOnce(Arc<MemoryStore>) -> BoxFuture<'static, Result<T>> + Send,
+    ) -> Result<T> {
+        let spent = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(1));
+        let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spent);
+        // The last call is done and never answered: the process ends in the middle of it.
+        if left == Ok(0) {
+            return std::future::pending().await;
+        }
+        let last = left == Ok(1);
+        let work = work(Arc::clone(&self.store));
+        let fault = self.throw(&changes);
+        if !matches!(fault, Fault::None) {
+            self.faults.fetch_add(1, Ordering::SeqCst);
+        }
+        let result = match fault {
+            Fault::None => work.await,
+            Fault::Fail => Err(broken("and nothing was done")),
+            Fault::DoneButFailed => work.await.and_then(|_| Err(broken("although it was done"))),
+            Fault::Hang => std::future::pending().await,
+            Fault::DoneButHang => {
+                drop(work.await);
+                std::future::pending().await
+            }
+            Fault::Late(by) => {
+                let work = async move {
+                    tokio::time::sleep(by).await;
+                    drop(work.await);
+                };
+                self.late.lock().unwrap_or_else(PoisonError::into_inner).spawn(work);
+                std::future::pending().await
+            }
+            Fault::Slow(by) => {
+                tokio::time::sleep(by).await;
+                work.await
+            }
+        };
+        if last { std::future::pending().await } else { result }
+    }
+}
+
+fn broken(how: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the connection broke, {how}"))
+}
+
+#[async_trait]
+impl RunStore for FaultyStore {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        let run = run.clone();
+        self.call(Changes::Something, |s| async move { RunStore::create(&*s, &run).await }.boxed()).await
+    }
+
+    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+        let key = key.clone();
+        self.call(Changes::Something, |s| async move { s.append(&key, entries).await }.boxed()).await
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        let runs = runs.to_vec();
+        self.call(Changes::Something, |s| async move { s.alive(&runs, now_ms).await }.boxed()).await
+    }
+
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        let run = run.clone();
+        self.call(Changes::Something, |s| async move { s.claim(&run, seen_alive_ms, now_ms).await }.boxed())
+            .await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        let key = key.clone();
+        self.call(Changes::Something, |s| async move { s.finish(&key, ending, finished_ms).await }.boxed())
+            .await
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        let key = key.clone();
+        self.call(Changes::Nothing, |s| async move { RunStore::get(&*s, &key).await }.boxed()).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        let key = key.clone();
+        self.call(Changes::Nothing, |s| async move { s.entries(&key, after_seq, count_max).await }.boxed())
+            .await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        self.call(Changes::Nothing, |s| async move { RunStore::list(&*s, &tenant, &filter).await }.boxed())
+            .await
+    }
+}
+
+#[async_trait]
+impl SessionStore for FaultyStore {
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
+        let (session, opening) = (session.clone(), opening.to_vec());
+        let work = |s: Arc<MemoryStore>| async move { SessionStore::create(&*s, &session, &opening).await };
+        self.call(Changes::Something, |s| work(s).boxed()).await
+    }
+
+    async fn load(&self, key: &SessionKey) -> Result<Session> {
+        let key = key.clone();
+        self.call(Changes::Nothing, |s| async move { s.load(&key).await }.boxed()).await
+    }
+
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        let key = key.clone();
+        self.call(Changes::Nothing, |s| async move { s.messages(&key, revision, count_max).await }.boxed())
+            .await
+    }
+
+    async fn commit(
+        &self,
+        key: &SessionKey,
+        revision: i64,
+        state: &Json,
+        messages: &[SessionMessage],
+    ) -> Result<()> {
+        let (key, state, messages) = (key.clone(), state.clone(), messages.to_vec());
+        let work = |s: Arc<MemoryStore>| async move { s.commit(&key, revision, &state, &messages).await };
+        self.call(Changes::Something, |s| work(s).boxed()).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
+        let (tenant, filter) = (tenant.clone(), filter.clone());
+        let work = |s: Arc<MemoryStore>| async move { SessionStore::list(&*s, &tenant, &filter).await };
+        self.call(Changes::Nothing, |s| work(s).boxed()).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<()> {
+        let key = key.clone();
+        self.call(Changes::Something, |s| async move { SessionStore::delete(&*s, &key).await }.boxed()).await
+    }
+}
+
+#[async_trait]
+impl SpendingStore for FaultyStore {
+    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+        let run = run.clone();
+        self.call(Changes::Something, |s| async move { s.note(&run, day, spent).await }.boxed()).await
+    }
+
+    async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
+        let (tenant, canvas) = (tenant.clone(), canvas.cloned());
+        let work = |s: Arc<MemoryStore>| async move { s.spent(&tenant, canvas.as_ref(), since_day).await };
+        self.call(Changes::Nothing, |s| work(s).boxed()).await
+    }
+
+    async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
+        let tenant = tenant.clone();
+        self.call(Changes::Nothing, |s| async move { s.days(&tenant, since_day, count_max).await }.boxed())
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::store;
+
+    #[tokio::test]
+    async fn without_faults_it_is_a_store_like_any_other() {
+        let faulty = FaultyStore::new(Arc::default(), FaultRates::default(), Dice::new(1));
+        store::session_store_keeps_its_contract(&faulty).await;
+        store::run_store_keeps_its_contract(&faulty).await;
+    }
+
+    /// What of 4,000 changes was done, and what was said of them: every way to fail is taken.
+    #[tokio::test(start_paused = true)]
+    async fn every_fault_happens_at_about_its_rate() {
+        let key = RunKey::new(&"t".into(), "r");
+        let run = StoredRun {
+            key: key.clone(),
+            session: "s".into(),
+            canvas: "c".into(),
+            query: String::new(),
+            ending: None,
+            started_ms: 0,
+            finished_ms: None,
+            alive_ms: 0,
+        };
+        let memory = Arc::new(MemoryStore::new());
+        RunStore::create(&*memory, &run).await.unwrap();
+        let faulty = FaultyStore::new(Arc::clone(&memory), FaultRates::all(50), Dice::new(7));
+        let (mut done, mut failed, mut failed_done, mut silent, mut silent_done) = (0, 0, 0, 0, 0);
+        let keys = [key.clone()];
+        for now_ms in 1..=4_000 {
+            let asked = tokio::time::timeout(Duration::from_secs(10), faulty.alive(&keys, now_ms));
+            let answer = asked.await;
+            let is_done = RunStore::get(&*memory, &key).await.unwrap().alive_ms == now_ms;
+            match (answer, is_done) {
+                (Ok(Ok(())), true) => done += 1,
+                (Ok(Ok(())), false) => panic!("it was said to be done"),
+                (Ok(Err(_)), true) => failed_done += 1,
+                (Ok(Err(_)), false) => failed += 1,
+                (Err(_), true) => silent_done += 1,
+                (Err(_), false) => silent += 1,
+            }
+        }
+        // 200 of each are expected; the late ones count as silent, the slow ones as done.
+        assert!((2_900..3_100).contains(&done), "{done}");
+        for count in [failed, failed_done, silent_done] {
+            assert!((130..270).contains(&count), "{failed} {failed_done} {silent_done}");
+        }
+        assert!((280..480).contains(&silent), "{silent}");
+        faulty.calm_down();
+        for now_ms in 5_000..5_500 {
+            faulty.alive(&keys, now_ms).await.unwrap();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Random histories of runs in trouble, as many as are asked for. The histories themselves are a test of
+//! weft-engine, which knows no command line.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs when nobody says how many.
+const RUNS: &str = "100000";
+
+/// Starts the test that holds the histories.
+pub fn run(arguments: &[String]) -> Result<ExitCode> {
+    let (mut runs, mut seed) = (None, None);
+    let mut rest = arguments.iter();
+    while let Some(name) = rest.next() {
+        let value = rest.next().with_context(|| format!("{name} needs a number"))?;
+        value.parse::<u64>().with_context(|| format!("{name} {value} is no number"))?;
+        match name.as_str() {
+            "--runs" => runs = Some(value.as_str()),
+            "--seed" => seed = Some(value.as_str()),
+            other => bail!("there is no {other}: --runs N and --seed S"),
+        }
+    }
+    let mut test = Command::new("cargo");
+    test.args(["test", "-q", "-p", "weft-engine", "--test", "it", "--"]);
+    test.args(["--ignored", "--exact", "--nocapture", "simulation::many"]);
+    if let Some(runs) = runs.or(seed.is_none().then_some(RUNS)) {
+        test.env("WEFT_SIMULATE_RUNS", runs);
+    }
+    if let Some(seed) = seed {
+        test.env("WEFT_SIMULATE_SEED", seed);
+    }
+    let status = test.status().context("cannot start cargo")?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
