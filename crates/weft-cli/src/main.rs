@@ -122,6 +122,7 @@ async fn command(cli: &Cli) -> Outcome {
                 RunsCommand::List(_)
                 | RunsCommand::Show(_)
                 | RunsCommand::Replay(_)
+                | RunsCommand::Prune(_)
                 | RunsCommand::Diff(_) => Setup::without_models(&environment, &flags)?,
             };
             runs::run(command, &setup).await

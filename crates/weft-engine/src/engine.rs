@@ -5,6 +5,7 @@ mod again;
 mod alive;
 mod announced;
 mod fork;
+mod held;
 mod pick_up;
 mod replay;
 mod trial;
@@ -33,6 +34,7 @@ use self::accounts::Accounts;
 pub use self::accounts::Allowances;
 use self::alive::{Used, say_alive};
 pub use self::fork::ForkPoint;
+use self::held::{Listed, SessionLock};
 pub use self::pick_up::{PICK_UPS_MAX, PickedUp};
 pub use self::replay::Replayed;
 pub use self::trial::{Source, Trial, Tried};
@@ -462,45 +464,6 @@ impl Engine {
             recovered: None,
             calls: Calls::Kept,
         })
-    }
-}
-
-/// A run on the list of those under way; whatever becomes of its task, it is taken off again.
-struct Listed {
-    engine: Engine,
-    run: RunKey,
-    feed: Arc<Feed>,
-    lock: Option<SessionLock>,
-}
-
-impl Drop for Listed {
-    fn drop(&mut self) {
-        // The session is free before a reader can see that the run is over.
-        drop(self.lock.take());
-        self.engine.running().runs.remove(&self.run);
-        self.feed.close();
-    }
-}
-
-/// One turn of a session at a time, in this process; the store's revision guards against others.
-struct SessionLock {
-    engine: Engine,
-    session: SessionKey,
-}
-
-impl SessionLock {
-    fn take(engine: &Engine, session: &SessionKey) -> Result<Self> {
-        if !engine.running().sessions.insert(session.clone()) {
-            let message = format!("session {} is in the middle of a turn", session.id);
-            return Err(Error::new(ErrorKind::Conflict, message).help("wait for its end, or cancel it"));
-        }
-        Ok(Self { engine: engine.clone(), session: session.clone() })
-    }
-}
-
-impl Drop for SessionLock {
-    fn drop(&mut self) {
-        self.engine.running().sessions.remove(&self.session);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{RunStore, SessionStore};
@@ -156,6 +156,14 @@ impl RunStore for Patient<dyn RunStore> {
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
         read(|| self.0.list(tenant, filter)).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        read(|| self.0.expired(tenant, keep, count_max)).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        in_time(self.0.remove(runs)).await
     }
 }
 

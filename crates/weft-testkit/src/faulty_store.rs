@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{RunStore, SessionStore};
@@ -239,6 +239,17 @@ impl RunStore for FaultyStore {
         let (tenant, filter) = (tenant.clone(), filter.clone());
         self.call(Changes::Nothing, |s| async move { RunStore::list(&*s, &tenant, &filter).await }.boxed())
             .await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        let (tenant, keep) = (tenant.clone(), *keep);
+        self.call(Changes::Nothing, |s| async move { s.expired(&tenant, &keep, count_max).await }.boxed())
+            .await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        let runs = runs.to_vec();
+        self.call(Changes::Something, |s| async move { s.remove(&runs).await }.boxed()).await
     }
 }
 

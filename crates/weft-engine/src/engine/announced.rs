@@ -5,7 +5,8 @@ use std::sync::Arc;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{Error, ErrorKind, Result, RunKey};
 
-use super::{Engine, RunHandle, SessionLock, StartRun};
+use super::held::SessionLock;
+use super::{Engine, RunHandle, StartRun};
 
 impl Engine {
     /// Begins a run that is stored without a single entry. `request` is what it was to be given.

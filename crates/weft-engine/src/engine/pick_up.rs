@@ -11,7 +11,8 @@ use weft_core::seam::session_store::Session;
 use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, SessionKey};
 use weft_dsl::Plan;
 
-use super::{Engine, RunHandle, SessionLock, Stores};
+use super::held::SessionLock;
+use super::{Engine, RunHandle, Stores};
 use crate::drive::STOPPED;
 use crate::feed::Feed;
 use crate::journal::Journal;
