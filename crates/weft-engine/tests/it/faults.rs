@@ -9,7 +9,7 @@ use weft_core::effect::Again;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
-use weft_core::seam::run_store::{RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::{Entry, Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, Stores};
@@ -215,6 +215,14 @@ impl RunStore for Gate {
 
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
         RunStore::list(&*self.store, tenant, filter).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.expired(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.store.remove(runs).await
     }
 }
 
