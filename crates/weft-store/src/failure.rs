@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::Store;
     use crate::journal::Journal;
-    use crate::lane::Lane;
+    use crate::lane::{Lane, Log};
     use crate::turn::Turns;
 
     /// A store and its file.
@@ -189,7 +189,10 @@ mod tests {
             let options = SqliteConnectOptions::new().filename(self.folder.path().join("weft.db"));
             let mut connection = options.connect().await.unwrap();
             sqlx::query(AssertSqlSafe(pragma)).execute(&mut connection).await.unwrap();
-            Journal::start(Lane::Own(Box::new(connection), Turns::default()), self.store.inner.place.clone())
+            Journal::start(
+                Lane::Own(Box::new(connection), Turns::default(), Log::default()),
+                self.store.inner.place.clone(),
+            )
         }
 
         #[track_caller]

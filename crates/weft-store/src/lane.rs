@@ -27,16 +27,48 @@ pub(crate) struct Row {
 pub(crate) enum Lane {
     /// A connection to a SQLite file that does nothing else. Giving one back to a pool and taking it
     /// again costs more than the row.
-    Own(Box<SqliteConnection>, Turns),
+    Own(Box<SqliteConnection>, Turns, Log),
     /// Whichever connection is free.
     Pool(DatabaseConnection),
+}
+
+/// How long SQLite's log may become: a part of what the file has, so that a small file has a small log
+/// and the copying of a busy one is done in large steps.
+#[derive(Default)]
+pub(crate) struct Log(u32);
+
+impl Log {
+    /// At least so many pages,
+    const PAGES_MIN: i64 = 12;
+    /// at most so many,
+    const PAGES_MAX: i64 = 4_096;
+    /// and between them one for so many of the file.
+    const PART: i64 = 8;
+    /// Writes until the size of the file is looked at again.
+    const WRITES: u32 = 256;
+
+    async fn written(&mut self, connection: &mut SqliteConnection) {
+        if self.0.is_multiple_of(Self::WRITES)
+            && let Err(error) = Self::limit(connection).await
+        {
+            tracing::warn!(%error, "the size of the store's log could not be set");
+        }
+        self.0 = self.0.wrapping_add(1);
+    }
+
+    async fn limit(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await?;
+        let most = (pages / Self::PART).clamp(Self::PAGES_MIN, Self::PAGES_MAX);
+        let limit = format!("PRAGMA wal_autocheckpoint = {most}");
+        sqlx::query(AssertSqlSafe(limit)).execute(connection).await.map(drop)
+    }
 }
 
 impl Lane {
     /// Writes all rows or none.
     pub(crate) async fn insert(&mut self, rows: &[Row]) -> Result<(), DbErr> {
         match self {
-            Self::Own(connection, turns) => {
+            Self::Own(connection, turns, log) => {
                 let mut query = sqlx::query(AssertSqlSafe(insert_sql(DbBackend::Sqlite, rows.len())));
                 for row in rows {
                     query = query
@@ -46,8 +78,11 @@ impl Lane {
                         .bind(row.last_seq.cast_signed())
                         .bind(&row.body);
                 }
-                let _turn = turns.next().await;
-                query.execute(&mut **connection).await.map(drop).map_err(failed)
+                let turn = turns.next().await;
+                query.execute(&mut **connection).await.map_err(failed)?;
+                drop(turn);
+                log.written(connection).await;
+                Ok(())
             }
             Self::Pool(db) => {
                 let backend = db.get_database_backend();
@@ -62,7 +97,7 @@ impl Lane {
     pub(crate) async fn last_seq(&mut self, key: &RunKey) -> Result<Option<u64>, DbErr> {
         let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let last: Option<Option<i64>> = match self {
-            Self::Own(connection, _) => {
+            Self::Own(connection, ..) => {
                 let query = sqlx::query(AssertSqlSafe(last_sql(DbBackend::Sqlite))).bind(tenant).bind(run);
                 let row = query.fetch_optional(&mut **connection).await.map_err(failed)?;
                 row.map(|row| row.try_get(0)).transpose().map_err(failed)?
@@ -80,7 +115,7 @@ impl Lane {
 
     /// Lets go of a connection of its own.
     pub(crate) async fn close(self) {
-        if let Self::Own(connection, _) = self
+        if let Self::Own(connection, ..) = self
             && let Err(error) = connection.close().await
         {
             tracing::warn!(%error, "the journal's connection did not close cleanly; what was answered is stored");

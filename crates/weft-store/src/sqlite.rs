@@ -12,7 +12,7 @@ use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::failure::failure;
-use crate::lane::Lane;
+use crate::lane::{Lane, Log};
 use crate::open::write_options;
 use crate::place::Place;
 use crate::turn::Turns;
@@ -29,10 +29,8 @@ const ACQUIRE_MAX: Duration = Duration::from_secs(30);
 /// Most rows are small, and each table and index has at least a page.
 const PAGE_BYTES: u32 = 2048;
 
-/// The write-ahead log is copied into the database when it has this many pages,
-const LOG_PAGES_KEPT: &str = "24";
-
-/// and cut back to this many bytes.
+/// The write-ahead log is cut back to this many bytes when it has been copied into the database, which
+/// the lane of the journal sees to.
 const LOG_BYTES_KEPT: &str = "65536";
 
 /// A statement for each number of journal rows that are written at once, and the others.
@@ -82,7 +80,6 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .pragma("wal_autocheckpoint", LOG_PAGES_KEPT)
         .pragma("journal_size_limit", LOG_BYTES_KEPT);
     let write = connect(writer.clone(), 1, &place).await?;
     // SQLite opens what it cannot write without a word, so ask for the write lock once.
@@ -92,7 +89,7 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let read = connect(options.read_only(true), READERS_MAX, &place).await?;
     let turns = Turns::one_by_one();
     let own = writer.connect().await.map_err(|error| cannot_open(&place, error))?;
-    Ok(Connections { write, read, lane: Lane::Own(Box::new(own), turns.clone()), turns })
+    Ok(Connections { write, read, lane: Lane::Own(Box::new(own), turns.clone(), Log::default()), turns })
 }
 
 fn cannot_open(place: &Place, error: sqlx::Error) -> Error {

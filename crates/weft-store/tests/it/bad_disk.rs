@@ -98,12 +98,13 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
     fill(&store, "r", 3).await;
     store.close().await.unwrap();
     let store = open(folder.path()).await;
-    for seq in 4..=10 {
+    // Few enough that the log is not copied into the file yet.
+    for seq in 4..=6 {
         store.append(&run("r").key, entry(seq, 300)).await.unwrap();
     }
     // As a crash of the machine leaves it: with the log, whose last pages never reached the disk.
     let log = fs::read(folder.path().join("weft.db-wal")).unwrap();
-    assert!(log.len() > 7 * 2_048, "{}", log.len());
+    assert!(log.len() > 3 * 2_048, "{}", log.len());
     let mut seen = Vec::new();
     for (nth, cut) in [0, 1, 700, 2_100, 9_000, log.len() - 40, log.len()].into_iter().enumerate() {
         for garbled in [false, true] {
@@ -124,7 +125,7 @@ async fn a_log_that_lost_its_end_is_read_as_far_as_it_goes() {
             store.close().await.unwrap();
         }
     }
-    assert!(seen[0] == 10 && seen.contains(&3), "{seen:?}");
+    assert!(seen[0] == 6 && seen.contains(&3), "{seen:?}");
     store.close().await.unwrap();
 }
 

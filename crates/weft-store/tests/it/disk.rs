@@ -241,6 +241,23 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
     store.close().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_log_is_a_part_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    let StoredRun { key: run, .. } = &begun();
+    RunStore::create(&store, &StoredRun { key: run.clone(), ..begun() }).await.unwrap();
+    let size = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().len();
+    for seq in 1..=1_500_u64 {
+        let entry = StoredEntry { seq, event: None, at_ms: AT, record: noise(seq, 4_000).into() };
+        store.append(run, vec![entry]).await.unwrap();
+        let (file, log) = (size("weft.db"), size("weft.db-wal"));
+        assert!(log <= file / 4 + (128 << 10), "{log} bytes beside {file} after {seq}");
+    }
+    assert!(size("weft.db") > 4_000_000, "{}", size("weft.db"));
+    store.close().await.unwrap();
+}
+
 /// Bytes and rows of all journals.
 async fn journal(folder: &Path) -> (i64, i64) {
     let db = Database::connect(format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap();
