@@ -45,7 +45,7 @@ use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
-use crate::patient::Patient;
+use crate::patient::patient;
 use crate::pause::Paused;
 use crate::pins;
 use crate::recover::Recovered;
@@ -194,11 +194,7 @@ impl Engine {
         limits: EngineLimits,
         allowances: Allowances,
     ) -> Self {
-        let stores = stores.map(|stores| Stores {
-            runs: Arc::new(Patient(stores.runs)),
-            sessions: Arc::new(Patient(stores.sessions)),
-            spending: Arc::new(Patient(stores.spending)),
-        });
+        let stores = stores.map(patient);
         Self(Arc::new(Inner {
             seams,
             stores,

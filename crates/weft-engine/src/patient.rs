@@ -16,8 +16,10 @@ use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
 
+use crate::engine::Stores;
+
 /// How long one call of a store may take.
-pub(crate) const CALL_TIME_MAX: Duration = Duration::from_secs(10);
+const CALL_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How often a call is made that changes something which the run depends on.
 const WRITES_TRIED_MAX: u32 = 8;
@@ -34,7 +36,16 @@ pub(crate) fn may_pass(error: &Error) -> bool {
 }
 
 /// A store, asked with patience.
-pub(crate) struct Patient<S: ?Sized>(pub(crate) Arc<S>);
+struct Patient<S: ?Sized>(Arc<S>);
+
+/// The same stores, asked with patience.
+pub(crate) fn patient(stores: Stores) -> Stores {
+    Stores {
+        runs: Arc::new(Patient(stores.runs)),
+        sessions: Arc::new(Patient(stores.sessions)),
+        spending: Arc::new(Patient(stores.spending)),
+    }
+}
 
 /// A call that may be made again.
 struct Tries {
@@ -195,6 +206,10 @@ impl SessionStore for Patient<dyn SessionStore> {
 
     async fn load(&self, key: &SessionKey) -> Result<Session> {
         read(|| self.0.load(key)).await
+    }
+
+    async fn revision(&self, key: &SessionKey) -> Result<i64> {
+        read(|| self.0.revision(key)).await
     }
 
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {

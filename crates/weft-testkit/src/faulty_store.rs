@@ -243,13 +243,13 @@ impl RunStore for FaultyStore {
 
     async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
         let (tenant, keep) = (tenant.clone(), *keep);
-        self.call(Changes::Nothing, |s| async move { s.expired(&tenant, &keep, count_max).await }.boxed())
-            .await
+        let work = |s: Arc<MemoryStore>| async move { s.expired(&tenant, &keep, count_max).await };
+        self.call(Changes::Nothing, |s| work(s).boxed()).await
     }
 
     async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
         let runs = runs.to_vec();
-        self.call(Changes::Something, |s| async move { s.remove(&runs).await }.boxed()).await
+        self.call(Changes::Something, |s| async move { RunStore::remove(&*s, &runs).await }.boxed()).await
     }
 }
 

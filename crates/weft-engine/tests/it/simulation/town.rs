@@ -310,6 +310,8 @@ impl Town<'_> {
                 Err(error) => assert!(began.elapsed() < PATIENCE, "it never begins: {}", error.full()),
             }
             sleep(Duration::from_secs(20)).await;
+            // A run that was announced and never began keeps its session until somebody closes it.
+            self.pick_up_what_is_left().await;
         };
         let mut readers: Vec<Reader> = (0..READERS).map(|_| Reader::new(self.dice.split())).collect();
         let mut looked = Instant::now();
@@ -350,15 +352,25 @@ impl Town<'_> {
         if owned.elapsed() < SILENT && !wrongly {
             return;
         }
+        if self.pick_up_what_is_left().await {
+            *owned = Instant::now();
+        }
+    }
+
+    /// One of the processes goes on with what has no end. Whether there was something to go on with.
+    async fn pick_up_what_is_left(&mut self) -> bool {
         let place = self.dice.below(self.processes.len() as u64) as usize;
         let process = &self.processes[place];
         let filter = RunFilter { unfinished: true, limit: 99, ..RunFilter::default() };
-        let Ok(found) = RunStore::list(&*self.memory, &TenantId::from("t"), &filter).await else { return };
+        let Ok(found) = RunStore::list(&*self.memory, &TenantId::from("t"), &filter).await else {
+            return false;
+        };
+        let mut goes_on = false;
         for run in found {
-            if let Ok(PickedUp::Running(_)) = process.engine.pick_up(&run, Arc::clone(&process.plan)).await {
-                *owned = Instant::now();
-            }
+            let picked_up = process.engine.pick_up(&run, Arc::clone(&process.plan)).await;
+            goes_on |= matches!(picked_up, Ok(PickedUp::Running(_)));
         }
+        goes_on
     }
 
     async fn journal(&self, key: &RunKey) -> Vec<Entry> {
