@@ -309,8 +309,7 @@ impl Component for Fake {
                 let call = async {
                     let answer = outside(format!("{kind} {}{told}", ctx.node)).await?;
                     if *again == Again::Allowed {
-                        let usage =
-                            Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2, ..Usage::default() };
+                        let usage = Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2 };
                         ctx.signal(weft_core::context::Signal::Used(usage)).await?;
                     }
                     Ok(answer)
