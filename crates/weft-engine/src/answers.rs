@@ -202,8 +202,9 @@ mod tests {
     #[test]
     fn answers_reach_the_form_they_are_for() {
         let map = |json: Json| json.as_object().unwrap().clone();
-        let form = Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None };
-        let waiting = WaitingForm { node: "Fill:1".into(), frame: [].into(), form };
+        let form =
+            Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None, ..Form::default() };
+        let waiting = WaitingForm::new("Fill:1".into(), [].into(), form);
         let check = |given: Json, expected: Json, complete: bool| {
             let got = answers(&waiting, &map(given));
             assert_eq!(got, map(expected));

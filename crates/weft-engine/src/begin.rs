@@ -67,6 +67,7 @@ impl Machine {
                 asleep = state.asleep.take();
                 spoken = state.spoken.take();
                 state.status = Status::Running(activation);
+                state.asked = None;
                 state.published = None;
                 // Who goes on has been started already: what has reached it since is for later.
                 if asleep.is_none() {

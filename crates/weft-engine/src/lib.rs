@@ -29,6 +29,7 @@ pub mod scope;
 pub mod session;
 mod speech;
 mod suspend;
+mod tasks;
 mod values;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};

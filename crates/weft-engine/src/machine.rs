@@ -13,7 +13,8 @@ use weft_core::component::{Role, Route};
 use weft_core::context::Round;
 use weft_core::journal::{Assigned, Onward, Who};
 use weft_core::reference::Inputs;
-use weft_core::{ComponentId, Json, Outputs, Value};
+use weft_core::seam::task_store::TaskStatus;
+use weft_core::{ComponentId, Json, Outputs, TaskId, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::frame::FrameRun;
@@ -109,6 +110,8 @@ pub struct Machine {
     pub(crate) answered: HashSet<String>,
     /// A node has been parked since the driver last looked.
     pub(crate) newly_parked: bool,
+    /// How tasks have ended in this run.
+    pub(crate) ended: Vec<(TaskId, TaskStatus)>,
     /// What the caller gave to no effect, and the node that waits instead.
     pub(crate) unused: Option<(ComponentId, String)>,
     pub(crate) next_activation: u32,
@@ -142,6 +145,7 @@ impl Machine {
             filled: HashMap::new(),
             answered: HashSet::new(),
             newly_parked: true,
+            ended: Vec::new(),
             unused: None,
             next_activation: 1,
             next_scope: TOP + 1,

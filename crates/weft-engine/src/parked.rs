@@ -6,6 +6,7 @@ use weft_core::Json;
 use weft_core::component::Form;
 use weft_core::journal::WaitingForm;
 use weft_core::reference::Inputs;
+use weft_core::seam::task_store::TaskStatus;
 use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
@@ -18,7 +19,10 @@ impl Machine {
         let local = self.plan.nodes[ix].local;
         self.newly_parked = true;
         if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(local, |node| node.status = Status::Parked);
+            run.change(local, |node| {
+                node.status = Status::Parked;
+                node.asked = None;
+            });
         }
     }
 
@@ -34,7 +38,7 @@ impl Machine {
                 node.component.form(&Inputs(values.collect()))
             }
         };
-        WaitingForm { node: node.id.clone(), frame: self.path(scope), form }
+        WaitingForm::new(node.id.clone(), self.path(scope), form)
     }
 
     /// Lets a waiting node begin when these answers are all that its form needs. What came under one
@@ -48,6 +52,7 @@ impl Machine {
         if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }
+        self.end_task((scope, ix), None, TaskStatus::Answered);
         self.filled.insert((scope, ix), answers);
         let local = self.plan.nodes[ix].local;
         if let Some(run) = self.scopes.get_mut(&scope) {

@@ -99,6 +99,11 @@ impl Paused {
         self.frames.keys().copied()
     }
 
+    /// Forgets since when anybody waits: what is open when the next run ends is new.
+    pub fn forget_asked(&mut self) {
+        self.scopes.values_mut().flat_map(|run| &mut run.nodes).for_each(|node| node.asked = None);
+    }
+
     /// Whether a node waits in the middle of its work.
     pub fn waits_within(&self) -> bool {
         self.scopes.values().flat_map(|run| &run.nodes).any(|node| node.asleep.is_some())

@@ -151,7 +151,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>]) -> Option<Form> {
             }
         }
     }
-    (!fields.is_empty()).then(|| Form { fields, tips: Some(tips) })
+    (!fields.is_empty()).then(|| Form { fields, tips: Some(tips), ..Form::default() })
 }
 
 #[cfg(test)]

@@ -56,7 +56,7 @@ impl Component for UserFillUp {
     fn form(&self, inputs: &Inputs) -> Form {
         // Tips are a courtesy: when their template fails, the form is shown without them.
         let tips = self.tips.as_ref().and_then(|tips| tips.render(inputs).ok());
-        Form { fields: self.fields.clone(), tips }
+        Form { fields: self.fields.clone(), tips, ..Form::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

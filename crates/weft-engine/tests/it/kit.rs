@@ -176,7 +176,7 @@ impl Fake {
         let state = json!({"written": pieces.len()});
         let Some(resumed) = &ctx.resumed else {
             let field = |task: &&str| ((*task).to_owned(), json!({"type": "approval", "tool": task}));
-            let form = Form { fields: tasks.iter().map(field).collect(), tips: None };
+            let form = Form { fields: tasks.iter().map(field).collect(), tips: None, ..Form::default() };
             drop(writer);
             // Whoever reads the text notices before this ends.
             tokio::task::yield_now().await;
@@ -334,7 +334,8 @@ impl Component for Fake {
         };
         let field = |field: &str| (field.to_owned(), json!({"type": "line", "optional": optional}));
         let fields = fields.into_iter().map(field);
-        Form { fields: fields.collect(), tips: self.templates.first().map(|t| t.render(inputs)) }
+        let tips = self.templates.first().map(|t| t.render(inputs));
+        Form { fields: fields.collect(), tips, ..Form::default() }
     }
 }
 
