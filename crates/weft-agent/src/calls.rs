@@ -223,7 +223,7 @@ pub async fn make(
     }
     end.over.sort_unstable();
     end.limit = round.or(end.limit).or_else(|| job.ctx.budget.exhausted().filter(|l| *l == Limit::Seconds));
-    end.form = form(open, &tools);
+    end.form = form(open, &tools, job.options.approval_timeout);
     Ok(end)
 }
 

@@ -40,6 +40,8 @@ pub struct Options {
     pub citing: Option<String>,
     /// Whether calls and their results are part of the visible text.
     pub verbose: bool,
+    /// How long a person may take to agree to something, in seconds; for ever without it. No answer is a no.
+    pub approval_timeout: Option<u64>,
     /// How the planner works.
     pub planner: PlannerOptions,
 }
@@ -56,6 +58,7 @@ impl Default for Options {
             schema: None,
             citing: None,
             verbose: false,
+            approval_timeout: None,
             planner: PlannerOptions::default(),
         }
     }

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use serde_json::Map;
 use weft_core::component::Role;
 use weft_core::journal::WaitingForm;
+use weft_core::seam::task_store::TaskStatus;
 use weft_core::{ComponentId, Json};
 use weft_dsl::plan::{NodeIx, Plan};
 
@@ -44,7 +45,7 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
             continue;
         }
         if machine.asleep(place.0, place.1).is_some() {
-            machine.decide(*place, answers);
+            machine.decide(*place, (answers, TaskStatus::Answered));
         } else {
             machine.answer(*place, &waiting.form, (&source(waiting, given), answers));
         }

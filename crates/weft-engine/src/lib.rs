@@ -30,6 +30,7 @@ pub mod session;
 mod speech;
 mod suspend;
 mod tasks;
+mod timeouts;
 mod values;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};

@@ -19,7 +19,7 @@ use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
-use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 use crate::speech::Spoken;
 
 /// The scope at the top of a canvas.
@@ -42,6 +42,8 @@ pub struct Start {
     pub round: Option<Round>,
     /// What a person filled in or decided.
     pub filled: serde_json::Map<String, Json>,
+    /// Nobody filled in anything in time.
+    pub timed_out: bool,
     /// What it had to remember when it stopped to wait for a person.
     pub resumed: Option<Json>,
     /// What its node had said before its work was put off.
@@ -105,7 +107,7 @@ pub struct Machine {
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
     pub(crate) globals: serde_json::Map<String, Json>,
-    pub(crate) filled: HashMap<(ScopeId, NodeIx), serde_json::Map<String, Json>>,
+    pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
     /// The addresses whose answers have been used.
     pub(crate) answered: HashSet<String>,
     /// A node has been parked since the driver last looked.

@@ -11,7 +11,7 @@ use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
 use crate::machine::Machine;
-use crate::scope::{ScopeId, Status};
+use crate::scope::{Filled, ScopeId, Status};
 
 impl Machine {
     /// A node waits before it begins.
@@ -53,7 +53,13 @@ impl Machine {
             return false;
         }
         self.end_task((scope, ix), None, TaskStatus::Answered);
-        self.filled.insert((scope, ix), answers);
+        self.go_on((scope, ix), Filled { values: answers, timed_out: false });
+        true
+    }
+
+    /// Lets a node begin that waited for a person.
+    pub(crate) fn go_on(&mut self, (scope, ix): (ScopeId, NodeIx), filled: Filled) {
+        self.filled.insert((scope, ix), filled);
         let local = self.plan.nodes[ix].local;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |state| {
@@ -63,7 +69,6 @@ impl Machine {
         }
         self.work.push_back((scope, ix));
         self.settle();
-        true
     }
 
     /// The nodes that wait for a person.

@@ -117,6 +117,15 @@ impl Asked {
     }
 }
 
+/// What lets a node begin that waited for a person.
+#[derive(Clone, Debug, Default)]
+pub struct Filled {
+    /// What was filled in.
+    pub values: serde_json::Map<String, Json>,
+    /// Nobody did in time.
+    pub timed_out: bool,
+}
+
 /// The work of a node that waits for a person in the middle of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Asleep {
@@ -161,6 +170,18 @@ impl NodeState {
             asked: None,
             spoken: None,
         }
+    }
+
+    /// The tasks that it waits for.
+    pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
+        let asked = self.asked.iter().filter(|_| self.status == Status::Parked);
+        asked.flat_map(|asked| {
+            let places: Vec<usize> = match &self.asleep {
+                None => vec![0],
+                Some(asleep) => asleep.open_fields().map(|(place, ..)| place).collect(),
+            };
+            places.into_iter().map(|place| asked.task(place))
+        })
     }
 
     /// Whether the scope cannot end while it is like this.

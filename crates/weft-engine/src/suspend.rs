@@ -104,7 +104,11 @@ impl Machine {
 
     /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
     /// What has been decided stays so.
-    pub fn decide(&mut self, (scope, ix): (ScopeId, NodeIx), decisions: Map<String, Json>) {
+    pub fn decide(
+        &mut self,
+        (scope, ix): (ScopeId, NodeIx),
+        (decisions, status): (Map<String, Json>, TaskStatus),
+    ) {
         let local = self.plan.nodes[ix].local;
         let mut decided = Vec::new();
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -118,7 +122,7 @@ impl Machine {
         }
         let complete = satisfied(&asleep.form, &asleep.answers);
         for field in decided {
-            self.end_task((scope, ix), Some(&field), TaskStatus::Answered);
+            self.end_task((scope, ix), Some(&field), status);
         }
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         if complete {

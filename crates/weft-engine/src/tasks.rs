@@ -7,10 +7,12 @@ use weft_core::component::Form;
 use weft_core::context::RunContext;
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::{Task, TaskKind, TaskStatus};
-use weft_core::{CanvasId, Json, RunId, TaskKey};
+use weft_core::{CanvasId, Error, ErrorKind, Json, Result, RunId, TaskId, TaskKey};
 use weft_dsl::plan::NodeIx;
 
+use crate::engine::StartRun;
 use crate::machine::Machine;
+use crate::pause::Paused;
 use crate::scope::{Asked, ScopeId};
 
 impl Machine {
@@ -47,7 +49,7 @@ impl Machine {
         waiting
     }
 
-    fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&Asked> {
+    pub(crate) fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&Asked> {
         self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asked.as_ref()
     }
 
@@ -120,4 +122,31 @@ impl Machine {
 /// How long a field of its own waits for an answer, in seconds.
 pub(crate) fn timeout(description: &Json) -> Option<u64> {
     description.get("timeout_seconds").and_then(Json::as_u64)
+}
+
+/// Whether a task that a turn is about is open.
+///
+/// # Errors
+/// `Conflict` when it is not.
+pub(crate) fn must_be_open(task: &TaskId, paused: Option<&Paused>) -> Result<()> {
+    if paused.is_some_and(|paused| paused.waits_for(task)) {
+        return Ok(());
+    }
+    let message =
+        format!("task {task} is not open any more: it was answered, or its session went on without it");
+    Err(Error::new(ErrorKind::Conflict, message).help("look at the tasks that are open now"))
+}
+
+/// Whether the answers of a turn come while its task still waits for them.
+///
+/// # Errors
+/// `Conflict` when its time is up.
+pub(crate) fn must_be_in_time(request: &StartRun, machine: &Machine) -> Result<()> {
+    let Some(task) = request.task.as_ref().filter(|_| !request.input.inputs.is_empty()) else {
+        return Ok(());
+    };
+    if machine.has_timed_out(task) {
+        return Err(Error::new(ErrorKind::Conflict, format!("task {task} was not answered in time")));
+    }
+    Ok(())
 }

@@ -69,6 +69,7 @@ fn params_schema() -> Json {
         ("driver", "string", "native, planner or auto"),
         ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
         ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
+        ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
         ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
         ("function_name", "string", "its name as a tool of another agent"),
         ("description", "string", "what it does, for agents that may call it"),
@@ -98,6 +99,7 @@ pub struct Agent {
     rounds_max: u32,
     parallel: usize,
     verbose: bool,
+    approval_timeout: Option<u64>,
     budget: BudgetLimits,
     analyse: bool,
     reflect: bool,
@@ -134,6 +136,7 @@ impl Agent {
             u32::try_from(params.count("max_rounds", ROUNDS, 0..=ROUNDS_MAX)).unwrap_or(u32::MAX);
         let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
         let verbose = params.flag("verbose_tool_use").unwrap_or(false);
+        let approval_timeout = params.seconds("approval_timeout_seconds");
         let settings = Settings::read(&mut params);
         let agent = Self {
             caller: Caller { settings },
@@ -142,6 +145,7 @@ impl Agent {
             rounds_max,
             parallel,
             verbose,
+            approval_timeout,
             budget,
             analyse: planner.analyse,
             reflect: planner.reflect,
@@ -190,6 +194,7 @@ impl Agent {
             schema: settings.schema.clone(),
             citing: citing.then(|| citing_rules(settings, &ctx)),
             verbose: self.verbose,
+            approval_timeout: self.approval_timeout,
             planner: PlannerOptions {
                 analyse: self.analyse,
                 reflect: self.reflect,

@@ -466,7 +466,14 @@ pub fn seams() -> Arc<Seams> {
 
 pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
     let session = SessionKey::new(&"t".into(), "s");
-    StartRun { plan: Arc::clone(plan), canvas: CanvasId::from("c"), session, input, seed: Some(7) }
+    StartRun {
+        plan: Arc::clone(plan),
+        canvas: CanvasId::from("c"),
+        session,
+        input,
+        seed: Some(7),
+        task: None,
+    }
 }
 
 pub fn asking(query: &str) -> TurnInput {
