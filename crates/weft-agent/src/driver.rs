@@ -69,6 +69,8 @@ impl Default for Options {
 pub struct PlannerOptions {
     /// Whether the model analyses the task first; otherwise instructions and request are all there is.
     pub analyse: bool,
+    /// Whether a person has to agree to the analysis before any tool is called.
+    pub review: bool,
     /// Whether the model reflects on what tools gave; otherwise it only sees it.
     pub reflect: bool,
     /// What replaces our own instructions for a stage.

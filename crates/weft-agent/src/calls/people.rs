@@ -20,16 +20,19 @@ const UNDERSTOOD: &str =
     "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
 
 /// What a person said about a call.
-pub(super) enum Decision {
+pub enum Decision {
+    /// Yes.
     Approve,
+    /// Yes, with these arguments.
     Edit(Map<String, Json>),
+    /// No, and why.
     Deny(String),
     /// It is neither, so the person is asked again; this is why.
     Unclear(String),
 }
 
 /// Reads a person's answer. Only what plainly says so is a yes or a no.
-pub(super) fn decision(answer: &Json) -> Decision {
+pub fn decision(answer: &Json) -> Decision {
     match answer {
         Json::Bool(true) => Decision::Approve,
         Json::Bool(false) => Decision::Deny(String::new()),

@@ -69,6 +69,7 @@ fn params_schema() -> Json {
         ("driver", "string", "native, planner or auto"),
         ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
         ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
+        ("review_plan", "boolean", "whether a person has to agree to the plan; the planner works then"),
         ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
         ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
         ("function_name", "string", "its name as a tool of another agent"),
@@ -100,6 +101,7 @@ pub struct Agent {
     parallel: usize,
     verbose: bool,
     approval_timeout: Option<u64>,
+    review: bool,
     budget: BudgetLimits,
     analyse: bool,
     reflect: bool,
@@ -137,6 +139,7 @@ impl Agent {
         let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
         let verbose = params.flag("verbose_tool_use").unwrap_or(false);
         let approval_timeout = params.seconds("approval_timeout_seconds");
+        let review = extras::review(&mut params, drive);
         let settings = Settings::read(&mut params);
         let agent = Self {
             caller: Caller { settings },
@@ -146,6 +149,7 @@ impl Agent {
             parallel,
             verbose,
             approval_timeout,
+            review,
             budget,
             analyse: planner.analyse,
             reflect: planner.reflect,
@@ -197,6 +201,7 @@ impl Agent {
             approval_timeout: self.approval_timeout,
             planner: PlannerOptions {
                 analyse: self.analyse,
+                review: self.review,
                 reflect: self.reflect,
                 prompts: settings.sections.render(&ctx.inputs),
                 language: self.language.clone(),
@@ -235,12 +240,12 @@ impl Agent {
     /// Whether the planner works: by parameter, and by itself when the model cannot call tools.
     async fn plans(&self, ctx: &NodeContext, model: &dyn ChatModel) -> Result<bool> {
         let cannot = !model.info().tools;
-        if cannot && self.drive != Drive::Planner {
+        if cannot && self.drive != Drive::Planner && !self.review {
             let message =
                 format!("the model `{}` doesn't call tools itself: the planner does it", model.info().name);
             ctx.signal(Signal::Warn(message)).await?;
         }
-        Ok(cannot || self.drive == Drive::Planner)
+        Ok(cannot || self.drive == Drive::Planner || self.review)
     }
 }
 
