@@ -14,7 +14,7 @@ use weft_core::seam::chat_model::{ChatMessage, ToolCall};
 use weft_core::tool::{Tool, ToolOutput, failure_text};
 use weft_core::{Error, ErrorKind, Json, Result};
 
-use self::people::{Decision, decision, fault, form, inner_answers};
+use self::people::{fault, form, inner_answers};
 use self::perform::{perform, report_unmade};
 use crate::arguments;
 use crate::ask::Ending;
@@ -22,6 +22,7 @@ use crate::driver::Job;
 use crate::transcript::NOT_EXECUTED;
 
 pub use self::people::INSIDE;
+pub(crate) use self::people::{Decision, decision, limit_wait};
 
 /// What an agent has used, as its node tells it: `use_tools`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -223,7 +224,7 @@ pub async fn make(
     }
     end.over.sort_unstable();
     end.limit = round.or(end.limit).or_else(|| job.ctx.budget.exhausted().filter(|l| *l == Limit::Seconds));
-    end.form = form(open, &tools);
+    end.form = form(open, &tools, job.options.approval_timeout);
     Ok(end)
 }
 

@@ -40,6 +40,8 @@ pub struct Options {
     pub citing: Option<String>,
     /// Whether calls and their results are part of the visible text.
     pub verbose: bool,
+    /// How long a person may take to agree to something, in seconds; for ever without it. No answer is a no.
+    pub approval_timeout: Option<u64>,
     /// How the planner works.
     pub planner: PlannerOptions,
 }
@@ -56,6 +58,7 @@ impl Default for Options {
             schema: None,
             citing: None,
             verbose: false,
+            approval_timeout: None,
             planner: PlannerOptions::default(),
         }
     }
@@ -66,6 +69,8 @@ impl Default for Options {
 pub struct PlannerOptions {
     /// Whether the model analyses the task first; otherwise instructions and request are all there is.
     pub analyse: bool,
+    /// Whether a person has to agree to the analysis before any tool is called.
+    pub review: bool,
     /// Whether the model reflects on what tools gave; otherwise it only sees it.
     pub reflect: bool,
     /// What replaces our own instructions for a stage.

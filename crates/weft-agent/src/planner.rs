@@ -2,6 +2,7 @@
 
 mod answer;
 mod prompts;
+mod review;
 mod stage;
 mod steps;
 
@@ -14,6 +15,7 @@ use weft_core::{Piece, Result};
 
 use self::answer::finish;
 use self::prompts::observation;
+use self::review::{MADE_MAX, Review, Said};
 use self::stage::{report, staged};
 use self::steps::{Step, Steps};
 use crate::ask::{Ending, Reply, ask};
@@ -45,6 +47,12 @@ impl Driver for Planner {
         let mut voice = Voice::of(job, &steps.said);
         loop {
             match steps.step() {
+                Step::Review(review) => {
+                    let said = review.read(&std::mem::take(&mut answers));
+                    if let Some(form) = look_at_plan(job, (&mut steps, &tools), said).await? {
+                        return Ok(End::Suspended(Suspension { form, state: keep(NAME, &steps)? }));
+                    }
+                }
                 Step::Plan => {
                     let reply = next_step(job, &steps, &tools, &mut voice).await?;
                     steps.replied(&reply.text, reply.ending);
@@ -83,15 +91,17 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
         true => rewritten(job, &lines, asked).await?,
         false => asked,
     };
-    let instructions = lines.first().map(|line| &line.message).filter(|m| m.author == Author::System);
-    let instructions = instructions.map_or("", |message| &message.text);
-    let plan = match options.analyse {
+    let instructions = instructions(&lines);
+    let mut shown = None;
+    // What a person is to agree to is made by the model.
+    let plan = match options.analyse || options.review {
         true => {
             let messages = prompts::analyse(instructions, &request, tools, options);
             let plan = staged(job, ("analyze_task", 0), messages).await?.unwrap_or_default();
             if plan.is_empty() {
                 prompts::concat(instructions, &request, options)
             } else {
+                shown = Some(plan.clone());
                 format!("{request}\n\n{plan}")
             }
         }
@@ -101,7 +111,44 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
             plan
         }
     };
-    Ok(Steps::new(lines, (request, plan), job.options.rounds_max))
+    let shown = shown.unwrap_or_else(|| plan.clone());
+    let mut steps = Steps::new(lines, (request, plan), job.options.rounds_max);
+    steps.review = options.review.then(|| Review::new(shown));
+    Ok(steps)
+}
+
+fn instructions(lines: &[Line]) -> &str {
+    let first = lines.first().map(|line| &line.message).filter(|message| message.author == Author::System);
+    first.map_or("", |message| &message.text)
+}
+
+/// Does what a person said about the plan; what has to be asked, when nothing is decided yet.
+async fn look_at_plan(
+    job: &Job<'_>,
+    (steps, tools): (&mut Steps, &[ToolSchema]),
+    said: Said,
+) -> Result<Option<weft_core::component::Form>> {
+    let Some(review) = steps.review.clone() else { return Ok(None) };
+    match said {
+        Said::Nothing => {}
+        Said::Approved => steps.agreed(None),
+        Said::Edited(plan) => steps.agreed(Some(&plan)),
+        Said::Rejected(reason) if reason.is_empty() || review.made >= MADE_MAX => steps.rejected(&reason),
+        Said::Rejected(reason) => {
+            let asked =
+                prompts::analyse(instructions(&steps.lines), &steps.request, tools, &job.options.planner);
+            let asked = prompts::analyse_again(asked, &review.plan, &reason);
+            let plan = staged(job, ("analyze_task", review.made), asked).await?.unwrap_or_default();
+            match plan.is_empty() {
+                true => steps.rejected(&reason),
+                false => {
+                    steps.plan = format!("{}\n\n{plan}", steps.request);
+                    steps.review = Some(Review { made: review.made + 1, ..Review::new(plan) });
+                }
+            }
+        }
+    }
+    Ok(steps.review.as_ref().map(|review| review.form(job.options.approval_timeout)))
 }
 
 /// The question in words that stand on their own; its own words when the model fails.

@@ -114,8 +114,14 @@ fn unstored(plan: &Arc<Plan>, query: &str) -> String {
         let session = SessionKey::new(&tenant(), SessionId::generate());
         let input = TurnInput { query: query.to_owned(), ..TurnInput::default() };
         let canvas = CanvasId::new("measured");
-        let request =
-            StartRun { plan: Arc::clone(plan), canvas, session: session.clone(), input, seed: None };
+        let request = StartRun {
+            plan: Arc::clone(plan),
+            canvas,
+            session: session.clone(),
+            input,
+            seed: None,
+            task: None,
+        };
         let state = SessionState::new(plan);
         let (feed, _, _) = Box::pin(IN_MEMORY.engine.run_unstored(request, state, Vec::new())).await.unwrap();
         read(EntryReader::new(Some(feed), None, 0), &session).await

@@ -225,11 +225,8 @@ mod tests {
 
     fn waiting(node: &str, fields: &Json) -> WaitingForm {
         let fields = fields.as_object().unwrap().clone();
-        WaitingForm {
-            node: node.into(),
-            frame: std::sync::Arc::from([]),
-            form: Form { fields, tips: Some("Look:".into()) },
-        }
+        let form = Form { fields, tips: Some("Look:".into()), ..Form::default() };
+        WaitingForm::new(node.into(), std::sync::Arc::from([]), form)
     }
 
     #[test]

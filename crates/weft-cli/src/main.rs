@@ -31,6 +31,7 @@ mod settings;
 mod setup;
 mod sources;
 mod spending;
+mod tasks;
 mod unheard;
 mod worker;
 
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, RunsCommand, ScheduleCommand};
+use crate::args::{Cli, Command, RunsCommand, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings::{Environment, Flags};
@@ -129,6 +130,16 @@ async fn command(cli: &Cli) -> Outcome {
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Eval(args) => eval::run(args, &environment, flags).await,
+        Command::Tasks(args) => {
+            let setup = match &args.command {
+                Some(TasksCommand::Answer(answer)) => {
+                    flags.model.clone_from(&answer.model);
+                    Setup::read(&environment, &flags).await?
+                }
+                _ => Setup::without_models(&environment, &flags)?,
+            };
+            tasks::run(args, &setup).await
+        }
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Schedule { command: command @ ScheduleCommand::Add(_) } => {
             schedule::run(command, &Setup::read(&environment, &flags).await?).await

@@ -147,6 +147,7 @@ impl Subject {
             session,
             input: self.input.clone(),
             seed: None,
+            task: None,
         };
         let (feed, _, _) = self.app.engine.run_unstored(request, state, Vec::new()).await?;
         Ok(EntryReader::new(Some(feed), None, 0))

@@ -16,6 +16,9 @@ pub struct Params<'a> {
     warnings: Vec<ParamProblem>,
 }
 
+/// How long a wait for a person may be, in seconds.
+const WAIT_SECONDS_MAX: f64 = 315_360_000.0;
+
 impl<'a> Params<'a> {
     /// Starts reading.
     pub fn of(source: &NodeSource<'a>) -> Self {
@@ -117,6 +120,13 @@ impl<'a> Params<'a> {
                 default
             }
         }
+    }
+
+    /// How long to wait for a person, in whole seconds up to ten years.
+    pub fn seconds(&mut self, key: &str) -> Option<u64> {
+        let seconds = self.number_in(key, 1.0..=WAIT_SECONDS_MAX)?;
+        // Parts of a second make no difference to a person.
+        whole(seconds.ceil()).and_then(|seconds| u64::try_from(seconds).ok())
     }
 
     /// Whether something is switched on; absent is `None`.

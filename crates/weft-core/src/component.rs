@@ -277,6 +277,10 @@ pub struct Form {
     pub fields: serde_json::Map<String, Json>,
     /// What to tell the person, with its references filled in.
     pub tips: Option<String>,
+    /// How long to wait for an answer, if not for ever; in seconds. A field that came up in the middle of
+    /// a node's work has a `timeout_seconds` of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_seconds: Option<u64>,
 }
 
 /// A built node. Stateless: one instance serves every activation of every run of its plan.

@@ -197,6 +197,8 @@ pub struct NodeContext {
     pub round: Option<Round>,
     /// Values a person filled in, for Entry and Pause nodes: field → value.
     pub filled: serde_json::Map<String, Json>,
+    /// For a Pause node: nobody filled in anything in time.
+    pub timed_out: bool,
     /// What it had to remember when it stopped to wait for a person; see
     /// [`crate::component::Suspension`].
     pub resumed: Option<Json>,

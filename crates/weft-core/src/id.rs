@@ -64,6 +64,8 @@ ids! {
     ComponentId,
     /// When and with what a canvas runs by itself.
     ScheduleId,
+    /// One thing that a person is asked to do.
+    TaskId,
 }
 
 impl RunId {
@@ -134,6 +136,8 @@ keys! {
     RunKey(RunId),
     /// Where a schedule is stored.
     ScheduleKey(ScheduleId),
+    /// Where a human task is stored.
+    TaskKey(TaskId),
 }
 
 #[cfg(test)]

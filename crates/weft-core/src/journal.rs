@@ -11,7 +11,7 @@ use crate::citation::Cited;
 use crate::component::{Form, MessageEnd, Route, Suspension};
 use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
 use crate::effect::Gave;
-use crate::id::{CanvasId, ComponentId, RunId, SessionId};
+use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
 use crate::reference::Reference;
 use crate::seam::chat_model::Usage;
 use crate::value::{Json, Outputs};
@@ -111,9 +111,20 @@ pub struct WaitingForm {
     pub frame: FramePath,
     /// What it asks.
     pub form: Form,
+    /// Its tasks: one for a form that comes before the work, else one for each field in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<TaskId>,
+    /// When the first of them is over without an answer, in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_ms: Option<i64>,
 }
 
 impl WaitingForm {
+    /// A form that no task has been made of yet.
+    pub fn new(node: ComponentId, frame: FramePath, form: Form) -> Self {
+        Self { node, frame, form, tasks: Vec::new(), due_ms: None }
+    }
+
     /// Where answers for this form go among a caller's inputs, so that no other form can take them:
     /// the node's id, and for each frame around it the number of the round, as in `Agent:A[2]`.
     pub fn address(&self) -> String {

@@ -28,7 +28,8 @@ pub use component::{
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
 pub use id::{
-    CanvasId, CanvasKey, ComponentId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TenantId,
+    CanvasId, CanvasKey, ComponentId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId,
+    TaskKey, TenantId,
 };
 pub use journal::{Ending, Entry, Record};
 pub use reference::{Reference, Template};

@@ -37,6 +37,8 @@ pub struct ToolTraits {
     pub idempotent: bool,
     /// A person has to agree before each call.
     pub approval: bool,
+    /// How long to wait for that, if its agent does not say; in seconds. No answer is a no.
+    pub approval_timeout: Option<u64>,
     /// It is meant to be asked again and again until something has happened, so equal calls are no
     /// sign of a loop.
     pub poll: bool,
@@ -56,6 +58,7 @@ impl Default for ToolTraits {
         Self {
             idempotent: false,
             approval: false,
+            approval_timeout: None,
             poll: false,
             alone: false,
             sources: false,

@@ -9,6 +9,7 @@ use std::collections::HashSet;
 use serde_json::Map;
 use weft_core::component::Role;
 use weft_core::journal::WaitingForm;
+use weft_core::seam::task_store::TaskStatus;
 use weft_core::{ComponentId, Json};
 use weft_dsl::plan::{NodeIx, Plan};
 
@@ -44,7 +45,7 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
             continue;
         }
         if machine.asleep(place.0, place.1).is_some() {
-            machine.decide(*place, answers);
+            machine.decide(*place, (answers, TaskStatus::Answered));
         } else {
             machine.answer(*place, &waiting.form, (&source(waiting, given), answers));
         }
@@ -202,8 +203,9 @@ mod tests {
     #[test]
     fn answers_reach_the_form_they_are_for() {
         let map = |json: Json| json.as_object().unwrap().clone();
-        let form = Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None };
-        let waiting = WaitingForm { node: "Fill:1".into(), frame: [].into(), form };
+        let form =
+            Form { fields: map(json!({"ok": {}, "why": {"optional": true}})), tips: None, ..Form::default() };
+        let waiting = WaitingForm::new("Fill:1".into(), [].into(), form);
         let check = |given: Json, expected: Json, complete: bool| {
             let got = answers(&waiting, &map(given));
             assert_eq!(got, map(expected));

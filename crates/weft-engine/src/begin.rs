@@ -7,7 +7,7 @@ use weft_core::context::Round;
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
 use crate::machine::{Machine, Running, Start};
-use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 
 /// The run has begun as many activations as it may.
 #[derive(Debug, PartialEq)]
@@ -67,6 +67,7 @@ impl Machine {
                 asleep = state.asleep.take();
                 spoken = state.spoken.take();
                 state.status = Status::Running(activation);
+                state.asked = None;
                 state.published = None;
                 // Who goes on has been started already: what has reached it since is for later.
                 if asleep.is_none() {
@@ -80,14 +81,14 @@ impl Machine {
             }
         }
         self.running.insert(activation, Running { scope, node: ix, works, took });
-        let (filled, resumed) = match asleep {
-            Some(asleep) => (asleep.answers, Some(asleep.state)),
+        let (Filled { values: filled, timed_out }, resumed) = match asleep {
+            Some(asleep) => (Filled { values: asleep.answers, timed_out: false }, Some(asleep.state)),
             None => (self.filled.remove(&(scope, ix)).unwrap_or_default(), None),
         };
         let who = self.name(activation, scope, ix);
         let heard = !node.listeners.is_empty();
         let (round, spoken) = (self.round(scope), spoken.map(|spoken| *spoken).unwrap_or_default());
-        Start { who, node: ix, inputs, named, alternative, round, filled, resumed, spoken, heard }
+        Start { who, node: ix, inputs, named, alternative, round, filled, timed_out, resumed, spoken, heard }
     }
 
     /// What follows a node and has not started since the node last finished waits for its new result.

@@ -204,7 +204,13 @@ impl<'a> Driver<'a> {
         if ending != Ending::Waiting {
             self.stop_all(ending);
         }
-        let forms = if ending == Ending::Waiting { self.forms() } else { Vec::new() };
+        let forms = match ending {
+            Ending::Waiting => {
+                self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
+                self.forms()
+            }
+            _ => Vec::new(),
+        };
         Report {
             ending,
             outputs: self.last_message.unwrap_or(self.last),
@@ -471,7 +477,7 @@ impl<'a> Driver<'a> {
 
     fn forms(&self) -> Vec<WaitingForm> {
         let parked = self.machine.parked().into_iter();
-        let mut forms: Vec<_> = parked.map(|(scope, ix)| self.machine.form(scope, ix)).collect();
+        let mut forms: Vec<_> = parked.map(|place| self.machine.waiting_form(place)).collect();
         if let Some((node, message)) = &self.machine.unused
             && let Some(waiting) = forms.iter_mut().find(|waiting| waiting.node == *node)
         {

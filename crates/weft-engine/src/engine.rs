@@ -27,7 +27,7 @@ use weft_core::journal::Ending;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{RunStore, Seams, SessionStore, SpendingStore};
-use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TurnInput};
+use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TurnInput};
 use weft_dsl::Plan;
 
 use self::accounts::Accounts;
@@ -50,6 +50,7 @@ use crate::pause::Paused;
 use crate::pins;
 use crate::recover::Recovered;
 use crate::session::{SessionState, date, turns_looked_back};
+use crate::tasks;
 
 /// A run whose process has not been heard of for so long was cut off.
 pub const SILENT_MAX: Duration = Duration::from_secs(15);
@@ -114,6 +115,8 @@ pub struct StartRun {
     pub input: TurnInput,
     /// What random choices derive from; absent: chosen at random.
     pub seed: Option<u64>,
+    /// The task that it is about: unless that is still open, nothing begins.
+    pub task: Option<TaskId>,
 }
 
 /// A run under way.
@@ -210,8 +213,9 @@ impl Engine {
     /// Starts a turn of a stored session: a new one, or what a waiting one goes on with.
     ///
     /// # Errors
-    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `RateLimited`
-    /// when too many runs are under way, and whatever the store says.
+    /// `NotFound` for an unknown session, `Conflict` while another turn of it runs and when the task that
+    /// it is about is not open any more, `RateLimited` when too many runs are under way, and whatever
+    /// the store says.
     pub async fn start(&self, request: StartRun) -> Result<RunHandle> {
         self.start_as(RunId::generate(), request).await
     }
@@ -407,6 +411,9 @@ impl Engine {
         Beginning { key, revision, now_ms, around, limits }: Beginning,
     ) -> Result<Prepared> {
         pins::check(&request.plan, &request.input.pins)?;
+        if let Some(task) = &request.task {
+            tasks::must_be_open(task, state.paused.as_deref())?;
+        }
         let of_id = || key.id.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
         let seed = request.seed.or_else(of_id).unwrap_or(0);
         let now = date(now_ms);
@@ -423,6 +430,8 @@ impl Engine {
                 }
                 let globals = state.globals_for(&request.input, &history, &now);
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
+                machine.time_out(now_ms);
+                tasks::must_be_in_time(&request, &machine)?;
                 answers::give(&mut machine, &request.input.inputs, &query);
                 (machine, Some(waiting), query, cited, spent)
             }

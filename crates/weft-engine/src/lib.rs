@@ -29,6 +29,8 @@ pub mod scope;
 pub mod session;
 mod speech;
 mod suspend;
+mod tasks;
+mod timeouts;
 mod values;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};

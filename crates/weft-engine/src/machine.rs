@@ -13,12 +13,13 @@ use weft_core::component::{Role, Route};
 use weft_core::context::Round;
 use weft_core::journal::{Assigned, Onward, Who};
 use weft_core::reference::Inputs;
-use weft_core::{ComponentId, Json, Outputs, Value};
+use weft_core::seam::task_store::TaskStatus;
+use weft_core::{ComponentId, Json, Outputs, TaskId, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
-use crate::scope::{EdgeState, ScopeId, ScopeRun, Status};
+use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
 use crate::speech::Spoken;
 
 /// The scope at the top of a canvas.
@@ -41,6 +42,8 @@ pub struct Start {
     pub round: Option<Round>,
     /// What a person filled in or decided.
     pub filled: serde_json::Map<String, Json>,
+    /// Nobody filled in anything in time.
+    pub timed_out: bool,
     /// What it had to remember when it stopped to wait for a person.
     pub resumed: Option<Json>,
     /// What its node had said before its work was put off.
@@ -104,11 +107,13 @@ pub struct Machine {
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
     pub(crate) globals: serde_json::Map<String, Json>,
-    pub(crate) filled: HashMap<(ScopeId, NodeIx), serde_json::Map<String, Json>>,
+    pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
     /// The addresses whose answers have been used.
     pub(crate) answered: HashSet<String>,
     /// A node has been parked since the driver last looked.
     pub(crate) newly_parked: bool,
+    /// How tasks have ended in this run.
+    pub(crate) ended: Vec<(TaskId, TaskStatus)>,
     /// What the caller gave to no effect, and the node that waits instead.
     pub(crate) unused: Option<(ComponentId, String)>,
     pub(crate) next_activation: u32,
@@ -142,6 +147,7 @@ impl Machine {
             filled: HashMap::new(),
             answered: HashSet::new(),
             newly_parked: true,
+            ended: Vec::new(),
             unused: None,
             next_activation: 1,
             next_scope: TOP + 1,

@@ -6,11 +6,12 @@ use weft_core::Json;
 use weft_core::component::Form;
 use weft_core::journal::WaitingForm;
 use weft_core::reference::Inputs;
+use weft_core::seam::task_store::TaskStatus;
 use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
 use crate::machine::Machine;
-use crate::scope::{ScopeId, Status};
+use crate::scope::{Filled, ScopeId, Status};
 
 impl Machine {
     /// A node waits before it begins.
@@ -18,7 +19,10 @@ impl Machine {
         let local = self.plan.nodes[ix].local;
         self.newly_parked = true;
         if let Some(run) = self.scopes.get_mut(&scope) {
-            run.change(local, |node| node.status = Status::Parked);
+            run.change(local, |node| {
+                node.status = Status::Parked;
+                node.asked = None;
+            });
         }
     }
 
@@ -34,7 +38,7 @@ impl Machine {
                 node.component.form(&Inputs(values.collect()))
             }
         };
-        WaitingForm { node: node.id.clone(), frame: self.path(scope), form }
+        WaitingForm::new(node.id.clone(), self.path(scope), form)
     }
 
     /// Lets a waiting node begin when these answers are all that its form needs. What came under one
@@ -48,7 +52,14 @@ impl Machine {
         if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
             return false;
         }
-        self.filled.insert((scope, ix), answers);
+        self.end_task((scope, ix), None, TaskStatus::Answered);
+        self.go_on((scope, ix), Filled { values: answers, timed_out: false });
+        true
+    }
+
+    /// Lets a node begin that waited for a person.
+    pub(crate) fn go_on(&mut self, (scope, ix): (ScopeId, NodeIx), filled: Filled) {
+        self.filled.insert((scope, ix), filled);
         let local = self.plan.nodes[ix].local;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |state| {
@@ -58,7 +69,6 @@ impl Machine {
         }
         self.work.push_back((scope, ix));
         self.settle();
-        true
     }
 
     /// The nodes that wait for a person.

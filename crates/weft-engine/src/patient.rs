@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
@@ -216,20 +216,14 @@ impl SessionStore for Patient<dyn SessionStore> {
         read(|| self.0.messages(key, revision, count_max)).await
     }
 
-    async fn commit(
-        &self,
-        key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
-    ) -> Result<()> {
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
-            match in_time(self.0.commit(key, revision, state, messages)).await {
+            match in_time(self.0.commit(key, commit)).await {
                 Ok(()) => return Ok(()),
                 // Also at the first try: whoever had this run before may have brought it so far.
                 Err(error) if error.kind == ErrorKind::Conflict => {
-                    let ours = self.holds(key, revision, state).await?;
+                    let ours = self.holds(key, commit.revision, commit.state).await?;
                     return if ours { Ok(()) } else { Err(error) };
                 }
                 Err(error) => tries.after(error).await?,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weft_core::budget::Spent;
 use weft_core::citation::Cited;
 use weft_core::context::RunContext;
-use weft_core::{Error, ErrorKind, Result, RunId, TurnInput};
+use weft_core::{Error, ErrorKind, Result, RunId, TaskId, TurnInput};
 use weft_dsl::plan::Plan;
 
 use crate::frame::FrameRun;
@@ -97,6 +97,17 @@ impl Paused {
     /// earlier run and finish in a later one.
     pub fn open_frames(&self) -> impl Iterator<Item = u32> {
         self.frames.keys().copied()
+    }
+
+    /// Whether a task is open.
+    pub fn waits_for(&self, task: &TaskId) -> bool {
+        let mut nodes = self.scopes.values().flat_map(|run| &run.nodes);
+        nodes.any(|node| node.open_tasks().any(|open| open == *task))
+    }
+
+    /// Forgets since when anybody waits: what is open when the next run ends is new.
+    pub fn forget_asked(&mut self) {
+        self.scopes.values_mut().flat_map(|run| &mut run.nodes).for_each(|node| node.asked = None);
     }
 
     /// Whether a node waits in the middle of its work.

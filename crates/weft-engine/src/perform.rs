@@ -68,6 +68,7 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
         alternative: start.alternative,
         round: start.round.take(),
         filled,
+        timed_out: start.timed_out,
         resumed: start.resumed.take(),
         budget: own.budget,
         effects: own.effects,

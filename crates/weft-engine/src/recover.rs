@@ -19,7 +19,7 @@ use weft_dsl::plan::NodeIx;
 
 use crate::answers;
 use crate::machine::{Consequence, Done, Machine, Running, Start};
-use crate::scope::{Asleep, EdgeState, ScopeId, Status};
+use crate::scope::{Asleep, EdgeState, Filled, ScopeId, Status};
 use crate::speech::Spoken;
 
 /// A node in its round.
@@ -53,7 +53,7 @@ pub struct Open {
     spoken: Spoken,
     alternative: usize,
     asleep: Option<Asleep>,
-    filled: Option<serde_json::Map<String, Json>>,
+    filled: Option<Filled>,
     /// When it began, in milliseconds since 1970.
     began_ms: i64,
 }
@@ -270,7 +270,7 @@ impl Reading {
                 let (form, alternative) = (Default::default(), start.alternative);
                 (Some(Asleep { form, state, answers: start.filled.clone(), alternative }), None)
             }
-            None => (None, Some(start.filled.clone())),
+            None => (None, Some(Filled { values: start.filled.clone(), timed_out: start.timed_out })),
         };
         let open = Open {
             who: who.clone(),
@@ -424,7 +424,7 @@ impl Machine {
     fn begin_again(
         &mut self,
         activation: u32,
-        (spoken, asleep, filled): (Spoken, Option<Asleep>, Option<serde_json::Map<String, Json>>),
+        (spoken, asleep, filled): (Spoken, Option<Asleep>, Option<Filled>),
     ) {
         self.fall_silent(activation);
         let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::component::Form;
 use weft_core::journal::FramePath;
-use weft_core::{Json, Outputs};
+use weft_core::{Json, Outputs, RunId, TaskId};
 use weft_dsl::plan::NodeIx;
 
 use crate::speech::Spoken;
@@ -84,9 +84,46 @@ pub struct NodeState {
     /// What it remembers while a person decides about its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asleep: Option<Box<Asleep>>,
+    /// Since when it waits for a person, once its run has said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// What it had said when its work was put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoken: Option<Box<Spoken>>,
+}
+
+/// When a node began to wait for a person.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// The run in which it did.
+    pub run: RunId,
+    /// Tells what came up in the same run apart: the first task has this number, and those of a form's
+    /// further fields follow.
+    pub number: u32,
+    /// In milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+impl Asked {
+    /// When a wait of so many seconds is over, in milliseconds since 1970.
+    pub fn due(&self, timeout_seconds: Option<u64>) -> Option<i64> {
+        let ms = i64::try_from(timeout_seconds?.saturating_mul(1_000)).unwrap_or(i64::MAX);
+        Some(self.at_ms.saturating_add(ms))
+    }
+
+    /// The id of the task that comes `place` places after the first.
+    pub fn task(&self, place: usize) -> TaskId {
+        TaskId::new(format!("{}-{}", self.run, self.number as usize + place))
+    }
+}
+
+/// What lets a node begin that waited for a person.
+#[derive(Clone, Debug, Default)]
+pub struct Filled {
+    /// What was filled in.
+    pub values: serde_json::Map<String, Json>,
+    /// Nobody did in time.
+    pub timed_out: bool,
 }
 
 /// The work of a node that waits for a person in the middle of it.
@@ -105,6 +142,13 @@ pub struct Asleep {
 }
 
 impl Asleep {
+    /// What has not been answered yet: place in the form, key, description.
+    pub fn open_fields(&self) -> impl Iterator<Item = (usize, &String, &Json)> {
+        let fields = self.form.fields.iter().enumerate();
+        let fields = fields.map(|(place, (field, description))| (place, field, description));
+        fields.filter(|(_, field, _)| !self.answers.contains_key(*field))
+    }
+
     /// What has not been answered yet.
     pub fn open(&self) -> Form {
         let mut form = self.form.clone();
@@ -123,8 +167,21 @@ impl NodeState {
             outputs: None,
             published: None,
             asleep: None,
+            asked: None,
             spoken: None,
         }
+    }
+
+    /// The tasks that it waits for.
+    pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
+        let asked = self.asked.iter().filter(|_| self.status == Status::Parked);
+        asked.flat_map(|asked| {
+            let places: Vec<usize> = match &self.asleep {
+                None => vec![0],
+                Some(asleep) => asleep.open_fields().map(|(place, ..)| place).collect(),
+            };
+            places.into_iter().map(|place| asked.task(place))
+        })
     }
 
     /// Whether the scope cannot end while it is like this.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Map;
 use weft_core::Json;
 use weft_core::component::Suspension;
+use weft_core::seam::task_store::TaskStatus;
 use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
@@ -67,6 +68,7 @@ impl Machine {
             run.change(local, |node| {
                 node.status = Status::Parked;
                 node.asleep = Some(Box::new(asleep));
+                node.asked = None;
                 node.spoken = kept(spoken);
             });
         }
@@ -102,16 +104,28 @@ impl Machine {
 
     /// Keeps what a person decided about a sleeping node's work; it goes on when nothing is missing.
     /// What has been decided stays so.
-    pub fn decide(&mut self, (scope, ix): (ScopeId, NodeIx), decisions: Map<String, Json>) {
+    pub fn decide(
+        &mut self,
+        (scope, ix): (ScopeId, NodeIx),
+        (decisions, status): (Map<String, Json>, TaskStatus),
+    ) {
         let local = self.plan.nodes[ix].local;
+        let mut decided = Vec::new();
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let Some(asleep) = run.nodes[local].asleep.as_deref_mut() else { return };
         for (field, decision) in decisions {
-            if asleep.form.fields.contains_key(&field) && !decision.is_null() {
-                asleep.answers.entry(field).or_insert(decision);
+            let new = asleep.form.fields.contains_key(&field) && !asleep.answers.contains_key(&field);
+            if new && !decision.is_null() {
+                decided.push(field.clone());
+                asleep.answers.insert(field, decision);
             }
         }
-        if satisfied(&asleep.form, &asleep.answers) {
+        let complete = satisfied(&asleep.form, &asleep.answers);
+        for field in decided {
+            self.end_task((scope, ix), Some(&field), status);
+        }
+        let Some(run) = self.scopes.get_mut(&scope) else { return };
+        if complete {
             run.change(local, |state| state.status = Status::Resuming);
             self.work.push_back((scope, ix));
             self.settle();

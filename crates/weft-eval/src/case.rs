@@ -102,6 +102,7 @@ impl Subject {
             session: self.session.clone(),
             input,
             seed,
+            task: None,
         };
         let (state, history) = (conversation.state.clone(), std::mem::take(&mut conversation.history));
         let tried = self.engine.try_turn(Trial { request, state, history, now_ms, source }).await?;

@@ -31,6 +31,7 @@ pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
         traits: ToolTraits {
             idempotent,
             approval: said.approval,
+            approval_timeout: None,
             poll: said.poll,
             alone: said.alone,
             sources: false,

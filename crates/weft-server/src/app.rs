@@ -10,7 +10,7 @@ use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SearchIndex, SessionStore, SpendingStore,
-    TokenStore, WorkQueue,
+    TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
@@ -48,6 +48,8 @@ pub struct Parts {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// What people are asked.
+    pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Where runs wait for a worker.
@@ -90,6 +92,8 @@ pub struct App {
     pub runs: Arc<dyn RunStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// What people are asked.
+    pub tasks: Arc<dyn TaskStore>,
     /// Where tokens are.
     pub tokens: Arc<dyn TokenStore>,
     /// Where runs wait for a worker.
@@ -129,6 +133,7 @@ impl App {
             sessions: parts.sessions,
             runs: parts.runs,
             spending: parts.spending,
+            tasks: parts.tasks,
             tokens: parts.tokens,
             queue: parts.queue,
             schedules: parts.schedules,
@@ -235,7 +240,8 @@ impl App {
         Ok(session)
     }
 
-    /// Starts a turn of a session: a new one, or what a waiting one goes on with.
+    /// Starts a turn of a session: a new one, or what a waiting one goes on with. Waits of it that are over
+    /// without an answer are dealt with before.
     ///
     /// # Errors
     /// `NotFound` for an unknown session, `Conflict` while another turn of it runs, `Invalid` for a
@@ -250,10 +256,13 @@ impl App {
     /// # Errors
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
+        if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
+            self.time_out_before(session).await?;
+        }
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());
-        self.engine.start(StartRun { plan, canvas, session, input, seed: None }).await
+        self.engine.start(StartRun { plan, canvas, session, input, seed: None, task: None }).await
     }
 
     /// Asks a run to stop, named by its own id or by its session's. Whether one was under way.

@@ -147,6 +147,7 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         sessions: store.sessions(),
         runs: store.runs(),
         spending: store.spending(),
+        tasks: store.tasks(),
         tokens: store.tokens(),
         queue: store.work(),
         schedules: store.schedules(),

@@ -35,6 +35,8 @@ pub mod code {
     pub const RUNNING: u16 = 106;
     /// No valid token.
     pub const UNAUTHORIZED: u16 = 401;
+    /// Somebody else was first.
+    pub const CONFLICT: u16 = 409;
     /// Larger than allowed.
     pub const TOO_LARGE: u16 = 413;
     /// Too often, too much.

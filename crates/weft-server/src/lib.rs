@@ -25,6 +25,7 @@ pub mod serve;
 pub mod spending;
 pub mod sse;
 pub mod state;
+pub mod tasks;
 pub mod tokens;
 pub mod wire;
 pub mod work;

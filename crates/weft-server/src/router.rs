@@ -7,7 +7,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, patch, post, put};
+use axum::routing::{get, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
@@ -16,7 +16,7 @@ use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::routes::{
     again, agents, canvas, completions, conversations, health, models, openai, runs, schedules, sessions,
-    spending, traces,
+    spending, tasks, traces,
 };
 use crate::state::ServerState;
 
@@ -99,7 +99,9 @@ fn of_runs() -> Router<ServerState> {
         .route("/api/v1/runs/{id}/replay", post(again::replay))
         .route("/api/v1/runs/{id}/fork", post(again::fork))
         .route("/api/v1/runs/{id}/diff", get(again::diff))
-        .route("/api/v1/tasks/{id}", patch(runs::change))
+        .route("/api/v1/tasks", get(tasks::list))
+        .route("/api/v1/tasks/{id}", get(tasks::get).patch(runs::change))
+        .route("/api/v1/tasks/{id}/answer", post(tasks::answer))
         .route("/api/v1/tasks/{id}/cancel", post(runs::cancel))
 }
 

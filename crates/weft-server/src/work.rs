@@ -77,7 +77,14 @@ impl App {
         let session = self.session_of(work).await?;
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
-        Ok(StartRun { plan, canvas: canvas.id, session: session.key, input: work.input.clone(), seed: None })
+        Ok(StartRun {
+            plan,
+            canvas: canvas.id,
+            session: session.key,
+            input: work.input.clone(),
+            seed: None,
+            task: None,
+        })
     }
 
     /// The conversation of a piece of work. One that is its own has the id of the run, so that a second

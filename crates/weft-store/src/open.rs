@@ -11,7 +11,8 @@ use sea_orm::{
 };
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    CanvasStore, Clock, RunStore, ScheduleStore, SessionStore, SpendingStore, TokenStore, WorkQueue,
+    CanvasStore, Clock, RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore,
+    WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -32,11 +33,12 @@ const SERVER_ACQUIRE_MAX: Duration = Duration::from_secs(5);
 /// Attempts of a write that gives way to other writers. Of those that collide one always succeeds.
 const ATTEMPTS_MAX: usize = 10;
 
-/// Canvases, sessions, runs, tokens and accepted tools in one database. A clone is another handle to it.
+/// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. A clone is another handle
+/// to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TokenStore`],
-/// [`PinStore`], [`WorkQueue`] and [`ScheduleStore`], which share method names: [`Store::canvases`] and its
-/// like hand out one of them.
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TaskStore`],
+/// [`TokenStore`], [`PinStore`], [`WorkQueue`] and [`ScheduleStore`], which share method names:
+/// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) inner: Arc<Inner>,
@@ -123,6 +125,11 @@ impl Store {
 
     /// This store as the place where it is kept what runs have used.
     pub fn spending(&self) -> Arc<dyn SpendingStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for human tasks.
+    pub fn tasks(&self) -> Arc<dyn TaskStore> {
         Arc::new(self.clone())
     }
 

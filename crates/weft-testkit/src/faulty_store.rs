@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{RunStore, SessionStore};
-use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
+use weft_core::{Ending, Error, ErrorKind, Result, RunKey, SessionKey};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;
@@ -272,15 +272,13 @@ impl SessionStore for FaultyStore {
             .await
     }
 
-    async fn commit(
-        &self,
-        key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
-    ) -> Result<()> {
-        let (key, state, messages) = (key.clone(), state.clone(), messages.to_vec());
-        let work = |s: Arc<MemoryStore>| async move { s.commit(&key, revision, &state, &messages).await };
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
+        let SessionCommit { revision, state, messages, tasks } = commit;
+        let (key, state, messages, tasks) = (key.clone(), state.clone(), messages.to_vec(), tasks.cloned());
+        let work = |s: Arc<MemoryStore>| async move {
+            let tasks = tasks.as_ref();
+            s.commit(&key, SessionCommit { revision, state: &state, messages: &messages, tasks }).await
+        };
         self.call(Changes::Something, |s| work(s).boxed()).await
     }
 

@@ -3,6 +3,7 @@
 mod run;
 mod schedule;
 mod spending;
+mod task;
 mod work;
 
 use std::collections::BTreeMap;
@@ -12,15 +13,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, CanvasKey, RunId, ScheduleId, SessionId, SessionKey, TenantId};
+use weft_core::id::{CanvasId, CanvasKey, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId};
 use weft_core::seam::Clock;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::schedule_store::Schedule;
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionStore};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage, SessionStore};
+use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenStore};
 use weft_core::seam::tool_source::{Pin, PinStore};
-use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use run::Journaled;
@@ -47,6 +48,7 @@ struct Tables {
     spending: BTreeMap<(TenantId, i64, CanvasId), Spent>,
     work: BTreeMap<(TenantId, RunId), Queued>,
     schedules: BTreeMap<(TenantId, ScheduleId), Schedule>,
+    tasks: BTreeMap<(TenantId, TaskId), Task>,
 }
 
 struct Conversation {
@@ -159,6 +161,7 @@ impl CanvasStore for MemoryStore {
         tables.canvases.remove(&at).ok_or_else(|| missing("canvas", key.id.as_str()))?;
         tables.versions.retain(|(tenant, canvas, _), _| *tenant != key.tenant || *canvas != key.id);
         tables.sessions.retain(|_, c| c.session.key.tenant != key.tenant || c.session.canvas != key.id);
+        tables.drop_homeless_tasks();
         tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.canvas != key.id);
         tables.schedules.retain(|_, s| s.key.tenant != key.tenant || s.canvas != key.id);
         tables
@@ -196,25 +199,22 @@ impl SessionStore for MemoryStore {
         Ok(messages.split_off(messages.len().saturating_sub(count_max)))
     }
 
-    async fn commit(
-        &self,
-        key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
-    ) -> Result<()> {
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
         let now = self.clock.now_ms();
         let at = (key.tenant.clone(), key.id.clone());
         let mut tables = self.tables();
         let conversation = tables.sessions.get_mut(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
-        if conversation.session.revision != revision {
+        if conversation.session.revision != commit.revision {
             return Err(conflict(format!("the session `{}` has changed since it was read", key.id)));
         }
-        conversation.session.state = state.clone();
+        conversation.session.state = commit.state.clone();
         conversation.session.revision += 1;
         conversation.session.updated_ms = now;
         let revision = conversation.session.revision;
-        conversation.messages.extend(messages.iter().map(|message| (revision, message.clone())));
+        conversation.messages.extend(commit.messages.iter().map(|message| (revision, message.clone())));
+        if let Some(change) = commit.tasks {
+            tables.change_tasks(key, change);
+        }
         Ok(())
     }
 
@@ -243,6 +243,7 @@ impl SessionStore for MemoryStore {
         let mut tables = self.tables();
         let at = (key.tenant.clone(), key.id.clone());
         tables.sessions.remove(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
+        tables.drop_homeless_tasks();
         tables.runs.retain(|_, j| j.run.key.tenant != key.tenant || j.run.session != key.id);
         Ok(())
     }
@@ -314,6 +315,7 @@ mod tests {
         let memory = MemoryStore::new();
         store::canvas_store_keeps_its_contract(&memory).await;
         store::session_store_keeps_its_contract(&memory).await;
+        store::task_store_keeps_its_contract(&memory, &memory).await;
         store::run_store_keeps_its_contract(&memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;

@@ -20,16 +20,19 @@ const UNDERSTOOD: &str =
     "Say `approve`, `deny`, `deny` and a reason, or {\"decision\": \"edit\", \"arguments\": {…}}.";
 
 /// What a person said about a call.
-pub(super) enum Decision {
+pub enum Decision {
+    /// Yes.
     Approve,
+    /// Yes, with these arguments.
     Edit(Map<String, Json>),
+    /// No, and why.
     Deny(String),
     /// It is neither, so the person is asked again; this is why.
     Unclear(String),
 }
 
 /// Reads a person's answer. Only what plainly says so is a yes or a no.
-pub(super) fn decision(answer: &Json) -> Decision {
+pub fn decision(answer: &Json) -> Decision {
     match answer {
         Json::Bool(true) => Decision::Approve,
         Json::Bool(false) => Decision::Deny(String::new()),
@@ -114,7 +117,7 @@ pub(super) fn inner_answers(call: &str, answers: &Map<String, Json>) -> Map<Stri
 }
 
 /// What has to be asked, if anything: every call that waits is a task of its own.
-pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>]) -> Option<Form> {
+pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>) -> Option<Form> {
     let mut fields = Map::new();
     let mut tips =
         "An agent asks before it goes on. Answer each of its calls with approve, deny or edit.".to_owned();
@@ -125,18 +128,18 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>]) -> Option<Form> {
                 let tool = tools.iter().find(|tool| tool.name == call.name);
                 let arguments =
                     read(call, Ending::Whole).map_or_else(|_| json!(call.arguments), |(map, _)| map.into());
-                fields.insert(
-                    call.id.clone(),
-                    json!({
-                        "name": format!("Allow {}?", call.name),
-                        "type": "approval",
-                        "optional": false,
-                        "options": ["approve", "deny", "edit"],
-                        "tool": call.name,
-                        "description": tool.map(|tool| &tool.description),
-                        "arguments": arguments,
-                    }),
-                );
+                let mut field = json!({
+                    "name": format!("Allow {}?", call.name),
+                    "type": "approval",
+                    "optional": false,
+                    "options": ["approve", "deny", "edit"],
+                    "tool": call.name,
+                    "description": tool.map(|tool| &tool.description),
+                    "arguments": arguments,
+                });
+                let timeout = tool.and_then(|tool| tool.traits.approval_timeout).or(timeout);
+                limit_wait(&mut field, timeout);
+                fields.insert(call.id.clone(), field);
                 if let Some(why) = unclear {
                     tips.push_str(&format!("\n`{}`: {why}. {UNDERSTOOD}", call.id));
                 }
@@ -151,7 +154,16 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>]) -> Option<Form> {
             }
         }
     }
-    (!fields.is_empty()).then(|| Form { fields, tips: Some(tips) })
+    (!fields.is_empty()).then(|| Form { fields, tips: Some(tips), ..Form::default() })
+}
+
+/// Says how long a field waits for an answer. Without one it is a no.
+pub fn limit_wait(field: &mut Json, timeout_seconds: Option<u64>) {
+    if let (Some(seconds), Some(field)) = (timeout_seconds, field.as_object_mut()) {
+        let reason = format!("nobody answered within {seconds} s");
+        field.insert("timeout_seconds".to_owned(), seconds.into());
+        field.insert("otherwise".to_owned(), json!({"decision": "deny", "reason": reason}));
+    }
 }
 
 #[cfg(test)]

@@ -95,6 +95,7 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
         round: agent.round.clone(),
         // What people said to the agent is the agent's, and it may be long.
         filled: Map::new(),
+        timed_out: false,
         resumed: None,
         budget: Arc::clone(&agent.budget),
         effects: agent.effects.clone(),

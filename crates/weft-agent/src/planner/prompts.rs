@@ -93,6 +93,13 @@ pub fn analyse(
     vec![system(text), user(format!("The task:\n\n{request}\n\nAnalyse it."))]
 }
 
+/// Asks for another analysis, since a person has rejected this one.
+pub fn analyse_again(mut asked: Vec<ChatMessage>, plan: &str, reason: &str) -> Vec<ChatMessage> {
+    asked.push(ChatMessage::new(Author::Assistant, plan));
+    asked.push(user(format!("This was rejected: {reason}\n\nAnalyse the task again, with regard to that.")));
+    asked
+}
+
 /// The analysis without a model: all there is to know.
 pub fn concat(instructions: &str, request: &str, options: &PlannerOptions) -> String {
     let parts = [instructions, request, options.prompts.task_analysis.as_deref().unwrap_or_default()];

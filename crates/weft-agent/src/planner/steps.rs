@@ -7,6 +7,7 @@ use weft_core::seam::chat_model::{Author, ChatMessage, ToolCall};
 use weft_core::{Error, Json};
 
 use super::prompts::{COMPLETE, correct};
+use super::review::Review;
 use crate::arguments;
 use crate::ask::{CALLS_MAX, Ending};
 use crate::calls::{CallState, OpenCall, Used};
@@ -33,6 +34,9 @@ pub struct Steps {
     pub draft: Option<String>,
     /// What was shown so far.
     pub said: String,
+    /// The plan that waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
     rounds: u32,
     rounds_max: u32,
     corrections: u32,
@@ -47,6 +51,8 @@ pub struct Steps {
 /// What is to be done next.
 #[derive(Debug)]
 pub enum Step<'a> {
+    /// Ask a person about the plan.
+    Review(&'a mut Review),
     /// Ask for the next step.
     Plan,
     /// Make these calls.
@@ -66,6 +72,7 @@ impl Steps {
             limited: None,
             draft: None,
             said: String::new(),
+            review: None,
             rounds: 0,
             rounds_max,
             corrections: 0,
@@ -83,11 +90,28 @@ impl Steps {
         if self.open.is_none() && !self.over && self.rounds >= self.rounds_max {
             self.close(Limited::MaxRounds);
         }
-        match &mut self.open {
-            Some(calls) => Step::Call(calls),
-            None if self.over => Step::Answer,
-            None => Step::Plan,
+        match (&mut self.review, &mut self.open) {
+            (Some(review), _) if !self.over => Step::Review(review),
+            (_, Some(calls)) => Step::Call(calls),
+            (_, None) if self.over => Step::Answer,
+            (_, None) => Step::Plan,
         }
+    }
+
+    /// A person has agreed to a plan: the one that was shown, or another text.
+    pub fn agreed(&mut self, edited: Option<&str>) {
+        self.review = None;
+        if let Some(plan) = edited {
+            self.plan = format!("{}\n\n{plan}", self.request);
+        }
+    }
+
+    /// A person has rejected the plan for good: what can be answered is answered without tools.
+    pub fn rejected(&mut self, reason: &str) {
+        self.review = None;
+        self.over = true;
+        let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        self.say(Author::User, &format!("A person has rejected the plan{why}. No tool may be called."));
     }
 
     /// Rounds of calls that are over.

@@ -152,3 +152,24 @@ async fn what_another_driver_wrote_is_refused() {
     let error = world.drive(&Native, resumed((*broken).clone(), json!({}))).await.unwrap_err();
     assert_eq!(error.kind, weft_core::ErrorKind::Conflict);
 }
+
+#[tokio::test]
+async fn a_wait_for_a_yes_may_have_an_end_and_a_tool_may_have_another_one() {
+    let mut world = guarded([pay("1").and_call("slow", json!({"q": "2"})), Reply::text("done")]);
+    world.options.approval_timeout = Some(60);
+    world.echo("slow", |tool| {
+        tool.traits.approval = true;
+        tool.traits.approval_timeout = Some(5);
+    });
+    let waits = world.wait_with(&Native, question("Q")).await;
+    let fields = &waits.form.fields;
+    assert_eq!(
+        (&fields["call_1"]["timeout_seconds"], &fields["call_2"]["timeout_seconds"]),
+        (&json!(60), &json!(5))
+    );
+    let otherwise = |call: &str| fields[call]["otherwise"].clone();
+    let answers = json!({"call_1": otherwise("call_1"), "call_2": otherwise("call_2")});
+    world.drive(&Native, resumed(stored(&waits), answers)).await.unwrap();
+    assert!(world.called().is_empty());
+    assert!(world.text(1, 3).contains("nobody answered within 60 s"), "{}", world.text(1, 3));
+}

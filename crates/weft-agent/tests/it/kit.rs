@@ -112,6 +112,7 @@ impl World {
             alternative: 0,
             round: None,
             filled: Map::new(),
+            timed_out: false,
             resumed: None,
             budget: Budget::unlimited(),
             effects: weft_core::effect::Effects::default(),

@@ -23,6 +23,7 @@ mod runs;
 mod schedule;
 mod serve;
 mod settings;
+mod tasks;
 mod tools;
 mod wait;
 mod weft;

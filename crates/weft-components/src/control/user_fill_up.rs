@@ -3,10 +3,13 @@
 use async_trait::async_trait;
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
-use weft_core::{Component, ComponentSpec, Finished, NodeContext, Reads, Result, Role, Shape, Value};
+use weft_core::{
+    Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, ParamProblem,
+    Reads, Result, Role, Route, Shape, Value,
+};
 
 use crate::control::fields::{self, Fields};
-use crate::params::{self, Params};
+use crate::params::{self, Params, asks_for_something, described, pointer};
 use crate::text::Text;
 
 const TIPS: &str = "Please fill in the form to go on.";
@@ -21,6 +24,13 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ("enable_tips", "boolean", "whether to show the tips"),
             ("tips", "string", "what to tell the person; may hold references"),
             ("inputs", "object", "the form: field key → {name, type, optional, options}"),
+            ("timeout_seconds", "number", "how long to wait for an answer; for ever without it"),
+            (
+                "timeout_goto",
+                "array",
+                "the components that the run goes on with when nobody has answered in time",
+            ),
+            ("timeout_default", "object", "the values of the fields when nobody has answered in time"),
         ])
     },
     time_limit: None,
@@ -37,34 +47,109 @@ pub static SPEC: ComponentSpec = ComponentSpec {
                 None
             }
         };
-        params.finish(UserFillUp { tips, fields: fields::declared(source) })
+        let fields = fields::declared(source);
+        let timeout = timeout(&mut params, &fields);
+        params.finish(UserFillUp { tips, fields, timeout, downstream: source.downstream.to_vec() })
     },
 };
+
+/// What becomes of a form that nobody fills in.
+struct Timeout {
+    seconds: u64,
+    goto: Vec<ComponentId>,
+    default: Option<Fields>,
+}
+
+fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
+    // An editor writes an empty text or list where nothing is drawn.
+    let goto = match params.get("timeout_goto").filter(|value| asks_for_something(value)) {
+        Some(value) => params.targets("/timeout_goto", Some(value)),
+        None => Vec::new(),
+    };
+    let default = match params.get("timeout_default") {
+        None => None,
+        Some(Json::Object(values)) => {
+            if let Some(unknown) = values.keys().find(|key| !fields.contains_key(*key)) {
+                let problem =
+                    ParamProblem::new(pointer(&["timeout_default", unknown]), "is no field of the form");
+                params.problem(problem.help("give values for the keys of `inputs`"));
+            }
+            Some(values.clone())
+        }
+        Some(other) => {
+            let message = format!("must be an object of fields and values, and is {}", described(other));
+            params.problem(ParamProblem::new("/timeout_default", message));
+            None
+        }
+    };
+    let seconds = params.seconds("timeout_seconds");
+    if seconds.is_none() && (default.is_some() || !goto.is_empty()) {
+        let key = if goto.is_empty() { "/timeout_default" } else { "/timeout_goto" };
+        let problem = ParamProblem::new(key, "has no effect: the form waits for ever");
+        params.warn(problem.help("say how long to wait in `timeout_seconds`"));
+        return None;
+    }
+    if seconds.is_some() && default.is_none() && goto.is_empty() {
+        let problem = ParamProblem::new("/timeout_seconds", "nobody says what happens then: the run fails");
+        params.warn(problem.help("name components in `timeout_goto`, or values in `timeout_default`"));
+    }
+    Some(Timeout { seconds: seconds?, goto, default })
+}
 
 struct UserFillUp {
     tips: Option<Text>,
     fields: Fields,
+    timeout: Option<Timeout>,
+    downstream: Vec<ComponentId>,
+}
+
+impl UserFillUp {
+    fn branches(&self) -> Option<&Vec<ComponentId>> {
+        self.timeout.as_ref().map(|timeout| &timeout.goto).filter(|goto| !goto.is_empty())
+    }
 }
 
 #[async_trait]
 impl Component for UserFillUp {
     fn shape(&self) -> Shape {
         let reads = Reads::always(self.tips.iter().flat_map(Text::references));
-        Shape { reads, main_output: "tips", ..Shape::default() }
+        let branches = self.branches().map(|goto| {
+            vec![
+                ("/downstream".to_owned(), self.downstream.clone()),
+                ("/timeout_goto".to_owned(), goto.clone()),
+            ]
+        });
+        Shape { reads, branches, main_output: "tips", ..Shape::default() }
     }
 
     fn form(&self, inputs: &Inputs) -> Form {
         // Tips are a courtesy: when their template fails, the form is shown without them.
         let tips = self.tips.as_ref().and_then(|tips| tips.render(inputs).ok());
-        Form { fields: self.fields.clone(), tips }
+        let timeout_seconds = self.timeout.as_ref().map(|timeout| timeout.seconds);
+        Form { fields: self.fields.clone(), tips, timeout_seconds }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let mut outputs = fields::outputs(&self.fields, &ctx.filled);
+        let late = self.timeout.as_ref().filter(|_| ctx.timed_out);
+        let default = match late {
+            Some(Timeout { seconds, goto, default: None }) if goto.is_empty() => {
+                let error =
+                    Error::new(ErrorKind::Timeout, format!("nobody filled in the form within {seconds} s"));
+                return Err(error.help("name components in `timeout_goto`, or values in `timeout_default`"));
+            }
+            Some(timeout) => timeout.default.as_ref(),
+            None => None,
+        };
+        let mut outputs = fields::outputs(&self.fields, default.unwrap_or(&ctx.filled));
         if let Some(tips) = &self.tips {
             outputs.set("tips", Value::text(tips.render(&ctx.inputs)?));
         }
-        Ok(outputs.into())
+        let route = match (self.branches(), late) {
+            (None, _) => Route::Onward,
+            (Some(goto), Some(_)) => Route::To(goto.clone()),
+            (Some(_), None) => Route::To(self.downstream.clone()),
+        };
+        Ok(Finished { route, ..outputs.into() })
     }
 }
 
@@ -86,6 +171,35 @@ mod tests {
 
         let setting = Setting { filled: json!({"ok": "true"}), ..values() };
         assert_eq!(outputs(&node, setting).await, json!({"ok": true, "tips": "The plan: a, b"}));
+    }
+
+    #[tokio::test]
+    async fn nobody_answering_in_time_is_a_branch_a_default_or_a_failure() {
+        let form = |more: serde_json::Value| {
+            let mut params = json!({"enable_tips": false, "inputs": {"ok": {"type": "boolean"}}});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            Node::new("UserFillUp", params)
+        };
+        let late = || Setting { timed_out: true, ..Setting::default() };
+        let node = form(json!({"timeout_seconds": 1.2, "timeout_default": {"ok": "true"}}));
+        let asked = node.build().form(&weft_core::reference::Inputs::default());
+        assert_eq!(asked.timeout_seconds, Some(2));
+        assert_eq!(outputs(&node, late()).await, json!({"ok": true}));
+        let node = form(json!({"timeout_seconds": 60}));
+        let stage = Stage::new(&node, &*node.build(), late());
+        let error = node.build().run(&stage.ctx).await.unwrap_err();
+        assert_eq!(error.kind, weft_core::ErrorKind::Timeout);
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_are_told() {
+        let problems = |params: serde_json::Value| Node::new("UserFillUp", params).problems();
+        let inputs = json!({"ok": {}});
+        assert_eq!(problems(json!({"timeout_seconds": "soon"})), ["/timeout_seconds"]);
+        assert_eq!(problems(json!({"timeout_seconds": 0})), ["/timeout_seconds"]);
+        let wrong = json!({"inputs": inputs, "timeout_seconds": 5, "timeout_default": {"okay": 1}});
+        assert_eq!(problems(wrong), ["/timeout_default/okay"]);
+        assert_eq!(problems(json!({"timeout_seconds": 5, "timeout_default": 1})), ["/timeout_default"]);
     }
 
     #[tokio::test]

@@ -69,6 +69,8 @@ fn params_schema() -> Json {
         ("driver", "string", "native, planner or auto"),
         ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
         ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
+        ("review_plan", "boolean", "whether a person has to agree to the plan; the planner works then"),
+        ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
         ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
         ("function_name", "string", "its name as a tool of another agent"),
         ("description", "string", "what it does, for agents that may call it"),
@@ -98,6 +100,8 @@ pub struct Agent {
     rounds_max: u32,
     parallel: usize,
     verbose: bool,
+    approval_timeout: Option<u64>,
+    review: bool,
     budget: BudgetLimits,
     analyse: bool,
     reflect: bool,
@@ -134,6 +138,8 @@ impl Agent {
             u32::try_from(params.count("max_rounds", ROUNDS, 0..=ROUNDS_MAX)).unwrap_or(u32::MAX);
         let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
         let verbose = params.flag("verbose_tool_use").unwrap_or(false);
+        let approval_timeout = params.seconds("approval_timeout_seconds");
+        let review = extras::review(&mut params, drive);
         let settings = Settings::read(&mut params);
         let agent = Self {
             caller: Caller { settings },
@@ -142,6 +148,8 @@ impl Agent {
             rounds_max,
             parallel,
             verbose,
+            approval_timeout,
+            review,
             budget,
             analyse: planner.analyse,
             reflect: planner.reflect,
@@ -190,8 +198,10 @@ impl Agent {
             schema: settings.schema.clone(),
             citing: citing.then(|| citing_rules(settings, &ctx)),
             verbose: self.verbose,
+            approval_timeout: self.approval_timeout,
             planner: PlannerOptions {
                 analyse: self.analyse,
+                review: self.review,
                 reflect: self.reflect,
                 prompts: settings.sections.render(&ctx.inputs),
                 language: self.language.clone(),
@@ -230,12 +240,12 @@ impl Agent {
     /// Whether the planner works: by parameter, and by itself when the model cannot call tools.
     async fn plans(&self, ctx: &NodeContext, model: &dyn ChatModel) -> Result<bool> {
         let cannot = !model.info().tools;
-        if cannot && self.drive != Drive::Planner {
+        if cannot && self.drive != Drive::Planner && !self.review {
             let message =
                 format!("the model `{}` doesn't call tools itself: the planner does it", model.info().name);
             ctx.signal(Signal::Warn(message)).await?;
         }
-        Ok(cannot || self.drive == Drive::Planner)
+        Ok(cannot || self.drive == Drive::Planner || self.review)
     }
 }
 

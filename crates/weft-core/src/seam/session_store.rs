@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, RunId, SessionKey, TenantId};
+use crate::seam::task_store::TaskChange;
 use crate::value::Json;
 
 /// One conversation with one version of one canvas.
@@ -44,6 +45,19 @@ pub struct SessionMessage {
     pub reference: Json,
     /// Milliseconds since 1970.
     pub created_ms: i64,
+}
+
+/// What a turn changes in its session.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionCommit<'a> {
+    /// The revision that it is based on.
+    pub revision: i64,
+    /// What replaces the state.
+    pub state: &'a Json,
+    /// What follows the messages.
+    pub messages: &'a [SessionMessage],
+    /// What becomes of the human tasks of the session; absent: they stay as they are.
+    pub tasks: Option<&'a TaskChange>,
 }
 
 /// Which sessions to list.
@@ -93,17 +107,12 @@ pub trait SessionStore: Send + Sync {
     /// When the store cannot be read.
     async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>>;
 
-    /// Replaces the state and appends messages, whole or not at all, and raises the revision.
+    /// Replaces the state, appends messages and changes the human tasks, whole or not at all, and raises
+    /// the revision.
     ///
     /// # Errors
-    /// `Conflict` when `revision` is not the stored one: somebody else has changed the session.
-    async fn commit(
-        &self,
-        key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
-    ) -> Result<()>;
+    /// `Conflict` when the revision is not the stored one: somebody else has changed the session.
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()>;
 
     /// Sessions by filter, ordered by the time of their last change, and how many there are in all.
     ///

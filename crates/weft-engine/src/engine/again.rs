@@ -66,7 +66,7 @@ impl Engine {
             input.query.clone_from(reply);
         }
         let (canvas, key) = (run.canvas.clone(), session.key.clone());
-        let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed) };
+        let request = StartRun { plan, canvas, session: key, input, seed: Some(*seed), task: None };
         let limits = limits.map_or(self.machine_limits(), |RunLimits { nodes_at_once, activations }| {
             MachineLimits { at_once: nodes_at_once, activations }
         });

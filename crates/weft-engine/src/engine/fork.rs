@@ -50,26 +50,24 @@ impl Engine {
         }
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         // Whether it can be set up again is known before anything is stored.
-        let Prepared { state, .. } =
+        let Prepared { mut state, .. } =
             self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None)).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
         let shared = Forked { run: run.key.id.clone(), seq: entries.last().map_or(0, |entry| entry.seq) };
-        let Some(Record::RunStarted { session: of, revision, forks, .. }) =
+        // Whatever waits is a task of the other session; here it is a new one.
+        state.paused.iter_mut().for_each(|paused| paused.forget_asked());
+        let state = state.to_json()?;
+        let Some(Record::RunStarted { session: of, revision, forks, state: begun, .. }) =
             entries.first_mut().map(|entry| &mut entry.record)
         else {
             return Err(Error::internal("a journal without a beginning"));
         };
         let messages = stores.sessions.messages(&original.key, *revision, MESSAGES_MAX).await?;
         (*of, *revision, *forks) = (session.id.clone(), 0, Some(shared));
-        let forked = Session {
-            key: session,
-            state: state.to_json()?,
-            revision: 0,
-            created_ms: now_ms,
-            updated_ms: now_ms,
-            ..original
-        };
+        *begun = Some(Arc::new(state.clone()));
+        let forked =
+            Session { key: session, state, revision: 0, created_ms: now_ms, updated_ms: now_ms, ..original };
         stores.sessions.create(&forked, &messages).await?;
         let new = StoredRun {
             key: key.clone(),

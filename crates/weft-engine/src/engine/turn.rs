@@ -10,8 +10,9 @@ use weft_core::citation::reference;
 use weft_core::context::RunContext;
 use weft_core::journal::{Ending, JOURNAL_VERSION, RunLimits};
 use weft_core::seam::chat_model::Usage;
-use weft_core::seam::session_store::SessionMessage;
-use weft_core::{Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
+use weft_core::seam::session_store::{SessionCommit, SessionMessage};
+use weft_core::seam::task_store::TaskChange;
+use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
 
 use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, Driver, Report};
@@ -93,6 +94,7 @@ impl Engine {
     ) {
         let (key, session) = (prepared.key.clone(), prepared.request.session.clone());
         let (before, revision) = (prepared.state.clone(), prepared.revision);
+        let canvas = prepared.request.canvas.clone();
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
         let journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
@@ -104,7 +106,7 @@ impl Engine {
         let last = match driven {
             Ok((report, context)) => {
                 let before = (&before, revision, resumed);
-                self.kept(stores, (&session, before), (report, context), &mut journal).await
+                self.kept(stores, (&session, &canvas, before), (report, context), &mut journal).await
             }
             Err(_) => Ok(broken_record()),
         };
@@ -125,7 +127,7 @@ impl Engine {
     async fn kept(
         &self,
         stores: &Stores,
-        (session, (before, revision, resumed)): (&SessionKey, (&SessionState, i64, bool)),
+        (session, canvas, (before, revision, resumed)): (&SessionKey, &CanvasId, (&SessionState, i64, bool)),
         (mut report, context): (Report, Arc<RunContext>),
         journal: &mut Journal,
     ) -> Result<Record> {
@@ -135,8 +137,13 @@ impl Engine {
         }
         let state = next_state(before, &report, &context);
         let messages = messages(&report, &context, (resumed, self.now_ms()));
+        let tasks = tasks(before, &report, (&context, canvas, self.now_ms()));
         let committed = match (flushed, state.to_json()) {
-            (Ok(()), Ok(state)) => stores.sessions.commit(session, revision, &state, &messages).await,
+            (Ok(()), Ok(state)) => {
+                let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
+                let commit = SessionCommit { revision, state: &state, messages, tasks };
+                stores.sessions.commit(session, commit).await
+            }
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
         };
         match committed {
@@ -229,6 +236,22 @@ pub(super) fn next_state(before: &SessionState, report: &Report, context: &RunCo
         Paused::take(machine, context, fields)
     });
     before.after(&context.run, machine.globals.clone(), (paused, report.spent))
+}
+
+/// What becomes of the tasks of the session; nothing when there were none and there are none.
+fn tasks(
+    before: &SessionState,
+    report: &Report,
+    (context, canvas, at_ms): (&RunContext, &CanvasId, i64),
+) -> Option<TaskChange> {
+    let waits = report.ending == Ending::Waiting;
+    let open = if waits { report.machine.tasks(context, canvas) } else { Vec::new() };
+    (before.paused.is_some() || waits).then(|| TaskChange {
+        run: context.run.clone(),
+        at_ms,
+        open,
+        ended: report.machine.ended.clone(),
+    })
 }
 
 pub(super) fn messages(

@@ -68,7 +68,7 @@ impl Bench {
         };
         SessionStore::create(&*self.store, &session, &[]).await.unwrap();
         let (plan, canvas) = (Arc::clone(plan), canvas.into());
-        StartRun { plan, canvas, session: key, input: asking("q"), seed: Some(1) }
+        StartRun { plan, canvas, session: key, input: asking("q"), seed: Some(1), task: None }
     }
 
     async fn spent(&self, since_day: i64) -> u64 {

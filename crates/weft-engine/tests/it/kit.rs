@@ -176,7 +176,7 @@ impl Fake {
         let state = json!({"written": pieces.len()});
         let Some(resumed) = &ctx.resumed else {
             let field = |task: &&str| ((*task).to_owned(), json!({"type": "approval", "tool": task}));
-            let form = Form { fields: tasks.iter().map(field).collect(), tips: None };
+            let form = Form { fields: tasks.iter().map(field).collect(), tips: None, ..Form::default() };
             drop(writer);
             // Whoever reads the text notices before this ends.
             tokio::task::yield_now().await;
@@ -333,7 +333,8 @@ impl Component for Fake {
         };
         let field = |field: &str| (field.to_owned(), json!({"type": "line", "optional": optional}));
         let fields = fields.into_iter().map(field);
-        Form { fields: fields.collect(), tips: self.templates.first().map(|t| t.render(inputs)) }
+        let tips = self.templates.first().map(|t| t.render(inputs));
+        Form { fields: fields.collect(), tips, ..Form::default() }
     }
 }
 
@@ -464,7 +465,14 @@ pub fn seams() -> Arc<Seams> {
 
 pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {
     let session = SessionKey::new(&"t".into(), "s");
-    StartRun { plan: Arc::clone(plan), canvas: CanvasId::from("c"), session, input, seed: Some(7) }
+    StartRun {
+        plan: Arc::clone(plan),
+        canvas: CanvasId::from("c"),
+        session,
+        input,
+        seed: Some(7),
+        task: None,
+    }
 }
 
 pub fn asking(query: &str) -> TurnInput {

@@ -34,5 +34,6 @@ mod storage;
 mod streams;
 mod survival;
 mod suspensions;
+mod tasks;
 mod trials;
 mod two_processes;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::journal::{Ending, Record};
-use weft_core::seam::session_store::Session;
+use weft_core::seam::session_store::{Session, SessionCommit};
 use weft_core::seam::{RunStore as _, SessionStore};
 use weft_core::{ErrorKind, SessionKey, TurnInput};
 use weft_dsl::Plan;
@@ -14,13 +14,13 @@ use weft_testkit::memory_store::MemoryStore;
 
 use crate::kit::{Does, asking, node, plan, seams, turn};
 
-struct Bench {
-    engine: Engine,
-    store: Arc<MemoryStore>,
-    key: SessionKey,
+pub struct Bench {
+    pub engine: Engine,
+    pub store: Arc<MemoryStore>,
+    pub key: SessionKey,
 }
 
-async fn bench(plan: &Arc<Plan>) -> Bench {
+pub async fn bench(plan: &Arc<Plan>) -> Bench {
     let store = Arc::new(MemoryStore::default());
     let key = SessionKey::new(&"t".into(), "s");
     let session = Session {
@@ -39,7 +39,7 @@ async fn bench(plan: &Arc<Plan>) -> Bench {
     Bench { engine: Engine::new(seams(), Some(stores), EngineLimits::default()), store, key }
 }
 
-async fn rest(handle: &mut RunHandle) -> Vec<Record> {
+pub async fn rest(handle: &mut RunHandle) -> Vec<Record> {
     let mut records = Vec::new();
     while let Some(entry) = handle.entries.next().await.unwrap() {
         records.push(entry.record.clone());
@@ -47,7 +47,7 @@ async fn rest(handle: &mut RunHandle) -> Vec<Record> {
     records
 }
 
-fn ending(records: &[Record]) -> Ending {
+pub fn ending(records: &[Record]) -> Ending {
     let Some(Record::RunFinished { ending, .. }) = records.last() else { panic!("no end: {records:?}") };
     *ending
 }
@@ -190,7 +190,8 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
     let b = bench(&plan).await;
     let mut slow = b.engine.start(turn(&plan, asking("mine"))).await.unwrap();
     let state = SessionState::new(&plan).to_json().unwrap();
-    b.store.commit(&b.key, 0, &state, &[]).await.unwrap();
+    let commit = SessionCommit { revision: 0, state: &state, messages: &[], tasks: None };
+    b.store.commit(&b.key, commit).await.unwrap();
     let records = rest(&mut slow).await;
     let Some(Record::RunFinished { ending: Ending::Failed, error: Some(error), .. }) = records.last() else {
         panic!("{records:?}")

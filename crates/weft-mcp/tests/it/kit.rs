@@ -83,6 +83,7 @@ pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
         alternative: 0,
         round: None,
         filled: Map::new(),
+        timed_out: false,
         resumed: None,
         budget: Budget::unlimited(),
         effects: weft_core::effect::Effects::default(),

@@ -12,5 +12,6 @@ pub mod runs;
 pub mod schedules;
 pub mod sessions;
 pub mod spending;
+pub mod tasks;
 pub mod traces;
 mod turn;

@@ -85,17 +85,19 @@ pub(crate) async fn run(
     let session = session(state, canvas, &request, unknown).await?;
     let handle = state.app.start_turn_of(&session, request.input).await?;
     let view = RunView::new(&handle.key.id, &session.key.id);
+    let frames = RunEvents::new(view.clone(), manner.kinds, manner.terminator);
+    let (frames, traced) = match request.trace {
+        true => (frames.traced(), Some(Vec::new())),
+        false => (frames, None),
+    };
     match request.delivery {
-        Delivery::Stream => {
-            let frames = RunEvents::new(view, manner.kinds, manner.terminator);
-            let frames = if request.trace { frames.traced() } else { frames };
-            Ok(sse::respond(handle.entries, frames))
-        }
-        Delivery::Whole => in_one_piece(handle, view, request.trace.then(Vec::new)).await,
+        Delivery::Stream => Ok(sse::respond(handle.entries, frames)),
+        Delivery::Whole => in_one_piece(handle, view, traced).await,
     }
 }
 
-async fn in_one_piece(
+/// Waits for the end of a run and answers once.
+pub(crate) async fn in_one_piece(
     mut handle: RunHandle,
     mut view: RunView,
     mut traced: Option<Vec<Json>>,

@@ -7,4 +7,5 @@ pub mod model;
 pub mod run;
 pub mod schedule;
 pub mod session;
+pub mod task;
 mod time;

@@ -23,6 +23,7 @@ mod schedules;
 mod sessions;
 mod support;
 mod suspensions;
+mod tasks;
 mod traces;
 mod wire;
 mod work;

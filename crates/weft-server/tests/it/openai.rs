@@ -96,7 +96,7 @@ async fn a_run_that_waits_says_what_it_asks() {
     let line = r#"- call_1 (approve | deny): Allow it? delete_file {"path":"a"}"#;
     let how = format!(r#""session_id": "{session}" and "inputs": {{"Agent:A":{{"call_1":"…"}}}}"#);
     assert!(content.contains(line) && content.contains(&how), "{content}");
-    let forms = &whole["weft"]["forms"];
+    let mut forms = whole["weft"]["forms"].clone();
     assert_eq!((&whole["weft"]["status"], &forms[0]["component_id"]), (&json!("waiting"), &json!("Agent:A")));
 
     let mut body = request("q");
@@ -105,7 +105,12 @@ async fn a_run_that_waits_says_what_it_asks() {
     let frames = stream.frames();
     let chunks: Vec<_> = frames[..frames.len() - 1].iter().map(|frame| frame.json()).collect();
     assert!(stream.text.contains("- call_1 (approve | deny)"), "{}", stream.text);
-    assert_eq!(chunks.last().unwrap()["weft"]["forms"], *forms);
+    // Another run has other tasks.
+    let mut told = chunks.last().unwrap()["weft"]["forms"].clone();
+    assert_ne!(told[0]["tasks"], forms[0]["tasks"]);
+    forms[0]["tasks"] = told[0]["tasks"].take();
+    told[0]["tasks"] = forms[0]["tasks"].clone();
+    assert_eq!(told, forms);
 
     let mut body = request("ok");
     body["session_id"] = json!(session);

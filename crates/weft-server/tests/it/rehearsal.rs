@@ -76,7 +76,8 @@ impl Component for Rehearsal {
                 self.call(ctx, number, call).await?;
             }
             if let Some(fields) = self.0.get("approve").and_then(Json::as_object) {
-                let form = Form { fields: fields.clone(), tips: Some("May I?".to_owned()) };
+                let form =
+                    Form { fields: fields.clone(), tips: Some("May I?".to_owned()), ..Form::default() };
                 return Ok(Finished::suspended(Suspension { form, state: json!({"version": 1}) }));
             }
         }

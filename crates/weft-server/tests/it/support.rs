@@ -212,6 +212,7 @@ pub fn process_at(
         sessions: store.clone(),
         runs: store.clone(),
         spending: store.clone(),
+        tasks: store.clone(),
         tokens: store.clone(),
         queue: store.clone(),
         schedules: store.clone(),

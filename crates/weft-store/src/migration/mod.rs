@@ -8,6 +8,7 @@ mod m0004_token;
 mod m0005_tool_pin;
 mod m0006_run_alive;
 mod m0007_compact;
+mod m0008_task;
 mod m0009_work;
 mod m0010_spending;
 
@@ -38,6 +39,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0005_tool_pin::Migration),
             Box::new(m0006_run_alive::Migration),
             Box::new(m0007_compact::Migration),
+            Box::new(m0008_task::Migration),
             Box::new(m0009_work::Migration),
             Box::new(m0010_spending::Migration),
         ]

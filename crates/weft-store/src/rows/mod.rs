@@ -10,6 +10,7 @@ pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod spending;
+pub(crate) mod task;
 pub(crate) mod token;
 pub(crate) mod tool_pin;
 pub(crate) mod work;

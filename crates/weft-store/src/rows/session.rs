@@ -6,8 +6,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
-use weft_core::value::Json;
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::{CanvasId, Error, ErrorKind, Result};
 
 use crate::Store;
@@ -15,7 +14,7 @@ use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
-use crate::rows::{run, session_message};
+use crate::rows::{run, session_message, task};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "session")]
@@ -147,9 +146,7 @@ impl Store {
     async fn commit_session(
         &self,
         key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
+        SessionCommit { revision, state, messages, tasks }: SessionCommit<'_>,
     ) -> Result<bool, DbErr> {
         let now = self.inner.clock.now_ms();
         let (state, cut) = self.state_text(key, state).await?;
@@ -171,6 +168,9 @@ impl Store {
             cut.store(&transaction, key).await?;
         }
         session_message::add(&transaction, key, revision.wrapping_add(1), messages).await?;
+        if let Some(change) = tasks {
+            task::change(&transaction, key, change).await?;
+        }
         transaction.commit().await?;
         Ok(true)
     }
@@ -239,18 +239,13 @@ impl SessionStore for Store {
             .map_err(|cause| garbled(key.id.as_str(), cause))
     }
 
-    async fn commit(
-        &self,
-        key: &SessionKey,
-        revision: i64,
-        state: &Json,
-        messages: &[SessionMessage],
-    ) -> Result<()> {
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
         const DOING: &str = "store the session";
-        checked_messages(messages)?;
-        let committed = repeated(|| self.commit_session(key, revision, state, messages))
-            .await
-            .map_err(|error| self.fail(DOING, error))?;
+        checked_messages(commit.messages)?;
+        commit.tasks.map_or(Ok(()), task::checked)?;
+        let revision = commit.revision;
+        let committed =
+            repeated(|| self.commit_session(key, commit)).await.map_err(|error| self.fail(DOING, error))?;
         if committed {
             return Ok(());
         }

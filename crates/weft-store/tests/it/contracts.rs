@@ -6,6 +6,7 @@ use weft_testkit::contracts::store;
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
     store::session_store_keeps_its_contract(opened).await;
+    store::task_store_keeps_its_contract(opened, opened).await;
     store::run_store_keeps_its_contract(opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;

@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
 use weft_core::seam::run_store::{StoredEntry, StoredRun};
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
 
@@ -117,7 +117,8 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
                 created_ms: started_ms + 45,
             };
             let messages = [message("user", query.clone()), message("assistant", answer.concat())];
-            SessionStore::commit(store, &key(), turn, &state.1, &messages).await.unwrap();
+            let commit = SessionCommit { revision: turn, state: &state.1, messages: &messages, tasks: None };
+            SessionStore::commit(store, &key(), commit).await.unwrap();
         }
         let entries = batch.into_iter().map(|record| {
             seq += 1;

@@ -48,6 +48,7 @@ where
         alternative: 0,
         round: agent.round.clone(),
         filled: filled.cloned().unwrap_or_default(),
+        timed_out: false,
         resumed,
         budget: Arc::clone(&agent.budget),
         effects: agent.effects.clone(),

@@ -11,9 +11,19 @@ use crate::suggest;
 
 /// Seconds that a call may be given, at most.
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
+/// How long a person may take to agree, in seconds, at most.
+const WAIT_MAX: f64 = 315_360_000.0;
 /// What may stand beside the parameters of a tool.
-const FLAGS: [&str; 7] =
-    ["approval", "idempotent", "poll", "alone", "tool_time_limit", "function_name", "description"];
+const FLAGS: [&str; 8] = [
+    "approval",
+    "approval_timeout_seconds",
+    "idempotent",
+    "poll",
+    "alone",
+    "tool_time_limit",
+    "function_name",
+    "description",
+];
 /// What an entry of `tools` has besides.
 const OF_AN_ENTRY: [&str; 4] = ["component_name", "name", "params", "id"];
 
@@ -39,6 +49,7 @@ pub struct Entry<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     approval: Option<bool>,
+    approval_timeout: Option<u64>,
     idempotent: Option<bool>,
     poll: Option<bool>,
     alone: Option<bool>,
@@ -78,22 +89,29 @@ impl Flags {
             let text = get(key)?.1.as_str()?.trim();
             (!text.is_empty()).then(|| text.to_owned())
         };
-        let time_limit = get("tool_time_limit").and_then(|(place, value)| {
-            let seconds = number(value).filter(|seconds| *seconds > 0.0);
-            if seconds.is_none() {
-                let message = format!("must be a number of seconds above 0, and is {}", described(value));
-                params.problem(ParamProblem::new(place, message).help("write a number, or leave it out"));
-            }
-            seconds.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)))
-        });
+        let mut seconds = |key: &str| {
+            get(key).and_then(|(place, value)| {
+                let seconds = number(value).filter(|seconds| *seconds > 0.0);
+                if seconds.is_none() {
+                    let message = format!("must be a number of seconds above 0, and is {}", described(value));
+                    params.problem(ParamProblem::new(place, message).help("write a number, or leave it out"));
+                }
+                seconds
+            })
+        };
+        let time_limit = seconds("tool_time_limit");
+        let time_limit = time_limit.map(|seconds| Duration::from_secs_f64(seconds.min(TIME_LIMIT_MAX)));
+        let approval_timeout = seconds("approval_timeout_seconds")
+            .map(|seconds| Duration::from_secs_f64(seconds.ceil().min(WAIT_MAX)).as_secs());
         let (function, description) = (text("function_name"), text("description"));
-        Self { approval, idempotent, poll, alone, time_limit, function, description }
+        Self { approval, approval_timeout, idempotent, poll, alone, time_limit, function, description }
     }
 
     /// The traits with what the canvas says about them.
     pub fn over(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: self.approval.unwrap_or(traits.approval),
+            approval_timeout: self.approval_timeout.or(traits.approval_timeout),
             idempotent: self.idempotent.unwrap_or(traits.idempotent),
             poll: self.poll.unwrap_or(traits.poll),
             alone: self.alone.unwrap_or(traits.alone),
@@ -107,6 +125,7 @@ impl Flags {
     pub fn within(&self, traits: &ToolTraits) -> ToolTraits {
         ToolTraits {
             approval: traits.approval || self.approval == Some(true),
+            approval_timeout: self.approval_timeout.or(traits.approval_timeout),
             idempotent: traits.idempotent && self.idempotent != Some(false),
             poll: self.poll.unwrap_or(traits.poll),
             alone: traits.alone || self.alone == Some(true),

@@ -4,6 +4,7 @@ use serde_json::Map;
 use weft_core::budget::BudgetLimits;
 use weft_core::{Json, ParamProblem};
 
+use super::Drive;
 use crate::params::{Params, described, number, pointer, whole};
 use crate::suggest;
 
@@ -40,6 +41,16 @@ pub fn planner(params: &mut Params<'_>) -> PlannerWords {
     let (analyse, reflect) = (by_model("analyse", "concat"), by_model("reflect", "observation"));
     let language = given.get("language").and_then(Json::as_str).filter(|language| !language.is_empty());
     PlannerWords { analyse, reflect, language: language.map(str::to_owned) }
+}
+
+/// Reads `review_plan`: a plan is what the planner makes.
+pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
+    let review = params.flag("review_plan").unwrap_or(false);
+    if review && drive == Drive::Native {
+        let problem = ParamProblem::new("/review_plan", "the driver `native` makes no plan");
+        params.problem(problem.help("use the driver `planner`"));
+    }
+    review
 }
 
 /// Reads `budget`.

@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::journal::{FramePath, WaitingForm};
-use weft_core::{ComponentId, Json};
+use weft_core::{ComponentId, Json, TaskId};
 
 /// The fields of all forms together; of two with the same key the first counts.
 pub(super) struct Fields<'a>(pub(super) &'a [WaitingForm]);
@@ -34,6 +34,11 @@ pub(in crate::dialect) struct FormFrame<'a> {
     address: Option<String>,
     inputs: &'a serde_json::Map<String, Json>,
     tips: &'a str,
+    /// Where it stands in the inbox.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    tasks: &'a [TaskId],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due_ms: Option<i64>,
 }
 
 fn is_top(frame: &&FramePath) -> bool {
@@ -42,9 +47,9 @@ fn is_top(frame: &&FramePath) -> bool {
 
 impl<'a> From<&'a WaitingForm> for FormFrame<'a> {
     fn from(waiting: &'a WaitingForm) -> Self {
-        let WaitingForm { node, frame, form } = waiting;
+        let WaitingForm { node, frame, form, tasks, due_ms } = waiting;
         let address = (!frame.is_empty()).then(|| waiting.address());
         let tips = form.tips.as_deref().unwrap_or("");
-        Self { component_id: node, frame, address, inputs: &form.fields, tips }
+        Self { component_id: node, frame, address, inputs: &form.fields, tips, tasks, due_ms: *due_ms }
     }
 }

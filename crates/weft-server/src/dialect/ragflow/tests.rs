@@ -161,8 +161,9 @@ fn waiting() {
     let form = |fields: Json, tips: Option<&str>| Form {
         fields: fields.as_object().unwrap().clone(),
         tips: tips.map(str::to_owned),
+        ..Form::default()
     };
-    let waiting = |node: &str, form| WaitingForm { node: node.into(), frame: [].into(), form };
+    let waiting = |node: &str, form| WaitingForm::new(node.into(), [].into(), form);
     let forms = vec![
         waiting("Fill:1", form(json!({"ok": {"type": "boolean"}}), Some("Ready?"))),
         waiting("Fill:2", form(json!({"ok": {"type": "line"}, "why": {}}), None)),
@@ -197,8 +198,8 @@ fn waiting_in_the_middle() {
         &expected.replace("\"error\":null,", "\"error\":null,\"suspended\":true,"),
     );
     let step = FrameStep { node: "It:1".into(), activation: 3, round: 2 };
-    let form = Form { fields: serde_json::Map::new(), tips: None };
-    let forms = vec![WaitingForm { node: "Agent:A".into(), frame: [step].into(), form }];
+    let form = Form { fields: serde_json::Map::new(), tips: None, ..Form::default() };
+    let forms = vec![WaitingForm::new("Agent:A".into(), [step].into(), form)];
     check(
         Record::Waiting { forms },
         "user_inputs",

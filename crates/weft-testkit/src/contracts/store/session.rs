@@ -7,7 +7,7 @@ use serde_json::json;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{RunId, SessionKey, TenantId};
 use weft_core::seam::SessionStore;
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::value::Json;
 
 use super::{LARGE, later, refused, tenant};
@@ -36,6 +36,15 @@ pub(super) fn said(role: &str, content: &str, run: Option<&str>) -> SessionMessa
         reference,
         created_ms: 1_001,
     }
+}
+
+/// What a turn changes that has nothing to do with people.
+pub(super) fn change<'a>(
+    revision: i64,
+    state: &'a Json,
+    messages: &'a [SessionMessage],
+) -> SessionCommit<'a> {
+    SessionCommit { revision, state, messages, tasks: None }
 }
 
 /// Checks every promise of [`SessionStore`].
@@ -71,7 +80,7 @@ async fn messages_come_back_in_order(store: &dyn SessionStore) {
     for turn in 0..12 {
         let run = format!("run{turn}");
         let new = [said("user", &format!("q{turn}"), Some(&run)), said("assistant", "a", Some(&run))];
-        store.commit(&one.key, turn, &json!({}), &new).await.unwrap();
+        store.commit(&one.key, change(turn, &json!({}), &new)).await.unwrap();
         told.extend(new);
     }
     assert_eq!(store.messages(&one.key, i64::MAX, u64::MAX).await.unwrap(), told);
@@ -85,19 +94,22 @@ async fn a_commit_needs_the_current_revision(store: &dyn SessionStore) {
     let one = Session { revision: 3, ..session(&tenant(), "one", "c") };
     store.create(&one, &[]).await.unwrap();
     let turn = json!({"turn": 1});
-    store.commit(&one.key, 3, &turn, &[said("user", "q", Some("r"))]).await.unwrap();
+    store.commit(&one.key, change(3, &turn, &[said("user", "q", Some("r"))])).await.unwrap();
     let loaded = store.load(&one.key).await.unwrap();
     assert_eq!((loaded.revision, &loaded.state), (4, &turn));
     assert!(loaded.updated_ms > one.updated_ms);
     assert_eq!(loaded.created_ms, one.created_ms);
     for stale in [3, 5, -1, i64::MAX] {
-        refused(store.commit(&one.key, stale, &json!({}), &[said("user", "late", None)]).await, Conflict);
+        refused(
+            store.commit(&one.key, change(stale, &json!({}), &[said("user", "late", None)])).await,
+            Conflict,
+        );
     }
     assert_eq!(store.load(&one.key).await.unwrap(), loaded);
     assert_eq!(store.messages(&one.key, i64::MAX, 9).await.unwrap().len(), 1);
     let nobody = SessionKey::new(&one.key.tenant, "nobody");
-    refused(store.commit(&nobody, 0, &json!({}), &[]).await, NotFound);
-    store.commit(&one.key, 4, &turn, &[]).await.unwrap();
+    refused(store.commit(&nobody, change(0, &json!({}), &[])).await, NotFound);
+    store.commit(&one.key, change(4, &turn, &[])).await.unwrap();
 }
 
 async fn of_many_commits_one_wins(store: &dyn SessionStore) {
@@ -106,7 +118,7 @@ async fn of_many_commits_one_wins(store: &dyn SessionStore) {
     for revision in 0..3 {
         let commit = async |n: usize| {
             let messages = [said("user", &n.to_string(), None), said("assistant", &n.to_string(), None)];
-            (n, store.commit(&one.key, revision, &json!({ "winner": n }), &messages).await)
+            (n, store.commit(&one.key, change(revision, &json!({ "winner": n }), &messages)).await)
         };
         let outcomes = join_all((0..8).map(commit)).await;
         let (won, lost): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|(_, outcome)| outcome.is_ok());
@@ -131,12 +143,12 @@ async fn any_text_can_be_said(store: &dyn SessionStore) {
     let long = "Ω🦜".repeat(LARGE / 6);
     let state = json!({ "history": long });
     let messages = [said("user", &long, None), said("assistant", "before\0after", None)];
-    store.commit(&one.key, 0, &state, &messages).await.unwrap();
+    store.commit(&one.key, change(0, &state, &messages)).await.unwrap();
     let told = store.messages(&one.key, i64::MAX, 9).await.unwrap();
     assert!(told[0] == messages[0] && store.load(&one.key).await.unwrap().state == state);
     assert!(told[1].content.starts_with("before") && told[1].content.ends_with("after"));
     let many: Vec<_> = (0..1_200).map(|n| said("user", &n.to_string(), None)).collect();
-    store.commit(&one.key, 1, &state, &many).await.unwrap();
+    store.commit(&one.key, change(1, &state, &many)).await.unwrap();
     assert!(store.messages(&one.key, i64::MAX, 1_200).await.unwrap() == many);
 }
 
@@ -150,7 +162,7 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
         store.create(&one, &[]).await.unwrap();
     }
     later().await;
-    store.commit(&SessionKey::new(&tenant, "a"), 0, &json!({}), &[]).await.unwrap();
+    store.commit(&SessionKey::new(&tenant, "a"), change(0, &json!({}), &[])).await.unwrap();
     let all = SessionFilter { limit: u64::MAX, ..SessionFilter::default() };
     let check = async |filter: SessionFilter, ids: &[&str], total: u64| {
         let (found, of) = store.list(&tenant, &filter).await.unwrap();
@@ -174,7 +186,7 @@ async fn tenants_do_not_meet(store: &dyn SessionStore) {
     let yours = Session { name: "yours".into(), ..session(&theirs, "same", "c") };
     store.create(&mine, &[said("user", "mine", None)]).await.unwrap();
     store.create(&yours, &[]).await.unwrap();
-    store.commit(&mine.key, 0, &json!({"turn": 1}), &[]).await.unwrap();
+    store.commit(&mine.key, change(0, &json!({"turn": 1}), &[])).await.unwrap();
     assert_eq!(store.load(&yours.key).await.unwrap(), yours);
     assert_eq!(store.messages(&yours.key, i64::MAX, 9).await.unwrap(), []);
     store.delete(&mine.key).await.unwrap();

@@ -14,7 +14,7 @@ use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
 
 use super::run::{entries, run};
 use super::schedule::schedule;
-use super::session::{said, session};
+use super::session::{change, said, session};
 use super::work::work;
 use super::{LARGE, refused, tenant};
 
@@ -80,7 +80,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
             written.extend(some.clone());
             runs.append(&run.key, some).await.unwrap();
         }
-        sessions.commit(&one.key, turn.cast_signed(), &state(turn + 1), &[]).await.unwrap();
+        sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
         runs.finish(&run.key, Ending::Succeeded, 1).await.unwrap();
         kept.push((run.key, written));
@@ -105,7 +105,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
     }
     // A small state takes the place of a large one, and the other way round.
     for (revision, state) in [(6, json!({})), (7, state(9)), (8, json!("small"))] {
-        sessions.commit(&one.key, revision, &state, &[]).await.unwrap();
+        sessions.commit(&one.key, change(revision, &state, &[])).await.unwrap();
         assert!(sessions.load(&one.key).await.unwrap().state == state);
         runs.remove(&[]).await.unwrap();
     }

@@ -1,0 +1,138 @@
+//! A plan that a person has to agree to before any tool is called.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use weft_core::Json;
+use weft_core::component::Form;
+
+use crate::calls::{Decision, decision, limit_wait};
+
+/// The key of the field that asks about the plan.
+const FIELD: &str = "plan";
+
+/// How often a plan is made anew before a no is the last word.
+pub const MADE_MAX: u32 = 10;
+
+/// A plan that waits for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Review {
+    /// The plan as it is shown.
+    pub plan: String,
+    /// How often one was made.
+    pub made: u32,
+    /// Why the last answer did not count, if so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unclear: Option<String>,
+}
+
+/// What a person said about a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Said {
+    /// Nothing yet, or nothing that plainly is a yes or a no.
+    Nothing,
+    /// It is carried out.
+    Approved,
+    /// This one is carried out.
+    Edited(String),
+    /// It is not, and why.
+    Rejected(String),
+}
+
+impl Review {
+    /// A plan nobody has looked at.
+    pub fn new(plan: String) -> Self {
+        Self { plan, made: 1, unclear: None }
+    }
+
+    /// Reads what a person answered.
+    pub fn read(&mut self, answers: &Map<String, Json>) -> Said {
+        let Some(answer) = answers.get(FIELD) else { return Said::Nothing };
+        if let (Some("edit" | "approve"), Some(plan)) =
+            (answer.get("decision").and_then(Json::as_str), answer.get("plan"))
+        {
+            match plan.as_str().map(str::trim) {
+                Some(plan) if !plan.is_empty() => return Said::Edited(plan.to_owned()),
+                _ => return self.unclear("an edit needs `plan`, a text"),
+            }
+        }
+        match decision(&rejected(answer)) {
+            Decision::Approve => Said::Approved,
+            Decision::Deny(reason) => Said::Rejected(reason),
+            Decision::Edit(_) => self.unclear("an edit needs `plan`, a text"),
+            Decision::Unclear(why) => self.unclear(&why),
+        }
+    }
+
+    fn unclear(&mut self, why: &str) -> Said {
+        self.unclear = Some(why.to_owned());
+        Said::Nothing
+    }
+
+    /// What has to be asked.
+    pub fn form(&self, timeout_seconds: Option<u64>) -> Form {
+        let mut field = json!({
+            "name": "Carry out this plan?",
+            "type": "plan_review",
+            "optional": false,
+            "options": ["approve", "deny", "edit"],
+            "plan": self.plan,
+        });
+        limit_wait(&mut field, timeout_seconds);
+        if timeout_seconds.is_some() {
+            // A reason would have the plan made again, for nobody.
+            field["otherwise"] = Json::from("deny");
+        }
+        let mut tips = format!("An agent asks before it carries out its plan:\n{}", self.plan.trim());
+        if let Some(why) = &self.unclear {
+            tips.push_str(&format!(
+                "\n{why}. Say `approve`, `deny`, `deny` and a reason, or {{\"decision\": \"edit\", \"plan\": \"…\"}}."
+            ));
+        }
+        Form { fields: Map::from_iter([(FIELD.to_owned(), field)]), tips: Some(tips), ..Form::default() }
+    }
+}
+
+/// A plan is rejected more often than it is denied.
+fn rejected(answer: &Json) -> Json {
+    let word = |text: &str| match text.get(..6) {
+        Some(head) if head.eq_ignore_ascii_case("reject") => format!("deny{}", &text[6..]),
+        _ => text.to_owned(),
+    };
+    match answer {
+        Json::String(text) => Json::String(word(text.trim())),
+        Json::Object(map) => {
+            let mut map = map.clone();
+            if let Some(Json::String(decision)) = map.get_mut("decision") {
+                *decision = word(decision);
+            }
+            Json::Object(map)
+        }
+        other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_say_about_a_plan_is_understood() {
+        let check = |answer: Json, expected: Said| {
+            let mut review = Review::new("1. Look.".to_owned());
+            let answers = Map::from_iter([(FIELD.to_owned(), answer)]);
+            assert_eq!(review.read(&answers), expected, "{answers:?}");
+            assert_eq!(review.unclear.is_some(), expected == Said::Nothing, "{answers:?}");
+        };
+        check(json!("approve"), Said::Approved);
+        check(json!("deny"), Said::Rejected(String::new()));
+        check(json!("reject"), Said::Rejected(String::new()));
+        check(json!("Reject: too long"), Said::Rejected("too long".to_owned()));
+        check(json!({"decision": "reject", "reason": "no"}), Said::Rejected("no".to_owned()));
+        check(json!({"decision": "deny", "reason": "no"}), Said::Rejected("no".to_owned()));
+        check(json!({"decision": "edit", "plan": " 2. Do. "}), Said::Edited("2. Do.".to_owned()));
+        check(json!({"decision": "edit", "plan": ""}), Said::Nothing);
+        check(json!({"decision": "edit"}), Said::Nothing);
+        check(json!("perhaps"), Said::Nothing);
+        assert_eq!(Review::new(String::new()).read(&Map::new()), Said::Nothing);
+    }
+}

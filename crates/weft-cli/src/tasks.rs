@@ -1,0 +1,165 @@
+//! `weft tasks`: what runs ask of people, and the answers.
+
+use std::path::Path;
+use std::time::Duration;
+
+use weft_core::journal::WaitingForm;
+use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
+use weft_core::{CanvasKey, Json, TaskKey};
+use weft_engine::session::date;
+use weft_server::App;
+use weft_server::tasks::TaskAnswer;
+use weft_server::wire::task::{TaskView, edited};
+
+use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::follow::{Show, follow};
+use crate::form::{describe, quoted};
+use crate::local::tenant;
+use crate::progress::Progress;
+use crate::run::{conclude, inputs};
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+use crate::{documents, sources};
+
+/// Lists tasks, shows one or answers one.
+///
+/// # Errors
+/// When there is no such task, it cannot be answered so, or the store cannot be read.
+pub async fn run(args: &TasksArgs, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match &args.command {
+        None => list(&args.list, &app).await,
+        Some(TasksCommand::List(args)) => list(args, &app).await,
+        Some(TasksCommand::Show(args)) => show(args, &app, setup).await,
+        Some(TasksCommand::Answer(args)) => answer(args, &app, setup).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+async fn list(args: &TasksListArgs, app: &App) -> Outcome {
+    let known = |words: &[&str]| format!("it is one of: {}", words.join(", "));
+    let kind = args.kind.as_deref().map(|word| {
+        let error = || Failure::usage(format!("there is no kind {}", quoted(word)));
+        TaskKind::parse(word).ok_or_else(|| error().help(known(&TaskKind::ALL.map(TaskKind::as_str))))
+    });
+    let status = match args.status.as_deref() {
+        None => Some(TaskStatus::Open),
+        Some("all") => None,
+        Some(word) => Some(TaskStatus::parse(word).ok_or_else(|| {
+            Failure::usage(format!("there is no status {}", quoted(word)))
+                .help(format!("{}, all", known(&TaskStatus::ALL.map(TaskStatus::as_str))))
+        })?),
+    };
+    let filter = TaskFilter {
+        canvas: args.canvas.as_deref().map(Into::into),
+        session: args.session.as_deref().map(Into::into),
+        kind: kind.transpose()?,
+        status,
+        limit: args.limit,
+        ..TaskFilter::default()
+    };
+    let (tasks, total) = app.tasks.list(&tenant(), &filter).await?;
+    let mut data = Data::stdout();
+    if tasks.is_empty() {
+        Notes::line("nobody is asked anything");
+    }
+    let shown = tasks.len() as u64;
+    for task in tasks {
+        data.line(&if args.json { json_line(task)? } else { harmless(&list_line(&task)) })?;
+    }
+    data.flush()?;
+    if shown < total {
+        Notes::line(format!("note: {shown} of {total}; --limit shows more"));
+    }
+    Ok(Exit::Done)
+}
+
+fn json_line(task: Task) -> Outcome<String> {
+    serde_json::to_string(&TaskView::from(task)).map_err(|error| Failure::failed(error.to_string()))
+}
+
+fn list_line(task: &Task) -> String {
+    let (id, kind, created) = (&task.key.id, task.kind.as_str(), date(task.created_ms));
+    let due = task.due_ms.map(|due| format!("  until {}", date(due))).unwrap_or_default();
+    let status = match task.status {
+        TaskStatus::Open => String::new(),
+        status => format!("  {}", status.as_str()),
+    };
+    format!("{id}  {created}  {kind:<13}  {}  {}{due}{status}", task.canvas, task.title)
+}
+
+async fn task(id: &str, app: &App) -> Outcome<Task> {
+    app.tasks.get(&TaskKey::new(&tenant(), id)).await.map_err(|error| {
+        Failure::from(error).help("`weft tasks` shows those of this data folder; --data names another one")
+    })
+}
+
+async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
+    let task = task(&args.id, app).await?;
+    let mut data = Data::stdout();
+    if args.json {
+        data.line(&json_line(task)?)?;
+        data.flush()?;
+        return Ok(Exit::Done);
+    }
+    data.line(&harmless(&list_line(&task)))?;
+    let waiting = WaitingForm::new(task.node.clone(), std::sync::Arc::from([]), task.form.clone());
+    data.line(&harmless(describe(&[waiting]).trim_end()))?;
+    data.flush()?;
+    if task.status == TaskStatus::Open {
+        let id = quoted(task.key.id.as_str());
+        Notes::line(format!("Answer with:\n  weft tasks answer {id}{}{}", setup.same_place, flags(&task)));
+    }
+    Ok(Exit::Done)
+}
+
+/// The flags that answer a task.
+fn flags(task: &Task) -> String {
+    match task.kind {
+        TaskKind::Form => {
+            let fields = task.form.fields.keys();
+            fields.map(|key| format!(" --input {}", quoted(&format!("{key}=VALUE")))).collect()
+        }
+        TaskKind::ToolApproval => " --approve | --deny [--because WHY] | --edit JSON".to_owned(),
+        TaskKind::PlanReview => " --approve | --deny [--because WHY] | --edit TEXT".to_owned(),
+        TaskKind::Credential => " --retry | --give-up".to_owned(),
+    }
+}
+
+/// What the flags say.
+fn said(args: &TasksAnswerArgs) -> Outcome<TaskAnswer> {
+    if !args.inputs.is_empty() {
+        return Ok(TaskAnswer::Inputs(inputs("--input", &args.inputs)?));
+    }
+    Ok(TaskAnswer::Decision(match (&args.edit, &args.because) {
+        (Some(edit), _) => edited(&serde_json::from_str(edit).unwrap_or_else(|_| Json::from(edit.as_str()))),
+        (None, Some(because)) => serde_json::json!({"decision": "deny", "reason": because}),
+        (None, None) if args.approve => Json::from("approve"),
+        (None, None) if args.retry => Json::from("retry"),
+        (None, None) if args.give_up => Json::from("give_up"),
+        (None, None) => Json::from("deny"),
+    }))
+}
+
+async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
+    let said = said(args)?;
+    let task = task(&args.id, app).await?;
+    // A canvas that was run from its file may search what lies beside it.
+    let canvas = app.canvases.get(&CanvasKey::new(&tenant(), task.canvas.clone())).await?;
+    let file = Path::new(&canvas.head.description);
+    if file.is_file() {
+        documents::add_beside(app, file).await?;
+    }
+    let (session, handle) = app.answer_task(&task.key, said).await?;
+    let show = if args.events { Show::Events } else { Show::Answer };
+    let mut data = Data::stdout();
+    let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
+    let answer = follow(handle, show, &mut data, &mut progress).await?;
+    if show == Show::Answer {
+        Notes::raw(&sources::lines(&answer.cited));
+    }
+    let id = quoted(session.key.id.as_str());
+    Ok(conclude(&answer, || format!("weft tasks --session {id}{}", setup.same_place)))
+}

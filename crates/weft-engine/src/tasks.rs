@@ -1,0 +1,152 @@
+//! The human tasks of a run: which are open, and how others have ended. A form that is asked before the
+//! work begins is one task; of what comes up in the middle of it each field is one, for each is answered
+//! on its own.
+
+use serde_json::Map;
+use weft_core::component::Form;
+use weft_core::context::RunContext;
+use weft_core::journal::WaitingForm;
+use weft_core::seam::task_store::{Task, TaskKind, TaskStatus};
+use weft_core::{CanvasId, Error, ErrorKind, Json, Result, RunId, TaskId, TaskKey};
+use weft_dsl::plan::NodeIx;
+
+use crate::engine::StartRun;
+use crate::machine::Machine;
+use crate::pause::Paused;
+use crate::scope::{Asked, ScopeId};
+
+impl Machine {
+    /// Notes since when those wait that were not waiting before.
+    pub fn note_asked(&mut self, run: &RunId, at_ms: i64) {
+        let mut number = 1;
+        for (scope, ix) in self.parked() {
+            let local = self.plan.nodes[ix].local;
+            let Some(node) = self.scopes.get_mut(&scope).map(|run| &mut run.nodes[local]) else { continue };
+            if node.asked.is_some() {
+                continue;
+            }
+            node.asked = Some(Asked { run: run.clone(), number, at_ms });
+            let tasks = node.asleep.as_ref().map_or(1, |asleep| asleep.form.fields.len());
+            number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// What a waiting node asks, with the tasks that it makes.
+    pub fn waiting_form(&self, place: (ScopeId, NodeIx)) -> WaitingForm {
+        let mut waiting = self.form(place.0, place.1);
+        let Some(asked) = self.asked(place) else { return waiting };
+        match self.asleep(place.0, place.1) {
+            None => {
+                waiting.tasks = vec![asked.task(0)];
+                waiting.due_ms = asked.due(waiting.form.timeout_seconds);
+            }
+            Some(asleep) => {
+                let open: Vec<_> = asleep.open_fields().collect();
+                waiting.due_ms = open.iter().filter_map(|(_, _, field)| asked.due(timeout(field))).min();
+                waiting.tasks = open.iter().map(|(place, ..)| asked.task(*place)).collect();
+            }
+        }
+        waiting
+    }
+
+    pub(crate) fn asked(&self, (scope, ix): (ScopeId, NodeIx)) -> Option<&Asked> {
+        self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asked.as_ref()
+    }
+
+    /// The tasks that are open now.
+    pub fn tasks(&self, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
+        let parked = self.parked().into_iter();
+        parked.flat_map(|place| self.tasks_of(place, (context, canvas))).collect()
+    }
+
+    fn tasks_of(
+        &self,
+        (scope, ix): (ScopeId, NodeIx),
+        (context, canvas): (&RunContext, &CanvasId),
+    ) -> Vec<Task> {
+        let waiting = self.form(scope, ix);
+        let Some(asked) = self.asked((scope, ix)) else { return Vec::new() };
+        let task = |place: usize, (kind, title): (TaskKind, String), form: Form| Task {
+            key: TaskKey::new(&context.tenant, asked.task(place)),
+            session: context.session.clone(),
+            canvas: canvas.clone(),
+            run: context.run.clone(),
+            node: waiting.node.clone(),
+            address: waiting.address(),
+            kind,
+            title,
+            due_ms: asked.due(form.timeout_seconds),
+            form,
+            created_ms: asked.at_ms,
+            status: TaskStatus::Open,
+            ended_by: None,
+            ended_ms: None,
+        };
+        let Some(asleep) = self.asleep(scope, ix) else {
+            let title = self.plan.nodes[ix].name.to_string();
+            return vec![task(0, (TaskKind::Form, title), waiting.form.clone())];
+        };
+        let of_field = |(place, field, description): (usize, &String, &Json)| {
+            let title = description.get("name").and_then(Json::as_str).unwrap_or(field).to_owned();
+            let fields = Map::from_iter([(field.clone(), description.clone())]);
+            let (tips, timeout_seconds) = (asleep.form.tips.clone(), timeout(description));
+            let form = Form { fields, tips, timeout_seconds };
+            task(place, (TaskKind::of_field(description), title), form)
+        };
+        asleep.open_fields().map(of_field).collect()
+    }
+
+    /// Notes how a task of a waiting node ended: that of its form, or of one of the fields that came up
+    /// in the middle of its work.
+    pub(crate) fn end_task(
+        &mut self,
+        (scope, ix): (ScopeId, NodeIx),
+        field: Option<&str>,
+        status: TaskStatus,
+    ) {
+        let Some(node) = self.scopes.get(&scope).map(|run| &run.nodes[self.plan.nodes[ix].local]) else {
+            return;
+        };
+        let place = match (field, &node.asleep) {
+            (None, _) => Some(0),
+            (Some(field), Some(asleep)) => asleep.form.fields.keys().position(|key| key == field),
+            (Some(_), None) => None,
+        };
+        if let (Some(asked), Some(place)) = (&node.asked, place) {
+            let ended = (asked.task(place), status);
+            self.ended.push(ended);
+        }
+    }
+}
+
+/// How long a field of its own waits for an answer, in seconds.
+pub(crate) fn timeout(description: &Json) -> Option<u64> {
+    description.get("timeout_seconds").and_then(Json::as_u64)
+}
+
+/// Whether a task that a turn is about is open.
+///
+/// # Errors
+/// `Conflict` when it is not.
+pub(crate) fn must_be_open(task: &TaskId, paused: Option<&Paused>) -> Result<()> {
+    if paused.is_some_and(|paused| paused.waits_for(task)) {
+        return Ok(());
+    }
+    let message =
+        format!("task {task} is not open any more: it was answered, or its session went on without it");
+    Err(Error::new(ErrorKind::Conflict, message).help("look at the tasks that are open now"))
+}
+
+/// Whether the answers of a turn come while its task still waits for them.
+///
+/// # Errors
+/// `Conflict` when its time is up.
+pub(crate) fn must_be_in_time(request: &StartRun, machine: &Machine) -> Result<()> {
+    let Some(task) = request.task.as_ref().filter(|_| !request.input.inputs.is_empty()) else {
+        return Ok(());
+    };
+    if machine.has_timed_out(task) {
+        return Err(Error::new(ErrorKind::Conflict, format!("task {task} was not answered in time")));
+    }
+    Ok(())
+}

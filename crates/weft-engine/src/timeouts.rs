@@ -1,0 +1,62 @@
+//! Waits that are over without an answer. Pure: the time is the one at which the run begins, so whoever
+//! does the run again comes to the same.
+
+use serde_json::{Map, json};
+use weft_core::Json;
+use weft_core::seam::task_store::TaskStatus;
+use weft_dsl::plan::NodeIx;
+
+use crate::machine::Machine;
+use crate::scope::{Filled, ScopeId};
+use crate::tasks::timeout;
+
+/// What a field that comes up in the middle of a node's work says about the answer that it gets when
+/// nobody gives one; without it that is a no.
+const OTHERWISE: &str = "otherwise";
+
+impl Machine {
+    /// Lets those go on whose time is up. What they would have been told counts for nobody else.
+    pub fn time_out(&mut self, now_ms: i64) {
+        for place in self.parked() {
+            match self.asleep(place.0, place.1) {
+                None => self.time_out_form(place, now_ms),
+                Some(_) => self.time_out_fields(place, now_ms),
+            }
+        }
+    }
+
+    fn time_out_form(&mut self, place: (ScopeId, NodeIx), now_ms: i64) {
+        let waiting = self.waiting_form(place);
+        if waiting.due_ms.is_none_or(|due| due > now_ms) {
+            return;
+        }
+        self.end_task(place, None, TaskStatus::TimedOut);
+        self.answered.insert(waiting.address());
+        self.answered.insert(waiting.node.to_string());
+        self.go_on(place, Filled { values: Map::new(), timed_out: true });
+    }
+
+    fn time_out_fields(&mut self, place: (ScopeId, NodeIx), now_ms: i64) {
+        let Some((asked, asleep)) = self.asked(place).zip(self.asleep(place.0, place.1)) else { return };
+        let late = asleep
+            .open_fields()
+            .filter(|(_, _, field)| asked.due(timeout(field)).is_some_and(|due| due <= now_ms));
+        let decisions: Map<String, Json> =
+            late.map(|(_, key, field)| (key.clone(), otherwise(field))).collect();
+        if !decisions.is_empty() {
+            self.decide(place, (decisions, TaskStatus::TimedOut));
+        }
+    }
+
+    /// Whether a task has been ended in this run because its time was up.
+    pub fn has_timed_out(&self, task: &weft_core::TaskId) -> bool {
+        self.ended.iter().any(|(id, status)| id == task && *status == TaskStatus::TimedOut)
+    }
+}
+
+fn otherwise(field: &Json) -> Json {
+    field.get(OTHERWISE).cloned().unwrap_or_else(|| {
+        let seconds = timeout(field).unwrap_or_default();
+        json!({"decision": "deny", "reason": format!("nobody answered within {seconds} s")})
+    })
+}

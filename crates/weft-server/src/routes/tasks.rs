@@ -1,0 +1,80 @@
+//! The inbox: what runs ask of people, and the answers.
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::{Error, ErrorKind, TaskKey};
+
+use super::turn::in_one_piece;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::dialect::ragflow::RunView;
+use crate::error::{ApiError, code};
+use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::completion::{Delivery, delivery};
+use crate::wire::envelope::Success;
+use crate::wire::task::{self, TaskView};
+
+fn told(error: Error) -> ApiError {
+    match error.kind {
+        ErrorKind::NotFound => ApiError::data(error.full()),
+        ErrorKind::Conflict => ApiError::new(code::CONFLICT, error.full()).with_status(StatusCode::CONFLICT),
+        _ => error.into(),
+    }
+}
+
+/// `GET /api/v1/tasks`: those that are open, oldest first; `agent_id`, `session_id`, `kind`, `status`,
+/// `due_by`, `overdue`, `page` and `page_size` choose others.
+///
+/// # Errors
+/// 101 for a filter that makes no sense.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let filter = task::filter(&params, state.app.clock.now_ms(), state.app.limits.page_size)?;
+    let (tasks, total) = state.app.tasks.list(&caller.tenant, &filter).await?;
+    let tasks: Vec<_> = tasks.into_iter().map(TaskView::from).collect();
+    Ok(Success(json!({"tasks": tasks, "total": total})).into_response())
+}
+
+/// `GET /api/v1/tasks/{id}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let task = state.app.tasks.get(&TaskKey::new(&caller.tenant, id)).await.map_err(told)?;
+    Ok(Success(TaskView::from(task)).into_response())
+}
+
+/// `POST /api/v1/tasks/{id}/answer`: goes on with the run. One answer at its end, unless the caller asks
+/// for a stream.
+///
+/// # Errors
+/// 101 for an answer that is none, 102 for an unknown task, 409 for one that is not open any more or whose
+/// session is in the middle of a turn.
+pub async fn answer(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (answer, delivery) = (task::answer(&body)?, delivery(&body, Delivery::Whole)?);
+    let key = TaskKey::new(&caller.tenant, id);
+    let (session, handle) = state.app.answer_task(&key, answer).await.map_err(told)?;
+    let view = RunView::new(&handle.key.id, &session.key.id);
+    match delivery {
+        Delivery::Stream => {
+            Ok(sse::respond(handle.entries, RunEvents::new(view, Kinds::All, Terminator::Done)))
+        }
+        Delivery::Whole => in_one_piece(handle, view, None).await,
+    }
+}

@@ -1,0 +1,229 @@
+//! What people are asked, and what they answer.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::Map;
+use weft_core::seam::session_store::Session;
+use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
+use weft_core::{CanvasKey, Error, ErrorKind, Json, Result, SessionKey, TaskKey, TenantId, TurnInput};
+use weft_engine::form::satisfied;
+use weft_engine::{RunHandle, StartRun};
+
+use crate::app::{App, DEFAULT_TENANT};
+
+/// How often it is looked for waits that are over.
+const EVERY: Duration = Duration::from_secs(1);
+/// Tasks that are looked at each time.
+const TIMED_OUT_AT_ONCE_MAX: u64 = 1_000;
+
+/// What somebody says to a task.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskAnswer {
+    /// Values for the fields of its form.
+    Inputs(Map<String, Json>),
+    /// A word such as `approve`, or an object with a `decision`.
+    Decision(Json),
+}
+
+impl App {
+    /// Answers a task: begins the run that goes on with the session.
+    ///
+    /// # Errors
+    /// `NotFound` for an unknown task; `Conflict` when it is not open any more, or while another turn of its
+    /// session runs; `Invalid` for an answer that is none to it; as [`App::start_turn`].
+    pub async fn answer_task(&self, key: &TaskKey, answer: TaskAnswer) -> Result<(Session, RunHandle)> {
+        let task = self.tasks.get(key).await?;
+        if task.status != TaskStatus::Open {
+            return Err(ended(&task));
+        }
+        let given = Map::from_iter([(task.address.clone(), Json::Object(given(&task, answer)?))]);
+        let session = self.sessions.load(&SessionKey::new(&key.tenant, task.session.clone())).await?;
+        let input = TurnInput { inputs: given, user_id: session.user_id.clone(), ..TurnInput::default() };
+        let handle = self.start_for_task(&session, (&task, input)).await?;
+        Ok((session, handle))
+    }
+
+    /// Goes on with the runs whose waits are over without an answer, one of each session. Those that have
+    /// begun.
+    ///
+    /// # Errors
+    /// When the store cannot be read. What keeps a single run from going on is logged.
+    pub async fn time_out_tasks(&self) -> Result<Vec<RunHandle>> {
+        let filter = TaskFilter { limit: TIMED_OUT_AT_ONCE_MAX, ..self.due() };
+        let (tasks, _) = self.tasks.list(&TenantId::new(DEFAULT_TENANT), &filter).await?;
+        let (mut sessions, mut begun) = (HashSet::new(), Vec::new());
+        for task in tasks {
+            if !sessions.insert(task.session.clone()) {
+                continue;
+            }
+            match self.time_out(&task).await {
+                Ok(handle) => begun.push(handle),
+                // Somebody else has it, or there is no room now.
+                Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
+                Err(error) => {
+                    tracing::warn!(task.id = %task.key.id, error = error.full(), "a run cannot go on whose wait is over");
+                }
+            }
+        }
+        Ok(begun)
+    }
+
+    /// Goes on with runs whose waits are over, again and again. Never returns.
+    pub async fn keep_tasks_timely(&self) {
+        loop {
+            tokio::time::sleep(EVERY).await;
+            match self.time_out_tasks().await {
+                Ok(begun) => {
+                    for run in begun {
+                        tracing::info!(run.id = %run.key.id, "a wait is over without an answer");
+                    }
+                }
+                Err(error) => tracing::warn!(error = error.full(), "cannot look for waits that are over"),
+            }
+        }
+    }
+
+    /// Lets a session deal with the waits that are over before something else begins.
+    pub(crate) async fn time_out_before(&self, session: &Session) -> Result<()> {
+        let filter = TaskFilter { session: Some(session.key.id.clone()), limit: 1, ..self.due() };
+        let (tasks, _) = self.tasks.list(&session.key.tenant, &filter).await?;
+        let Some(task) = tasks.first() else { return Ok(()) };
+        match self.time_out(task).await {
+            Ok(mut handle) => {
+                while handle.entries.next().await?.is_some() {}
+                Ok(())
+            }
+            // Somebody has just answered, or dealt with it.
+            Err(error) if error.kind == ErrorKind::Conflict => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn time_out(&self, task: &Task) -> Result<RunHandle> {
+        let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
+        let input = TurnInput { user_id: session.user_id.clone(), ..TurnInput::default() };
+        self.start_for_task(&session, (task, input)).await
+    }
+
+    fn due(&self) -> TaskFilter {
+        let due_by_ms = Some(self.clock.now_ms());
+        TaskFilter { status: Some(TaskStatus::Open), due_by_ms, ..TaskFilter::default() }
+    }
+
+    /// Starts a turn that is only for a task which is still open.
+    async fn start_for_task(
+        &self,
+        session: &Session,
+        (task, input): (&Task, TurnInput),
+    ) -> Result<RunHandle> {
+        let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
+        let plan = self.plan(&canvas, &session.canvas_version).await?;
+        let (canvas, session) = (canvas.id, session.key.clone());
+        let task = Some(task.key.id.clone());
+        self.engine.start(StartRun { plan, canvas, session, input, seed: None, task }).await
+    }
+}
+
+fn ended(task: &Task) -> Error {
+    let how = match task.status {
+        TaskStatus::Open => "is open",
+        TaskStatus::Answered => "was answered already",
+        TaskStatus::TimedOut => "was not answered in time",
+        TaskStatus::Dropped => "was dropped: its session went on without it",
+    };
+    let by = task.ended_by.as_ref().map(|run| format!(" (run {run})")).unwrap_or_default();
+    Error::new(ErrorKind::Conflict, format!("task {} {how}{by}", task.key.id))
+}
+
+/// An answer as values for the fields of the task's form.
+fn given(task: &Task, answer: TaskAnswer) -> Result<Map<String, Json>> {
+    let fields = &task.form.fields;
+    let names = || fields.keys().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(", ");
+    let id = &task.key.id;
+    match (answer, task.kind) {
+        (TaskAnswer::Decision(_), TaskKind::Form) => {
+            let error = Error::invalid(format!("task {id} is a form, which is not approved or denied"));
+            Err(error.help(format!("give values for its fields in `inputs`: {}", names())))
+        }
+        (TaskAnswer::Decision(decision), _) => {
+            Ok(fields.keys().map(|field| (field.clone(), decision.clone())).collect())
+        }
+        (TaskAnswer::Inputs(inputs), _) => {
+            if let Some(unknown) = inputs.keys().find(|field| !fields.contains_key(*field)) {
+                let error = Error::invalid(format!("task {id} has no field `{unknown}`"));
+                return Err(error.help(format!("its fields are: {}", names())));
+            }
+            let values = weft_engine::form::unwrap(&inputs);
+            if !satisfied(&task.form, &values) {
+                let missing = |field: &&String| {
+                    let only =
+                        Map::from_iter(fields.get_key_value(*field).map(|(k, v)| (k.clone(), v.clone())));
+                    let form = weft_core::component::Form { fields: only, ..Default::default() };
+                    !satisfied(&form, &values)
+                };
+                let missing: Vec<_> =
+                    fields.keys().filter(missing).map(|field| format!("`{field}`")).collect();
+                return Err(Error::invalid(format!("task {id} needs a value for {}", missing.join(", "))));
+            }
+            Ok(inputs)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::TenantId;
+    use weft_core::component::Form;
+
+    use super::*;
+
+    fn task(kind: TaskKind, fields: Json) -> Task {
+        Task {
+            key: TaskKey::new(&TenantId::from("t"), "run-1"),
+            session: "s".into(),
+            canvas: "c".into(),
+            run: "run".into(),
+            node: "N".into(),
+            address: "N".into(),
+            kind,
+            title: "N".into(),
+            form: Form { fields: fields.as_object().cloned().unwrap_or_default(), ..Form::default() },
+            created_ms: 0,
+            due_ms: None,
+            status: TaskStatus::Open,
+            ended_by: None,
+            ended_ms: None,
+        }
+    }
+
+    #[test]
+    fn answers_become_values_of_fields_or_a_reason() {
+        let check = |task: &Task, answer: TaskAnswer, expected: Result<Json, &str>| match (
+            given(task, answer.clone()),
+            expected,
+        ) {
+            (Ok(got), Ok(expected)) => assert_eq!(Json::Object(got), expected),
+            (Err(error), Err(part)) => assert!(error.full().contains(part), "{}", error.full()),
+            (got, _) => panic!("{answer:?}: {got:?}"),
+        };
+        let inputs = |json: Json| TaskAnswer::Inputs(json.as_object().unwrap().clone());
+        let decision = TaskAnswer::Decision;
+        let form = task(TaskKind::Form, json!({"go": {}, "why": {}, "note": {"optional": true}}));
+        check(&form, inputs(json!({"go": true, "why": "x"})), Ok(json!({"go": true, "why": "x"})));
+        check(
+            &form,
+            inputs(json!({"go": {"value": 1}, "why": 2})),
+            Ok(json!({"go": {"value": 1}, "why": 2})),
+        );
+        check(&form, inputs(json!({"go": 1})), Err("needs a value for `why`"));
+        check(&form, inputs(json!({"note": 1})), Err("needs a value for `go`, `why`"));
+        check(&form, inputs(json!({"go": 1, "why": 2, "wy": 3})), Err("no field `wy`"));
+        check(&form, decision(json!("approve")), Err("give values for its fields in `inputs`: `go`"));
+        let call = task(TaskKind::ToolApproval, json!({"call_1": {"type": "approval"}}));
+        check(&call, decision(json!("approve")), Ok(json!({"call_1": "approve"})));
+        check(&call, inputs(json!({"call_1": "deny"})), Ok(json!({"call_1": "deny"})));
+        check(&call, inputs(json!({})), Err("needs a value for `call_1`"));
+    }
+}

@@ -1,0 +1,267 @@
+//! The inbox: tasks are listed, shown and answered once, or their time is up.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use serde_json::{Value as Json, json};
+use weft_core::seam::clock::FixedClock;
+use weft_server::config::{Auth, LimitsConfig};
+use weft_testkit::memory_store::MemoryStore;
+use weft_testkit::{Script, ScriptedModel};
+
+use crate::rehearsal::canvas;
+use crate::support::{Bench, bench, events, process_at, said};
+
+fn approvals(tasks: &[&str]) -> Json {
+    let field = |task: &&str| {
+        let field = json!({"name": "Allow delete_file?", "type": "approval", "tool": "delete_file",
+            "arguments": {"path": "a"}, "options": ["approve", "deny", "edit"], "optional": false});
+        ((*task).to_owned(), field)
+    };
+    json!({"approve": tasks.iter().map(field).collect::<serde_json::Map<_, _>>()})
+}
+
+fn form() -> Json {
+    let fields = json!({"go": {"type": "boolean", "name": "Go on?"}, "note": {"optional": true}});
+    json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["UserFillUp:F"]},
+        "UserFillUp:F": {"obj": {"component_name": "UserFillUp", "params": {"tips": "Look:", "inputs": fields}},
+            "downstream": ["Message:M"]},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["go: {UserFillUp:F@go}"]}}},
+    }})
+}
+
+impl Bench {
+    async fn wait(&self, agent: &str) -> Json {
+        let path = format!("/api/v1/agents/{agent}/completions");
+        let ended = self.post(&path, json!({"query": "q", "stream": false})).await.data();
+        assert_eq!(ended["data"]["status"], "waiting", "{ended}");
+        ended["session_id"].clone()
+    }
+
+    async fn inbox(&self, query: &str) -> Vec<Json> {
+        let listed = self.get(&format!("/api/v1/tasks{query}")).await.data();
+        listed["tasks"].as_array().unwrap().clone()
+    }
+}
+
+fn id(task: &Json) -> &str {
+    task["id"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn tasks_are_listed_shown_and_answered_one_by_one() {
+    let bench = bench(Script::new()).await;
+    let (calls, asks) = (
+        bench.store("Approvals", canvas(&approvals(&["call_1", "call_2"]))).await,
+        bench.store("Form", form()).await,
+    );
+    let session = bench.wait(&calls).await;
+    bench.wait(&asks).await;
+    let all = bench.inbox("").await;
+    assert_eq!(all.len(), 3);
+    let kinds: Vec<_> = all.iter().map(|task| task["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "tool_approval").count(), 2);
+    assert_eq!(bench.inbox(&format!("?agent_id={asks}")).await.len(), 1);
+    assert_eq!(bench.inbox("?kind=form").await.len(), 1);
+    assert_eq!(bench.inbox("?kind=tool_approval&page_size=1&page=2").await.len(), 1);
+    assert_eq!(bench.inbox("?overdue=true").await.len(), 0);
+    let wrong = bench.get("/api/v1/tasks?kind=chore").await.json();
+    assert_eq!(wrong["code"], 101);
+    assert!(wrong["message"].as_str().unwrap().contains("form, tool_approval"), "{wrong}");
+
+    let mine = bench.inbox(&format!("?session_id={}", session.as_str().unwrap())).await;
+    let shown = bench.get(&format!("/api/v1/tasks/{}", id(&mine[0]))).await.data();
+    assert_eq!(shown, mine[0]);
+    assert_eq!((&shown["title"], &shown["address"]), (&json!("Allow delete_file?"), &json!("Agent:A")));
+    assert_eq!(shown["inputs"]["call_1"]["arguments"], json!({"path": "a"}));
+
+    // Another process takes the first answer, and the run waits for the second.
+    let bench = bench.restarted();
+    let answer = format!("/api/v1/tasks/{}/answer", id(&mine[0]));
+    let first = bench.post(&answer, json!({"deny": true, "reason": "no"})).await.data();
+    assert_eq!(first["data"]["status"], "waiting");
+    assert_eq!(bench.inbox("?kind=tool_approval").await.len(), 1);
+    let last = format!("/api/v1/tasks/{}/answer", id(&mine[1]));
+    let second = bench.post(&last, json!({"approve": true, "stream": true})).await.frames();
+    assert_eq!(said(&second), r#"call_1: {"decision":"deny","reason":"no"}. call_2: approve. Done."#);
+    assert!(events(&second).contains(&"workflow_finished".to_owned()));
+    let ended = bench.inbox("?status=answered").await;
+    assert_eq!(ended.len(), 2);
+    assert!(ended.iter().all(|task| task["ended_by"].is_string() && task["end_time"].is_i64()));
+}
+
+#[tokio::test]
+async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Form", form()).await;
+    bench.wait(&agent).await;
+    let open = bench.inbox("").await;
+    let path = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+    let check = async |body: Json, part: &str| {
+        let refused = bench.post(&path, body).await.json();
+        assert_eq!(refused["code"], 101, "{refused}");
+        assert!(refused["message"].as_str().unwrap().contains(part), "{refused}");
+    };
+    check(json!({}), "the answer is missing").await;
+    check(json!({"approve": true}), "is a form").await;
+    check(json!({"inputs": {"note": "x"}}), "needs a value for `go`").await;
+    check(json!({"inputs": {"go": true, "og": 1}}), "no field `og`").await;
+    assert_eq!(bench.inbox("").await, open, "nothing has happened");
+    let unknown = bench.post("/api/v1/tasks/nothing/answer", json!({"approve": true})).await.json();
+    assert_eq!(unknown["code"], 102);
+
+    let (one, two) = futures::join!(
+        bench.post(&path, json!({"inputs": {"go": true}})),
+        bench.post(&path, json!({"inputs": {"go": false}})),
+    );
+    let (won, lost) = if one.status == StatusCode::OK { (one, two) } else { (two, one) };
+    assert!(won.data()["data"]["content"].as_str().unwrap().starts_with("go: "));
+    assert_eq!(lost.status, StatusCode::CONFLICT);
+    let again = bench.post(&path, json!({"inputs": {"go": true}})).await;
+    assert_eq!((again.status, &again.json()["code"]), (StatusCode::CONFLICT, &json!(409)));
+    assert!(again.json()["message"].as_str().unwrap().contains("was answered already (run "));
+    // It is nobody else's, and stopping runs has the address it had.
+    let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
+    assert_eq!(stranger.inbox("?status=all").await.len(), 0);
+    assert_eq!(stranger.get(&format!("/api/v1/tasks/{}", id(&open[0]))).await.json()["code"], 102);
+    let stopped =
+        bench.ask("PATCH", &format!("/api/v1/tasks/{}", id(&open[0])), json!({"action": "stop"})).await;
+    assert_eq!(stopped.json()["data"], true);
+}
+
+/// When the waiting runs of these tests began to wait.
+const ASKED_MS: i64 = 1_700_000_000_000;
+
+/// A process that finds this store, so many seconds after the runs began to wait.
+async fn later(store: &Arc<MemoryStore>, token: Option<&Bench>, seconds: i64) -> Bench {
+    let clock = Arc::new(FixedClock(ASKED_MS + seconds * 1_000));
+    let settings = (Auth::On, LimitsConfig::default());
+    let bench = process_at(store.clone(), ScriptedModel::new(Script::new()), settings, clock);
+    let token = match token {
+        Some(bench) => bench.token.clone(),
+        None => bench.app.first_token().await.unwrap().unwrap().reveal().to_owned(),
+    };
+    Bench { token, ..bench }
+}
+
+fn timed(params: &Json) -> Json {
+    let mut canvas = form();
+    let own = canvas["components"]["UserFillUp:F"]["obj"]["params"].as_object_mut().unwrap();
+    own.extend(params.as_object().unwrap().clone());
+    canvas["components"]["Message:Late"] =
+        json!({"obj": {"component_name": "Message", "params": {"content": ["too late: {UserFillUp:F@go}"]}}});
+    canvas
+}
+
+impl Bench {
+    /// What the runs say whose time is up.
+    async fn time_out(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for mut run in self.app.time_out_tasks().await.unwrap() {
+            let mut text = String::new();
+            while let Some(entry) = run.entries.next().await.unwrap() {
+                match &entry.record {
+                    weft_core::Record::Said { text: piece, .. } => text.push_str(piece),
+                    weft_core::Record::RunFinished { error: Some(error), .. } => text.push_str(error),
+                    _ => {}
+                }
+            }
+            said.push(text);
+        }
+        said
+    }
+}
+
+#[tokio::test]
+async fn a_form_that_nobody_fills_in_goes_its_own_way_once_and_also_after_a_restart() {
+    let check = async |params: Json, expected: &str| {
+        let store = Arc::new(MemoryStore::new());
+        let first = later(&store, None, 0).await;
+        let agent = first.store("Timed", timed(&params)).await;
+        first.wait(&agent).await;
+        let open = first.inbox("").await;
+        assert_eq!(open[0]["due_time"], ASKED_MS + 60_000);
+        let early = later(&store, Some(&first), 59).await;
+        assert_eq!(early.time_out().await, [""; 0]);
+        let (one, two) = (later(&store, Some(&first), 60).await, later(&store, Some(&first), 61).await);
+        assert_eq!(one.time_out().await, [expected]);
+        assert_eq!(two.time_out().await, [""; 0]);
+        let ended = two.get(&format!("/api/v1/tasks/{}", id(&open[0]))).await.data();
+        assert_eq!(ended["status"], "timed_out");
+        let path = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+        let late = two.post(&path, json!({"inputs": {"go": true}})).await;
+        assert_eq!(late.status, StatusCode::CONFLICT);
+        assert!(late.text.contains("was not answered in time"), "{}", late.text);
+    };
+    check(json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]}), "too late: ").await;
+    let both =
+        json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"], "timeout_default": {"go": false}});
+    check(both, "too late: false").await;
+    check(json!({"timeout_seconds": 60, "timeout_default": {"go": false}}), "go: false").await;
+    let failed = "UserFillUp:F failed: nobody filled in the form within 60 s (name components in `timeout_goto`, \
+        or values in `timeout_default`)";
+    check(json!({"timeout_seconds": 60}), failed).await;
+}
+
+/// The answer that comes in time takes the way of answers.
+#[tokio::test]
+async fn an_answer_in_time_is_an_answer_and_one_that_is_late_is_told() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let params = json!({"timeout_seconds": 60, "timeout_goto": ["Message:Late"]});
+    let agent = first.store("Timed", timed(&params)).await;
+    first.wait(&agent).await;
+    first.wait(&agent).await;
+    let open = first.inbox("").await;
+    let path = |task: &Json| format!("/api/v1/tasks/{}/answer", id(task));
+    let in_time = later(&store, Some(&first), 59).await;
+    let answered = in_time.post(&path(&open[0]), json!({"inputs": {"go": true}})).await.data();
+    assert_eq!(answered["data"]["content"], "go: true");
+    // Nobody has looked since it was due: the answer is refused all the same.
+    let too_late = later(&store, Some(&first), 60).await;
+    let refused = too_late.post(&path(&open[1]), json!({"inputs": {"go": true}})).await;
+    assert_eq!(refused.status, StatusCode::CONFLICT);
+    assert!(refused.text.contains("was not answered in time"), "{}", refused.text);
+    assert_eq!(too_late.time_out().await, ["too late: "]);
+}
+
+/// Without anybody who looks every second, the next turn deals with it, and loses no question.
+#[tokio::test]
+async fn the_next_turn_deals_with_what_is_due_before_it_begins() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let agent =
+        first.store("Timed", timed(&json!({"timeout_seconds": 60, "timeout_default": {"go": 7}}))).await;
+    let session = first.wait(&agent).await;
+    let second = later(&store, Some(&first), 3_600).await;
+    let body = json!({"query": "next", "session_id": session, "stream": false});
+    let ended = second.post(&format!("/api/v1/agents/{agent}/completions"), body).await.data();
+    assert_eq!(ended["data"]["status"], "waiting", "it is a turn of its own: {ended}");
+    let stored = second.get(&format!("/api/v1/agents/{agent}/sessions/{}", session.as_str().unwrap())).await;
+    let messages = stored.data()["messages"].clone();
+    let said: Vec<_> = messages.as_array().unwrap().iter().map(|m| m["content"].as_str().unwrap()).collect();
+    assert_eq!(said, ["q", "go: 7", "next"]);
+    assert_eq!((second.inbox("").await.len(), second.inbox("?status=timed_out").await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_approval_that_nobody_gives_is_a_denial() {
+    let store = Arc::new(MemoryStore::new());
+    let first = later(&store, None, 0).await;
+    let mut params = approvals(&["call_1", "call_2"]);
+    params["approve"]["call_1"]["timeout_seconds"] = json!(60);
+    let agent = first.store("Approvals", canvas(&params)).await;
+    first.wait(&agent).await;
+    assert_eq!(first.inbox("?overdue=true").await.len(), 0);
+    let second = later(&store, Some(&first), 60).await;
+    assert_eq!(second.inbox("?overdue=true").await.len(), 1);
+    assert_eq!(second.time_out().await, [""], "the other call still waits");
+    let open = second.inbox("").await;
+    assert_eq!(open.len(), 1);
+    let answer = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+    let ended = second.post(&answer, json!({"approve": true})).await.data();
+    let denied =
+        r#"call_1: {"decision":"deny","reason":"nobody answered within 60 s"}. call_2: approve. Done."#;
+    assert_eq!(ended["data"]["content"], denied);
+}
