@@ -1,0 +1,94 @@
+//! The flags of `weft tasks`.
+
+use clap::{Args, Subcommand};
+
+/// Flags of `weft tasks`.
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct TasksArgs {
+    #[command(subcommand)]
+    pub command: Option<TasksCommand>,
+    #[command(flatten)]
+    pub list: TasksListArgs,
+}
+
+/// What to do with tasks.
+#[derive(Debug, Subcommand)]
+pub enum TasksCommand {
+    /// List tasks, oldest first; those that are open unless --status says otherwise
+    List(TasksListArgs),
+    /// Print what a task asks
+    Show(TasksShowArgs),
+    /// Answer a task and go on with its run
+    Answer(TasksAnswerArgs),
+}
+
+/// Flags of `weft tasks list`.
+#[derive(Debug, Args)]
+pub struct TasksListArgs {
+    /// Only those of this session
+    #[arg(long, value_name = "ID")]
+    pub session: Option<String>,
+    /// Only those of this canvas
+    #[arg(long, value_name = "ID")]
+    pub canvas: Option<String>,
+    /// Only those of this kind: form, tool_approval, plan_review or credential
+    #[arg(long, value_name = "KIND")]
+    pub kind: Option<String>,
+    /// Those with this status: open, answered, timed_out, dropped or all
+    #[arg(long, value_name = "STATUS")]
+    pub status: Option<String>,
+    /// At most this many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub limit: u64,
+    /// Print a line of JSON for each task
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft tasks show`.
+#[derive(Debug, Args)]
+pub struct TasksShowArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Print it as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft tasks answer`.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("decision").required(true).args(["inputs", "approve", "deny", "edit", "retry", "give_up"]))]
+pub struct TasksAnswerArgs {
+    /// The task
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// A value for a field of the form, read as JSON if it is JSON and as text otherwise; repeatable
+    #[arg(long = "input", value_name = "KEY=VALUE")]
+    pub inputs: Vec<String>,
+    /// Let the call be made, or the plan be carried out
+    #[arg(long)]
+    pub approve: bool,
+    /// Do not
+    #[arg(long)]
+    pub deny: bool,
+    /// Why not
+    #[arg(long, value_name = "WHY", requires = "deny")]
+    pub because: Option<String>,
+    /// Let the call be made with this JSON object as its arguments, or the plan be this text
+    #[arg(long, value_name = "JSON|TEXT")]
+    pub edit: Option<String>,
+    /// The key has been put right: try again
+    #[arg(long)]
+    pub retry: bool,
+    /// Go on without it
+    #[arg(long)]
+    pub give_up: bool,
+    /// Use this model for everything
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// Print every event as a line of JSON instead of the answer
+    #[arg(long)]
+    pub events: bool,
+}
