@@ -188,26 +188,7 @@ impl Agent {
             None => Start::Conversation(conversation(settings, &ctx, asker)?),
         };
         let citing = settings.cites() && matches!(asker, Asker::Canvas);
-        let options = Options {
-            rounds_max: self.rounds_max,
-            parallel: self.parallel,
-            sampling: settings.sampling.clone(),
-            retries: settings.retries,
-            retry_delay: settings.retry_delay,
-            cached: settings.cached,
-            schema: settings.schema.clone(),
-            citing: citing.then(|| citing_rules(settings, &ctx)),
-            verbose: self.verbose,
-            approval_timeout: self.approval_timeout,
-            planner: PlannerOptions {
-                analyse: self.analyse,
-                review: self.review,
-                reflect: self.reflect,
-                prompts: settings.sections.render(&ctx.inputs),
-                language: self.language.clone(),
-                days: days(ctx.run.seams.clock.now_ms()),
-            },
-        };
+        let options = self.options(&ctx, citing.then(|| citing_rules(settings, &ctx)));
         let driver: &dyn Driver = if planned { &Planner } else { &Native };
         let drive = async |writer: Option<&TextWriter>| {
             let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
@@ -234,6 +215,31 @@ impl Agent {
                 })?;
                 Ok(Finished::suspended(Suspension { form, state }))
             }
+        }
+    }
+
+    /// How the loop works; `citing` are the rules for an answer that cites sources.
+    fn options(&self, ctx: &NodeContext, citing: Option<String>) -> Options {
+        let settings = self.settings();
+        Options {
+            rounds_max: self.rounds_max,
+            parallel: self.parallel,
+            sampling: settings.sampling.clone(),
+            retries: settings.retries,
+            retry_delay: settings.retry_delay,
+            cached: settings.cached,
+            schema: settings.schema.clone(),
+            citing,
+            verbose: self.verbose,
+            approval_timeout: self.approval_timeout,
+            planner: PlannerOptions {
+                analyse: self.analyse,
+                review: self.review,
+                reflect: self.reflect,
+                prompts: settings.sections.render(&ctx.inputs),
+                language: self.language.clone(),
+                days: days(ctx.run.seams.clock.now_ms()),
+            },
         }
     }
 
