@@ -187,27 +187,7 @@ impl Agent {
             Some(waiting) => Start::Resumed { state: waiting.state, answers: ctx.filled.clone() },
             None => Start::Conversation(conversation(settings, &ctx, asker)?),
         };
-        let citing = settings.cites() && matches!(asker, Asker::Canvas);
-        let options = Options {
-            rounds_max: self.rounds_max,
-            parallel: self.parallel,
-            sampling: settings.sampling.clone(),
-            retries: settings.retries,
-            retry_delay: settings.retry_delay,
-            cached: settings.cached,
-            schema: settings.schema.clone(),
-            citing: citing.then(|| citing_rules(settings, &ctx)),
-            verbose: self.verbose,
-            approval_timeout: self.approval_timeout,
-            planner: PlannerOptions {
-                analyse: self.analyse,
-                review: self.review,
-                reflect: self.reflect,
-                prompts: settings.sections.render(&ctx.inputs),
-                language: self.language.clone(),
-                days: days(ctx.run.seams.clock.now_ms()),
-            },
-        };
+        let options = self.options(&ctx, asker);
         let driver: &dyn Driver = if planned { &Planner } else { &Native };
         let drive = async |writer: Option<&TextWriter>| {
             let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
@@ -234,6 +214,32 @@ impl Agent {
                 })?;
                 Ok(Finished::suspended(Suspension { form, state }))
             }
+        }
+    }
+
+    /// How its driver works for this asker.
+    fn options(&self, ctx: &NodeContext, asker: Asker<'_>) -> Options {
+        let settings = self.settings();
+        let citing = settings.cites() && matches!(asker, Asker::Canvas);
+        Options {
+            rounds_max: self.rounds_max,
+            parallel: self.parallel,
+            sampling: settings.sampling.clone(),
+            retries: settings.retries,
+            retry_delay: settings.retry_delay,
+            cached: settings.cached,
+            schema: settings.schema.clone(),
+            citing: citing.then(|| citing_rules(settings, ctx)),
+            verbose: self.verbose,
+            approval_timeout: self.approval_timeout,
+            planner: PlannerOptions {
+                analyse: self.analyse,
+                review: self.review,
+                reflect: self.reflect,
+                prompts: settings.sections.render(&ctx.inputs),
+                language: self.language.clone(),
+                days: days(ctx.run.seams.clock.now_ms()),
+            },
         }
     }
 
