@@ -151,7 +151,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Serve(args) => {
             flags.listen = args.listen;
             flags.no_auth = args.no_auth;
-            serve::run(args, &Setup::read(&environment, &flags).await?).await
+            Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await
         }
     }
 }

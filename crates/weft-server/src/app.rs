@@ -257,7 +257,8 @@ impl App {
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
-            self.time_out_before(session).await?;
+            // Most turns have nothing to wait for before them, and need no room for it.
+            Box::pin(self.time_out_before(session)).await?;
         }
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;

@@ -92,7 +92,7 @@ pub async fn serve(
     tokio::select! {
         served = &mut serving => return served.map_err(failed),
         () = app.keep_runs_going() => {}
-        () = app.keep_tasks_timely() => {}
+        () = Box::pin(app.keep_tasks_timely()) => {}
         () = &mut working => {}
         () = app.keep_what_counts(&options.retention) => {}
         () = shutdown => tracing::info!("stopping"),
@@ -127,7 +127,7 @@ pub async fn work(
     let mut working = Box::pin(maybe_done(worker.run(&stop, grace)));
     tokio::select! {
         () = app.keep_runs_going() => {}
-        () = app.keep_tasks_timely() => {}
+        () = Box::pin(app.keep_tasks_timely()) => {}
         () = &mut working => {}
         () = shutdown => tracing::info!("stopping"),
     }

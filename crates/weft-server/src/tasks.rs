@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn task(kind: TaskKind, fields: Json) -> Task {
+    fn task(kind: TaskKind, fields: &Json) -> Task {
         Task {
             key: TaskKey::new(&TenantId::from("t"), "run-1"),
             session: "s".into(),
@@ -210,7 +210,7 @@ mod tests {
         };
         let inputs = |json: Json| TaskAnswer::Inputs(json.as_object().unwrap().clone());
         let decision = TaskAnswer::Decision;
-        let form = task(TaskKind::Form, json!({"go": {}, "why": {}, "note": {"optional": true}}));
+        let form = task(TaskKind::Form, &json!({"go": {}, "why": {}, "note": {"optional": true}}));
         check(&form, inputs(json!({"go": true, "why": "x"})), Ok(json!({"go": true, "why": "x"})));
         check(
             &form,
@@ -221,7 +221,7 @@ mod tests {
         check(&form, inputs(json!({"note": 1})), Err("needs a value for `go`, `why`"));
         check(&form, inputs(json!({"go": 1, "why": 2, "wy": 3})), Err("no field `wy`"));
         check(&form, decision(json!("approve")), Err("give values for its fields in `inputs`: `go`"));
-        let call = task(TaskKind::ToolApproval, json!({"call_1": {"type": "approval"}}));
+        let call = task(TaskKind::ToolApproval, &json!({"call_1": {"type": "approval"}}));
         check(&call, decision(json!("approve")), Ok(json!({"call_1": "approve"})));
         check(&call, inputs(json!({"call_1": "deny"})), Ok(json!({"call_1": "deny"})));
         check(&call, inputs(json!({})), Err("needs a value for `call_1`"));

@@ -380,7 +380,7 @@ fn reviewing(replies: impl IntoIterator<Item = Reply>) -> World {
 }
 
 /// What was kept goes through text, as it does on its way to another process.
-fn answered(suspension: &weft_core::component::Suspension, answer: Json) -> weft_agent::driver::Start {
+fn answered(suspension: &weft_core::component::Suspension, answer: &Json) -> weft_agent::driver::Start {
     let state = serde_json::from_str(&suspension.state.to_string()).unwrap();
     crate::kit::resumed(state, json!({"plan": answer}))
 }
@@ -394,7 +394,7 @@ async fn a_plan_waits_for_a_person_before_any_tool_is_called() {
     let field = &waits.form.fields["plan"];
     assert_eq!((&field["type"], &field["plan"]), (&json!("plan_review"), &json!("First look.")));
     assert!(waits.form.tips.as_ref().unwrap().contains("First look."));
-    let End::Answered(answer) = world.drive(&Planner, answered(&waits, json!("approve"))).await.unwrap()
+    let End::Answered(answer) = world.drive(&Planner, answered(&waits, &json!("approve"))).await.unwrap()
     else {
         panic!("it goes on")
     };
@@ -406,13 +406,13 @@ async fn a_plan_waits_for_a_person_before_any_tool_is_called() {
 async fn a_plan_that_a_person_has_changed_is_the_one_that_is_carried_out() {
     let world = reviewing([Reply::text("First look."), Reply::text(CLOSE), Reply::text("so")]);
     let waits = world.wait_with(&Planner, crate::kit::question("Q")).await;
-    let End::Suspended(again) = world.drive(&Planner, answered(&waits, json!("perhaps"))).await.unwrap()
+    let End::Suspended(again) = world.drive(&Planner, answered(&waits, &json!("perhaps"))).await.unwrap()
     else {
         panic!("it asks again")
     };
     assert!(again.form.tips.as_ref().unwrap().contains("neither a yes nor a no"));
     let edit = json!({"decision": "edit", "plan": "Only think."});
-    world.drive(&Planner, answered(&again, edit)).await.unwrap();
+    world.drive(&Planner, answered(&again, &edit)).await.unwrap();
     let told = world.text(1, 0);
     assert!(told.contains("Only think.") && !told.contains("First look."), "{told}");
 }
@@ -423,12 +423,12 @@ async fn a_rejected_plan_is_made_again_with_the_reason_or_nothing_is_called() {
         reviewing([Reply::text("First look."), Reply::text("Then look twice."), Reply::text("Sorry.")]);
     let waits = world.wait_with(&Planner, crate::kit::question("Q")).await;
     let reject = json!({"decision": "reject", "reason": "once is not enough"});
-    let End::Suspended(again) = world.drive(&Planner, answered(&waits, reject)).await.unwrap() else {
+    let End::Suspended(again) = world.drive(&Planner, answered(&waits, &reject)).await.unwrap() else {
         panic!("it asks again")
     };
     assert_eq!(again.form.fields["plan"]["plan"], "Then look twice.");
     assert!(world.last(1).contains("once is not enough"));
-    let End::Answered(answer) = world.drive(&Planner, answered(&again, json!("reject"))).await.unwrap()
+    let End::Answered(answer) = world.drive(&Planner, answered(&again, &json!("reject"))).await.unwrap()
     else {
         panic!("it answers without tools")
     };

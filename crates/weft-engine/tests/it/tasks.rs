@@ -21,7 +21,7 @@ impl Bench {
     }
 }
 
-fn given(inputs: Json) -> TurnInput {
+fn given(inputs: &Json) -> TurnInput {
     TurnInput { inputs: inputs.as_object().unwrap().clone(), ..TurnInput::default() }
 }
 
@@ -52,7 +52,7 @@ async fn a_form_is_one_task_and_each_call_is_one_and_they_keep_their_ids_until_t
     let ids: Vec<_> = open.iter().map(|task| task.key.id.clone()).collect();
     assert_eq!(told, Some(ids.clone()));
 
-    let mut second = b.engine.start(turn(&plan, given(json!({"a": {"c1": "approve"}})))).await.unwrap();
+    let mut second = b.engine.start(turn(&plan, given(&json!({"a": {"c1": "approve"}})))).await.unwrap();
     assert_eq!(ending(&rest(&mut second).await), Ending::Waiting);
     let still: Vec<_> = b.tasks(TaskStatus::Open).await.into_iter().map(|task| task.key.id).collect();
     assert_eq!(still, [ids[0].clone(), ids[2].clone()]);
@@ -60,7 +60,7 @@ async fn a_form_is_one_task_and_each_call_is_one_and_they_keep_their_ids_until_t
     assert_eq!((ended.status, ended.ended_by), (TaskStatus::Answered, Some(second.key.id.clone())));
 
     let both = json!({"a": {"c2": "deny"}, "fill": {"x": 1, "y": 2}});
-    let mut third = b.engine.start(turn(&plan, given(both))).await.unwrap();
+    let mut third = b.engine.start(turn(&plan, given(&both))).await.unwrap();
     assert_eq!(ending(&rest(&mut third).await), Ending::Succeeded);
     assert_eq!(b.names(TaskStatus::Open).await, [""; 0]);
     assert_eq!(b.names(TaskStatus::Answered).await.len(), 3);
@@ -76,7 +76,7 @@ async fn a_form_that_comes_up_again_is_another_task() {
     ]);
     let b = bench(&plan).await;
     let mut ids = Vec::new();
-    for input in [asking("q"), given(json!({"ok": 1}))] {
+    for input in [asking("q"), given(&json!({"ok": 1}))] {
         let mut handle = b.engine.start(turn(&plan, input)).await.unwrap();
         assert_eq!(ending(&rest(&mut handle).await), Ending::Waiting);
         let open = b.tasks(TaskStatus::Open).await;
@@ -110,7 +110,7 @@ async fn a_fork_of_a_run_has_tasks_of_its_own() {
     let b = bench(&plan).await;
     let mut first = b.engine.start(turn(&plan, asking("q"))).await.unwrap();
     rest(&mut first).await;
-    let mut second = b.engine.start(turn(&plan, given(json!({"a": {"x": 1}})))).await.unwrap();
+    let mut second = b.engine.start(turn(&plan, given(&json!({"a": {"x": 1}})))).await.unwrap();
     rest(&mut second).await;
     let open = b.tasks(TaskStatus::Open).await;
     let run = weft_core::seam::RunStore::get(&*b.store, &second.key).await.unwrap();

@@ -112,7 +112,7 @@ pub fn answer(body: &Body) -> Result<TaskAnswer, ApiError> {
         }
         Some(_) => {
             if body.flag("deny")? == Some(true) {
-                said.push(TaskAnswer::Decision(denied(reason.clone())));
+                said.push(TaskAnswer::Decision(denied(reason)));
             }
         }
     }
