@@ -15,9 +15,7 @@ pub use self::runs::{
     RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
     RunsShowArgs,
 };
-pub use self::schedule::{
-    MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleIdArgs, ScheduleListArgs, ScheduleShowArgs,
-};
+pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 
 /// Runs agent canvases: checks them, runs them, serves them.
