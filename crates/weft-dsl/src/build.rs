@@ -247,6 +247,25 @@ fn collect_ids(params: &Map<String, Json>, ids: &HashSet<ComponentId>, found: &m
 
 /// Reads the exception settings that every component has.
 fn exception(node: &CanvasNode, problems: &mut Problems) -> Exception {
+    Exception { asks_for_keys: asks_for_keys(node, problems), ..handling(node, problems) }
+}
+
+fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
+    match node.params.get("on_missing_credential") {
+        None | Some(Json::Null) => false,
+        Some(Json::String(word)) if word.is_empty() || word == "fail" => false,
+        Some(Json::String(word)) if word == "ask" => true,
+        Some(other) => {
+            let message = format!("`on_missing_credential` is {other}, and the node will fail without a key");
+            let place = join(&node.place.params, "on_missing_credential");
+            let problem = Problem::warning("unknown-choice", place, message);
+            problems.add(problem.help("write \"ask\" or \"fail\"").about(&node.id, &node.name));
+            false
+        }
+    }
+}
+
+fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
     let method = match node.params.get("exception_method") {
         Some(Json::String(method)) => method.as_str(),
         _ => "",
@@ -273,7 +292,7 @@ fn exception(node: &CanvasNode, problems: &mut Problems) -> Exception {
             Problem::warning("failure-not-handled", join(&node.place.params, "exception_method"), message);
         problems.add(problem.help(help).about(&node.id, &node.name));
     }
-    Exception { armed: true, goto, default }
+    Exception { armed: true, goto, default, asks_for_keys: false }
 }
 
 const fn unknown(role: Role) -> ComponentSpec {

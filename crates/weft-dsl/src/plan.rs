@@ -39,6 +39,8 @@ pub struct Exception {
     pub goto: Vec<ComponentId>,
     /// Becomes the main output when there is no `goto`.
     pub default: Option<Json>,
+    /// Before any of this: a node that lacks a key waits until a person has put it right.
+    pub asks_for_keys: bool,
 }
 
 /// A value that a node reads, with everything about the reference worked out.

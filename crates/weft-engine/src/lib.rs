@@ -14,6 +14,7 @@ pub mod feed;
 pub mod form;
 pub mod frame;
 pub mod journal;
+mod keys;
 mod loops;
 pub mod machine;
 mod parked;

@@ -17,6 +17,7 @@ use weft_core::journal::{Assigned, Onward};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Outputs, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
+use crate::keys::Before;
 use crate::machine::Start;
 use crate::{form, pins};
 
@@ -93,10 +94,28 @@ pub fn work(
             Some(pin) => {
                 Outcome { activation: context.activation, result: pins::given(node, pin, &context).await }
             }
+            None if node.exception.asks_for_keys => with_keys(node, context, cancel, limit).await,
             None => perform(node, context, cancel, limit).await,
         }
     }
     .boxed()
+}
+
+/// Performs an activation that waits for a person when it lacks a key.
+async fn with_keys(
+    node: &PlanNode,
+    mut context: NodeContext,
+    cancel: CancellationToken,
+    limit: Duration,
+) -> Outcome {
+    let (activation, budget) = (context.activation, Arc::clone(&context.budget));
+    let before = match Before::of(&mut context) {
+        Ok(before) => before,
+        Err(given_up) => return Outcome { activation, result: Err(given_up) },
+    };
+    let outcome = perform(node, context, cancel, limit).await;
+    let result = before.ask((&node.name, budget.own().tool_calls), outcome.result);
+    Outcome { activation, result }
 }
 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.

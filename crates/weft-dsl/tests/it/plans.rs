@@ -35,12 +35,13 @@ fn exception_settings() {
         off.clone(),
     );
     check(json!({"exception_method": "", "exception_comment": "x"}), off);
-    let default = Exception { armed: true, goto: vec![], default: Some(json!("sorry")) };
+    let default =
+        Exception { armed: true, goto: vec![], default: Some(json!("sorry")), asks_for_keys: false };
     check(
         json!({"exception_method": "comment", "exception_default_value": "sorry", "exception_goto": ["begin"]}),
         default,
     );
-    let goto = Exception { armed: true, goto: vec!["a".into()], default: None };
+    let goto = Exception { armed: true, goto: vec!["a".into()], default: None, asks_for_keys: false };
     check(
         json!({"exception_method": "goto", "exception_default_value": null, "exception_goto": ["a"]}),
         goto.clone(),

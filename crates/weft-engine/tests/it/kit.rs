@@ -103,7 +103,8 @@ impl Node {
     }
 
     pub fn on_error(mut self, goto: &[&'static str], default: Option<Json>) -> Self {
-        self.exception = Exception { armed: true, goto: goto.iter().map(|&id| id.into()).collect(), default };
+        let goto = goto.iter().map(|&id| id.into()).collect();
+        self.exception = Exception { armed: true, goto, default, ..Exception::default() };
         self
     }
 
