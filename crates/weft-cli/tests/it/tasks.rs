@@ -34,3 +34,25 @@ fn a_task_is_listed_shown_and_answered() {
     assert_eq!(home.weft(&["tasks", "--status", "answered", "--json"]).with(0).json_lines().len(), 1);
     home.weft(&["tasks", "--kind", "chore"]).with(2).says(&["tool_approval"]);
 }
+
+/// The operator puts the key right between two processes; the question is not asked again.
+#[test]
+fn a_refused_key_is_put_right_and_the_run_goes_on() {
+    let refused = json!({"error": {"kind": "unauthenticated", "message": "the key is not valid"}});
+    let home = Home::scripted(&json!({"replies": [{"say": [refused]}]}));
+    home.weft(&["check", &sample("missing_key")]).with(0);
+    home.weft(&["run", &sample("missing_key"), "--query", "Who is there?"]).with(3);
+    let task = &home.weft(&["tasks", "--json"]).with(0).json_lines()[0];
+    assert_eq!(task["kind"], "credential", "{task}");
+    let id = task["id"].as_str().unwrap();
+    let shown = home.weft(&["tasks", "show", id]).with(0);
+    assert!(shown.stdout.contains("the key is not valid"), "{}", shown.stdout);
+    drop(shown.says(&["--retry", "--give-up"]));
+    home.weft(&["tasks", "answer", id, "--retry"]).with(3);
+    let again = home.weft(&["tasks", "--json"]).with(0).json_lines();
+    assert_ne!(again[0]["id"].as_str().unwrap(), id, "it asks again, as another task");
+
+    home.write("script.json", json!({"replies": [{"text": "It is me."}]}).to_string());
+    let answered = home.weft(&["tasks", "answer", again[0]["id"].as_str().unwrap(), "--retry"]).with(0);
+    assert_eq!(answered.stdout.trim(), "It is me.");
+}
