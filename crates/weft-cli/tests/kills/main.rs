@@ -61,9 +61,19 @@ fn points(stage: &Stage) -> Vec<Point<'_>> {
 /// One point in so many, at least one, of both sides in turn; each conversation begins at another place.
 fn some<'a>(all: &[Point<'a>], every: usize, conversation: usize) -> Vec<Point<'a>> {
     let first = conversation * 7 % every.min(all.len());
-    let sides = |n: usize| if every.is_multiple_of(2) { n % 2 } else { 0 };
+    // An even step would stay on one side for ever.
+    let even = every.is_multiple_of(2);
+    let first = if even { first - first % 2 } else { first };
+    let sides = |n: usize| if even { n % 2 } else { 0 };
     let places = (first..all.len()).step_by(every).enumerate().map(|(n, at)| at + sides(n));
     places.filter_map(|at| all.get(at).copied()).collect()
+}
+
+/// One of each conversation, again and again: those of one conversation wait for each other.
+fn in_turn<T>(all: Vec<Vec<T>>) -> Vec<T> {
+    let mut placed: Vec<_> = all.into_iter().flat_map(|some| some.into_iter().enumerate()).collect();
+    placed.sort_by_key(|(n, _)| *n);
+    placed.into_iter().map(|(_, point)| point).collect()
 }
 
 fn healer(n: usize) -> Healer {
@@ -75,14 +85,15 @@ fn a_process_may_be_killed_at_any_entry_of_any_journal() {
     let every = std::env::var("WEFT_KILLS_EVERY").map_or(EVERY, |text| text.parse().unwrap());
     let only = std::env::var("WEFT_KILLS_CANVAS").ok();
     let began = Instant::now();
-    let at_once = std::thread::available_parallelism().map_or(1, usize::from);
+    // Most of the time of a process passes with waiting for the disk.
+    let at_once = 2 * std::thread::available_parallelism().map_or(1, usize::from);
     let stages = stages(only.as_deref());
     assert!(!stages.is_empty(), "there is no sample canvas {only:?}");
     // A stage has one model, whose script is played in order: its turns are rehearsed one after the other.
     let rehearsed = each(stages, at_once, |_, stage: Stage| stage.rehearsed());
     let all: Vec<_> = rehearsed.iter().map(points).collect();
     let count: usize = all.iter().map(Vec::len).sum();
-    let points: Vec<_> = all.iter().enumerate().flat_map(|(n, all)| some(all, every, n)).collect();
+    let points = in_turn(all.iter().enumerate().map(|(n, all)| some(all, every, n)).collect());
     println!("{} of {count} points, {} s", points.len(), began.elapsed().as_secs());
     let cuts = each(points, at_once, |_, (stage, turn, side, entry)| stage.cut(turn, side, entry));
     let killed = cuts.iter().filter(|cut| cut.was_killed).count();

@@ -316,7 +316,9 @@ impl Cut<'_> {
             let _ = std::fs::remove_dir_all(&self.data);
             return Ok(Healed { has_begun, is_interrupted, is_whole, healer });
         }
-        Err(format!("{}: {}\n{told}", self.place, all_wrong.join("; ")))
+        let broken = format!("{}: {}\n{told}", self.place, all_wrong.join("; "));
+        println!("{broken}");
+        Err(broken)
     }
 
     /// A server picks the run up by itself.
