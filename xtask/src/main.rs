@@ -8,6 +8,7 @@
 mod features;
 mod findings;
 mod forgotten;
+mod kills;
 mod layers;
 mod metadata;
 mod simulate;
@@ -30,7 +31,9 @@ usage: cargo xtask <command>
   check       all of them
 
   simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
-              with --seed alone this one only, told in full";
+              with --seed alone this one only, told in full
+  kills       the program ended by SIGKILL at every entry of every journal and started again:
+              --every N (1), --canvas NAME (all)";
 
 type Check = fn(&Path) -> Result<Findings>;
 
@@ -43,6 +46,9 @@ fn main() -> Result<ExitCode> {
     let rest: Vec<String> = std::env::args().skip(2).collect();
     if wanted == "simulate" {
         return simulate::run(&rest);
+    }
+    if wanted == "kills" {
+        return kills::run(&rest);
     }
     let chosen: Vec<_> =
         CHECKS.into_iter().filter(|(name, _)| wanted == "check" || wanted == *name).collect();

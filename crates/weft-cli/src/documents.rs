@@ -1,8 +1,11 @@
 //! Documents beside a canvas: what lies in the folder `documents` next to its file can be searched, as
 //! the dataset that has the name of the canvas's folder. They are read anew by every command.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{CanvasId, CanvasKey, ErrorKind};
 use weft_server::{App, load_folder};
 
 use crate::failure::{Failure, Outcome};
@@ -26,6 +29,28 @@ pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
     let count =
         if documents.len() == 1 { "1 document".to_owned() } else { format!("{} documents", documents.len()) };
     Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
+    Ok(())
+}
+
+/// Makes the documents beside the canvases of these runs searchable, where `weft run` has begun them from
+/// files that are still there: a run that goes on finds what it found before.
+///
+/// # Errors
+/// When the store or one of the documents cannot be read.
+pub async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
+    let canvases: BTreeSet<&CanvasId> = runs.iter().map(|run| &run.canvas).collect();
+    for id in canvases {
+        let canvas = match app.canvases.get(&CanvasKey::new(&local::tenant(), id.clone())).await {
+            Ok(canvas) => canvas,
+            Err(error) if error.kind == ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        // Anybody may describe a canvas; only the id that `weft run` gave it says that this is its file.
+        let file = Path::new(&canvas.head.description);
+        if file.is_file() && local::canvas_id(file) == *id {
+            add_beside(app, file).await?;
+        }
+    }
     Ok(())
 }
 

@@ -84,7 +84,7 @@ pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Open
 }
 
 /// The file's name, and what tells it from other files of that name.
-fn canvas_id(file: &Path) -> CanvasId {
+pub fn canvas_id(file: &Path) -> CanvasId {
     let whole = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let whole = whole.canonicalize().unwrap_or(whole);
     let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());

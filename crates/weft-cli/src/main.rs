@@ -97,6 +97,7 @@ async fn command(cli: &Cli) -> Outcome {
     let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
     let level = if serves { "warn,weft_server=info" } else { QUIET };
     logging::start(&environment, level);
+    settings::set_fault_point(&environment)?;
     match &cli.command {
         Command::Demo(args) => {
             flags.model.clone_from(&args.model);

@@ -14,6 +14,7 @@ use weft_server::App;
 
 use self::fact::entry_line;
 use crate::args::{RunsCommand, RunsListArgs, RunsPruneArgs, RunsResumeArgs, RunsShowArgs};
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::{each_entry, tenant};
@@ -79,6 +80,7 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     if runs.is_empty() {
         Notes::line("no run was cut off".to_owned());
     }
+    documents::add_beside_runs(app, &runs).await?;
     let mut data = Data::stdout();
     let mut exit = Exit::Done;
     for run in runs {

@@ -23,17 +23,20 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What begins the name of every variable of ours.
 const PREFIX: &str = "WEFT_";
 /// Variables that are no settings of the server's: who reads them is said beside them.
-const OWN: [&str; 5] = [
+const OWN: [&str; 6] = [
     ONE_SERVER,
     ONE_SERVER_KEY,
     DEFAULT_MODEL,
     crate::logging::VARIABLE,
+    FAULT_POINT,
     // Says where the tests of the workspace find more test data.
     "WEFT_SHARED",
 ];
 const ONE_SERVER: &str = "WEFT_OPENAI_BASE_URL";
 const ONE_SERVER_KEY: &str = "WEFT_OPENAI_API_KEY";
 const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
+/// Where the process ends, in builds that can: `before:N` or `after:N`.
+const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// Settings and sections at the top.
@@ -43,6 +46,22 @@ const SECTIONS: [&str; 11] =
 pub const SANDBOX_WORKER: &str = "sandbox-worker";
 /// What servers get that want no key; some refuse a request without any.
 const NO_KEY: &str = "x";
+
+/// Ends the process at the entry of the journal that the environment names.
+///
+/// # Errors
+/// When it names none, or this build cannot do that.
+pub fn set_fault_point(environment: &Environment) -> Outcome<()> {
+    let Some(point) = environment.text(FAULT_POINT) else { return Ok(()) };
+    #[cfg(feature = "fault-points")]
+    let set = weft_server::fault_points::FaultPoint::parse(point).map(|point| point.set());
+    #[cfg(not(feature = "fault-points"))]
+    let set = Err(weft_core::Error::invalid(format!(
+        "{FAULT_POINT} is {point}, and this build has no fault points"
+    ))
+    .help("unset it; `cargo xtask kills` makes a build that has them"));
+    set.map_err(|error| Failure::before_running(&error))
+}
 
 /// The environment as it was when the program started.
 #[derive(Clone, Debug, Default)]

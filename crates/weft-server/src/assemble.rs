@@ -134,7 +134,10 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         sandbox: sandbox(config),
         clock: Arc::clone(&clock),
     });
-    let stores = Stores { runs: store.runs(), sessions: store.sessions(), spending: store.spending() };
+    let runs = store.runs();
+    #[cfg(feature = "fault-points")]
+    let runs = crate::fault_points::on_the_way_to(runs);
+    let stores = Stores { runs, sessions: store.sessions(), spending: store.spending() };
     let checked = Arc::clone(&models);
     let parts = Parts {
         engine: Engine::with_allowances(

@@ -14,6 +14,8 @@ pub mod config;
 mod connection;
 pub mod dialect;
 pub mod error;
+#[cfg(feature = "fault-points")]
+pub mod fault_points;
 pub mod frames;
 mod plans;
 mod resume;

@@ -11,6 +11,7 @@ use weft_server::dialect::ragflow::{self, RunView};
 
 use super::short;
 use crate::args::{RunsDiffArgs, RunsForkArgs, RunsReplayArgs};
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::form::{self, quoted};
@@ -66,6 +67,7 @@ pub(super) async fn fork(args: &RunsForkArgs, app: &App) -> Outcome {
     let edit = Pin { outputs, to };
     let point = ForkPoint { node: args.at.as_str().into(), activation: args.activation, edit };
     let session = args.session.as_deref().map(SessionId::from);
+    documents::add_beside_runs(app, &[app.runs.get(&key(&args.id)).await?]).await?;
     let (session, run, forked) = app.fork(&key(&args.id), session, &point).await?;
     Notes::line(format!("run {} in session {}, forked from {}", run.id, session.id, args.id));
     let PickedUp::Running(handle) = forked else {

@@ -51,7 +51,9 @@ impl Engine {
             return Err(Error::new(ErrorKind::Conflict, message));
         }
         let entries = self.whole_journal(&stores, &run.key).await?;
-        if let Some(Entry { record: Record::RunFinished { ending, .. }, .. }) = entries.last() {
+        if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
+            // Its process may have ended before it could note this; noted twice it counts once.
+            self.note_spent(&stores, &run.key, *spent).await?;
             stores.runs.finish(&run.key, *ending, self.now_ms()).await?;
             return Ok(PickedUp::Ended(*ending));
         }

@@ -1,0 +1,148 @@
+//! A process that ends itself, as `kill -9` would, at a chosen entry of the journal. Only in builds for the
+//! harness that proves that runs survive it: the feature `fault-points` is off by default.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use weft_core::id::TenantId;
+use weft_core::seam::RunStore;
+use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
+use weft_core::{Ending, Error, Result, RunKey};
+
+/// Where this process ends; set once, when it starts.
+static POINT: OnceLock<FaultPoint> = OnceLock::new();
+
+/// Where a process ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultPoint {
+    /// When the entry of this number, counted from 1 by the process, is about to be stored, and those before
+    /// it are.
+    Before(u64),
+    /// When the entry is stored, before anybody knows.
+    After(u64),
+}
+
+impl FaultPoint {
+    /// From `before:N` or `after:N`.
+    ///
+    /// # Errors
+    /// `Invalid` for anything else.
+    pub fn parse(text: &str) -> Result<Self> {
+        let refuse = || {
+            Error::invalid(format!("`{text}` is no fault point")).help("write before:N or after:N, from 1 on")
+        };
+        let (side, entry) = text.split_once(':').ok_or_else(refuse)?;
+        match (side, entry.parse()) {
+            ("before", Ok(entry @ 1..)) => Ok(Self::Before(entry)),
+            ("after", Ok(entry @ 1..)) => Ok(Self::After(entry)),
+            _ => Err(refuse()),
+        }
+    }
+
+    /// How many entries are stored when it is reached.
+    fn stored(self) -> u64 {
+        match self {
+            Self::Before(entry) => entry - 1,
+            Self::After(entry) => entry,
+        }
+    }
+
+    fn entry(self) -> u64 {
+        let (Self::Before(entry) | Self::After(entry)) = self;
+        entry
+    }
+
+    /// Ends this process there. The first point counts.
+    pub fn set(self) {
+        POINT.get_or_init(|| self);
+    }
+}
+
+/// The store, with the point that was set on the way to it.
+pub(crate) fn on_the_way_to(store: Arc<dyn RunStore>) -> Arc<dyn RunStore> {
+    match POINT.get() {
+        Some(point) => Arc::new(Deadly { store, point: *point, arrived: AtomicU64::new(0) }),
+        None => store,
+    }
+}
+
+struct Deadly {
+    store: Arc<dyn RunStore>,
+    point: FaultPoint,
+    /// Entries that have come by.
+    arrived: AtomicU64,
+}
+
+async fn end() -> ! {
+    // Who cannot be killed goes on, and the harness sees that nothing has ended.
+    let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+    std::future::pending().await
+}
+
+#[async_trait]
+impl RunStore for Deadly {
+    async fn append(&self, key: &RunKey, mut entries: Vec<StoredEntry>) -> Result<()> {
+        let count = entries.len() as u64;
+        let before = self.arrived.fetch_add(count, Ordering::SeqCst);
+        if before >= self.point.entry() || before + count < self.point.entry() {
+            return self.store.append(key, entries).await;
+        }
+        let kept = self.point.stored().saturating_sub(before);
+        entries.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        if !entries.is_empty() {
+            self.store.append(key, entries).await?;
+        }
+        end().await
+    }
+
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        self.store.create(run).await
+    }
+
+    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+        self.store.alive(runs, now_ms).await
+    }
+
+    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+        self.store.claim(run, seen_alive_ms, now_ms).await
+    }
+
+    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(key, ending, finished_ms).await
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        self.store.get(key).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        self.store.entries(key, after_seq, count_max).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.expired(tenant, keep, count_max).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        self.store.remove(runs).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        self.store.list(tenant, filter).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_read_strictly() {
+        assert_eq!(FaultPoint::parse("before:1").unwrap(), FaultPoint::Before(1));
+        assert_eq!(FaultPoint::parse("after:12").unwrap(), FaultPoint::After(12));
+        for wrong in ["", "before", "before:0", "after:x", "during:3", "after:-1"] {
+            assert!(FaultPoint::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}
