@@ -80,6 +80,14 @@ async fn end() -> ! {
     std::future::pending().await
 }
 
+/// How many entries are stored when at least `kept` are. Those who listen to a text end in one step with
+/// whoever wrote it: the engine hands both over at once, and a store keeps all of an append or nothing.
+fn together(entries: &[StoredEntry], kept: usize) -> usize {
+    let ends = |entry: &StoredEntry| entry.record.starts_with(r#"{"type":"node_finished""#);
+    let between = |at: usize| at > 0 && at < entries.len() && ends(&entries[at - 1]) && ends(&entries[at]);
+    (kept..entries.len()).find(|at| !between(*at)).unwrap_or(entries.len())
+}
+
 #[async_trait]
 impl RunStore for Deadly {
     async fn append(&self, key: &RunKey, mut entries: Vec<StoredEntry>) -> Result<()> {
@@ -89,7 +97,7 @@ impl RunStore for Deadly {
             return self.store.append(key, entries).await;
         }
         let kept = self.point.stored().saturating_sub(before);
-        entries.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        entries.truncate(together(&entries, usize::try_from(kept).unwrap_or(usize::MAX)));
         if !entries.is_empty() {
             self.store.append(key, entries).await?;
         }
@@ -136,6 +144,18 @@ impl RunStore for Deadly {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_ends_in_one_step_is_stored_in_one() {
+        let entry = |kind: &str| StoredEntry {
+            seq: 1,
+            event: None,
+            at_ms: 0,
+            record: format!(r#"{{"type":"{kind}"}}"#).into(),
+        };
+        let entries = ["said", "node_finished", "node_finished", "run_finished"].map(entry);
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|kept| together(&entries, kept)), [0, 1, 3, 3, 4, 4]);
+    }
 
     #[test]
     fn points_are_read_strictly() {
