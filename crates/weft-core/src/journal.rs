@@ -237,6 +237,10 @@ pub enum Record {
     },
     /// What this node has said so far does not count: it starts again.
     MessageReset {
+        /// Which activation has said it; absent in older journals: then the last of the node that has said
+        /// something. A node may be at work in several rounds at once.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        activation: Option<u32>,
         /// Its node.
         node: ComponentId,
     },

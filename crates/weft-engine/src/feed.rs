@@ -202,7 +202,7 @@ mod tests {
     use weft_core::Record;
 
     fn entry(seq: u64) -> Arc<Entry> {
-        let record = Record::MessageReset { node: "m".into() };
+        let record = Record::MessageReset { activation: None, node: "m".into() };
         Arc::new(Entry { seq, event: Some(seq), at_ms: 0, record })
     }
 

@@ -190,7 +190,7 @@ impl Reading {
             Record::Said { activation, text, .. } => self.said(*activation, text),
             Record::ThinkingStarted { activation, .. } => self.think(*activation, &Thinks::Yes),
             Record::ThinkingEnded { activation, .. } => self.think(*activation, &Thinks::No),
-            Record::MessageReset { node } => self.take_back(node),
+            Record::MessageReset { activation, node } => self.take_back(*activation, node),
             Record::MessageEnded { activation, end, .. } => {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
@@ -352,8 +352,12 @@ impl Reading {
         }
     }
 
-    /// The last text of a node does not count.
-    fn take_back(&mut self, node: &ComponentId) {
+    /// What an activation has said does not count; in older journals the last text of its node.
+    fn take_back(&mut self, activation: Option<u32>, node: &ComponentId) {
+        if let Some(meant) = activation {
+            self.texts.retain(|(activation, _)| *activation != meant);
+            return;
+        }
         let of_node =
             |activation: &u32| self.active.get(activation).is_some_and(|open| open.who.node == *node);
         if let Some(place) = self.texts.iter().rposition(|(activation, _)| of_node(activation)) {

@@ -59,7 +59,7 @@ impl Answer {
             }
             Record::ThinkingStarted { activation, .. } => self.thinking.push(*activation),
             Record::ThinkingEnded { activation, .. } => self.thinking.retain(|other| other != activation),
-            Record::MessageReset { node } => self.reset(node),
+            Record::MessageReset { activation, node } => self.reset(*activation, node),
             Record::MessageEnded { end, .. } => {
                 self.cite(&end.cited);
                 self.message_end = Some(Arc::clone(entry));
@@ -105,9 +105,10 @@ impl Answer {
         }
     }
 
-    /// The last text of a node does not count: it starts again.
-    fn reset(&mut self, node: &ComponentId) {
-        if let Some(at) = self.said.iter().rposition(|said| said.node == *node) {
+    /// The text of an activation, else the last one of its node, does not count: it starts again.
+    fn reset(&mut self, activation: Option<u32>, node: &ComponentId) {
+        let meant = |said: &Said| activation.map_or(said.node == *node, |one| said.activation == one);
+        if let Some(at) = self.said.iter().rposition(meant) {
             let said = self.said.remove(at);
             self.thinking.retain(|activation| *activation != said.activation);
         }
@@ -192,7 +193,7 @@ mod tests {
         learn(&mut answer, said(1, "A", "two "));
         learn(&mut answer, Record::ThinkingEnded { activation, node: node.clone() });
         learn(&mut answer, said(2, "B", "wrong"));
-        learn(&mut answer, Record::MessageReset { node });
+        learn(&mut answer, Record::MessageReset { activation: None, node });
         learn(&mut answer, said(2, "B", "right"));
         assert_eq!(answer.text(), "one two right");
         assert_eq!(answer.reference(), serde_json::json!({}));

@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn entry(seq: u64) -> Arc<Entry> {
-        let record = Record::MessageReset { node: "m".into() };
+        let record = Record::MessageReset { activation: None, node: "m".into() };
         Arc::new(Entry { seq, event: Some(seq), at_ms: 0, record })
     }
 

@@ -41,7 +41,7 @@ fn fact(record: &Record) -> String {
             0 => format!("{node} ended its message"),
             count => format!("{node} ended its message, which cites {count} sources"),
         },
-        Record::MessageReset { node } => format!("{node} took back what it has said"),
+        Record::MessageReset { node, .. } => format!("{node} took back what it has said"),
         Record::ToolStarted { call, .. } => {
             format!("{} called with {}", call.path, short(&call.arguments.to_string()))
         }

@@ -65,7 +65,7 @@ impl Driver<'_> {
             self.journal.note(Record::ToolFinished { activation, call });
         }
         if open.said {
-            self.journal.note(Record::MessageReset { node });
+            self.journal.note(Record::MessageReset { activation: Some(activation), node });
         }
         self.journal.note(Record::NodeFinished {
             who: open.who,

@@ -141,7 +141,7 @@ fn line(record: &Record) -> Option<String> {
             let cited = end.cited.iter().map(|c| format!(" [ID:{}] {}", c.number, c.chunk.document_name));
             format!("message_end {node}{}", cited.collect::<String>())
         }
-        Record::MessageReset { node } => format!("message_reset {node}"),
+        Record::MessageReset { node, .. } => format!("message_reset {node}"),
         Record::ToolStarted { call, .. } => format!("tool_start {} {}", call.path, call.arguments),
         Record::ToolFinished { call, .. } => {
             let failed = if call.failed { " failed" } else { "" };

@@ -76,7 +76,8 @@ fn simulated(seed: u64) -> Option<Told> {
 #[test]
 fn random_histories_keep_what_is_promised() {
     let mut all = Told::default();
-    for seed in 0..FEW {
+    // Seeds beyond the first few have found something once.
+    for seed in (0..FEW).chain([29_213]) {
         all += simulated(seed).unwrap();
     }
     // Trouble that does not happen proves nothing.

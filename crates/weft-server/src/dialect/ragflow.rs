@@ -298,7 +298,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
         Record::ThinkingStarted { .. } => message("", true, false),
         Record::ThinkingEnded { .. } => message("", false, true),
         Record::MessageEnded { end, .. } => Data::MessageEnd(End(end)),
-        Record::MessageReset { node } => Data::MessageReset { component_id: node },
+        Record::MessageReset { node, .. } => Data::MessageReset { component_id: node },
         Record::NodeFinished { .. } => Data::NodeFinished(node_finished(entry, additions)?),
         Record::Waiting { forms } => Data::UserInputs {
             inputs: Fields(forms),

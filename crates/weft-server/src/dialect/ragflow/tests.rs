@@ -83,7 +83,7 @@ fn messages() {
     check(ended(MessageEnd::default()), "message_end", "{}");
     check(ended(MessageEnd { status: Some(201), cited: Vec::new() }), "message_end", r#"{"status":201}"#);
     check(
-        Record::MessageReset { node: "Message:M".into() },
+        Record::MessageReset { activation: None, node: "Message:M".into() },
         "message_reset",
         r#"{"component_id":"Message:M"}"#,
     );
