@@ -16,9 +16,14 @@ impl App {
     /// # Errors
     /// `NotFound` when its canvas or its session is gone.
     pub async fn plan_of(&self, run: &StoredRun) -> Result<Arc<Plan>> {
+        let (canvas, version) = self.version_of(run).await?;
+        self.plan(&canvas, &version).await
+    }
+
+    /// The canvas of a run, and the version that its session is on.
+    async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
         let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
-        let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
-        self.plan(&canvas, &session.canvas_version).await
+        Ok((CanvasKey::new(&run.key.tenant, run.canvas.clone()), session.canvas_version))
     }
 
     /// Does a run again from its journal, with nothing outside: its models need not be there any more.
@@ -28,9 +33,8 @@ impl App {
     /// As [`weft_engine::Engine::replay`]; `NotFound` when the run, its canvas or its session is gone.
     pub async fn replay(&self, key: &RunKey) -> Result<Replayed> {
         let run = self.runs.get(key).await?;
-        let session = self.sessions.load(&SessionKey::new(&key.tenant, run.session.clone())).await?;
-        let canvas = CanvasKey::new(&key.tenant, run.canvas.clone());
-        let dsl = self.canvases.version(&canvas, &session.canvas_version).await?;
+        let (canvas, version) = self.version_of(&run).await?;
+        let dsl = self.canvases.version(&canvas, &version).await?;
         let compiled = self.compiled(&key.tenant, dsl, Models::NotAsked).await?;
         let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
         self.engine.replay(&run, Arc::new(plan)).await
