@@ -25,7 +25,9 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-engine", may_use: &["weft-core", "weft-dsl"] },
     Layer { name: "weft-eval", may_use: &["weft-core", "weft-dsl", "weft-engine"] },
     Layer { name: "weft-agent", may_use: &["weft-core"] },
-    Layer { name: "weft-components", may_use: &["weft-core", "weft-agent"] },
+    Layer { name: "weft-parse", may_use: &["weft-core"] },
+    Layer { name: "weft-knowledge", may_use: &["weft-core"] },
+    Layer { name: "weft-components", may_use: &["weft-core", "weft-agent", "weft-knowledge"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
@@ -39,7 +41,9 @@ const LAYERS: &[Layer] = &[
             "weft-dsl",
             "weft-engine",
             "weft-components",
+            "weft-knowledge",
             "weft-net",
+            "weft-parse",
             "weft-mcp",
             "weft-models",
             "weft-sandbox",
@@ -62,12 +66,17 @@ const TESTKIT: &str = "weft-testkit";
 const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ("weft-agent", &["weft-models", "weft-net"]),
     ("weft-components", &["weft-sandbox"]),
-    ("weft-engine", &["weft-components", "weft-models", "weft-sandbox", "weft-search"]),
+    (
+        "weft-engine",
+        &["weft-components", "weft-knowledge", "weft-models", "weft-sandbox", "weft-search", "weft-store"],
+    ),
+    ("weft-knowledge", &["weft-models", "weft-parse", "weft-search", "weft-store"]),
 ];
 
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.
 const CORE_DEPENDENCIES: &[&str] = &[
     "async-trait",
+    "bytes",
     "foldhash",
     "futures",
     "indexmap",

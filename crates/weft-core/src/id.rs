@@ -66,6 +66,12 @@ ids! {
     ScheduleId,
     /// One thing that a person is asked to do.
     TaskId,
+    /// A collection of documents to search.
+    DatasetId,
+    /// One document of a dataset.
+    DocumentId,
+    /// A passage of a document, as it is searched and cited. Unique in all datasets.
+    ChunkId,
 }
 
 impl RunId {
@@ -91,6 +97,20 @@ impl CanvasId {
 }
 
 impl ScheduleId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl DatasetId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl DocumentId {
     /// A new id in the same shape as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
@@ -138,6 +158,24 @@ keys! {
     ScheduleKey(ScheduleId),
     /// Where a human task is stored.
     TaskKey(TaskId),
+    /// Where a dataset is stored.
+    DatasetKey(DatasetId),
+}
+
+/// Where a document is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DocumentKey {
+    /// The dataset that it is part of.
+    pub dataset: DatasetKey,
+    /// Which one.
+    pub id: DocumentId,
+}
+
+impl DocumentKey {
+    /// Both halves of the key.
+    pub fn new(dataset: &DatasetKey, id: impl Into<DocumentId>) -> Self {
+        Self { dataset: dataset.clone(), id: id.into() }
+    }
 }
 
 #[cfg(test)]

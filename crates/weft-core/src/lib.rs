@@ -10,6 +10,7 @@ pub mod component;
 pub mod context;
 pub mod effect;
 pub mod error;
+pub mod filter;
 pub mod id;
 pub mod journal;
 pub mod reference;
@@ -27,9 +28,10 @@ pub use component::{
 };
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
+pub use filter::Filter;
 pub use id::{
-    CanvasId, CanvasKey, ComponentId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId,
-    TaskKey, TenantId,
+    CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, RunId, RunKey,
+    ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,
 };
 pub use journal::{Ending, Entry, Record};
 pub use reference::{Reference, Template};

@@ -7,8 +7,9 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::TenantId;
+use crate::seam::{Embedder, Reranker};
 use crate::value::Json;
 
 /// What a model is for.
@@ -294,6 +295,30 @@ pub trait ModelDirectory: Send + Sync {
     /// `NotFound` with code `MODEL_NOT_CONFIGURED` in its text, naming what could be used instead.
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>>;
 
+    /// The model that turns texts into vectors, for an id such as `bge-m3@Ollama`; empty means the
+    /// default one.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::resolve`].
+    fn embedder(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        Err(not_configured("embedding", id))
+    }
+
+    /// The model that orders passages, for an id such as `jina-reranker-v2@Jina`; empty means the
+    /// default one.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::resolve`].
+    fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
+        Err(not_configured("reranking", id))
+    }
+
     /// Every model that could be resolved.
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo>;
+}
+
+fn not_configured(what: &str, id: &str) -> Error {
+    let which = if id.is_empty() { String::new() } else { format!(" `{id}`") };
+    Error::not_found(format!("MODEL_NOT_CONFIGURED: there is no model{which} for {what}"))
+        .help("add it to `models` in weft.toml")
 }

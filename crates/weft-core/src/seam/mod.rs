@@ -1,9 +1,16 @@
 //! The traits behind which the outside lives. Each says what an implementation must promise.
 
+pub mod blob_store;
 pub mod canvas_store;
 pub mod chat_model;
 pub mod clock;
+pub mod dataset_store;
+pub mod document_reader;
+pub mod embedder;
 pub mod http;
+pub mod index;
+pub mod ingest_queue;
+pub mod reranker;
 pub mod run_store;
 pub mod sandbox;
 pub mod schedule_store;
@@ -19,10 +26,17 @@ pub mod workspace;
 use std::fmt;
 use std::sync::Arc;
 
+pub use blob_store::BlobStore;
 pub use canvas_store::CanvasStore;
 pub use chat_model::{ChatModel, ModelDirectory};
 pub use clock::Clock;
+pub use dataset_store::DatasetStore;
+pub use document_reader::DocumentReader;
+pub use embedder::Embedder;
 pub use http::Http;
+pub use index::Index;
+pub use ingest_queue::IngestQueue;
+pub use reranker::Reranker;
 pub use run_store::RunStore;
 pub use sandbox::Sandbox;
 pub use schedule_store::ScheduleStore;

@@ -1,0 +1,34 @@
+//! Files as people gave them: uploads and pictures.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+
+use crate::error::Result;
+use crate::id::TenantId;
+
+/// Bytes by name, apart for each tenant. Names are ids that Weft makes, with `/` between their parts:
+/// `documents/5f0c…`; they are never what a person typed.
+///
+/// An implementation replaces a blob whole or not at all, and what [`BlobStore::put`] has returned for is
+/// there after a crash.
+#[async_trait]
+pub trait BlobStore: Send + Sync {
+    /// Keeps a blob, in place of the one with the same name.
+    ///
+    /// # Errors
+    /// `Invalid` for a name with other characters than letters, digits, `-`, `_`, `.` and `/`, an empty
+    /// part or one that begins with a dot; otherwise when it cannot be written.
+    async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()>;
+
+    /// A blob.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes>;
+
+    /// Removes a blob, if it is there.
+    ///
+    /// # Errors
+    /// When it cannot be removed.
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
+}

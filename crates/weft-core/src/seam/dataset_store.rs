@@ -1,0 +1,380 @@
+//! Datasets, their documents and the chunks these were cut into. This is the truth; an
+//! [`Index`](super::Index) is made from it.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::filter::{Filter, Metadata};
+use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
+use crate::seam::document_reader::{ChunkMethod, PieceKind, Position};
+use crate::value::Json;
+
+/// Settings by the names of the compatible API.
+pub type Settings = serde_json::Map<String, Json>;
+
+/// A collection of documents to search.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dataset {
+    /// Where.
+    pub key: DatasetKey,
+    /// Its name; no two of a tenant differ in case only.
+    pub name: String,
+    /// A picture as a data URI, or nothing.
+    pub avatar: String,
+    /// For people.
+    pub description: String,
+    /// `English`, `Chinese` …; for people.
+    pub language: String,
+    /// `me` or `team`.
+    pub permission: String,
+    /// The model that made its vectors, as [`Embedder::name`](super::Embedder::name) says it; empty:
+    /// it is searched by words alone.
+    pub embedder: String,
+    /// How its documents are cut when they say nothing else.
+    pub method: ChunkMethod,
+    /// Settings of the method and of what follows it.
+    pub settings: Settings,
+    /// What a chunk has to score at least, 0 to 1.
+    pub similarity_threshold: f64,
+    /// The share of the vectors in a score, 0 to 1.
+    pub vector_similarity_weight: f64,
+    /// How much it is preferred to other datasets, 0 to 100.
+    pub pagerank: u32,
+    /// When it came into being, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it was changed the last time, in milliseconds since 1970.
+    pub updated_ms: i64,
+    /// How much it holds; not written, only read.
+    pub counts: DatasetCounts,
+}
+
+/// How much a dataset holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatasetCounts {
+    /// Documents.
+    pub documents: u64,
+    /// Chunks of documents that are done.
+    pub chunks: u64,
+    /// Tokens of those chunks.
+    pub tokens: u64,
+}
+
+/// Which datasets to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DatasetFilter {
+    /// Only these.
+    pub ids: Option<Vec<DatasetId>>,
+    /// Only the one with this name, whatever its case.
+    pub name: Option<String>,
+    /// By the time of the last change instead of that of creation.
+    pub by_update: bool,
+    /// The oldest first.
+    pub ascending: bool,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+/// How far a document has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentState {
+    /// Nobody has asked for it to be read.
+    #[default]
+    Unstarted,
+    /// It is to be read, or is being read.
+    Running,
+    /// Somebody has stopped it for a while; it goes on where it was.
+    Paused,
+    /// Somebody has stopped it for good.
+    Cancelled,
+    /// It can be searched.
+    Done,
+    /// It could not be read; the message says why.
+    Failed,
+}
+
+/// What is being done with a document. Each stage begins with what the stages before it have stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// It is read and cut into chunks.
+    #[default]
+    Reading,
+    /// A model adds keywords, questions, metadata, contents or a graph.
+    Enriching,
+    /// Its chunks get their vectors.
+    Embedding,
+    /// It is put into the index.
+    Indexing,
+}
+
+/// A document of a dataset.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Where.
+    pub key: DocumentKey,
+    /// Its file name; no two of a dataset differ in case only.
+    pub name: String,
+    /// Bytes of the file.
+    pub size: u64,
+    /// The name of the file in the [`BlobStore`](super::BlobStore).
+    pub blob: String,
+    /// How it is cut.
+    pub method: ChunkMethod,
+    /// Settings of the method and of what follows it.
+    pub settings: Settings,
+    /// What filters look at.
+    pub metadata: Metadata,
+    /// Whether its chunks are found.
+    pub enabled: bool,
+    /// How far it has come.
+    pub state: DocumentState,
+    /// Of the whole work, 0 to 1.
+    pub progress: f64,
+    /// What is being done, or why it failed; for people.
+    pub message: String,
+    /// When the work began, in milliseconds since 1970; absent before.
+    pub begun_ms: Option<i64>,
+    /// How long the work has taken so far, in milliseconds.
+    pub duration_ms: i64,
+    /// Its chunks that can be searched.
+    pub chunk_count: u64,
+    /// The tokens of those.
+    pub token_count: u64,
+    /// When it was added, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it was changed the last time, in milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// Which documents to list.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DocumentFilter {
+    /// Only these.
+    pub ids: Option<Vec<DocumentId>>,
+    /// Only the one with this name, whatever its case.
+    pub name: Option<String>,
+    /// Only those whose name holds this, whatever its case.
+    pub keywords: Option<String>,
+    /// Only those with one of these endings, without the dot; empty: all.
+    pub suffixes: Vec<String>,
+    /// Only those in one of these states; empty: all.
+    pub states: Vec<DocumentState>,
+    /// Only those whose metadata fits.
+    pub metadata: Option<Filter>,
+    /// Only those added at this time or later, in milliseconds since 1970.
+    pub from_ms: Option<i64>,
+    /// Only those added at this time or earlier.
+    pub to_ms: Option<i64>,
+    /// By the time of the last change instead of that of creation.
+    pub by_update: bool,
+    /// The oldest first.
+    pub ascending: bool,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+/// What people may change of a document. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DocumentChange {
+    /// Its name.
+    pub name: Option<String>,
+    /// How it is cut.
+    pub method: Option<ChunkMethod>,
+    /// Settings, all of them.
+    pub settings: Option<Settings>,
+    /// Metadata, all of it.
+    pub metadata: Option<Metadata>,
+    /// Whether its chunks are found.
+    pub enabled: Option<bool>,
+}
+
+/// A chunk as it is kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredChunk {
+    /// Its id. It follows from document, text and how often the text came before, so that an unchanged
+    /// chunk keeps it when the document is read again, and no two share one.
+    pub id: ChunkId,
+    /// Its document.
+    pub document: DocumentKey,
+    /// Its place among the document's chunks.
+    pub ordinal: u64,
+    /// What it is made of.
+    pub kind: PieceKind,
+    /// Its text.
+    pub content: String,
+    /// What is searched in its place, if that is something else.
+    pub searched: Option<String>,
+    /// The headings that it stands under, the outermost first.
+    pub headings: Vec<String>,
+    /// Where it is in the document.
+    pub positions: Vec<Position>,
+    /// Words that it is to be found by.
+    pub keywords: Vec<String>,
+    /// Questions that it answers.
+    pub questions: Vec<String>,
+    /// Typed columns, of a row of a table.
+    pub fields: Settings,
+    /// The larger chunk that is shown when this one is found.
+    pub parent: Option<ChunkId>,
+    /// Whether it is found. A parent never is.
+    pub available: bool,
+    /// How many tokens it has.
+    pub tokens: u32,
+    /// Its vector; absent without an embedder, and when it was not asked for.
+    pub vector: Option<Vec<f32>>,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: i64,
+}
+
+/// Which chunks of a document to list: those of what is done, in their order, without parents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChunkFilter {
+    /// Only those whose text or keywords hold this, whatever its case.
+    pub keywords: Option<String>,
+    /// Only those that are found, or are not.
+    pub available: Option<bool>,
+    /// With their vectors.
+    pub vectors: bool,
+    /// How many to pass over.
+    pub offset: u64,
+    /// How many at most.
+    pub limit: u64,
+}
+
+/// What is made of a document beside its chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Extra {
+    /// Its table of contents.
+    Contents,
+    /// The entities and relations it speaks of.
+    Graph,
+}
+
+/// Datasets, documents and chunks.
+///
+/// An implementation keeps what it has returned for, makes each change whole or not at all, and answers
+/// `NotFound` for everything of another tenant.
+#[async_trait]
+pub trait DatasetStore: Send + Sync {
+    /// Keeps a new dataset.
+    ///
+    /// # Errors
+    /// `Conflict` when the tenant has one with this name.
+    async fn create(&self, dataset: &Dataset) -> Result<()>;
+
+    /// A dataset.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn dataset(&self, key: &DatasetKey) -> Result<Dataset>;
+
+    /// Datasets by filter, the newest first, and how many there are in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)>;
+
+    /// Replaces what is kept of a dataset, the time of its creation excepted.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when another one has this name.
+    async fn update(&self, dataset: &Dataset) -> Result<()>;
+
+    /// Removes a dataset with its documents and chunks. The names of the blobs that are of no more use.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>>;
+
+    /// Keeps a new document.
+    ///
+    /// # Errors
+    /// `NotFound` without its dataset; `Conflict` when that has one with this name.
+    async fn add_document(&self, document: &Document) -> Result<()>;
+
+    /// A document.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn document(&self, key: &DocumentKey) -> Result<Document>;
+
+    /// Documents by filter, the newest first, and how many there are in all.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)>;
+
+    /// Changes a document. As it is then.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when another one of the dataset has this name.
+    async fn update_document(
+        &self,
+        key: &DocumentKey,
+        change: &DocumentChange,
+        now_ms: i64,
+    ) -> Result<Document>;
+
+    /// Removes documents with their chunks; those that are not there are passed over. The names of the
+    /// blobs that are of no more use.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>>;
+
+    /// Chunks of a document, and how many there are in all.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)>;
+
+    /// Chunks by id, parents included, in the order of the ids; those that are not there are left out.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
+
+    /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
+    /// change by hand. Counts follow.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()>;
+
+    /// Removes chunks of a document. How many were there. Counts follow.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64>;
+
+    /// Takes a document back to where it was before it was read: without chunks, unstarted.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while it is being read.
+    async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()>;
+
+    /// Keeps what is made of a document beside its chunks, in place of what was there.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn put_extra(&self, document: &DocumentKey, extra: Extra, value: &Json) -> Result<()>;
+
+    /// What is made of a document beside its chunks, if there is any.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>>;
+
+    /// What is made of all documents of a dataset beside their chunks, in the order of their ids.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>>;
+}

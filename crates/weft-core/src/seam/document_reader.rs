@@ -1,0 +1,167 @@
+//! From the bytes of a file to the pieces that are searched.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::filter::Metadata;
+use crate::value::Json;
+
+/// How a document is cut into chunks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChunkMethod {
+    /// Sections and sentences, packed up to a number of tokens.
+    #[default]
+    Naive,
+    /// By the headings of a book.
+    Book,
+    /// Headers, body and attachments of a mail.
+    Email,
+    /// By the articles of a law.
+    Laws,
+    /// By the sections of a manual.
+    Manual,
+    /// The whole file is one.
+    One,
+    /// Abstract and sections of a paper.
+    Paper,
+    /// A picture, described.
+    Picture,
+    /// One for each slide or page.
+    Presentation,
+    /// One for each question with its answer.
+    Qa,
+    /// One for each row of a table.
+    Table,
+    /// One for each row of a set of tags.
+    Tag,
+}
+
+/// What a piece is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PieceKind {
+    /// Text.
+    #[default]
+    Text,
+    /// A table, as HTML.
+    Table,
+    /// What is known of a picture.
+    Image,
+}
+
+/// A rectangle on a page. Coordinates are points from the top left corner of the page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Position {
+    /// The page, slide or sheet, from 1 on.
+    pub page: u32,
+    /// Left edge.
+    pub left: f32,
+    /// Right edge.
+    pub right: f32,
+    /// Upper edge.
+    pub top: f32,
+    /// Lower edge.
+    pub bottom: f32,
+}
+
+impl Position {
+    /// As clients of the compatible API read it: page, left, right, top, bottom.
+    pub fn as_json(self) -> Json {
+        serde_json::json!([self.page, self.left, self.right, self.top, self.bottom])
+    }
+}
+
+/// A part of a document that becomes a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DocumentPiece {
+    /// What it is made of.
+    #[serde(default)]
+    pub kind: PieceKind,
+    /// What is shown, cited and given to models.
+    pub content: String,
+    /// What is searched in place of the content, where that is something else: the question of a pair.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub searched: Option<String>,
+    /// The headings that it stands under, the outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headings: Vec<String>,
+    /// Where it is, in reading order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub positions: Vec<Position>,
+    /// Words that it is to be found by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keywords: Vec<String>,
+    /// Typed columns, of a row of a table.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub fields: serde_json::Map<String, Json>,
+    /// The larger piece that is shown when this one is found: an index into
+    /// [`ReadDocument::parents`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<usize>,
+    /// How many tokens the content has.
+    pub tokens: u32,
+}
+
+/// A heading of a document's table of contents.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Heading {
+    /// From 1, the outermost, on.
+    pub level: u8,
+    /// Its text.
+    pub title: String,
+    /// The first piece below it: an index into [`ReadDocument::pieces`].
+    pub piece: usize,
+}
+
+/// What a document is made of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ReadDocument {
+    /// What is searched, in reading order.
+    pub pieces: Vec<DocumentPiece>,
+    /// What is shown in place of smaller pieces; never searched.
+    #[serde(default)]
+    pub parents: Vec<DocumentPiece>,
+    /// Its headings, as the file itself marks them.
+    #[serde(default)]
+    pub headings: Vec<Heading>,
+    /// What the file says of itself: title, author, date.
+    #[serde(default)]
+    pub metadata: Metadata,
+    /// How many pages, slides or sheets it has; 0 when it has none.
+    #[serde(default)]
+    pub pages: u32,
+    /// What could not be read, for people.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// How a document is to be read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadRequest {
+    /// The file's name; its ending says what it is.
+    pub name: String,
+    /// How it is cut.
+    pub method: ChunkMethod,
+    /// The settings of the method, by the names of the compatible API: `chunk_token_num`, `delimiter`,
+    /// `children_delimiter`, `overlapped_percent`, `html4excel`, `pages` … Settings that a method does
+    /// not know are passed over.
+    #[serde(default)]
+    pub settings: serde_json::Map<String, Json>,
+}
+
+/// Reads documents.
+///
+/// An implementation reads any bytes without harm to its process, within limits of time and memory.
+#[async_trait]
+pub trait DocumentReader: Send + Sync {
+    /// Reads a file and cuts it into pieces.
+    ///
+    /// # Errors
+    /// `Invalid` with a reason that a person understands: a kind of file that is not known, a file that
+    /// is broken, has no text, or is too large; `Timeout` when it takes too long; `Unavailable` when no
+    /// process can be started.
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+}

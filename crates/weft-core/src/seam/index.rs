@@ -1,0 +1,163 @@
+//! Chunks by word and by vector. An index is made from what a [`DatasetStore`](super::DatasetStore) keeps
+//! and can be made again from it; it gives ids and scores, and no text.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Result;
+use crate::filter::{Filter, Metadata};
+use crate::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
+
+/// A document as it is searched.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexedDocument {
+    /// Which one.
+    pub id: DocumentId,
+    /// What filters look at.
+    pub metadata: Metadata,
+    /// Whether its chunks are found.
+    pub available: bool,
+}
+
+/// A chunk as it is searched.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexedChunk {
+    /// The name of its document, without the ending, and the headings it stands under.
+    pub title: String,
+    /// Its text.
+    pub content: String,
+    /// Words that it is to be found by.
+    pub keywords: Vec<String>,
+    /// Questions that it answers.
+    pub questions: Vec<String>,
+    /// Its vector, of length 1; absent when the dataset has no embedder.
+    pub vector: Option<Vec<f32>>,
+}
+
+/// One change of an index.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IndexChange {
+    /// Puts a document there or changes what is known of it; its chunks stay.
+    Document(IndexedDocument),
+    /// Adds chunks to a document that is there, in place of those with the same ids.
+    Chunks(DocumentId, Vec<(ChunkId, IndexedChunk)>),
+    /// Takes chunks out.
+    RemoveChunks(Vec<ChunkId>),
+    /// Takes all chunks of a document out; the document stays.
+    Clear(DocumentId),
+    /// Takes a document out with its chunks.
+    RemoveDocument(DocumentId),
+}
+
+/// What to look for. Both parts look at the same chunks, independently of each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexQuery {
+    /// In these datasets.
+    pub datasets: Vec<DatasetId>,
+    /// Only in these documents; absent: in all.
+    pub documents: Option<Vec<DocumentId>>,
+    /// Only in documents that fit.
+    pub filter: Option<Filter>,
+    /// Words.
+    pub text: Option<TextQuery>,
+    /// A vector.
+    pub vector: Option<VectorQuery>,
+    /// How many chunks each part finds, at most.
+    pub count_max: usize,
+}
+
+/// Words to look for, in any language. A chunk that holds one of them is found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TextQuery {
+    /// The question.
+    pub text: String,
+    /// Further words with their weight, where a word of the question has the weight 1.
+    pub keywords: Vec<(String, f32)>,
+}
+
+/// A vector to look for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorQuery {
+    /// Of length 1.
+    pub vector: Vec<f32>,
+    /// Chunks with a smaller cosine are not found by their vector.
+    pub cosine_min: f32,
+}
+
+/// A chunk that was found by one of the parts, or by both.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// Its dataset.
+    pub dataset: DatasetId,
+    /// Its document.
+    pub document: DocumentId,
+    /// The chunk.
+    pub chunk: ChunkId,
+    /// Its BM25 sum over the words of the question, whichever part found it; 0 when it holds none.
+    pub text: f32,
+    /// The cosine of its vector, whichever part found it; absent when it or the question has no vector.
+    pub cosine: Option<f32>,
+    /// Its place in the order of the text part, from 0 on; absent when that did not find it.
+    pub text_rank: Option<usize>,
+    /// Its place in the order of the vector part.
+    pub vector_rank: Option<usize>,
+}
+
+/// What was found, of one state of the index.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct IndexAnswer {
+    /// The chunks, each once, in no order that means anything.
+    pub hits: Vec<Hit>,
+    /// The BM25 sum of a chunk of average length that holds every word of the question once, in the
+    /// chosen datasets together: what a sum has to be compared with.
+    pub text_once: f32,
+    /// How many chunks hold a word of the question and pass the conditions.
+    pub text_total: usize,
+}
+
+/// How much an index holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexSize {
+    /// Documents.
+    pub documents: usize,
+    /// Chunks.
+    pub chunks: usize,
+    /// Chunks with a vector.
+    pub vectors: usize,
+    /// The length of the vectors; 0 without any.
+    pub dimension: usize,
+}
+
+/// Chunks by word and by vector.
+///
+/// An implementation answers a query from one state: between two writes, never in the middle of one. The
+/// rarity of words is counted over all chosen datasets together, so a score means the same whichever
+/// dataset a chunk is in. Queries of a dataset that is not there find nothing in it.
+#[async_trait]
+pub trait Index: Send + Sync {
+    /// Makes changes, all or none. When it returns they are kept and are found by every later query.
+    ///
+    /// # Errors
+    /// `Invalid` when a vector has not the length of those that are there; otherwise when the index
+    /// cannot be written.
+    async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()>;
+
+    /// Removes everything of a dataset.
+    ///
+    /// # Errors
+    /// When the index cannot be written.
+    async fn remove(&self, dataset: &DatasetKey) -> Result<()>;
+
+    /// Finds chunks.
+    ///
+    /// # Errors
+    /// `Invalid` when the vector of the query has not the length of the chunks' vectors; otherwise when
+    /// the index cannot be read.
+    async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer>;
+
+    /// How much of a dataset the index holds.
+    ///
+    /// # Errors
+    /// When the index cannot be read.
+    async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize>;
+}

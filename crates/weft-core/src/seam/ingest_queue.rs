@@ -1,0 +1,156 @@
+//! Documents that are to be read by whichever worker is free.
+
+use async_trait::async_trait;
+
+use crate::error::Result;
+use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
+use crate::seam::dataset_store::{Document, Stage, StoredChunk};
+
+/// A worker's right to read a document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IngestLease {
+    /// Which document.
+    pub document: DocumentKey,
+    /// Grows each time the document is taken. Who comes with an old number has lost it.
+    pub fence: i64,
+}
+
+/// A document that a worker has taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TakenDocument {
+    /// The right to it.
+    pub lease: IngestLease,
+    /// The document, as it is now.
+    pub document: Document,
+    /// Where to go on: what the stages before it made is stored.
+    pub stage: Stage,
+    /// How often a worker has begun with it.
+    pub attempts: u32,
+}
+
+/// How far the work on a document has come.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IngestProgress {
+    /// The stage that it is in.
+    pub stage: Stage,
+    /// Of the whole work, 0 to 1.
+    pub share: f64,
+    /// What is being done, for people.
+    pub message: String,
+}
+
+/// What people want of a document that is being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// To go on.
+    GoOn,
+    /// To stop for a while.
+    Pause,
+    /// To stop for good.
+    Cancel,
+}
+
+/// What has become of the work on a document.
+#[derive(Clone, Debug, PartialEq)]
+pub enum IngestSettled {
+    /// Its new chunks are in the index and take the place of those it had before.
+    Done {
+        /// What was noticed, for people.
+        message: String,
+    },
+    /// It cannot be read. What it had before stays.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// It is to be tried again.
+    Again {
+        /// From when on, in milliseconds since 1970.
+        from_ms: i64,
+        /// Why.
+        reason: String,
+    },
+    /// It was stopped as somebody wanted.
+    Stopped,
+    /// Its worker goes away; another one may take it at once.
+    HandedBack,
+}
+
+/// Where documents wait for a worker. Time is what callers say it is: a queue has no clock.
+///
+/// While a document is being read its new chunks are kept beside those that it had before, which are
+/// found until [`IngestSettled::Done`].
+#[async_trait]
+pub trait IngestQueue: Send + Sync {
+    /// Asks for documents to be read, from the beginning, or from where they were paused. Those that are
+    /// waiting or being read already are passed over. Which ones were queued.
+    ///
+    /// # Errors
+    /// `NotFound` naming a document that is not there, and then none is queued.
+    async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId], now_ms: i64) -> Result<Vec<DocumentId>>;
+
+    /// Asks for a document that is waiting or being read to be stopped: at once when nobody has it, and
+    /// otherwise when its worker hears of it. Cancelling also ends a pause.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused.
+    async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()>;
+
+    /// Takes at most `count_max` documents of any tenant, those that have waited longest first: what
+    /// nobody has, and what a worker has let its time pass with. Of several that try at the same time one
+    /// gets it, until `until_ms`.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>>;
+
+    /// Says how far the work has come and asks for more time. What people want of it.
+    ///
+    /// # Errors
+    /// `Conflict` when somebody else has taken it, or it is not taken any more.
+    async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted>;
+
+    /// Keeps all new chunks of a document, without their vectors, in place of those of an attempt before,
+    /// and goes to `stage`.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()>;
+
+    /// New chunks of a document after one of them, by their order, with their vectors.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn new_chunks(
+        &self,
+        lease: &IngestLease,
+        after: Option<u64>,
+        limit: u64,
+    ) -> Result<Vec<StoredChunk>>;
+
+    /// Keeps what was added to new chunks: keywords, questions and vectors. Those that are not there are
+    /// passed over.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()>;
+
+    /// Says what has become of the work, and lets go of it.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()>;
+}
+
+/// What is added to a new chunk. What is absent stays as it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amended {
+    /// Which one.
+    pub id: ChunkId,
+    /// Words that it is to be found by.
+    pub keywords: Option<Vec<String>>,
+    /// Questions that it answers.
+    pub questions: Option<Vec<String>>,
+    /// Its vector.
+    pub vector: Option<Vec<f32>>,
+}

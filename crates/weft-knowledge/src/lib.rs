@@ -1,0 +1,3 @@
+//! canvas JSON → plan → run → components → events → API: **documents in, passages out**
+//!
+//! How documents are made searchable, and how a question becomes the passages that answer it.
