@@ -1,3 +1,5 @@
 //! canvas JSON → plan → run → components → events → API: **what files say**
 //!
 //! From the bytes of a file to the pieces that are searched, in pure code.
+
+pub mod element;
