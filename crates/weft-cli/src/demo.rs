@@ -57,7 +57,7 @@ pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let app = weft_server::assemble_in_memory(&setup.config)
         .await
         .map_err(|error| Failure::before_running(&error))?;
-    app.search.add(&local::tenant(), DATASET, weft_server::load_folder(&documents())).await?;
+    app.beside.add(&local::tenant(), DATASET, weft_server::load_folder(&documents()));
     let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: CANVAS.as_bytes().to_vec() };
     let opened = local::store(app, setup, &document).await?;
     Notes::line(format!(

@@ -25,7 +25,7 @@ pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
     let files = beside(canvas);
     let Some(dataset) = dataset(canvas).filter(|_| !files.is_empty()) else { return Ok(()) };
     let documents = files.iter().map(|file| read(file)).collect::<Outcome<Vec<_>>>()?;
-    app.search.add(&local::tenant(), &dataset, load_folder(&documents)).await?;
+    app.beside.add(&local::tenant(), &dataset, load_folder(&documents));
     let count =
         if documents.len() == 1 { "1 document".to_owned() } else { format!("{} documents", documents.len()) };
     Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));

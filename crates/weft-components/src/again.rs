@@ -68,7 +68,9 @@ async fn what_a_component_got_from_outside_it_has_again() {
         let mut first = life(&node, &[], (pages(), 1)).await;
         let expected = run(&node, &first).await.unwrap();
         let notes = first.notes();
-        assert_eq!(notes.len(), 2, "{kind}: {notes:?}");
+        // A search asks more than once: for the datasets, for what is best, for its text.
+        let calls = if kind == "Retrieval" { 3 } else { 1 };
+        assert_eq!(notes.len(), 2 * calls, "{kind}: {notes:?}");
 
         // It came back: nobody is asked, and nothing happens outside.
         let mut second = life(&node, &notes, (Vec::new(), 2)).await;

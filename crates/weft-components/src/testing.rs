@@ -12,13 +12,15 @@ use weft_core::catalog::Catalog;
 use weft_core::citation::{Chunk, Citations};
 use weft_core::context::{HistoryMessage, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
 use weft_core::effect::{Effects, Known};
+use weft_core::filter::Filter;
+use weft_core::id::{ChunkId, DatasetId};
 use weft_core::reference::{Inputs, Names};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
-use weft_core::seam::search_index::{SearchIndex, SearchRequest};
+use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest};
 use weft_core::seam::{Sandbox, Seams};
 use weft_core::{
     Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
@@ -182,7 +184,7 @@ impl Stage {
         let mut seams = Seams {
             models: Arc::new(FakeModels(Arc::clone(&outside))),
             http: Arc::new(FakeHttp(Arc::clone(&outside))),
-            search: Arc::new(FakeSearch(Arc::clone(&outside))),
+            knowledge: Arc::new(FakeKnowledge(Arc::clone(&outside))),
             tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
             sandbox: setting.sandbox.unwrap_or_else(|| Arc::new(InProcess::new(weft_sandbox::LIMITS))),
@@ -371,20 +373,50 @@ impl Http for FakeHttp {
     }
 }
 
-struct FakeSearch(Arc<Outside>);
+struct FakeKnowledge(Arc<Outside>);
 
 #[async_trait]
-impl SearchIndex for FakeSearch {
-    async fn search(&self, _tenant: &TenantId, request: SearchRequest) -> Result<Vec<Chunk>> {
-        let missing = request.datasets.iter().find(|dataset| *dataset == "missing").cloned();
-        self.0.searched.lock().unwrap().push(request);
-        match missing {
-            Some(name) => Err(Error::not_found(format!("there is no dataset `{name}`"))),
-            None => Ok(self.0.found.lock().unwrap().clone()),
-        }
+impl Knowledge for FakeKnowledge {
+    async fn datasets(&self, _: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        let everything = vec!["everything".to_owned()];
+        let names = if names.is_empty() { &everything } else { names };
+        let brief = |name: &String| match name.as_str() {
+            "missing" => Err(Error::not_found("there is no dataset `missing`")),
+            name => Ok(DatasetBrief {
+                id: name.into(),
+                name: name.to_owned(),
+                embedder: String::new(),
+                similarity_threshold: 0.2,
+                vector_weight: 0.5,
+            }),
+        };
+        names.iter().map(brief).collect()
     }
 
-    async fn add(&self, _tenant: &TenantId, _dataset: &str, _chunks: Vec<Chunk>) -> Result<()> {
-        Ok(())
+    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
+        Ok(1)
+    }
+
+    async fn search(&self, _: &TenantId, request: &SearchRequest) -> Result<Found> {
+        self.0.searched.lock().unwrap().push(request.clone());
+        let found = self.0.found.lock().unwrap();
+        let scored = |chunk: &Chunk| Scored {
+            chunk: chunk.id.as_str().into(),
+            document: chunk.document_id.as_str().into(),
+            dataset: chunk.dataset_id.as_str().into(),
+            parent: None,
+            similarity: 0.5,
+            term: 0.5,
+            vector: None,
+        };
+        let passages = found.iter().map(scored).collect();
+        Ok(Found { passages, total: found.len(), ..Found::default() })
+    }
+
+    async fn passages(&self, _: &TenantId, _: &[DatasetId], ids: &[ChunkId]) -> Result<Vec<Passage>> {
+        let found = self.0.found.lock().unwrap();
+        let find = |id: &ChunkId| found.iter().find(|chunk| chunk.id == id.as_str()).cloned();
+        let passage = |chunk| Passage { chunk, ..Passage::default() };
+        Ok(ids.iter().filter_map(find).map(passage).collect())
     }
 }

@@ -6,13 +6,17 @@
 //! them 0.39, a fifth of them 0.18, and only a chunk that is about nothing else comes near 0.9. Rare
 //! words count more than common ones, and words that no chunk holds do not count at all.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
 use weft_core::citation::Chunk;
-use weft_core::seam::search_index::{SearchIndex, SearchRequest};
-use weft_core::{Error, Result, TenantId};
+use weft_core::filter::{Filter, Metadata};
+use weft_core::id::{ChunkId, DatasetId};
+use weft_core::seam::knowledge::{
+    self, DatasetBrief, DocumentCount, Found, Knowledge, Passage, Scored, SearchRequest,
+};
+use weft_core::{Result, TenantId};
 
 use crate::postings::Postings;
 use crate::words::words;
@@ -37,61 +41,80 @@ impl MemoryIndex {
     }
 
     /// The datasets of a tenant with the number of their chunks, by name.
-    pub fn datasets(&self, tenant: &TenantId) -> Vec<(String, usize)> {
+    pub fn sizes(&self, tenant: &TenantId) -> Vec<(String, usize)> {
         let datasets = self.datasets.read().unwrap_or_else(PoisonError::into_inner);
         let own = datasets.iter().filter(|((owner, _), _)| owner == tenant);
         own.map(|((_, name), postings)| (name.clone(), postings.len())).collect()
     }
 
-    fn search_now(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Vec<Chunk>> {
+    /// Adds chunks to a dataset, which comes into being with its first chunk; a chunk whose id is there
+    /// already is replaced.
+    pub fn add(&self, tenant: &TenantId, dataset: &str, chunks: Vec<Chunk>) {
+        if chunks.is_empty() {
+            return;
+        }
+        let mut datasets = self.datasets.write().unwrap_or_else(PoisonError::into_inner);
+        let postings = datasets.entry((tenant.clone(), dataset.to_owned())).or_default();
+        for chunk in chunks {
+            postings.add(Chunk { dataset_id: dataset.to_owned(), ..chunk });
+        }
+    }
+
+    /// Looks at the chosen datasets of a tenant; those that are not there are passed over.
+    fn with<T>(&self, tenant: &TenantId, chosen: &[DatasetId], look: impl FnOnce(&[&Postings]) -> T) -> T {
         let datasets = self.datasets.read().unwrap_or_else(PoisonError::into_inner);
-        let chosen = chosen(&datasets, tenant, &request.datasets)?;
-        let mut seen = HashSet::new();
-        let mut asked = words(&request.query);
-        asked.retain(|word| seen.insert(word.clone()));
-        asked.truncate(QUERY_WORDS_MAX);
-        let weights = weights(&chosen, &asked);
-        let average = average(&chosen);
-        let mut found: Vec<(f64, &Chunk)> =
-            chosen.iter().flat_map(|postings| postings.scored(&weights, average)).collect();
-        found.retain(|(score, _)| *score >= request.score_min);
-        // Equal scores are sorted by id, so that the same question always gets the same answer.
-        found.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.id.cmp(&other.id)));
-        found.truncate(request.count_max.min(RESULTS_MAX));
-        let scored = |(score, chunk): (f64, &Chunk)| Chunk {
-            similarity: Some(score),
-            term_similarity: Some(score),
-            ..chunk.clone()
-        };
-        Ok(found.into_iter().map(scored).collect())
+        let chosen: BTreeSet<&DatasetId> = chosen.iter().collect();
+        let find = |id: &DatasetId| datasets.get(&(tenant.clone(), id.as_str().to_owned()));
+        look(&chosen.into_iter().filter_map(find).collect::<Vec<_>>())
     }
 }
 
-fn chosen<'a>(
-    datasets: &'a BTreeMap<Key, Postings>,
-    tenant: &TenantId,
-    names: &[String],
-) -> Result<Vec<&'a Postings>> {
-    if names.is_empty() {
-        return Ok(datasets
-            .iter()
-            .filter(|((owner, _), _)| owner == tenant)
-            .map(|(_, postings)| postings)
-            .collect());
+/// What was found, best first. Equal scores are sorted by id, so that the same question always gets the
+/// same answer.
+fn found<'a>(chosen: &[&'a Postings], request: &SearchRequest) -> Vec<(f64, &'a Chunk)> {
+    let fits = request.filter.as_ref().is_none_or(|filter| filter.matches(&Metadata::new()));
+    if !fits {
+        return Vec::new();
     }
-    let names: std::collections::BTreeSet<&String> = names.iter().collect();
-    let find = |name: &&String| {
-        datasets.get(&(tenant.clone(), (*name).clone())).ok_or_else(|| {
-            let known: Vec<&str> =
-                datasets.keys().filter(|(owner, _)| owner == tenant).map(|(_, name)| name.as_str()).collect();
-            let help = match known.is_empty() {
-                true => "add documents to it first".to_owned(),
-                false => format!("the datasets are: {}", known.join(", ")),
-            };
-            Error::not_found(format!("there is no dataset `{name}`")).help(help)
-        })
+    let average = average(chosen);
+    let mut best: HashMap<(&str, &str), (f64, &Chunk)> = HashMap::new();
+    for question in &request.questions {
+        let mut seen = HashSet::new();
+        let mut asked = words(question);
+        asked.extend(request.keywords.iter().flat_map(|keyword| words(keyword)));
+        asked.retain(|word| seen.insert(word.clone()));
+        asked.truncate(QUERY_WORDS_MAX);
+        let weights = weights(chosen, &asked);
+        for (score, chunk) in chosen.iter().flat_map(|postings| postings.scored(&weights, average)) {
+            let known = best.entry((&chunk.dataset_id, &chunk.id)).or_insert((score, chunk));
+            known.0 = known.0.max(score);
+        }
+    }
+    let wanted = |chunk: &Chunk| {
+        let documents = request.documents.as_ref();
+        documents.is_none_or(|ids| ids.iter().any(|id| id.as_str() == chunk.document_id))
     };
-    names.iter().map(find).collect()
+    let mut found: Vec<_> = best.into_values().collect();
+    found.retain(|(score, chunk)| *score >= request.similarity_min && wanted(chunk));
+    found.sort_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.id.cmp(&other.id)));
+    found.truncate(request.candidates_max.min(RESULTS_MAX));
+    found
+}
+
+fn documents(found: &[(f64, &Chunk)]) -> Vec<DocumentCount> {
+    let mut counts: Vec<DocumentCount> = Vec::new();
+    for (_, chunk) in found {
+        match counts.iter_mut().find(|count| count.id.as_str() == chunk.document_id) {
+            Some(count) => count.count += 1,
+            None => counts.push(DocumentCount {
+                id: chunk.document_id.as_str().into(),
+                name: chunk.document_name.clone(),
+                count: 1,
+            }),
+        }
+    }
+    counts.sort_by_key(|count| std::cmp::Reverse(count.count));
+    counts
 }
 
 fn count(number: usize) -> f64 {
@@ -119,20 +142,56 @@ fn average(chosen: &[&Postings]) -> f64 {
 }
 
 #[async_trait]
-impl SearchIndex for MemoryIndex {
-    async fn search(&self, tenant: &TenantId, request: SearchRequest) -> Result<Vec<Chunk>> {
-        self.search_now(tenant, &request)
+impl Knowledge for MemoryIndex {
+    async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        let brief = |(name, _): (String, usize)| DatasetBrief {
+            id: name.as_str().into(),
+            name,
+            embedder: String::new(),
+            similarity_threshold: 0.2,
+            vector_weight: 0.0,
+        };
+        knowledge::chosen(self.sizes(tenant).into_iter().map(brief).collect(), names)
     }
 
-    async fn add(&self, tenant: &TenantId, dataset: &str, chunks: Vec<Chunk>) -> Result<()> {
-        if chunks.is_empty() {
-            return Ok(());
+    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
+        // These documents have no metadata.
+        if !filter.matches(&Metadata::new()) {
+            return Ok(0);
         }
-        let mut datasets = self.datasets.write().unwrap_or_else(PoisonError::into_inner);
-        let postings = datasets.entry((tenant.clone(), dataset.to_owned())).or_default();
-        for chunk in chunks {
-            postings.add(Chunk { dataset_id: dataset.to_owned(), ..chunk });
-        }
-        Ok(())
+        let count = |chosen: &[&Postings]| chosen.iter().map(|postings| postings.documents()).sum::<usize>();
+        Ok(self.with(tenant, datasets, count) as u64)
+    }
+
+    async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
+        let scored = |(similarity, chunk): &(f64, &Chunk)| Scored {
+            chunk: chunk.id.as_str().into(),
+            document: chunk.document_id.as_str().into(),
+            dataset: chunk.dataset_id.as_str().into(),
+            parent: None,
+            similarity: *similarity,
+            term: *similarity,
+            vector: None,
+        };
+        let note = "documents in memory are ranked by their words alone, not by a model".to_owned();
+        let notes = (!request.reranker.is_empty()).then_some(note).into_iter().collect();
+        Ok(self.with(tenant, &request.datasets, |chosen| {
+            let found = found(chosen, request);
+            let passages = found.iter().skip(request.offset).take(request.limit).map(scored).collect();
+            Found { passages, total: found.len(), documents: documents(&found), notes }
+        }))
+    }
+
+    async fn passages(
+        &self,
+        tenant: &TenantId,
+        datasets: &[DatasetId],
+        ids: &[ChunkId],
+    ) -> Result<Vec<Passage>> {
+        Ok(self.with(tenant, datasets, |chosen| {
+            let find = |id: &ChunkId| chosen.iter().find_map(|postings| postings.chunk(id.as_str()));
+            let passage = |chunk: &Chunk| Passage { chunk: chunk.clone(), ..Passage::default() };
+            ids.iter().filter_map(find).map(passage).collect()
+        }))
     }
 }

@@ -34,6 +34,17 @@ impl Postings {
         self.places.len()
     }
 
+    /// A chunk by its id.
+    pub fn chunk(&self, id: &str) -> Option<&Chunk> {
+        self.chunks.get(*self.places.get(id)?)?.as_ref().map(|entry| &entry.chunk)
+    }
+
+    /// How many documents the chunks are from.
+    pub fn documents(&self) -> usize {
+        let ids = self.chunks.iter().flatten().map(|entry| entry.chunk.document_id.as_str());
+        ids.collect::<std::collections::HashSet<_>>().len()
+    }
+
     /// Adds a chunk, in place of the one with the same id.
     pub fn add(&mut self, chunk: Chunk) {
         self.remove(&chunk.id);

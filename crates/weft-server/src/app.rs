@@ -9,8 +9,8 @@ use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SearchIndex, SessionStore, SpendingStore,
-    TaskStore, TokenStore, WorkQueue,
+    CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore,
+    TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
@@ -18,6 +18,7 @@ use weft_core::{
 };
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
+use weft_search::MemoryIndex;
 
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
@@ -56,8 +57,8 @@ pub struct Parts {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
-    /// Documents to search.
-    pub search: Arc<dyn SearchIndex>,
+    /// Documents beside canvases, which are searched like datasets and kept by this process alone.
+    pub beside: Arc<MemoryIndex>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.
@@ -100,8 +101,8 @@ pub struct App {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
-    /// Documents to search.
-    pub search: Arc<dyn SearchIndex>,
+    /// Documents beside canvases, which are searched like datasets and kept by this process alone.
+    pub beside: Arc<MemoryIndex>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
@@ -137,7 +138,7 @@ impl App {
             tokens: parts.tokens,
             queue: parts.queue,
             schedules: parts.schedules,
-            search: parts.search,
+            beside: parts.beside,
             models: parts.models,
             catalog: parts.catalog,
             clock: parts.clock,

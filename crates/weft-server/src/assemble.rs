@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::workspace::NoWorkspace;
-use weft_core::seam::{Clock, ModelDirectory, Sandbox, Seams, SearchIndex, ToolSource, Workspace};
+use weft_core::seam::{Clock, Knowledge, ModelDirectory, Sandbox, Seams, ToolSource, Workspace};
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
@@ -123,12 +123,12 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
     let models = Arc::new(Directory::open(&config.models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
-    let search: Arc<dyn SearchIndex> = Arc::new(MemoryIndex::new());
+    let beside = Arc::new(MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
-        search: Arc::clone(&search),
+        knowledge: Arc::clone(&beside) as Arc<dyn Knowledge>,
         tools: Arc::new(servers.clone()) as Arc<dyn ToolSource>,
         workspace: workspace(config),
         sandbox: sandbox(config),
@@ -154,7 +154,7 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         tokens: store.tokens(),
         queue: store.work(),
         schedules: store.schedules(),
-        search,
+        beside,
         models,
         model_check: Arc::new(move |_: &TenantId, llm_id: &str| {
             checked.resolve_with_notice(llm_id).map(|(_, notice)| notice).map_err(|error| error.full())

@@ -24,7 +24,7 @@ use weft_core::seam::chat_model::{
     Author, ChatMessage, ChatModel, ChatRequest, ModelDirectory, ModelInfo, Prices,
 };
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::search_index::{SearchIndex, SearchRequest};
+use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::tool::ToolSession;
@@ -40,17 +40,6 @@ impl ModelDirectory for Nothing {
 
     fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
         Vec::new()
-    }
-}
-
-#[async_trait::async_trait]
-impl SearchIndex for Nothing {
-    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
-        Ok(())
-    }
-
-    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
-        Ok(Vec::new())
     }
 }
 
@@ -93,7 +82,7 @@ impl World {
             seams: Arc::new(Seams {
                 models: Arc::new(Nothing),
                 http: Arc::new(FakeHttp::default()),
-                search: Arc::new(Nothing),
+                knowledge: Arc::new(NoKnowledge),
                 tools: Arc::new(NoTools),
                 workspace: Arc::new(NoWorkspace),
                 sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

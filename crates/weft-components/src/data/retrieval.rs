@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_core::effect::Again;
-use weft_core::seam::search_index::SearchRequest;
+use weft_core::citation::Chunk;
+use weft_core::id::{ChunkId, DatasetId};
+use weft_core::seam::Knowledge as _;
+use weft_core::seam::knowledge::{Found, Passage, SearchRequest};
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
     Result, Role, Shape, Template, ToolSpec, Value,
 };
 
+use crate::data::kept::Kept;
 use crate::params::{self, Params, asks_for_something, pointer};
 use crate::passages::{chunks, documents, formalized};
 
@@ -137,6 +140,39 @@ impl Retrieval {
     }
 }
 
+impl Retrieval {
+    async fn found(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
+        let (knowledge, tenant) = (Kept(ctx), &ctx.run.tenant);
+        let datasets: Vec<DatasetId> =
+            knowledge.datasets(tenant, &self.names(ctx)?).await?.into_iter().map(|brief| brief.id).collect();
+        let request = SearchRequest {
+            datasets,
+            questions: vec![query.to_owned()],
+            similarity_min: self.score_min,
+            vector_weight: 0.5,
+            candidates_max: CHUNKS_MAX,
+            limit: self.count_max,
+            ..SearchRequest::default()
+        };
+        let Found { passages, .. } = knowledge.search(tenant, &request).await?;
+        if passages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<ChunkId> = passages.iter().map(|scored| scored.chunk.clone()).collect();
+        let texts = knowledge.passages(tenant, &request.datasets, &ids).await?;
+        let chunk = |Passage { chunk, .. }: Passage| {
+            let scored = passages.iter().find(|scored| scored.chunk.as_str() == chunk.id);
+            Chunk {
+                similarity: scored.map(|scored| scored.similarity),
+                vector_similarity: scored.and_then(|scored| scored.vector),
+                term_similarity: scored.map(|scored| scored.term),
+                ..chunk
+            }
+        };
+        Ok(texts.into_iter().map(chunk).collect())
+    }
+}
+
 #[async_trait]
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
@@ -166,15 +202,7 @@ impl Component for Retrieval {
         if query.is_empty() {
             return Ok(nothing());
         }
-        let request = SearchRequest {
-            query: query.to_owned(),
-            datasets: self.names(ctx)?,
-            count_max: self.count_max,
-            score_min: self.score_min,
-        };
-        let question = ctx.effects.question("search", &request);
-        let search = ctx.run.seams.search.search(&ctx.run.tenant, request);
-        let (found, _) = ctx.effect_asking(("search", Again::Allowed), question, search).await?;
+        let found = self.found(ctx, query).await?;
         if found.is_empty() {
             return Ok(nothing());
         }
@@ -194,6 +222,7 @@ mod tests {
     use serde_json::{Value as Json, json};
     use weft_core::ErrorKind;
     use weft_core::citation::Chunk;
+    use weft_core::id::DatasetId;
 
     fn chunk(id: &str, content: &str, document: &str) -> Chunk {
         Chunk {
@@ -224,8 +253,9 @@ mod tests {
         assert_eq!(outputs["json"][1]["number"], 2);
         assert_eq!(outputs["doc_aggs"][0], json!({"doc_id": "d2", "doc_name": "d2.md", "count": 2}));
         let request = stage.outside.searched.lock().unwrap().remove(0);
-        assert_eq!((request.query.as_str(), request.count_max, request.score_min), ("Q", 3, 0.1));
-        assert_eq!(request.datasets, ["one", "two"]);
+        assert_eq!((request.limit, request.similarity_min), (3, 0.1));
+        assert_eq!(request.questions, ["Q"]);
+        assert_eq!(request.datasets, [DatasetId::from("one"), "two".into()]);
     }
 
     #[tokio::test]

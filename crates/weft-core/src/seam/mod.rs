@@ -10,11 +10,11 @@ pub mod embedder;
 pub mod http;
 pub mod index;
 pub mod ingest_queue;
+pub mod knowledge;
 pub mod reranker;
 pub mod run_store;
 pub mod sandbox;
 pub mod schedule_store;
-pub mod search_index;
 pub mod session_store;
 pub mod spending_store;
 pub mod task_store;
@@ -36,11 +36,11 @@ pub use embedder::Embedder;
 pub use http::Http;
 pub use index::Index;
 pub use ingest_queue::IngestQueue;
+pub use knowledge::Knowledge;
 pub use reranker::Reranker;
 pub use run_store::RunStore;
 pub use sandbox::Sandbox;
 pub use schedule_store::ScheduleStore;
-pub use search_index::SearchIndex;
 pub use session_store::SessionStore;
 pub use spending_store::SpendingStore;
 pub use task_store::TaskStore;
@@ -56,7 +56,7 @@ pub struct Seams {
     /// The one way out.
     pub http: Arc<dyn Http>,
     /// Documents to search.
-    pub search: Arc<dyn SearchIndex>,
+    pub knowledge: Arc<dyn Knowledge>,
     /// Tools of MCP servers.
     pub tools: Arc<dyn ToolSource>,
     /// Files that agents read and write.

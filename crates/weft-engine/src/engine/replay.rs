@@ -50,11 +50,11 @@ impl Engine {
     /// The same engine with models that need not be there: work that is done from a recording asks what
     /// a model can do, but never the model.
     pub(super) fn offline(&self) -> Self {
-        let Seams { models, http, search, tools, workspace, sandbox, clock } = &*self.0.seams;
+        let Seams { models, http, knowledge, tools, workspace, sandbox, clock } = &*self.0.seams;
         let seams = Seams {
             models: Arc::new(StandIns(Arc::clone(models))),
             http: Arc::clone(http),
-            search: Arc::clone(search),
+            knowledge: Arc::clone(knowledge),
             tools: Arc::clone(tools),
             workspace: Arc::clone(workspace),
             sandbox: Arc::clone(sandbox),

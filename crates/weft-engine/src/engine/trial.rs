@@ -114,7 +114,7 @@ impl Engine {
 
     /// The same engine, without stores and with the outside as the source has it.
     fn with_source(&self, source: Source<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
-        let Seams { models, http, search, tools, workspace, sandbox, clock } = &*self.0.seams;
+        let Seams { models, http, knowledge, tools, workspace, sandbox, clock } = &*self.0.seams;
         let (known, asked) = match source {
             Source::Outside => (None, Arc::clone(tools)),
             // What servers offer is looked at outside of any call.
@@ -130,7 +130,7 @@ impl Engine {
         let seams = Seams {
             models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
             http: Arc::clone(http),
-            search: Arc::clone(search),
+            knowledge: Arc::clone(knowledge),
             tools: asked,
             workspace: Arc::clone(workspace),
             sandbox: Arc::clone(sandbox),

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_core::citation::Chunk;
+use weft_core::filter::Filter;
+use weft_core::id::{ChunkId, DatasetId};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::run_store::{StoredEntry, StoredRun};
-use weft_core::seam::search_index::SearchRequest;
-use weft_core::seam::{Http, RunStore, Seams, SearchIndex};
+use weft_core::seam::{Http, RunStore, Seams};
 use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
 use weft_engine::engine::{PickedUp, Replayed};
 use weft_testkit::MemoryWorkspace;
@@ -46,12 +47,20 @@ impl Http for Nowhere {
 }
 
 #[async_trait]
-impl SearchIndex for Nowhere {
-    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
+impl Knowledge for Nowhere {
+    async fn datasets(&self, _: &TenantId, _: &[String]) -> Result<Vec<DatasetBrief>> {
         Err(nothing())
     }
 
-    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
+    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
+        Err(nothing())
+    }
+
+    async fn search(&self, _: &TenantId, _: &SearchRequest) -> Result<Found> {
+        Err(nothing())
+    }
+
+    async fn passages(&self, _: &TenantId, _: &[DatasetId], _: &[ChunkId]) -> Result<Vec<Passage>> {
         Err(nothing())
     }
 }
@@ -60,7 +69,7 @@ pub fn nowhere() -> Arc<Seams> {
     Arc::new(Seams {
         models: Arc::new(Nowhere),
         http: Arc::new(Nowhere),
-        search: Arc::new(Nowhere),
+        knowledge: Arc::new(Nowhere),
         tools: Arc::new(weft_core::seam::tool_source::NoTools),
         workspace: Arc::new(MemoryWorkspace::default()),
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

@@ -6,9 +6,9 @@ use serde_json::{Value as Json, json};
 use weft_core::citation::Chunk;
 use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, Record};
+use weft_core::seam::ToolSource;
 use weft_core::seam::chat_model::Author;
 use weft_core::seam::tool_source::{Offered, Refused};
-use weft_core::seam::{SearchIndex as _, ToolSource};
 use weft_core::tool::{Origin, Tool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_dsl::Plan;
@@ -60,7 +60,7 @@ async fn searching(documents: &[(&str, &str)]) -> Arc<MemoryIndex> {
             dataset_id: (*dataset).to_owned(),
             ..Chunk::default()
         };
-        index.add(&TenantId::new("t"), dataset, vec![chunk]).await.unwrap();
+        index.add(&TenantId::new("t"), dataset, vec![chunk]);
     }
     Arc::new(index)
 }

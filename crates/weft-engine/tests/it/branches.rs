@@ -7,12 +7,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::json;
-use weft_core::citation::Chunk;
 use weft_core::effect::Again;
+use weft_core::filter::Filter;
+use weft_core::id::{ChunkId, DatasetId};
 use weft_core::journal::{Ending, FramePath, Record};
-use weft_core::seam::search_index::SearchRequest;
+use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{RunStore as _, SearchIndex, SessionStore};
+use weft_core::seam::{RunStore as _, SessionStore};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::SessionState;
@@ -502,14 +503,26 @@ async fn a_way_after_a_failure_that_is_also_the_ordinary_way_runs_once() {
 
 struct Down;
 
+fn down() -> Error {
+    Error::new(ErrorKind::Unavailable, "the index is down")
+}
+
 #[async_trait]
-impl SearchIndex for Down {
-    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
-        Err(Error::new(ErrorKind::Unavailable, "the index is down"))
+impl Knowledge for Down {
+    async fn datasets(&self, _: &TenantId, _: &[String]) -> Result<Vec<DatasetBrief>> {
+        Err(down())
     }
 
-    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
-        Ok(())
+    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
+        Err(down())
+    }
+
+    async fn search(&self, _: &TenantId, _: &SearchRequest) -> Result<Found> {
+        Err(down())
+    }
+
+    async fn passages(&self, _: &TenantId, _: &[DatasetId], _: &[ChunkId]) -> Result<Vec<Passage>> {
+        Err(down())
     }
 }
 

@@ -46,9 +46,10 @@ impl Bench {
     fn engine(&self) -> Engine {
         let stores =
             Stores { runs: self.store.clone(), sessions: self.store.clone(), spending: self.store.clone() };
-        let Seams { models, http, search, tools, workspace, sandbox, .. } = Arc::into_inner(seams()).unwrap();
+        let Seams { models, http, knowledge, tools, workspace, sandbox, .. } =
+            Arc::into_inner(seams()).unwrap();
         let clock = self.clock.clone();
-        let seams = Seams { models, http, search, tools, workspace, sandbox, clock };
+        let seams = Seams { models, http, knowledge, tools, workspace, sandbox, clock };
         let limits = EngineLimits { nodes_at_once: 50, ..EngineLimits::default() };
         Engine::with_allowances(Arc::new(seams), Some(stores), limits, self.allowances.clone())
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
-use weft_core::seam::SearchIndex;
+use weft_core::seam::Knowledge;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ErrorKind, Json, Outputs, Record, TurnInput};
 use weft_models::script::Script;
@@ -68,7 +68,7 @@ pub fn http(folder: &Path) -> FakeHttp {
     })
 }
 
-pub async fn documents(folder: &Path) -> Arc<dyn SearchIndex> {
+pub async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
     let index = MemoryIndex::new();
     let mut files: Vec<_> =
         std::fs::read_dir(folder.join("documents")).into_iter().flatten().flatten().collect();
@@ -79,7 +79,7 @@ pub async fn documents(folder: &Path) -> Arc<dyn SearchIndex> {
     };
     let documents: Vec<_> = files.iter().map(document).collect();
     let dataset = folder.file_name().unwrap().to_str().unwrap();
-    index.add(&"t".into(), dataset, load_folder(&documents)).await.unwrap();
+    index.add(&"t".into(), dataset, load_folder(&documents));
     Arc::new(index)
 }
 

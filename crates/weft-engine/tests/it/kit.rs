@@ -16,8 +16,8 @@ use weft_core::reference::{Inputs, Names, Reference, Template};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
-use weft_core::seam::search_index::SearchRequest;
-use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex};
+use weft_core::seam::knowledge::NoKnowledge;
+use weft_core::seam::{ChatModel, Http, Knowledge, ModelDirectory, Seams};
 use weft_core::{
     CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext, Outputs, Piece,
     Reads, Record, Result, SessionKey, SharedText, TenantId, TurnInput, Value,
@@ -436,19 +436,8 @@ impl Http for Nothing {
     }
 }
 
-#[async_trait]
-impl SearchIndex for Nothing {
-    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<weft_core::citation::Chunk>> {
-        Ok(Vec::new())
-    }
-
-    async fn add(&self, _: &TenantId, _: &str, _: Vec<weft_core::citation::Chunk>) -> Result<()> {
-        Ok(())
-    }
-}
-
-pub fn nothing_to_search() -> Arc<dyn SearchIndex> {
-    Arc::new(Nothing)
+pub fn nothing_to_search() -> Arc<dyn Knowledge> {
+    Arc::new(NoKnowledge)
 }
 
 pub fn seams() -> Arc<Seams> {
@@ -456,7 +445,7 @@ pub fn seams() -> Arc<Seams> {
     Arc::new(Seams {
         models: Arc::new(Nothing),
         http: Arc::new(Nothing),
-        search: Arc::new(Nothing),
+        knowledge: Arc::new(NoKnowledge),
         tools: Arc::new(weft_core::seam::tool_source::NoTools),
         workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

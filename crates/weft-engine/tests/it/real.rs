@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_core::context::HistoryMessage;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::{ChatModel, Http, ModelDirectory, Seams, SearchIndex, ToolSource};
+use weft_core::seam::{ChatModel, Http, Knowledge, ModelDirectory, Seams, ToolSource};
 use weft_core::{Json, Result, TenantId, TurnInput};
 use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
@@ -40,7 +40,7 @@ impl World {
         Self::with_search(script, http, crate::kit::nothing_to_search())
     }
 
-    pub fn with_search(script: Script, http: FakeHttp, search: Arc<dyn SearchIndex>) -> Self {
+    pub fn with_search(script: Script, http: FakeHttp, search: Arc<dyn Knowledge>) -> Self {
         Self::put_together(ScriptedModel::new(script).into(), http, search, Arc::new(NoTools))
     }
 
@@ -63,13 +63,13 @@ impl World {
     fn put_together(
         model: Arc<ScriptedModel>,
         http: FakeHttp,
-        search: Arc<dyn SearchIndex>,
+        search: Arc<dyn Knowledge>,
         tools: Arc<dyn ToolSource>,
     ) -> Self {
         let seams = Seams {
             models: Arc::new(OneModel(Arc::clone(&model))),
             http: Arc::new(http) as Arc<dyn Http>,
-            search,
+            knowledge: search,
             tools,
             workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
             sandbox: Arc::new(weft_sandbox::InProcess::new(weft_sandbox::LIMITS)),

@@ -12,7 +12,7 @@ use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{RunStore, Seams, SearchIndex, SessionStore, SpendingStore as _};
+use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PICK_UPS_MAX, PickedUp, Stores};
@@ -124,11 +124,11 @@ impl World {
         let script =
             read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
         let model = steady(script);
-        let search: Arc<dyn SearchIndex> = documents(folder).await;
+        let knowledge: Arc<dyn Knowledge> = documents(folder).await;
         let seams = Arc::new(Seams {
             models: Arc::new(OneModel(model.into())),
             http: Arc::new(http(folder)),
-            search,
+            knowledge,
             tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::new(MemoryWorkspace::default()),
             sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

@@ -9,15 +9,15 @@ use serde_json::{Map, Value as Json};
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_core::citation::{Chunk, Citations};
+use weft_core::citation::Citations;
 use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, TurnInput};
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::search_index::SearchRequest;
+use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::tool_source::{NoTools, Offered};
 use weft_core::seam::workspace::NoWorkspace;
-use weft_core::seam::{ModelDirectory, Seams, SearchIndex, ToolSource as _};
+use weft_core::seam::{ModelDirectory, Seams, ToolSource as _};
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
 use weft_core::{Budget, Error, Result, TenantId, Tool, ToolOutput};
 use weft_mcp::{Dial, McpConfig, ServerConfig, Servers, Wire};
@@ -40,17 +40,6 @@ impl ModelDirectory for Nothing {
     }
 }
 
-#[async_trait]
-impl SearchIndex for Nothing {
-    async fn search(&self, _: &TenantId, _: SearchRequest) -> Result<Vec<Chunk>> {
-        Ok(Vec::new())
-    }
-
-    async fn add(&self, _: &TenantId, _: &str, _: Vec<Chunk>) -> Result<()> {
-        Ok(())
-    }
-}
-
 /// A call with these arguments, and what calls it off.
 pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
     let cancel = CancellationToken::new();
@@ -64,7 +53,7 @@ pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
         seams: Arc::new(Seams {
             models: Arc::new(Nothing),
             http: Arc::new(FakeHttp::new()),
-            search: Arc::new(Nothing),
+            knowledge: Arc::new(NoKnowledge),
             tools: Arc::new(NoTools),
             workspace: Arc::new(NoWorkspace),
             sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

@@ -10,7 +10,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 use weft_core::citation::Chunk;
-use weft_core::seam::search_index::{SearchIndex as _, SearchRequest};
+use weft_core::seam::knowledge::{Knowledge as _, Passage, Scored, SearchRequest};
 use weft_core::{ErrorKind, TenantId};
 use weft_search::{Document, MemoryIndex, load_folder};
 
@@ -28,7 +28,7 @@ fn documents() -> Vec<Document> {
 
 async fn index() -> MemoryIndex {
     let index = MemoryIndex::new();
-    index.add(&TenantId::new("t"), "help", load_folder(&documents())).await.unwrap();
+    index.add(&TenantId::new("t"), "help", load_folder(&documents()));
     index
 }
 
@@ -39,13 +39,26 @@ async fn found(
     datasets: &[&str],
     score_min: f64,
 ) -> Vec<Chunk> {
+    let tenant = TenantId::new(tenant);
+    let names: Vec<String> = datasets.iter().map(|name| (*name).to_owned()).collect();
+    let briefs = index.datasets(&tenant, &names).await.unwrap();
     let request = SearchRequest {
-        query: query.to_owned(),
-        datasets: datasets.iter().map(|name| (*name).to_owned()).collect(),
-        count_max: 5,
-        score_min,
+        datasets: briefs.into_iter().map(|brief| brief.id).collect(),
+        questions: vec![query.to_owned()],
+        similarity_min: score_min,
+        candidates_max: 5,
+        limit: 5,
+        ..SearchRequest::default()
     };
-    index.search(&TenantId::new(tenant), request).await.unwrap()
+    let found = index.search(&tenant, &request).await.unwrap();
+    assert_eq!(found.total, found.passages.len());
+    let ids: Vec<_> = found.passages.iter().map(|scored| scored.chunk.clone()).collect();
+    let passages = index.passages(&tenant, &request.datasets, &ids).await.unwrap();
+    let scored = |(passage, scored): (Passage, &Scored)| Chunk {
+        similarity: Some(scored.similarity),
+        ..passage.chunk
+    };
+    passages.into_iter().zip(&found.passages).map(scored).collect()
 }
 
 #[tokio::test]
@@ -87,8 +100,8 @@ async fn tenants_and_datasets_are_kept_apart() {
     let index = index().await;
     let chunk =
         |id: &str| Chunk { id: id.to_owned(), content: "refund secret".to_owned(), ..Chunk::default() };
-    index.add(&TenantId::new("other"), "help", vec![chunk("x")]).await.unwrap();
-    index.add(&TenantId::new("t"), "more", vec![chunk("y")]).await.unwrap();
+    index.add(&TenantId::new("other"), "help", vec![chunk("x")]);
+    index.add(&TenantId::new("t"), "more", vec![chunk("y")]);
     let ids = async |datasets: &[&str]| {
         found(&index, "t", "secret", datasets, 0.0)
             .await
@@ -99,14 +112,8 @@ async fn tenants_and_datasets_are_kept_apart() {
     assert_eq!(ids(&[]).await, ["y"]);
     assert!(ids(&["help"]).await.is_empty());
     assert_eq!(ids(&["help", "more", "more"]).await, ["y"]);
-    assert_eq!(index.datasets(&TenantId::new("t")).len(), 2);
-    let request = SearchRequest {
-        query: "x".to_owned(),
-        datasets: vec!["nope".to_owned()],
-        count_max: 1,
-        score_min: 0.0,
-    };
-    let error = index.search(&TenantId::new("other"), request).await.unwrap_err();
+    assert_eq!(index.sizes(&TenantId::new("t")).len(), 2);
+    let error = index.datasets(&TenantId::new("other"), &["nope".to_owned()]).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert!(error.full().contains("nope") && !error.full().contains("more"));
 }
@@ -116,9 +123,9 @@ async fn a_chunk_of_the_same_id_is_replaced() {
     let index = MemoryIndex::new();
     let tenant = TenantId::new("t");
     let chunk = |text: &str| Chunk { id: "1".to_owned(), content: text.to_owned(), ..Chunk::default() };
-    index.add(&tenant, "d", vec![chunk("apples")]).await.unwrap();
-    index.add(&tenant, "d", vec![chunk("pears")]).await.unwrap();
+    index.add(&tenant, "d", vec![chunk("apples")]);
+    index.add(&tenant, "d", vec![chunk("pears")]);
     assert!(found(&index, "t", "apples", &[], 0.0).await.is_empty());
     assert_eq!(found(&index, "t", "pear", &[], 0.0).await.len(), 1);
-    assert_eq!(index.datasets(&tenant), [("d".to_owned(), 1)]);
+    assert_eq!(index.sizes(&tenant), [("d".to_owned(), 1)]);
 }

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use tower::ServiceExt as _;
 use weft_core::TenantId;
-use weft_core::seam::{Clock, Seams, SearchIndex};
+use weft_core::seam::{Clock, Seams};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
@@ -195,11 +195,11 @@ pub fn process_at(
     (auth, limits): (Auth, LimitsConfig),
     clock: Arc<dyn Clock>,
 ) -> Bench {
-    let search: Arc<dyn SearchIndex> = Arc::new(weft_search::MemoryIndex::new());
+    let beside = Arc::new(weft_search::MemoryIndex::new());
     let seams = Arc::new(Seams {
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
-        search: Arc::clone(&search),
+        knowledge: beside.clone(),
         tools: Arc::new(weft_core::seam::tool_source::NoTools),
         workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
@@ -216,7 +216,7 @@ pub fn process_at(
         tokens: store.clone(),
         queue: store.clone(),
         schedules: store.clone(),
-        search,
+        beside,
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),

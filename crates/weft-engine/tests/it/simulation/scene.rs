@@ -10,7 +10,7 @@ use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use serde_json::json;
 use weft_core::journal::WaitingForm;
-use weft_core::seam::{Clock, Seams, SearchIndex, Workspace};
+use weft_core::seam::{Clock, Knowledge, Seams, Workspace};
 use weft_core::{Json, TurnInput};
 use weft_dsl::Plan;
 use weft_models::script::Script;
@@ -44,7 +44,7 @@ pub struct Sample {
     plan: Arc<Plan>,
     turns: Vec<TurnInput>,
     model: Arc<ScriptedModel>,
-    search: Arc<dyn SearchIndex>,
+    knowledge: Arc<dyn Knowledge>,
 }
 
 impl Scene {
@@ -71,9 +71,9 @@ impl Scene {
         let turns = conversations.swap_remove(dice.below(conversations.len() as u64) as usize).turns;
         let script =
             read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
-        let search = documents(&folder).now_or_never().unwrap();
+        let knowledge = documents(&folder).now_or_never().unwrap();
         let model = steady(script).into();
-        Self::Sample(Box::new(Sample { folder, plan, turns, model, search }))
+        Self::Sample(Box::new(Sample { folder, plan, turns, model, knowledge }))
     }
 
     /// The world as one process finds it. Who is cut off from its store gets no answers from outside either.
@@ -142,7 +142,7 @@ impl Sample {
         Seams {
             models: Arc::new(OneModel(Arc::clone(&self.model))),
             http: Arc::new(http(&self.folder)),
-            search: Arc::clone(&self.search),
+            knowledge: Arc::clone(&self.knowledge),
             tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::clone(files) as Arc<dyn Workspace>,
             sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),

@@ -1,0 +1,85 @@
+//! Datasets asked by a run: every answer is kept with it, so that work done again gets what it got before.
+
+use async_trait::async_trait;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weft_core::effect::Again;
+use weft_core::filter::Filter;
+use weft_core::id::{ChunkId, DatasetId, DocumentId};
+use weft_core::seam::Knowledge;
+use weft_core::seam::knowledge::{
+    ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage,
+    SearchRequest,
+};
+use weft_core::{NodeContext, Result, TenantId};
+
+/// The datasets of an activation.
+#[derive(Debug)]
+pub struct Kept<'a>(pub &'a NodeContext);
+
+impl Kept<'_> {
+    async fn call<T: Serialize + DeserializeOwned>(
+        &self,
+        kind: &'static str,
+        asks: impl Serialize,
+        call: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
+        let question = self.0.effects.question(kind, &asks);
+        self.0.effect_asking((kind, Again::Allowed), question, call).await.map(|(answer, _)| answer)
+    }
+
+    fn outside(&self) -> &dyn Knowledge {
+        &*self.0.run.seams.knowledge
+    }
+}
+
+#[async_trait]
+impl Knowledge for Kept<'_> {
+    async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        self.call("datasets", names, self.outside().datasets(tenant, names)).await
+    }
+
+    async fn metadata(
+        &self,
+        tenant: &TenantId,
+        datasets: &[DatasetId],
+        values_max: usize,
+    ) -> Result<Vec<MetadataKey>> {
+        self.call("metadata", datasets, self.outside().metadata(tenant, datasets, values_max)).await
+    }
+
+    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
+        self.call("fitting", (datasets, filter), self.outside().fitting(tenant, datasets, filter)).await
+    }
+
+    async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
+        self.call("search", request, self.outside().search(tenant, request)).await
+    }
+
+    async fn passages(
+        &self,
+        tenant: &TenantId,
+        datasets: &[DatasetId],
+        ids: &[ChunkId],
+    ) -> Result<Vec<Passage>> {
+        self.call("passages", ids, self.outside().passages(tenant, datasets, ids)).await
+    }
+
+    async fn contents(
+        &self,
+        tenant: &TenantId,
+        dataset: &DatasetId,
+        document: &DocumentId,
+    ) -> Result<Vec<ContentsEntry>> {
+        let call = self.outside().contents(tenant, dataset, document);
+        self.call("contents", (dataset, document), call).await
+    }
+
+    async fn graph_kinds(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {
+        self.call("graph_kinds", datasets, self.outside().graph_kinds(tenant, datasets)).await
+    }
+
+    async fn graph(&self, tenant: &TenantId, request: &GraphRequest) -> Result<GraphFound> {
+        self.call("graph", request, self.outside().graph(tenant, request)).await
+    }
+}
