@@ -1,6 +1,8 @@
 //! Chunks by word and by vector. An index is made from what a [`DatasetStore`](super::DatasetStore) keeps
 //! and can be made again from it; it gives ids and scores, and no text.
 
+use std::ops::Range;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -160,4 +162,11 @@ pub trait Index: Send + Sync {
     /// # Errors
     /// When the index cannot be read.
     async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize>;
+
+    /// Where in a text words of the question stand, as ranges of bytes in order and apart, by the same
+    /// rules as chunks are found. An index that cannot tell gives none.
+    fn marks(&self, text: &str, query: &TextQuery) -> Vec<Range<usize>> {
+        let _ = (text, query);
+        Vec::new()
+    }
 }

@@ -1,0 +1,289 @@
+//! From what an index found to one ranked list. Pure: the same answer always gives the same list.
+//!
+//! Every score is made to lie between 0 and 1 without looking at what else was found, so that a
+//! threshold means the same for every question:
+//!
+//! - *text*: `1 − e^(−sum/once)`, where `once` is what a chunk of average length gets that holds every word
+//!   of the question once. Every word once gives 0.63, the half of them (by rarity) 0.39.
+//! - *cosine*: as it is, and 0 where it is negative.
+//!
+//! A chunk that the other part found is never kept from the list: the parts look independently of each
+//! other, and what a part does not see counts 0 there.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use weft_core::id::{DatasetId, DocumentId};
+use weft_core::seam::index::{Hit, IndexAnswer};
+
+/// The share of the cosine when nobody says otherwise; set in docs/quality.md.
+pub const VECTOR_WEIGHT: f32 = 0.5;
+/// How slowly the worth of a place falls in rank fusion.
+pub const RRF_DEPTH: f32 = 60.0;
+/// The largest pagerank of a dataset.
+pub const PAGERANK_MAX: u32 = 100;
+/// How much of what lies between a score and its distance to both ends the largest pagerank adds.
+const PRIOR_MAX: f32 = 0.5;
+
+/// How the two parts become one score.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Fusion {
+    /// A weighted mean of the normalised scores.
+    Weighted {
+        /// The share of the cosine, 0 to 1. With 0 the text part answers alone, with 1 the vectors do.
+        vector_weight: f32,
+    },
+    /// Reciprocal rank fusion: places count, scores do not. 1 is a chunk that is first in both parts.
+    Rrf {
+        /// The share of the vector part, 0 to 1, as above.
+        vector_weight: f32,
+        /// How slowly the worth of a place falls; [`RRF_DEPTH`] is usual.
+        depth: f32,
+    },
+}
+
+impl Default for Fusion {
+    fn default() -> Self {
+        Self::Weighted { vector_weight: VECTOR_WEIGHT }
+    }
+}
+
+impl Fusion {
+    fn vector_weight(self) -> f32 {
+        let (Self::Weighted { vector_weight } | Self::Rrf { vector_weight, .. }) = self;
+        if vector_weight.is_nan() { VECTOR_WEIGHT } else { vector_weight.clamp(0.0, 1.0) }
+    }
+}
+
+/// How to rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankSettings {
+    /// How the parts become one.
+    pub fusion: Fusion,
+    /// Chunks with a smaller score are left out, 0 to 1. The prior of a dataset does not count here.
+    pub threshold: f32,
+    /// Which datasets go first among equally good chunks, 0 to [`PAGERANK_MAX`]. Absent is 0.
+    pub pageranks: HashMap<DatasetId, u32>,
+}
+
+/// A chunk in its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranked {
+    /// What was found.
+    pub hit: Hit,
+    /// The score that the list is sorted by, 0 to 1.
+    pub similarity: f32,
+    /// The text score, 0 to 1.
+    pub text: f32,
+    /// The cosine, 0 to 1; absent without vectors.
+    pub cosine: Option<f32>,
+}
+
+/// The whole ranked list, best first; its length is the honest total. Equal scores are in the order of
+/// their text scores, then of their ids.
+pub fn rank(answer: &IndexAnswer, settings: &RankSettings) -> Vec<Ranked> {
+    let has_vectors = answer.hits.iter().any(|hit| hit.cosine.is_some() || hit.vector_rank.is_some());
+    // Without an embedder there is only one part, and it says all there is to say.
+    let weight = if has_vectors { settings.fusion.vector_weight() } else { 0.0 };
+    let mut ranked: Vec<Ranked> = answer
+        .hits
+        .iter()
+        .filter(|hit| {
+            (weight > 0.0 || hit.text_rank.is_some()) && (weight < 1.0 || hit.vector_rank.is_some())
+        })
+        .map(|hit| scored(hit, answer.text_once, settings.fusion, weight))
+        .filter(|ranked| ranked.similarity >= settings.threshold)
+        .collect();
+    for one in &mut ranked {
+        let pagerank = settings.pageranks.get(&one.hit.dataset).copied().unwrap_or_default();
+        one.similarity = lifted(one.similarity, pagerank);
+    }
+    ranked.sort_by(in_order);
+    ranked
+}
+
+fn in_order(one: &Ranked, other: &Ranked) -> Ordering {
+    let by_score = other.similarity.total_cmp(&one.similarity);
+    by_score.then(other.text.total_cmp(&one.text)).then_with(|| one.hit.chunk.cmp(&other.hit.chunk))
+}
+
+fn scored(hit: &Hit, once: f32, fusion: Fusion, weight: f32) -> Ranked {
+    let text = text_score(hit.text, once);
+    let cosine = hit.cosine.map(|cosine| if cosine.is_nan() { 0.0 } else { cosine.clamp(0.0, 1.0) });
+    let similarity = match fusion {
+        Fusion::Weighted { .. } => weight * cosine.unwrap_or_default() + (1.0 - weight) * text,
+        Fusion::Rrf { depth, .. } => {
+            let worth = |rank: Option<usize>| rank.map_or(0.0, |rank| worth(rank, depth));
+            weight * worth(hit.vector_rank) + (1.0 - weight) * worth(hit.text_rank)
+        }
+    };
+    Ranked { hit: hit.clone(), similarity, text, cosine }
+}
+
+/// What a place counts, 1 for the first.
+#[expect(clippy::cast_precision_loss, reason = "places are small")]
+fn worth(rank: usize, depth: f32) -> f32 {
+    let depth = if depth.is_nan() { RRF_DEPTH } else { depth.clamp(1.0, 1e6) };
+    (depth + 1.0) / (depth + 1.0 + rank as f32)
+}
+
+/// A BM25 sum as a number between 0 and 1.
+pub fn text_score(sum: f32, once: f32) -> f32 {
+    let score = 1.0 - (-sum / once).exp();
+    if sum > 0.0 && once > 0.0 { score.clamp(0.0, 1.0) } else { 0.0 }
+}
+
+/// A score with the prior of its dataset: it keeps the order within a dataset, stays below 1, and adds
+/// an eighth at most, where a score of one half is lifted by the largest pagerank.
+#[expect(clippy::cast_precision_loss, reason = "at most a hundred")]
+fn lifted(score: f32, pagerank: u32) -> f32 {
+    let share = pagerank.min(PAGERANK_MAX) as f32 / PAGERANK_MAX as f32;
+    score + PRIOR_MAX * share * score * (1.0 - score)
+}
+
+/// How many of the ranked chunks each document has, the most first; as many: the better first.
+pub fn documents(ranked: &[Ranked]) -> Vec<(DocumentId, usize)> {
+    let mut counts: Vec<(DocumentId, usize)> = Vec::new();
+    let mut places: HashMap<&DocumentId, usize> = HashMap::new();
+    for one in ranked {
+        let place = *places.entry(&one.hit.document).or_insert_with(|| {
+            counts.push((one.hit.document.clone(), 0));
+            counts.len() - 1
+        });
+        counts[place].1 += 1;
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts
+}
+
+/// One page of the list, from page 1 on; empty behind the end.
+pub fn page(ranked: &[Ranked], number: usize, size: usize) -> &[Ranked] {
+    let from = number.saturating_sub(1).saturating_mul(size).min(ranked.len());
+    &ranked[from..from.saturating_add(size).min(ranked.len())]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::id::ChunkId;
+
+    fn hit(chunk: &str, text: (f32, Option<usize>), cosine: (Option<f32>, Option<usize>)) -> Hit {
+        Hit {
+            dataset: DatasetId::new(chunk[..1].to_owned()),
+            document: DocumentId::new(chunk[..2].to_owned()),
+            chunk: ChunkId::new(chunk),
+            text: text.0,
+            cosine: cosine.0,
+            text_rank: text.1,
+            vector_rank: cosine.1,
+        }
+    }
+
+    fn answer(hits: Vec<Hit>) -> IndexAnswer {
+        IndexAnswer { text_total: hits.len(), hits, text_once: 10.0 }
+    }
+
+    fn order(answer: &IndexAnswer, settings: &RankSettings) -> Vec<(String, f32)> {
+        let round = |score: f32| (score * 1000.0).round() / 1000.0;
+        rank(answer, settings)
+            .into_iter()
+            .map(|one| (one.hit.chunk.to_string(), round(one.similarity)))
+            .collect()
+    }
+
+    fn three() -> IndexAnswer {
+        answer(vec![
+            hit("a1x", (0.0, None), (Some(0.8), Some(0))),
+            hit("a2y", (10.0, Some(0)), (Some(0.1), None)),
+            hit("b1z", (5.0, Some(1)), (Some(0.6), Some(1))),
+        ])
+    }
+
+    #[test]
+    fn the_weight_goes_from_words_alone_to_vectors_alone() {
+        let check = |weight: f32, expected: &[(&str, f32)]| {
+            let fusion = Fusion::Weighted { vector_weight: weight };
+            let found = order(&three(), &RankSettings { fusion, ..RankSettings::default() });
+            let found: Vec<(&str, f32)> = found.iter().map(|(id, score)| (id.as_str(), *score)).collect();
+            assert_eq!(found, expected, "{weight}");
+        };
+        check(0.0, &[("a2y", 0.632), ("b1z", 0.393)]);
+        check(0.5, &[("b1z", 0.497), ("a1x", 0.4), ("a2y", 0.366)]);
+        check(1.0, &[("a1x", 0.8), ("b1z", 0.6)]);
+        check(7.0, &[("a1x", 0.8), ("b1z", 0.6)]);
+        check(f32::NAN, &[("b1z", 0.497), ("a1x", 0.4), ("a2y", 0.366)]);
+    }
+
+    #[test]
+    fn places_count_in_rank_fusion() {
+        let fusion = Fusion::Rrf { vector_weight: 0.5, depth: 60.0 };
+        let found = order(&three(), &RankSettings { fusion, ..RankSettings::default() });
+        let found: Vec<(&str, f32)> = found.iter().map(|(id, score)| (id.as_str(), *score)).collect();
+        assert_eq!(found, [("b1z", 0.984), ("a2y", 0.5), ("a1x", 0.5)]);
+    }
+
+    #[test]
+    fn without_vectors_the_text_score_is_the_score() {
+        let found = answer(vec![hit("a1x", (10.0, Some(0)), (None, None))]);
+        assert_eq!(order(&found, &RankSettings::default()), [("a1x".to_owned(), 0.632)]);
+        let only = Fusion::Weighted { vector_weight: 1.0 };
+        let settings = RankSettings { fusion: only, ..RankSettings::default() };
+        assert_eq!(order(&found, &settings), [("a1x".to_owned(), 0.632)]);
+    }
+
+    #[test]
+    fn a_prior_decides_among_the_good_and_makes_nothing_good() {
+        let found = answer(vec![
+            hit("a1x", (10.0, Some(0)), (Some(0.5), Some(0))),
+            hit("b1y", (9.0, Some(1)), (Some(0.5), Some(1))),
+            hit("b2z", (1.0, Some(2)), (Some(0.2), Some(2))),
+        ]);
+        let pageranks = HashMap::from([(DatasetId::new("b"), 100)]);
+        let with = RankSettings { threshold: 0.2, pageranks, ..RankSettings::default() };
+        let without = RankSettings { threshold: 0.2, ..RankSettings::default() };
+        let ids = |settings: &RankSettings| -> Vec<String> {
+            order(&found, settings).into_iter().map(|(id, _)| id).collect()
+        };
+        assert_eq!(ids(&without), ["a1x", "b1y"]);
+        assert_eq!(ids(&with), ["b1y", "a1x"]);
+        assert!(lifted(1.0, 1_000) <= 1.0 && lifted(0.0, 100) == 0.0 && lifted(0.5, 100) <= 0.625);
+    }
+
+    #[test]
+    fn scores_stay_between_none_and_all() {
+        for (sum, once) in [(0.0, 0.0), (-1.0, 1.0), (1.0, 0.0), (f32::NAN, 1.0), (f32::MAX, 1e-9)] {
+            assert!((0.0..=1.0).contains(&text_score(sum, once)), "{sum} {once}");
+        }
+    }
+
+    #[test]
+    fn equal_scores_have_one_order() {
+        let mut hits: Vec<Hit> = ["a1c", "a1a", "a1b"].map(|id| hit(id, (1.0, Some(0)), (None, None))).into();
+        let one = order(&answer(hits.clone()), &RankSettings::default());
+        hits.reverse();
+        assert_eq!(one, order(&answer(hits), &RankSettings::default()));
+        assert_eq!(one[0].0, "a1a");
+    }
+
+    #[test]
+    fn pages_and_documents_are_of_the_whole_list() {
+        let ids = ["a1a", "a2b", "a2c", "a3d", "a3e"];
+        let place = |(rank, id): (usize, &&str)| {
+            hit(id, (9.0 - f32::from(u8::try_from(rank).unwrap()), Some(rank)), (None, None))
+        };
+        let ranked = rank(&answer(ids.iter().enumerate().map(place).collect()), &RankSettings::default());
+        let counts: Vec<(String, usize)> =
+            documents(&ranked).into_iter().map(|(id, count)| (id.to_string(), count)).collect();
+        assert_eq!(counts, [("a2".to_owned(), 2), ("a3".to_owned(), 2), ("a1".to_owned(), 1)]);
+        let check = |number: usize, size: usize, expected: &[&str]| {
+            let found: Vec<&str> =
+                page(&ranked, number, size).iter().map(|one| one.hit.chunk.as_str()).collect();
+            assert_eq!(found, expected, "{number} {size}");
+        };
+        check(1, 2, &["a1a", "a2b"]);
+        check(3, 2, &["a3e"]);
+        check(4, 2, &[]);
+        check(0, 2, &["a1a", "a2b"]);
+        check(usize::MAX, usize::MAX, &[]);
+    }
+}
