@@ -1,6 +1,5 @@
 //! What a request brings: a JSON object, or query parameters. Everything wrong is told in an envelope.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use axum::body::Bytes;
@@ -184,9 +183,9 @@ impl Body {
     }
 }
 
-/// Query parameters; of several with one name the last counts.
+/// Query parameters; of several with one name the last counts, unless a list is asked for.
 #[derive(Debug, Default)]
-pub struct Params(HashMap<String, String>);
+pub struct Params(Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Params {
     type Rejection = ApiError;
@@ -210,7 +209,27 @@ pub struct Page {
 impl Params {
     /// A parameter that is not empty.
     pub fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).map(String::as_str).filter(|value| !value.is_empty())
+        let mut named = self.0.iter().rev().filter(|(name, _)| name == key);
+        named.next().map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// All values of a parameter that are not empty: given several times, or with commas between them.
+    pub fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        let named = self.0.iter().filter(move |(name, _)| name == key);
+        named.flat_map(|(_, value)| value.split(',')).map(str::trim).filter(|value| !value.is_empty())
+    }
+
+    /// Parameters with other names than these.
+    pub fn others<'a>(&'a self, known: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let pairs = self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        pairs.filter(|(name, _)| !known.contains(name))
+    }
+
+    /// What stands behind the `?` of an address.
+    #[cfg(test)]
+    pub fn parse(text: &str) -> Self {
+        #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
+        Query::try_from_uri(&format!("/?{text}").parse().unwrap()).map(|Query(params)| Self(params)).unwrap()
     }
 
     /// A truth value; anything unknown counts as absent.
@@ -257,10 +276,18 @@ mod tests {
     }
 
     #[test]
+    fn parameters_come_once_or_several_times() {
+        let params = Params::parse("a=1&a=2&b=x,y&b=&b=%20z&c=");
+        assert_eq!((params.get("a"), params.get("c"), params.get("d")), (Some("2"), None, None));
+        assert_eq!(params.all("b").collect::<Vec<_>>(), ["x", "y", "z"]);
+        assert_eq!(params.others(&["a", "b"]).collect::<Vec<_>>(), [("c", "")]);
+    }
+
+    #[test]
     fn pages() {
         let page = |page: &str, size: &str| {
             let pairs = [("page".to_owned(), page.to_owned()), ("page_size".to_owned(), size.to_owned())];
-            let Page { offset, limit } = Params(HashMap::from(pairs)).page(100);
+            let Page { offset, limit } = Params(pairs.to_vec()).page(100);
             (offset, limit)
         };
         assert_eq!(page("", ""), (0, 30));

@@ -1,9 +1,17 @@
 //! The JSON types of the API, and how they are made from ours. Nothing else knows them.
 
 pub mod agent;
+pub mod chunk;
 pub mod completion;
+pub mod dataset;
+pub mod document;
 pub mod envelope;
+pub mod metadata;
+mod method;
 pub mod model;
+mod python;
+pub mod retrieval;
+mod rules;
 pub mod run;
 pub mod schedule;
 pub mod session;

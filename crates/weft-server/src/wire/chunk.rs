@@ -1,0 +1,457 @@
+//! Chunks: what requests ask for, and how answers show them.
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
+use weft_core::seam::document_reader::{PieceKind, Position};
+use weft_core::{ChunkId, DatasetId};
+
+use super::document::once;
+use super::python;
+use super::time::http_date;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+
+/// How long the text of a chunk that somebody writes may be, in characters.
+const CONTENT_MAX: usize = 1_000_000;
+
+/// How many keywords, questions or places somebody may give a chunk.
+const LIST_MAX: usize = 1_000;
+
+/// What somebody says of a chunk. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ChunkFields {
+    /// Its text.
+    pub content: Option<String>,
+    /// Words that it is to be found by.
+    pub keywords: Option<Vec<String>>,
+    /// Questions that it answers.
+    pub questions: Option<Vec<String>>,
+    /// Whether it is found.
+    pub available: Option<bool>,
+    /// Where it is in the document.
+    pub positions: Option<Vec<Position>>,
+}
+
+impl ChunkFields {
+    /// Reads the body of a new chunk.
+    ///
+    /// # Errors
+    /// 102 in the API's words.
+    pub fn of_new(body: &Body) -> Result<Self, ApiError> {
+        let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
+        let texts = |key| list(body, key, "is required to be a list");
+        let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
+        refuse_what_is_not_kept(body, "is required to be a list")?;
+        let (keywords, questions) = (keywords.unwrap_or_default(), questions.unwrap_or_default());
+        let fields = Self { content: Some(content), keywords: Some(keywords), ..Self::default() };
+        Ok(Self { questions: Some(questions), ..fields })
+    }
+
+    /// Reads the body of a change.
+    ///
+    /// # Errors
+    /// 102 in the API's words; 100 for `available` that is no number.
+    pub fn of_change(body: &Body) -> Result<Self, ApiError> {
+        let content = match body.get("content") {
+            None => None,
+            Some(_) => Some(content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?),
+        };
+        let texts = |key| list(body, key, "should be a list");
+        let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
+        refuse_what_is_not_kept(body, "should be a list")?;
+        let available = match (body.get("available"), body.get("available_int")) {
+            (Some(value), _) | (None, Some(value)) => Some(switch(value)?),
+            (None, None) => None,
+        };
+        let positions = match body.get("positions") {
+            None => None,
+            Some(Json::Array(list)) if list.len() <= LIST_MAX => {
+                Some(list.iter().map(position).collect::<Result<_, _>>()?)
+            }
+            Some(_) => return Err(ApiError::data("`positions` should be a list")),
+        };
+        Ok(Self { content, keywords, questions, available, positions })
+    }
+
+    /// The chunk with these changes.
+    pub fn changed(self, before: StoredChunk) -> StoredChunk {
+        // What was searched in place of the old text says nothing about a new one.
+        let searched =
+            before.searched.filter(|_| self.content.as_ref().is_none_or(|new| *new == before.content));
+        StoredChunk {
+            searched,
+            content: self.content.unwrap_or(before.content),
+            keywords: self.keywords.unwrap_or(before.keywords),
+            questions: self.questions.unwrap_or(before.questions),
+            available: self.available.unwrap_or(before.available),
+            positions: self.positions.unwrap_or(before.positions),
+            ..before
+        }
+    }
+}
+
+fn content(body: &Body) -> Result<Option<String>, ApiError> {
+    match body.get("content") {
+        None => Ok(None),
+        Some(Json::String(text)) if text.trim().is_empty() => Ok(None),
+        Some(Json::String(text)) if text.chars().count() > CONTENT_MAX => {
+            Err(ApiError::data(format!("`content` must have at most {CONTENT_MAX} characters")))
+        }
+        Some(Json::String(text)) => Ok(Some(text.clone())),
+        Some(_) => Err(ApiError::data("`content` must be a string")),
+    }
+}
+
+fn list(body: &Body, key: &str, words: &str) -> Result<Option<Vec<String>>, ApiError> {
+    let Some(value) = body.get(key) else { return Ok(None) };
+    let Json::Array(list) = value else { return Err(ApiError::data(format!("`{key}` {words}"))) };
+    if list.len() > LIST_MAX {
+        return Err(ApiError::data(format!("`{key}` must have at most {LIST_MAX} members")));
+    }
+    let texts: Option<Vec<_>> = list.iter().map(|text| text.as_str().map(str::to_owned)).collect();
+    texts.map(Some).ok_or_else(|| ApiError::data(format!("`{key}` must be a list of strings")))
+}
+
+/// What would be lost must not look as if it were kept.
+fn refuse_what_is_not_kept(body: &Body, words: &str) -> Result<(), ApiError> {
+    let tags = list(body, "tag_kwd", words)?.unwrap_or_default();
+    let empty = |value: &Json| match value {
+        Json::Object(map) => map.is_empty(),
+        Json::String(text) => text.is_empty(),
+        _ => false,
+    };
+    for (key, given) in [
+        ("tag_kwd", !tags.is_empty()),
+        ("tag_feas", body.get("tag_feas").is_some_and(|value| !empty(value))),
+        ("image_base64", body.get("image_base64").is_some_and(|value| !empty(value))),
+    ] {
+        if given {
+            return Err(ApiError::data(format!(
+                "`{key}`: this build keeps no tags and pictures with chunks"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A truth value, as a number or a text if need be.
+fn switch(value: &Json) -> Result<bool, ApiError> {
+    let number = match value {
+        Json::Bool(flag) => Some(i64::from(*flag)),
+        Json::Number(number) => number.as_i64(),
+        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(1),
+        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(0),
+        Json::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.map(|number| number != 0).ok_or_else(|| {
+        let message =
+            format!("ValueError(\"invalid literal for int() with base 10: {}\")", python::quoted(value));
+        ApiError::new(code::EXCEPTION, message)
+    })
+}
+
+fn position(json: &Json) -> Result<Position, ApiError> {
+    let wrong = || ApiError::data("each of `positions` should be a page, left, right, top and bottom");
+    let numbers: Vec<f64> = json
+        .as_array()
+        .and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>())
+        .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| number.is_finite()))
+        .ok_or_else(wrong)?;
+    #[expect(clippy::cast_possible_truncation, reason = "coordinates on a page need no more precision")]
+    let [left, right, top, bottom] = [1, 2, 3, 4].map(|place| numbers[place] as f32);
+    let page = json[0].as_u64().and_then(|page| u32::try_from(page).ok()).ok_or_else(wrong)?;
+    Ok(Position { page, left, right, top, bottom })
+}
+
+/// A switch for several chunks at once.
+///
+/// # Errors
+/// 102 in the API's words; 100 for a switch that is no number.
+pub fn switching(body: &Body) -> Result<(Vec<String>, bool), ApiError> {
+    let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
+    if ids.is_empty() {
+        return Err(ApiError::data("`chunk_ids` is required."));
+    }
+    match body.get("available").or_else(|| body.get("available_int")) {
+        Some(value) => Ok((once(ids).0, switch(value)?)),
+        None => Err(ApiError::data("`available_int` or `available` is required.")),
+    }
+}
+
+/// Which chunks to remove, those that were named more than once, and whether all are meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkRemoval {
+    /// These, each once.
+    pub ids: Vec<String>,
+    /// Those that were named again.
+    pub twice: Vec<String>,
+    /// All of the document.
+    pub everything: bool,
+}
+
+/// Reads the body of a removal: without ids nothing is removed, unless `delete_all` says so.
+///
+/// # Errors
+/// 102 when the ids are no list of texts.
+pub fn removal(body: &Body) -> Result<ChunkRemoval, ApiError> {
+    let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
+    let everything = ids.is_empty() && body.flag("delete_all")? == Some(true);
+    let (ids, twice) = once(ids);
+    Ok(ChunkRemoval { ids, twice, everything })
+}
+
+/// Which chunks to list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChunkQuery {
+    /// By the store's words.
+    pub filter: ChunkFilter,
+    /// Only these.
+    pub ids: Vec<ChunkId>,
+}
+
+/// Reads the parameters of a list. No page is larger than `size_max`.
+pub fn query(params: &Params, size_max: u64) -> ChunkQuery {
+    let page = params.page(size_max);
+    let filter = ChunkFilter {
+        keywords: params.get("keywords").map(str::to_owned),
+        available: params.flag("available"),
+        vectors: false,
+        offset: page.offset,
+        limit: page.limit,
+    };
+    let ids = params.get("id").into_iter().chain(params.all("chunk_ids"));
+    ChunkQuery { filter, ids: ids.map(ChunkId::from).collect() }
+}
+
+/// What a piece is made of, in the API's words.
+pub(crate) fn kind(kind: PieceKind) -> &'static str {
+    match kind {
+        PieceKind::Text => "",
+        PieceKind::Table => "table",
+        PieceKind::Image => "image",
+    }
+}
+
+/// A chunk as lists show it; with `keywords`, they are marked in its text.
+pub fn view(chunk: &StoredChunk, document: &Document, keywords: Option<&str>) -> Json {
+    let content = match keywords {
+        None => chunk.content.clone(),
+        Some(keywords) => marked(&chunk.content, keywords),
+    };
+    let positions: Vec<_> = chunk.positions.iter().map(|place| place.as_json()).collect();
+    json!({
+        "id": chunk.id,
+        "content": content,
+        "document_id": chunk.document.id,
+        "docnm_kwd": document.name,
+        "document_keyword": document.name,
+        "important_keywords": chunk.keywords,
+        "questions": chunk.questions,
+        "tag_kwd": [],
+        "tag_feas": {},
+        "dataset_id": chunk.document.dataset.id,
+        "image_id": "",
+        "doc_type_kwd": kind(chunk.kind),
+        "available": chunk.available,
+        "positions": positions,
+        "create_time": http_date(chunk.created_ms),
+        "create_timestamp": seconds(chunk.created_ms),
+    })
+}
+
+/// A chunk as the answer to its creation shows it.
+pub fn created(chunk: &StoredChunk, dataset: &DatasetId) -> Json {
+    json!({"chunk": {
+        "id": chunk.id,
+        "content": chunk.content,
+        "document_id": chunk.document.id,
+        "important_keywords": chunk.keywords,
+        "questions": chunk.questions,
+        "tag_kwd": [],
+        "tag_feas": {},
+        "dataset_id": dataset,
+        "image_id": "",
+        "available": chunk.available,
+        "create_time": http_date(chunk.created_ms),
+        "create_timestamp": seconds(chunk.created_ms),
+    }})
+}
+
+#[expect(clippy::cast_precision_loss, reason = "milliseconds of this era fit")]
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1_000.0
+}
+
+/// The text with `<em>` around every place where the words stand, whatever their case.
+fn marked(text: &str, words: &str) -> String {
+    let wanted: Vec<char> = words.trim().chars().flat_map(char::to_lowercase).collect();
+    if wanted.is_empty() {
+        return text.to_owned();
+    }
+    let letters: Vec<char> = text.chars().collect();
+    // Letters whose small form is several ones are not found, which loses a mark and nothing else.
+    let small: Vec<char> =
+        letters.iter().map(|letter| letter.to_lowercase().next().unwrap_or(*letter)).collect();
+    let mut shown = String::with_capacity(text.len() + 16);
+    let mut at = 0;
+    while at < letters.len() {
+        match small[at..].starts_with(&wanted) {
+            true => {
+                shown.push_str("<em>");
+                shown.extend(&letters[at..at + wanted.len()]);
+                shown.push_str("</em>");
+                at += wanted.len();
+            }
+            false => {
+                shown.push(letters[at]);
+                at += 1;
+            }
+        }
+    }
+    shown
+}
+
+/// The words for a dataset that the tenant has not got, where it is about chunks.
+pub(crate) fn dataset_not_owned(dataset: &str) -> ApiError {
+    ApiError::data(format!("You don't own the dataset {dataset}."))
+}
+
+/// The words for a document that the dataset has not got, where it is about chunks.
+pub(crate) fn document_not_owned(document: &str) -> ApiError {
+    ApiError::data(format!("you don't own the document {document}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::seam::dataset_store::Settings;
+    use weft_core::{DatasetKey, DocumentKey};
+
+    fn body(json: Json) -> Body {
+        Body(json.as_object().unwrap().clone())
+    }
+
+    fn told(error: ApiError) -> String {
+        format!("{error:?}")
+    }
+
+    fn chunk() -> StoredChunk {
+        StoredChunk {
+            id: "c".into(),
+            document: DocumentKey::new(&DatasetKey::new(&"t".into(), "d"), "x"),
+            ordinal: 0,
+            kind: PieceKind::Table,
+            content: "One two, ONE.".to_owned(),
+            searched: Some("one".to_owned()),
+            headings: Vec::new(),
+            positions: vec![Position { page: 1, left: 2.0, right: 3.0, top: 4.0, bottom: 5.5 }],
+            keywords: vec!["k".to_owned()],
+            questions: vec!["q?".to_owned()],
+            fields: Settings::new(),
+            parent: None,
+            available: true,
+            tokens: 4,
+            vector: None,
+            created_ms: 1_728_636_403_500,
+        }
+    }
+
+    #[test]
+    fn a_new_chunk_needs_a_text() {
+        let fields = ChunkFields::of_new(&body(json!({
+            "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": [], "questions": [], "image_base64": null,
+        })))
+        .unwrap();
+        assert_eq!(fields.keywords.unwrap(), ["a", "a", ""]);
+        assert_eq!((fields.content.as_deref(), fields.questions), (Some("text"), Some(vec![])));
+        let check = |json: Json, words: &str| {
+            let error = told(ChunkFields::of_new(&body(json.clone())).unwrap_err());
+            assert!(error.contains("code: 102") && error.contains(&format!("{words:?}")), "{json}: {error}");
+        };
+        check(json!({}), "`content` is required");
+        check(json!({"content": null}), "`content` is required");
+        check(json!({"content": " \n"}), "`content` is required");
+        for key in ["important_keywords", "questions", "tag_kwd"] {
+            check(json!({"content": "x", key: "y"}), &format!("`{key}` is required to be a list"));
+            check(json!({"content": "x", key: [1]}), &format!("`{key}` must be a list of strings"));
+        }
+        let error = told(ChunkFields::of_new(&body(json!({"content": "x", "tag_kwd": ["t"]}))).unwrap_err());
+        assert!(error.contains("keeps no tags"), "{error}");
+        let error =
+            told(ChunkFields::of_new(&body(json!({"content": "x", "image_base64": "aa"}))).unwrap_err());
+        assert!(error.contains("`image_base64`"), "{error}");
+    }
+
+    #[test]
+    fn a_change_leaves_what_it_does_not_name() {
+        let change = |json: Json| ChunkFields::of_change(&body(json)).unwrap().changed(chunk());
+        assert_eq!(change(json!({})), chunk());
+        assert_eq!(change(json!({"content": null})), chunk());
+        let changed = change(json!({"content": "new", "questions": [], "available": 0}));
+        assert_eq!((changed.content.as_str(), changed.questions.len(), changed.available), ("new", 0, false));
+        assert_eq!((changed.searched, changed.keywords), (None, vec!["k".to_owned()]));
+        assert_eq!(change(json!({"available_int": "1"})), chunk());
+        let changed = change(json!({"positions": [[2, 1, 2.5, 3, 4]]}));
+        assert_eq!(changed.positions[0].as_json(), json!([2, 1.0, 2.5, 3.0, 4.0]));
+        let check = |json: Json, code: u16, words: &str| {
+            let error = told(ChunkFields::of_change(&body(json.clone())).unwrap_err());
+            assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
+        };
+        check(json!({"content": ""}), 102, "\"`content` is required\"");
+        check(json!({"important_keywords": "x"}), 102, "\"`important_keywords` should be a list\"");
+        check(json!({"questions": {}}), 102, "\"`questions` should be a list\"");
+        check(json!({"tag_kwd": [1]}), 102, "\"`tag_kwd` must be a list of strings\"");
+        check(json!({"positions": 1}), 102, "\"`positions` should be a list\"");
+        check(json!({"positions": [[1, 2, 3, 4]]}), 102, "each of `positions`");
+        check(json!({"positions": [[-1, 2, 3, 4, 5]]}), 102, "each of `positions`");
+        check(json!({"available": "x"}), 100, "invalid literal for int() with base 10: 'x'");
+    }
+
+    #[test]
+    fn several_chunks_are_switched_and_removed() {
+        assert_eq!(
+            switching(&body(json!({"chunk_ids": ["a", "b", "a"], "available_int": 0}))).unwrap(),
+            (vec!["a".to_owned(), "b".to_owned()], false)
+        );
+        let check = |json: Json, words: &str| {
+            assert!(told(switching(&body(json)).unwrap_err()).contains(&format!("{words:?}")));
+        };
+        check(json!({"available": true}), "`chunk_ids` is required.");
+        check(json!({"chunk_ids": [], "available": true}), "`chunk_ids` is required.");
+        check(json!({"chunk_ids": ["a"]}), "`available_int` or `available` is required.");
+
+        let nothing = ChunkRemoval::default();
+        assert_eq!(removal(&body(json!({}))).unwrap(), nothing);
+        assert_eq!(removal(&body(json!({"chunk_ids": null, "delete_all": false}))).unwrap(), nothing);
+        assert!(removal(&body(json!({"chunk_ids": null, "delete_all": true}))).unwrap().everything);
+        let some = removal(&body(json!({"chunk_ids": ["a", "a"], "delete_all": false}))).unwrap();
+        assert_eq!((some.ids, some.twice), (vec!["a".to_owned()], vec!["a".to_owned()]));
+    }
+
+    #[test]
+    fn chunks_are_listed_and_shown() {
+        let read =
+            query(&Params::parse("keywords=one&page=2&page_size=5&available=true&id=&chunk_ids=a,b"), 100);
+        assert_eq!((read.filter.offset, read.filter.limit, read.filter.available), (5, 5, Some(true)));
+        assert_eq!(read.ids, [ChunkId::from("a"), ChunkId::from("b")]);
+        for (text, words, expected) in [
+            ("One two, ONE.", "one", "<em>One</em> two, <em>ONE</em>."),
+            ("语言文字", "言文", "语<em>言文</em>字"),
+            ("aaa", "aa", "<em>aa</em>a"),
+            ("İstanbul", "x", "İstanbul"),
+            ("a", " ", "a"),
+        ] {
+            assert_eq!(marked(text, words), expected);
+        }
+        let created = created(&chunk(), &"d".into());
+        for key in
+            ["id", "content", "document_id", "important_keywords", "questions", "dataset_id", "create_time"]
+        {
+            assert!(!created["chunk"][key].is_null(), "{key}");
+        }
+        assert_eq!(created["chunk"]["create_timestamp"], 1_728_636_403.5);
+        assert!(told(dataset_not_owned("d")).contains("\"You don't own the dataset d.\""));
+        assert!(told(document_not_owned("x")).contains("\"you don't own the document x\""));
+    }
+}

@@ -1,0 +1,416 @@
+//! Datasets: what requests ask for, and how answers show them.
+
+use std::collections::HashSet;
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Settings};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{DatasetId, TenantId};
+
+use super::method::{self, METHODS};
+use super::rules::{Problems, Rule, line};
+use super::time::http_date;
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+
+const TEXT_MAX: usize = 65_535;
+
+/// What people may say of a dataset, in the order of the API.
+const FIELDS: &[(&str, Rule)] = &[
+    ("name", Rule::Trimmed(1, 128)),
+    ("avatar", Rule::Text(0, TEXT_MAX)),
+    ("description", Rule::Text(0, TEXT_MAX)),
+    ("embedding_model", Rule::Text(0, 255)),
+    ("permission", Rule::OneOf(&["me", "team"])),
+    ("chunk_method", Rule::OneOf(METHODS)),
+    ("parse_type", Rule::Integer(0, 64)),
+    ("pipeline_id", Rule::Any),
+    ("parser_config", Rule::Any),
+    ("auto_metadata_config", Rule::Object),
+    ("ext", Rule::Fields(EXT)),
+];
+
+/// Further settings, which newer clients put into an object of their own.
+const EXT: &[(&str, Rule)] = &[
+    ("language", Rule::Text(0, 32)),
+    ("similarity_threshold", Rule::Number(0.0, 1.0)),
+    ("vector_similarity_weight", Rule::Number(0.0, 1.0)),
+];
+
+/// What a request says of a dataset. What is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DatasetFields {
+    /// Its name.
+    pub name: Option<String>,
+    /// A picture as a data URI.
+    pub avatar: Option<String>,
+    /// For people.
+    pub description: Option<String>,
+    /// Which model makes its vectors, such as `bge-m3@Ollama`; an empty text: none.
+    pub embedding_model: Option<String>,
+    /// `me` or `team`.
+    pub permission: Option<String>,
+    /// How its documents are cut.
+    pub method: Option<ChunkMethod>,
+    /// Settings of the method.
+    pub settings: Option<Settings>,
+    /// How much it is preferred.
+    pub pagerank: Option<u32>,
+    /// What a model is to find out about each document.
+    pub auto_metadata: Option<Json>,
+    /// For people.
+    pub language: Option<String>,
+    /// What a chunk has to score at least.
+    pub similarity_threshold: Option<f64>,
+    /// The share of the vectors in a score.
+    pub vector_similarity_weight: Option<f64>,
+}
+
+impl DatasetFields {
+    /// Reads the body of a creation.
+    ///
+    /// # Errors
+    /// 101 with a line for everything that is wrong.
+    pub fn of_new(body: &Body) -> Result<Self, ApiError> {
+        let mut problems = Problems::default();
+        if body.get("name").is_none() {
+            match body.0.get("name") {
+                None => problems.add("name", "Field required", &Json::Object(body.0.clone())),
+                Some(null) => problems.add("name", "Input should be a valid string", null),
+            }
+        }
+        Self::read(body, FIELDS, problems)
+    }
+
+    /// Reads the body of a change.
+    ///
+    /// # Errors
+    /// 101 with a line for everything that is wrong; 102 when nothing is to be changed.
+    pub fn of_change(body: &Body) -> Result<Self, ApiError> {
+        let mut rules = FIELDS.to_vec();
+        rules.insert(rules.len() - 2, ("pagerank", Rule::Integer(0, 100)));
+        let fields = Self::read(body, &rules, Problems::default())?;
+        match fields == Self::default() {
+            true => Err(ApiError::data("no properties were modified")),
+            false => Ok(fields),
+        }
+    }
+
+    fn read(body: &Body, rules: &[(&str, Rule)], mut problems: Problems) -> Result<Self, ApiError> {
+        problems.fields("", &body.0, rules);
+        check_avatar(&mut problems, body);
+        check_model(&mut problems, body);
+        check_pipeline(&mut problems, body);
+        if let Some(settings) = body.get("parser_config") {
+            method::check(&mut problems, "parser_config", settings);
+        }
+        problems.refuse(code::ARGUMENT)?;
+        refuse_pipelines(body)?;
+        let lowered = |key| text(body, key).map(|word| word.trim().to_lowercase());
+        let ext = body.object("ext")?.unwrap_or_default();
+        let number = |key: &str| ext.get(key).and_then(Json::as_f64);
+        Ok(Self {
+            name: text(body, "name").map(|name| name.trim().to_owned()),
+            avatar: text(body, "avatar"),
+            description: text(body, "description"),
+            embedding_model: text(body, "embedding_model").map(|model| model.trim().to_owned()),
+            permission: lowered("permission"),
+            method: lowered("chunk_method").and_then(|name| method::method(&name)),
+            settings: body.object("parser_config")?,
+            pagerank: body.get("pagerank").and_then(Json::as_u64).and_then(|rank| u32::try_from(rank).ok()),
+            auto_metadata: body.get("auto_metadata_config").cloned(),
+            language: ext.get("language").and_then(Json::as_str).map(str::to_owned),
+            similarity_threshold: number("similarity_threshold"),
+            vector_similarity_weight: number("vector_similarity_weight"),
+        })
+    }
+
+    /// A dataset with these changes. A new method begins with its own defaults.
+    pub fn changed(self, before: Dataset) -> Dataset {
+        let method = self.method.unwrap_or(before.method);
+        let anew = method != before.method;
+        // No settings at all for a method asks for its defaults.
+        let anew = anew || (self.method.is_some() && self.settings.as_ref().is_some_and(Settings::is_empty));
+        let base = if anew { method::defaults(method) } else { before.settings };
+        let mut settings = method::merged(base, &self.settings.unwrap_or_default());
+        if let Some(config) = self.auto_metadata {
+            super::metadata::put_config(&mut settings, &config);
+        }
+        Dataset {
+            name: self.name.unwrap_or(before.name),
+            avatar: self.avatar.unwrap_or(before.avatar),
+            description: self.description.unwrap_or(before.description),
+            language: self.language.unwrap_or(before.language),
+            permission: self.permission.unwrap_or(before.permission),
+            pagerank: self.pagerank.unwrap_or(before.pagerank),
+            similarity_threshold: self.similarity_threshold.unwrap_or(before.similarity_threshold),
+            vector_similarity_weight: self
+                .vector_similarity_weight
+                .unwrap_or(before.vector_similarity_weight),
+            method,
+            settings,
+            ..before
+        }
+    }
+}
+
+fn text(body: &Body, key: &str) -> Option<String> {
+    body.get(key).and_then(Json::as_str).map(str::to_owned)
+}
+
+fn check_avatar(problems: &mut Problems, body: &Body) {
+    const ALLOWED: [&str; 2] = ["image/jpeg", "image/png"];
+    let Some(Json::String(avatar)) = body.get("avatar") else { return };
+    if avatar.is_empty() {
+        return;
+    }
+    let value = Json::String(avatar.clone());
+    let Some((prefix, _)) = avatar.split_once(',') else {
+        let message = "missing MIME prefix. Expected format: data:<mime>;base64,<data>";
+        return problems.add("avatar", message, &value);
+    };
+    let Some(kind) = prefix.strip_prefix("data:") else {
+        return problems.add("avatar", "invalid MIME prefix format. Must start with 'data:'", &value);
+    };
+    let kind = kind.split(';').next().unwrap_or_default();
+    if !ALLOWED.contains(&kind) {
+        let message = format!("Unsupported MIME type. Allowed: {}", super::python::list(&ALLOWED));
+        problems.add("avatar", &message, &value);
+    }
+}
+
+fn check_model(problems: &mut Problems, body: &Body) {
+    let Some(Json::String(model)) = body.get("embedding_model") else { return };
+    if model.is_empty() {
+        return;
+    }
+    let value = Json::String(model.clone());
+    let message = match model.rsplit_once('@') {
+        None => "embedding model identifier must follow <model_name>@<provider> format",
+        Some((name, provider)) if name.is_empty() || provider.is_empty() => {
+            "both model_name and provider must be non-empty strings"
+        }
+        Some((name, provider)) if name.trim().is_empty() || provider.trim().is_empty() => {
+            "Model name and provider cannot be whitespace-only strings"
+        }
+        Some(_) => return,
+    };
+    problems.add("embedding_model", message, &value);
+}
+
+fn check_pipeline(problems: &mut Problems, body: &Body) {
+    if let Some(id) = body.get("pipeline_id") {
+        let message = match id {
+            Json::String(text) if text.chars().count() != 32 => Some("pipeline_id must be 32 hex characters"),
+            Json::String(text) if !text.chars().all(|letter| letter.is_ascii_hexdigit()) => {
+                Some("pipeline_id must be hexadecimal")
+            }
+            Json::String(_) => None,
+            _ => Some("Input should be a valid string"),
+        };
+        if let Some(message) = message {
+            problems.add("pipeline_id", message, id);
+        }
+    }
+    if !problems.is_empty() {
+        return;
+    }
+    let given = |key: &&str| body.get(key).is_some();
+    let (there, absent): (Vec<&str>, Vec<&str>) = ["parse_type", "pipeline_id"].into_iter().partition(given);
+    let message = match (body.get("chunk_method").is_some(), there.is_empty(), absent.is_empty()) {
+        (true, false, _) => {
+            format!("parser_id provided → disallowed fields present: {}", there.join(", "))
+        }
+        (false, false, false) => {
+            format!("parser_id omitted → required fields missing: {}", absent.join(", "))
+        }
+        _ => return,
+    };
+    problems.add("", &message, &Json::Object(body.0.clone()));
+}
+
+fn refuse_pipelines(body: &Body) -> Result<(), ApiError> {
+    match body.get("pipeline_id") {
+        None => Ok(()),
+        Some(_) => Err(ApiError::data(
+            "this build has no ingestion pipelines; name a `chunk_method` in place of `pipeline_id` and `parse_type`",
+        )),
+    }
+}
+
+/// What is wrong with an id that is none.
+const NO_ID: &str = "Invalid UUID format";
+
+/// An id in the form that is stored: 32 lower-case hex characters.
+pub(crate) fn uuid(text: &str) -> Option<String> {
+    let hex: String = text.trim().chars().filter(|letter| *letter != '-').collect();
+    let right = hex.len() == 32 && hex.chars().all(|letter| letter.is_ascii_hexdigit());
+    right.then(|| hex.to_lowercase())
+}
+
+/// The id of a dataset that is to be changed or read.
+///
+/// # Errors
+/// 101 when it is none.
+pub(crate) fn dataset_id(id: &str) -> Result<DatasetId, ApiError> {
+    let known = uuid(id).map(DatasetId::from);
+    known.ok_or_else(|| ApiError::argument(line("dataset_id", NO_ID, &Json::String(id.to_owned()))))
+}
+
+/// Which things to remove.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// None.
+    Nothing,
+    /// All.
+    Everything,
+    /// These.
+    These(Vec<String>),
+}
+
+/// Reads the body of a removal of datasets: only with ids, or with `delete_all`.
+///
+/// # Errors
+/// 101 with a line for everything that is wrong.
+pub fn removal(body: &Body) -> Result<Removal, ApiError> {
+    let mut problems = Problems::default();
+    problems.fields("", &body.0, &[("ids", Rule::Texts), ("delete_all", Rule::Flag)]);
+    if problems.is_empty()
+        && let Some(Json::Array(list)) = body.get("ids")
+    {
+        check_ids(&mut problems, list);
+    }
+    problems.refuse(code::ARGUMENT)?;
+    let ids = body.texts("ids")?.unwrap_or_default();
+    Ok(match (ids.is_empty(), body.flag("delete_all")?) {
+        (true, Some(true)) => Removal::Everything,
+        (true, _) => Removal::Nothing,
+        (false, _) => Removal::These(ids.iter().filter_map(|id| uuid(id)).collect()),
+    })
+}
+
+fn check_ids(problems: &mut Problems, list: &[Json]) {
+    let mut seen = HashSet::new();
+    let mut twice: Vec<String> = Vec::new();
+    for id in list {
+        match id.as_str().and_then(uuid) {
+            None => return problems.add("ids", NO_ID, id),
+            Some(id) if !seen.insert(id.clone()) && !twice.contains(&id) => twice.push(id),
+            Some(_) => {}
+        }
+    }
+    if !twice.is_empty() {
+        let message = format!("Duplicate ids: '{}'", twice.join(", "));
+        problems.add("ids", &message, &Json::Array(list.to_vec()));
+    }
+}
+
+/// Which datasets to list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DatasetQuery {
+    /// By the store's words.
+    pub filter: DatasetFilter,
+    /// Ids and names that must be there.
+    pub named: Vec<String>,
+}
+
+const PARAMS: [&str; 10] =
+    ["id", "ids", "name", "page", "page_size", "orderby", "desc", "include_parsing_status", "ext", "type"];
+
+/// Reads the parameters of a list. No page is larger than `size_max`.
+///
+/// # Errors
+/// 101 with a line for everything that is wrong.
+pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
+    let mut problems = Problems::default();
+    let mut ids: Vec<String> = Vec::new();
+    for key in ["id", "ids"] {
+        for text in params.all(key) {
+            match uuid(text) {
+                Some(id) => ids.push(id),
+                None => problems.add(key, NO_ID, &Json::String(text.to_owned())),
+            }
+        }
+    }
+    for key in ["page", "page_size"] {
+        if let Some(text) = params.get(key) {
+            let message = match text.trim().parse::<i64>() {
+                Err(_) => "Input should be a valid integer, unable to parse string as an integer",
+                Ok(number) if number < 1 => "Input should be greater than or equal to 1",
+                Ok(_) => continue,
+            };
+            problems.add(key, message, &Json::String(text.to_owned()));
+        }
+    }
+    if let Some(other) = params.get("orderby").filter(|by| !matches!(*by, "create_time" | "update_time")) {
+        problems.add("orderby", "Input should be 'create_time' or 'update_time'", &json!(other));
+    }
+    if let Some(text) = params.get("desc").filter(|_| params.flag("desc").is_none()) {
+        problems.add("desc", "Input should be a valid boolean, unable to interpret input", &json!(text));
+    }
+    for (key, value) in params.others(&PARAMS) {
+        problems.add(key, "Extra inputs are not permitted", &json!(value));
+    }
+    problems.refuse(code::ARGUMENT)?;
+    let name = params.get("name").map(|name| name.trim().to_owned());
+    let page = params.page(size_max);
+    let filter = DatasetFilter {
+        ids: (!ids.is_empty()).then(|| ids.iter().map(|id| DatasetId::from(id.as_str())).collect()),
+        name: name.clone(),
+        by_update: params.get("orderby") == Some("update_time"),
+        ascending: params.ascending(),
+        offset: page.offset,
+        limit: page.limit,
+    };
+    Ok(DatasetQuery { filter, named: ids.into_iter().chain(name).collect() })
+}
+
+/// The words for a dataset that the tenant has not got.
+pub(crate) fn not_owned(tenant: &TenantId, dataset: &str) -> ApiError {
+    ApiError::data(format!("User '{tenant}' lacks permission for dataset '{dataset}'"))
+}
+
+/// The words for several of them.
+pub(crate) fn none_owned(tenant: &TenantId, datasets: &[String]) -> ApiError {
+    ApiError::data(format!("User '{tenant}' lacks permission for datasets: '{}'", datasets.join(", ")))
+}
+
+/// A dataset as answers show it.
+pub fn view(dataset: &Dataset) -> Json {
+    let Dataset { key, counts, .. } = dataset;
+    json!({
+        "id": key.id,
+        "name": dataset.name,
+        "avatar": dataset.avatar,
+        "description": dataset.description,
+        "language": dataset.language,
+        "permission": dataset.permission,
+        "tenant_id": key.tenant,
+        "created_by": key.tenant,
+        "nickname": key.tenant,
+        "status": "1",
+        "embedding_model": dataset.embedder,
+        "chunk_method": method::method_name(dataset.method),
+        "parser_config": dataset.settings,
+        "document_count": counts.documents,
+        "chunk_count": counts.chunks,
+        "token_num": counts.tokens,
+        "similarity_threshold": dataset.similarity_threshold,
+        "vector_similarity_weight": dataset.vector_similarity_weight,
+        "pagerank": dataset.pagerank,
+        "pipeline_id": null,
+        "graphrag_task_id": null,
+        "graphrag_task_finish_at": null,
+        "raptor_task_id": null,
+        "raptor_task_finish_at": null,
+        "mindmap_task_id": null,
+        "mindmap_task_finish_at": null,
+        "create_time": dataset.created_ms,
+        "create_date": http_date(dataset.created_ms),
+        "update_time": dataset.updated_ms,
+        "update_date": http_date(dataset.updated_ms),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,428 @@
+//! Documents: what requests ask for, and how answers show them.
+
+use std::collections::HashSet;
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
+use weft_core::{DocumentId, TenantId};
+
+use super::dataset::Removal;
+use super::method::{self, METHODS};
+use super::rules::{Problems, Rule, line};
+use super::time::http_date;
+use super::{metadata, python};
+use crate::body::{Body, Params};
+use crate::error::{ApiError, code};
+
+/// How long a file name may be, in bytes.
+const NAME_BYTES_MAX: usize = 255;
+
+/// What is said of work that is done. Clients look for it.
+const DONE: &str = "Task done";
+
+const FIELDS: &[(&str, Rule)] = &[
+    ("name", Rule::Text(0, 65_535)),
+    ("chunk_method", Rule::Text(0, 255)),
+    ("enabled", Rule::Any),
+    ("chunk_count", Rule::Integer(0, i64::MAX)),
+    ("token_count", Rule::Integer(0, i64::MAX)),
+    ("progress", Rule::Number(f64::NEG_INFINITY, 1.0)),
+];
+
+/// The name of an uploaded file: its last part, whatever folders the client names.
+///
+/// # Errors
+/// 101 for no name, or one that is too long or not printable.
+pub fn file_name(given: &str) -> Result<String, ApiError> {
+    let name = given.rsplit(['/', '\\']).next().unwrap_or_default().trim();
+    if matches!(name, "" | "." | "..") {
+        return Err(ApiError::argument("No file selected!"));
+    }
+    check_name(name)?;
+    Ok(name.to_owned())
+}
+
+fn check_name(name: &str) -> Result<(), ApiError> {
+    if name.len() > NAME_BYTES_MAX {
+        return Err(ApiError::argument(format!("File name must be {NAME_BYTES_MAX} bytes or less.")));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(ApiError::argument("File name must not have control characters."));
+    }
+    Ok(())
+}
+
+/// What stands behind the last dot of a name, in small letters; nothing for names that only begin with one.
+pub(crate) fn suffix(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, suffix)) if !stem.is_empty() => suffix.to_lowercase(),
+        _ => String::new(),
+    }
+}
+
+/// What a file is, in the API's words.
+fn kind(name: &str) -> &'static str {
+    const VISUAL: [&str; 12] =
+        ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
+    const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];
+    match suffix(name).as_str() {
+        "pdf" => "pdf",
+        "" => "other",
+        suffix if VISUAL.contains(&suffix) => "visual",
+        suffix if AURAL.contains(&suffix) => "aural",
+        _ => "doc",
+    }
+}
+
+/// The type that a file of this name is sent with. Nothing that a browser would run.
+pub(crate) fn media_type(name: &str) -> &'static str {
+    match suffix(name).as_str() {
+        "pdf" => "application/pdf",
+        "txt" | "md" | "markdown" | "log" => "text/plain; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "json" => "application/json",
+        "png" => "image/png",
+        "jpg" | "jpeg" => "image/jpeg",
+        "docx" => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        "pptx" => "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        "xlsx" => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        "epub" => "application/epub+zip",
+        _ => "application/octet-stream",
+    }
+}
+
+/// `Content-Disposition` for a file that is to be saved, whatever its name holds.
+pub(crate) fn attachment(name: &str) -> String {
+    use std::fmt::Write as _;
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || " .-_()+,=@".contains(letter);
+    let ascii: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => encoded.push(char::from(byte)),
+            byte => {
+                let _ = write!(encoded, "%{byte:02X}");
+            }
+        }
+    }
+    format!("attachment; filename=\"{ascii}\"; filename*=UTF-8''{encoded}")
+}
+
+/// Reads the body of a change.
+///
+/// # Errors
+/// 102 with a line for everything that is wrong, or in the API's words for what cannot be changed; 101
+/// for a name that does not fit.
+pub fn change(body: &Body, document: &Document) -> Result<DocumentChange, ApiError> {
+    let mut problems = Problems::default();
+    for (key, rule) in FIELDS {
+        if let Some(value) = body.get(key) {
+            problems.value(key, value, *rule);
+        }
+    }
+    let enabled = match body.get("enabled") {
+        None => None,
+        Some(value) => {
+            let read = switch(value);
+            if read.is_none() {
+                problems.add("enabled", "Input should be a valid boolean", value);
+            }
+            read
+        }
+    };
+    let metadata = match body.get("meta_fields").map(metadata::given) {
+        None => None,
+        Some(Ok(metadata)) => Some(metadata),
+        Some(Err(message)) => {
+            problems.add("meta_fields", &message, body.get("meta_fields").unwrap_or(&Json::Null));
+            None
+        }
+    };
+    if let Some(settings) = body.get("parser_config") {
+        method::check(&mut problems, "parser_config", settings);
+    }
+    problems.refuse(code::DATA)?;
+    immutable(body, document)?;
+    let name = body.text("name")?.map(|name| renamed(name, document)).transpose()?.flatten();
+    let (method, settings) = cut(body, document)?;
+    Ok(DocumentChange { name, method, settings, metadata, enabled })
+}
+
+/// A truth value in any of the ways clients write one.
+fn switch(value: &Json) -> Option<bool> {
+    match value {
+        Json::Bool(flag) => Some(*flag),
+        Json::Number(number) => match number.as_i64() {
+            Some(0) => Some(false),
+            Some(1) => Some(true),
+            _ => None,
+        },
+        Json::String(text) if text == "1" || text.eq_ignore_ascii_case("true") => Some(true),
+        Json::String(text) if text == "0" || text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+fn immutable(body: &Body, document: &Document) -> Result<(), ApiError> {
+    let shown = progress(document);
+    for (key, same) in [
+        ("chunk_count", body.get("chunk_count").is_none_or(|n| n.as_u64() == Some(document.chunk_count))),
+        ("token_count", body.get("token_count").is_none_or(|n| n.as_u64() == Some(document.token_count))),
+        ("progress", body.get("progress").and_then(Json::as_f64).is_none_or(|n| (n - shown).abs() < 1e-9)),
+    ] {
+        if !same {
+            return Err(ApiError::data(format!("can't change `{key}`")));
+        }
+    }
+    Ok(())
+}
+
+fn renamed(name: String, document: &Document) -> Result<Option<String>, ApiError> {
+    if name == document.name {
+        return Ok(None);
+    }
+    if suffix(&name) != suffix(&document.name) {
+        return Err(ApiError::argument("The extension of file can't be changed"));
+    }
+    check_name(&name)?;
+    if name.trim().is_empty() || name.contains(['/', '\\']) {
+        return Err(ApiError::argument("File name must not be empty or name a folder."));
+    }
+    Ok(Some(name))
+}
+
+type Cut = (Option<weft_core::seam::document_reader::ChunkMethod>, Option<Settings>);
+
+/// The method and the settings, as far as they change.
+fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
+    let given = body.object("parser_config")?;
+    let Some(name) = body.text("chunk_method")? else {
+        let settings = given.map(|given| method::merged(document.settings.clone(), &given));
+        return Ok((None, settings));
+    };
+    if name.trim().is_empty() {
+        return Err(ApiError::data("`chunk_method` (empty string) is not valid"));
+    }
+    let Some(wanted) = method::method(&name) else {
+        let message =
+            format!("`chunk_method` {name} doesn't exist; it can be one of: {}", METHODS.join(", "));
+        return Err(ApiError::data(message));
+    };
+    let slides = matches!(suffix(&document.name).as_str(), "ppt" | "pptx" | "pages");
+    let wanted_name = method::method_name(wanted);
+    if (kind(&document.name) == "visual" && wanted_name != "picture")
+        || (slides && wanted_name != "presentation")
+    {
+        return Err(ApiError::data("Not supported yet!"));
+    }
+    let same = wanted == document.method;
+    let settings = match given {
+        None if same => None,
+        None => Some(method::defaults(wanted)),
+        Some(given) if same && !given.is_empty() => Some(method::merged(document.settings.clone(), &given)),
+        Some(given) => Some(method::merged(method::defaults(wanted), &given)),
+    };
+    Ok(((!same).then_some(wanted), settings))
+}
+
+/// Which documents to list.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentQuery {
+    /// By the store's words.
+    pub filter: DocumentFilter,
+    /// The id and the name that must be there.
+    pub named: Vec<String>,
+}
+
+/// Reads the parameters of a list. No page is larger than `size_max`.
+///
+/// # Errors
+/// 102 for conditions that cannot be read and for an unknown state.
+pub fn query(params: &Params, size_max: u64) -> Result<DocumentQuery, ApiError> {
+    let condition = match params.get("metadata_condition") {
+        None => None,
+        Some(text) => {
+            let json: Json = serde_json::from_str(text)
+                .map_err(|_| ApiError::data("metadata_condition must be valid JSON."))?;
+            metadata::condition(Some(&json))?
+        }
+    };
+    let state = |text: &str| {
+        let message = || ApiError::data(format!("Invalid filter run status condition: {text}"));
+        states(text).ok_or_else(message)
+    };
+    let states: Vec<DocumentState> =
+        params.all("run").map(state).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().copied().collect();
+    let time = |key: &str| params.get(key).and_then(|text| text.parse::<i64>().ok()).filter(|ms| *ms > 0);
+    let ids: Vec<DocumentId> =
+        params.get("id").into_iter().chain(params.all("ids")).map(DocumentId::from).collect();
+    let page = params.page(size_max);
+    let name = params.get("name").map(str::to_owned);
+    let filter = DocumentFilter {
+        ids: (!ids.is_empty()).then_some(ids),
+        name: name.clone(),
+        keywords: params.get("keywords").map(str::to_owned),
+        suffixes: params.all("suffix").map(|suffix| suffix.trim_start_matches('.').to_lowercase()).collect(),
+        states,
+        metadata: condition,
+        from_ms: time("create_time_from"),
+        to_ms: time("create_time_to"),
+        by_update: params.get("orderby") == Some("update_time"),
+        ascending: params.ascending(),
+        offset: page.offset,
+        limit: page.limit,
+    };
+    let named = params.get("id").map(str::to_owned).into_iter().chain(name).collect();
+    Ok(DocumentQuery { filter, named })
+}
+
+/// The states of one of the API's words or digits.
+fn states(text: &str) -> Option<&'static [DocumentState]> {
+    Some(match text.to_uppercase().as_str() {
+        "UNSTART" | "0" => &[DocumentState::Unstarted],
+        "RUNNING" | "1" => &[DocumentState::Running],
+        "CANCEL" | "2" => &[DocumentState::Cancelled, DocumentState::Paused],
+        "DONE" | "3" => &[DocumentState::Done],
+        "FAIL" | "4" => &[DocumentState::Failed],
+        _ => return None,
+    })
+}
+
+/// The API's word for a state. It has none for a pause; who waits for the end of the work need not wait
+/// for a paused document.
+fn run(state: DocumentState) -> &'static str {
+    match state {
+        DocumentState::Unstarted => "UNSTART",
+        DocumentState::Running => "RUNNING",
+        DocumentState::Cancelled | DocumentState::Paused => "CANCEL",
+        DocumentState::Done => "DONE",
+        DocumentState::Failed => "FAIL",
+    }
+}
+
+fn progress(document: &Document) -> f64 {
+    match document.state {
+        DocumentState::Failed => -1.0,
+        DocumentState::Done => 1.0,
+        // A client takes 1 for the end.
+        _ => document.progress.clamp(0.0, 0.99),
+    }
+}
+
+fn message(document: &Document) -> String {
+    match document.state {
+        DocumentState::Done if document.message.is_empty() => DONE.to_owned(),
+        DocumentState::Done if !document.message.contains(DONE) => format!("{}\n{DONE}", document.message),
+        _ => document.message.clone(),
+    }
+}
+
+/// A document as answers show it.
+pub fn view(document: &Document) -> Json {
+    let dataset = &document.key.dataset;
+    let seconds =
+        std::time::Duration::from_millis(document.duration_ms.try_into().unwrap_or(0)).as_secs_f64();
+    json!({
+        "id": document.key.id,
+        "thumbnail": "",
+        "dataset_id": dataset.id,
+        "chunk_method": method::method_name(document.method),
+        "pipeline_id": null,
+        "parser_config": document.settings,
+        "source_type": "local",
+        "type": kind(&document.name),
+        "created_by": dataset.tenant,
+        "name": document.name,
+        "location": document.name,
+        "size": document.size,
+        "token_count": document.token_count,
+        "chunk_count": document.chunk_count,
+        "progress": progress(document),
+        "progress_msg": message(document),
+        "process_begin_at": document.begun_ms.map(http_date),
+        "process_duration": seconds,
+        "meta_fields": document.metadata,
+        "suffix": suffix(&document.name),
+        "run": run(document.state),
+        "status": if document.enabled { "1" } else { "0" },
+        "create_time": document.created_ms,
+        "create_date": http_date(document.created_ms),
+        "update_time": document.updated_ms,
+        "update_date": http_date(document.updated_ms),
+    })
+}
+
+/// Reads the body of a removal of documents of a dataset.
+///
+/// # Errors
+/// 101 for ids that are none or come twice; 102 when neither or both of ids and `delete_all` are given.
+pub fn removal(body: &Body, dataset: &str) -> Result<Removal, ApiError> {
+    let mut problems = Problems::default();
+    for (key, rule) in [("ids", Rule::Texts), ("delete_all", Rule::Flag)] {
+        if let Some(value) = body.get(key) {
+            problems.value(key, value, rule);
+        }
+    }
+    problems.refuse(code::ARGUMENT)?;
+    let ids = body.texts("ids")?.unwrap_or_default();
+    let (ids, twice) = once(ids);
+    if !twice.is_empty() {
+        let message = format!("Duplicate ids: '{}'", twice.join(", "));
+        let value = body.get("ids").unwrap_or(&Json::Null);
+        return Err(ApiError::argument(line("ids", &message, value)));
+    }
+    match (ids.is_empty(), body.flag("delete_all")? == Some(true)) {
+        (false, false) => Ok(Removal::These(ids)),
+        (true, true) => Ok(Removal::Everything),
+        (true, false) => Err(ApiError::data(format!(
+            "should either provide doc ids or set delete_all(true), dataset: {dataset}. "
+        ))),
+        (false, true) => Err(ApiError::data(format!(
+            "should not provide both doc ids and delete_all(true), dataset: {dataset}. "
+        ))),
+    }
+}
+
+/// Reads `document_ids`, each once, and which ones came more often.
+///
+/// # Errors
+/// 102 without any; 101 when they are no list of texts.
+pub fn document_ids(body: &Body) -> Result<(Vec<String>, Vec<String>), ApiError> {
+    let ids = body.texts("document_ids")?.unwrap_or_default();
+    if ids.is_empty() {
+        return Err(ApiError::data("`document_ids` is required"));
+    }
+    Ok(once(ids))
+}
+
+/// Texts without repetitions, and those that were repeated.
+pub(crate) fn once(texts: Vec<String>) -> (Vec<String>, Vec<String>) {
+    let (mut seen, mut twice) = (HashSet::new(), Vec::new());
+    let mut first = Vec::with_capacity(texts.len());
+    for text in texts {
+        match seen.insert(text.clone()) {
+            true => first.push(text),
+            false if !twice.contains(&text) => twice.push(text),
+            false => {}
+        }
+    }
+    (first, twice)
+}
+
+/// The words for documents that are not there.
+pub(crate) fn not_found(ids: &[String]) -> ApiError {
+    ApiError::data(format!("Documents not found: {}", python::list(ids)))
+}
+
+/// The words for a dataset that the tenant has not got, where it is about its documents.
+pub(crate) fn dataset_not_owned(dataset: &str) -> ApiError {
+    ApiError::data(format!("You don't own the dataset {dataset}. "))
+}
+
+/// The words for a dataset that nothing can be uploaded to.
+pub(crate) fn dataset_not_found(_tenant: &TenantId, dataset: &str) -> ApiError {
+    ApiError::data(format!("Can't find the dataset with ID {dataset}!"))
+}
+
+#[cfg(test)]
+mod tests;

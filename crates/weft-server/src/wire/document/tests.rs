@@ -1,0 +1,241 @@
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{DatasetKey, DocumentKey};
+
+use super::*;
+
+fn body(json: Json) -> Body {
+    Body(json.as_object().unwrap().clone())
+}
+
+fn told(error: ApiError) -> String {
+    format!("{error:?}")
+}
+
+fn document(name: &str) -> Document {
+    let dataset = DatasetKey::new(&"t".into(), "d");
+    Document {
+        key: DocumentKey::new(&dataset, "x"),
+        name: name.to_owned(),
+        size: 12,
+        blob: "documents/1".to_owned(),
+        method: ChunkMethod::Naive,
+        settings: method::defaults(ChunkMethod::Naive),
+        metadata: [("author".to_owned(), json!("Ada"))].into_iter().collect(),
+        enabled: true,
+        state: DocumentState::Done,
+        progress: 1.0,
+        message: "3 chunks".to_owned(),
+        begun_ms: Some(1_728_636_403_000),
+        duration_ms: 1_500,
+        chunk_count: 3,
+        token_count: 30,
+        created_ms: 1,
+        updated_ms: 2,
+    }
+}
+
+#[test]
+fn a_file_name_is_its_last_part() {
+    for (given, name) in [
+        ("a.pdf", "a.pdf"),
+        ("../../etc/passwd", "passwd"),
+        ("C:\\fakepath\\a b.txt", "a b.txt"),
+        ("/abs/语言.md", "语言.md"),
+        (".hidden", ".hidden"),
+    ] {
+        assert_eq!(file_name(given).unwrap(), name);
+    }
+    let check = |given: &str, words: &str| {
+        let error = told(file_name(given).unwrap_err());
+        assert!(error.contains("code: 101") && error.contains(words), "{given}: {error}");
+    };
+    for nothing in ["", " ", "a/", "..", "../..", "x/."] {
+        check(nothing, "\"No file selected!\"");
+    }
+    check(&format!("{}.txt", "x".repeat(252)), "\"File name must be 255 bytes or less.\"");
+    check("a\r\nb.txt", "control characters");
+}
+
+#[test]
+fn files_are_told_apart_by_their_endings() {
+    for (name, ending, is) in [
+        ("a.PDF", "pdf", "pdf"),
+        ("a.tar.gz", "gz", "doc"),
+        ("a.JPG", "jpg", "visual"),
+        ("a.mp3", "mp3", "aural"),
+        (".hidden", "", "other"),
+        ("README", "", "other"),
+    ] {
+        assert_eq!((suffix(name).as_str(), kind(name)), (ending, is), "{name}");
+    }
+    // Whatever is uploaded, no page or script comes back under this server's name.
+    for name in ["a.html", "a.htm", "a.svg", "a.js", "a.xhtml", "a.xml", "a"] {
+        assert_eq!(media_type(name), "application/octet-stream", "{name}");
+    }
+    assert_eq!(media_type("a.pdf"), "application/pdf");
+    assert_eq!(
+        attachment("a\"\r\nX: 语.pdf"),
+        "attachment; filename=\"a___X_ _.pdf\"; filename*=UTF-8''a%22%0D%0AX%3A%20%E8%AF%AD.pdf"
+    );
+}
+
+#[test]
+fn a_change_names_what_it_changes() {
+    let change = |json: Json| super::change(&body(json), &document("a.txt")).unwrap();
+    let nothing = DocumentChange::default();
+    assert_eq!(change(json!({})), nothing);
+    assert_eq!(
+        change(json!({"name": "a.txt", "chunk_count": 3, "token_count": 30, "progress": 1.0})),
+        nothing
+    );
+    assert_eq!(change(json!({"name": "A.TXT"})).name.as_deref(), Some("A.TXT"));
+    assert_eq!(change(json!({"enabled": false})).enabled, Some(false));
+    assert_eq!(change(json!({"enabled": 1})).enabled, Some(true));
+    assert_eq!(change(json!({"enabled": "0"})).enabled, Some(false));
+    let metadata = change(json!({"meta_fields": {"year": 1952}})).metadata.unwrap();
+    assert_eq!(Json::Object(metadata), json!({"year": 1952}));
+    let settings = change(json!({"parser_config": {"chunk_token_num": 7}})).settings.unwrap();
+    assert_eq!((&settings["chunk_token_num"], &settings["topn_tags"]), (&json!(7), &json!(3)));
+    let changed = change(json!({"chunk_method": "qa"}));
+    assert_eq!(changed.method, Some(ChunkMethod::Qa));
+    assert_eq!(changed.settings, Some(method::defaults(ChunkMethod::Qa)));
+    // The same method is no change; without settings it asks for nothing, with empty ones for its defaults.
+    assert_eq!(change(json!({"chunk_method": "naive"})), nothing);
+    let changed = change(json!({"chunk_method": "naive", "parser_config": {}}));
+    assert_eq!((changed.method, changed.settings), (None, Some(method::defaults(ChunkMethod::Naive))));
+    let slides = super::change(&body(json!({"chunk_method": "presentation"})), &document("a.pptx")).unwrap();
+    assert_eq!(slides.method, Some(ChunkMethod::Presentation));
+}
+
+#[test]
+fn what_cannot_be_changed_has_its_words() {
+    let check = |name: &str, json: Json, code: u16, words: &str| {
+        let error = told(super::change(&body(json.clone()), &document(name)).unwrap_err());
+        assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
+    };
+    let data = |json: Json, words: &str| check("a.txt", json, 102, words);
+    data(json!({"chunk_count": 9}), "\"can't change `chunk_count`\"");
+    data(json!({"token_count": 9}), "\"can't change `token_count`\"");
+    data(json!({"progress": 0.5}), "\"can't change `progress`\"");
+    data(json!({"progress": 1.5}), "Field: <progress> - Message: <Input should be less than or equal to 1>");
+    data(json!({"name": 1}), "Field: <name> - Message: <Input should be a valid string> - Value: <1>");
+    data(json!({"meta_fields": []}), "Field: <meta_fields> - Message: <Input should be a valid dictionary>");
+    data(json!({"meta_fields": {"a": {}}}), "The type is not supported: {}");
+    data(json!({"meta_fields": {"a": [{}]}}), "The type is not supported in list: [{}]");
+    data(json!({"enabled": "perhaps"}), "Field: <enabled> - Message: <Input should be a valid boolean>");
+    data(
+        json!({"parser_config": {"x": 1}}),
+        "Field: <parser_config.x> - Message: <Extra inputs are not permitted>",
+    );
+    data(json!({"chunk_method": ""}), "`chunk_method` (empty string) is not valid");
+    data(json!({"chunk_method": "other"}), "`chunk_method` other doesn't exist");
+    check("a.txt", json!({"name": "a.md"}), 101, "\"The extension of file can't be changed\"");
+    check("a.txt", json!({"name": ""}), 101, "\"The extension of file can't be changed\"");
+    check("a.txt", json!({"name": "../b.txt"}), 101, "name a folder");
+    check(
+        "a.txt",
+        json!({"name": format!("{}.txt", "x".repeat(252))}),
+        101,
+        "File name must be 255 bytes or less.",
+    );
+    check("a.png", json!({"chunk_method": "naive"}), 102, "\"Not supported yet!\"");
+    check("a.pptx", json!({"chunk_method": "naive"}), 102, "\"Not supported yet!\"");
+}
+
+#[test]
+fn lists_are_asked_for() {
+    let read = |text: &str| query(&Params::parse(text), 1_000);
+    let all = read("page=0&page_size=x").unwrap();
+    assert_eq!((all.filter.offset, all.filter.limit, all.named.len()), (0, 30, 0));
+    let text = "id=a&ids=b,c&name=N&keywords=k&suffix=PDF&suffix=.md&run=DONE&run=2&create_time_from=5&create_time_to=0\
+                &orderby=update_time&desc=false";
+    let DocumentQuery { filter, named } = read(text).unwrap();
+    assert_eq!(named, ["a", "N"]);
+    let ids: Vec<_> = filter.ids.iter().flatten().map(DocumentId::as_str).collect();
+    assert_eq!((ids, filter.suffixes), (vec!["a", "b", "c"], vec!["pdf".to_owned(), "md".to_owned()]));
+    assert_eq!(filter.states, [DocumentState::Done, DocumentState::Cancelled, DocumentState::Paused]);
+    assert_eq!(
+        (filter.from_ms, filter.to_ms, filter.by_update, filter.ascending),
+        (Some(5), None, true, true)
+    );
+    let condition = "%7B%22conditions%22:%5B%7B%22name%22:%22a%22,%22value%22:1%7D%5D%7D";
+    assert!(read(&format!("metadata_condition={condition}")).unwrap().filter.metadata.is_some());
+    let check = |text: &str, words: &str| {
+        let error = told(read(text).unwrap_err());
+        assert!(error.contains("code: 102") && error.contains(words), "{text}: {error}");
+    };
+    check("metadata_condition=%7B", "\"metadata_condition must be valid JSON.\"");
+    check("metadata_condition=1", "\"metadata_condition must be an object.\"");
+    check("run=SOON", "Invalid filter run status condition: SOON");
+}
+
+#[test]
+fn a_document_is_shown_with_every_field() {
+    let shown = view(&document("a.txt"));
+    for (key, value) in [
+        ("id", json!("x")),
+        ("dataset_id", json!("d")),
+        ("chunk_method", json!("naive")),
+        ("type", json!("doc")),
+        ("created_by", json!("t")),
+        ("suffix", json!("txt")),
+        ("run", json!("DONE")),
+        ("status", json!("1")),
+        ("progress", json!(1.0)),
+        ("progress_msg", json!("3 chunks\nTask done")),
+        ("process_begin_at", json!("Fri, 11 Oct 2024 08:46:43 GMT")),
+        ("process_duration", json!(1.5)),
+        ("meta_fields", json!({"author": "Ada"})),
+        ("chunk_count", json!(3)),
+        ("token_count", json!(30)),
+    ] {
+        assert_eq!(shown[key], value, "{key}");
+    }
+    for (state, run, progress) in [
+        (DocumentState::Unstarted, "UNSTART", 0.99),
+        (DocumentState::Running, "RUNNING", 0.99),
+        (DocumentState::Paused, "CANCEL", 0.99),
+        (DocumentState::Cancelled, "CANCEL", 0.99),
+        (DocumentState::Failed, "FAIL", -1.0),
+    ] {
+        let shown = view(&Document { state, enabled: false, ..document("a.txt") });
+        assert_eq!(
+            (&shown["run"], &shown["progress"], &shown["status"]),
+            (&json!(run), &json!(progress), &json!("0"))
+        );
+        assert_eq!(states(run).unwrap().contains(&state), true);
+    }
+}
+
+#[test]
+fn removals_and_work_need_ids() {
+    let check = |json: Json, expected: Removal| assert_eq!(removal(&body(json), "d").unwrap(), expected);
+    check(json!({"ids": ["a", "b"], "delete_all": false}), Removal::These(vec!["a".into(), "b".into()]));
+    check(json!({"ids": null, "delete_all": true}), Removal::Everything);
+    let check = |json: Json, code: u16, words: &str| {
+        let error = told(removal(&body(json.clone()), "d").unwrap_err());
+        assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
+    };
+    let neither = "\"should either provide doc ids or set delete_all(true), dataset: d. \"";
+    check(json!({}), 102, neither);
+    check(json!({"ids": null, "delete_all": false}), 102, neither);
+    check(json!({"ids": []}), 102, neither);
+    let both = "\"should not provide both doc ids and delete_all(true), dataset: d. \"";
+    check(json!({"ids": ["a"], "delete_all": true}), 102, both);
+    check(
+        json!({"ids": ["a", "a"]}),
+        101,
+        "Field: <ids> - Message: <Duplicate ids: 'a'> - Value: <['a', 'a']>",
+    );
+    check(json!({"ids": 1}), 101, "Field: <ids> - Message: <Input should be a valid list>");
+
+    let ids = json!({"document_ids": ["a", "b", "a", "a"]});
+    let (first, twice) = document_ids(&body(ids)).unwrap();
+    assert_eq!((first, twice), (vec!["a".to_owned(), "b".to_owned()], vec!["a".to_owned()]));
+    for nothing in [json!({}), json!({"document_ids": []}), json!({"document_ids": null})] {
+        assert!(told(document_ids(&body(nothing)).unwrap_err()).contains("\"`document_ids` is required\""));
+    }
+    assert!(told(not_found(&["x".to_owned()])).contains("\"Documents not found: ['x']\""));
+    assert!(told(dataset_not_owned("d")).contains("\"You don't own the dataset d. \""));
+    assert!(told(dataset_not_found(&"t".into(), "d")).contains("\"Can't find the dataset with ID d!\""));
+}

@@ -1,0 +1,436 @@
+//! Metadata of documents: conditions, changes of many documents, summaries, and what a model is to find out.
+
+use std::collections::HashMap;
+
+use serde_json::{Value as Json, json};
+use weft_core::filter::{Condition, Filter, Logic, Metadata, Operator};
+use weft_core::seam::dataset_store::Settings;
+use weft_core::value::to_text;
+
+use super::python;
+use crate::body::Body;
+use crate::error::ApiError;
+
+/// Conditions that one request may have.
+const CONDITIONS_MAX: usize = 100;
+
+/// Values of one key that a summary shows, those of the most documents first.
+const VALUES_SHOWN_MAX: usize = 1_000;
+
+/// How long the metadata of a document may be, written as JSON.
+const METADATA_MAX: usize = 65_535;
+
+/// Settings that say what a model is to find out about a document.
+const CONFIG: [&str; 2] = ["metadata", "built_in_metadata"];
+
+/// The name of the setting that switches it on.
+const SWITCH: &str = "enable_metadata";
+
+/// Reads `{"logic": …, "conditions": [{"name", "comparison_operator", "value"}]}`. No conditions are no
+/// filter.
+///
+/// # Errors
+/// 102 in the API's words for what is no object, or for an operator that is not known.
+pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
+    let object = match json {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Object(object)) => object,
+        Some(_) => return Err(ApiError::data("metadata_condition must be an object.")),
+    };
+    let list = match object.get("conditions") {
+        None | Some(Json::Null) => return Ok(None),
+        Some(Json::Array(list)) => list,
+        Some(_) => return Err(ApiError::data("the conditions of metadata_condition must be a list.")),
+    };
+    if list.len() > CONDITIONS_MAX {
+        return Err(ApiError::data(format!("metadata_condition may have {CONDITIONS_MAX} conditions.")));
+    }
+    let logic = match object.get("logic").and_then(Json::as_str).unwrap_or("and").to_lowercase().as_str() {
+        "and" => Logic::And,
+        "or" => Logic::Or,
+        other => {
+            return Err(ApiError::data(format!(
+                "the logic of metadata_condition is `{other}`, not and or or."
+            )));
+        }
+    };
+    let conditions: Vec<Condition> = list.iter().map(one_condition).collect::<Result<_, _>>()?;
+    Ok((!conditions.is_empty()).then_some(Filter { logic, conditions }))
+}
+
+fn one_condition(json: &Json) -> Result<Condition, ApiError> {
+    let named = |names: [&str; 3]| names.into_iter().find_map(|name| json.get(name)?.as_str());
+    let Some(key) = named(["name", "key", "name"]).filter(|key| !key.is_empty()) else {
+        return Err(ApiError::data("each condition of metadata_condition needs a name."));
+    };
+    let word = named(["comparison_operator", "operator", "op"]).unwrap_or("=");
+    let Some(operator) = Operator::parse(word) else {
+        let known: Vec<_> = Operator::ALL.iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
+        let known: Vec<_> = known.iter().filter_map(Json::as_str).collect();
+        let known = known.join(", ");
+        return Err(ApiError::data(format!("comparison_operator is `{word}`; it can be one of: {known}.")));
+    };
+    Ok(Condition { key: key.to_owned(), operator, value: json.get("value").cloned().unwrap_or_default() })
+}
+
+/// Reads metadata that somebody gives: keys with a text, a number or a flat list.
+///
+/// # Errors
+/// The message for what it must not hold.
+pub(crate) fn given(json: &Json) -> Result<Metadata, String> {
+    let Json::Object(object) = json else { return Err("Input should be a valid dictionary".to_owned()) };
+    let plain = |value: &Json| value.is_string() || value.is_number() || value.is_boolean();
+    for value in object.values() {
+        match value {
+            Json::Array(list) if list.iter().all(plain) => {}
+            Json::Array(_) => {
+                return Err(format!("The type is not supported in list: {}", python::quoted(value)));
+            }
+            value if plain(value) => {}
+            other => return Err(format!("The type is not supported: {}", python::shown(other))),
+        }
+    }
+    if json.to_string().chars().count() > METADATA_MAX {
+        return Err(format!("The metadata should have at most {METADATA_MAX} characters"));
+    }
+    Ok(object.clone())
+}
+
+/// A change of the metadata of many documents.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetadataUpdate {
+    /// Only of these documents; absent: of all.
+    pub documents: Option<Vec<String>>,
+    /// Only of those that fit.
+    pub filter: Option<Filter>,
+    updates: Vec<Update>,
+    deletes: Vec<Delete>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Update {
+    key: String,
+    value: Json,
+    /// Only values that read so.
+    matching: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Delete {
+    key: String,
+    /// Only values that read so.
+    value: Option<String>,
+}
+
+impl MetadataUpdate {
+    /// Reads `{"selector": …, "updates": […], "deletes": […]}`.
+    ///
+    /// # Errors
+    /// 102 in the API's words.
+    pub fn read(body: &Body) -> Result<Self, ApiError> {
+        let nothing = Json::Object(serde_json::Map::new());
+        let selector = body.get("selector").unwrap_or(&nothing);
+        if !selector.is_object() {
+            return Err(ApiError::data("selector must be an object."));
+        }
+        let lists = [body.get("updates"), body.get("deletes")];
+        let [Some(updates), Some(deletes)] = lists.map(|list| match list {
+            None => Some(&[][..]),
+            Some(list) => list.as_array().map(Vec::as_slice),
+        }) else {
+            return Err(ApiError::data("updates and deletes must be lists."));
+        };
+        let filter = condition(selector.get("metadata_condition"))?;
+        let documents = match selector.get("document_ids") {
+            None | Some(Json::Null) => None,
+            Some(Json::Array(list)) => Some(list.iter().map(to_text).collect()),
+            Some(_) => return Err(ApiError::data("document_ids must be a list.")),
+        };
+        Ok(Self {
+            documents,
+            filter,
+            updates: updates.iter().map(Update::read).collect::<Result<_, _>>()?,
+            deletes: deletes.iter().map(Delete::read).collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// The metadata of a document afterwards.
+    pub fn applied(&self, before: &Metadata) -> Metadata {
+        let mut metadata = before.clone();
+        for update in &self.updates {
+            update.apply(&mut metadata);
+        }
+        for delete in &self.deletes {
+            delete.apply(&mut metadata);
+        }
+        metadata
+    }
+}
+
+fn key(json: &Json) -> Option<String> {
+    json.get("key").and_then(Json::as_str).filter(|key| !key.is_empty()).map(str::to_owned)
+}
+
+/// A value that reads so; null and an empty text say nothing.
+fn matching(json: Option<&Json>) -> Option<String> {
+    json.filter(|value| !value.is_null()).map(to_text)
+}
+
+impl Update {
+    fn read(json: &Json) -> Result<Self, ApiError> {
+        match (key(json), json.get("value").filter(|value| !value.is_null())) {
+            (Some(key), Some(value)) => {
+                let object = Json::Object([(key.clone(), value.clone())].into_iter().collect());
+                given(&object).map_err(ApiError::data)?;
+                let matching = matching(json.get("match")).filter(|text| !text.is_empty());
+                Ok(Self { key, value: value.clone(), matching })
+            }
+            _ => Err(ApiError::data("Each update requires key and value.")),
+        }
+    }
+
+    fn apply(&self, metadata: &mut Metadata) {
+        let Some(wanted) = &self.matching else {
+            let value = match (metadata.get(&self.key), &self.value) {
+                // What was a list stays one.
+                (Some(Json::Array(_)), value) if !value.is_array() => Json::Array(vec![value.clone()]),
+                (_, value) => value.clone(),
+            };
+            metadata.insert(self.key.clone(), value);
+            return;
+        };
+        match metadata.get_mut(&self.key) {
+            Some(Json::Array(list)) => {
+                for value in list.iter_mut().filter(|value| to_text(value) == *wanted) {
+                    *value = self.value.clone();
+                }
+            }
+            Some(value) if to_text(value) == *wanted => *value = self.value.clone(),
+            _ => {}
+        }
+    }
+}
+
+impl Delete {
+    fn read(json: &Json) -> Result<Self, ApiError> {
+        let key = key(json).ok_or_else(|| ApiError::data("Each delete requires key."))?;
+        Ok(Self { key, value: matching(json.get("value")) })
+    }
+
+    fn apply(&self, metadata: &mut Metadata) {
+        let emptied = match (metadata.get_mut(&self.key), &self.value) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(Json::Array(list)), Some(wanted)) => {
+                let before = list.len();
+                list.retain(|value| to_text(value) != *wanted);
+                list.len() < before && list.is_empty()
+            }
+            (Some(value), Some(wanted)) => to_text(value) == *wanted,
+        };
+        if emptied {
+            metadata.shift_remove(&self.key);
+        }
+    }
+}
+
+/// Which keys and values documents have, and how often.
+#[derive(Debug, Default)]
+pub struct Summary(HashMap<String, Key>);
+
+#[derive(Debug, Default)]
+struct Key {
+    kind: Option<&'static str>,
+    values: HashMap<String, u64>,
+}
+
+impl Summary {
+    /// One more document.
+    pub fn add(&mut self, metadata: &Metadata) {
+        for (key, value) in metadata {
+            let (kind, values) = match value {
+                Json::Array(list) => ("list", list.as_slice()),
+                Json::Number(_) => ("number", std::slice::from_ref(value)),
+                value => ("string", std::slice::from_ref(value)),
+            };
+            let entry = self.0.entry(key.clone()).or_default();
+            // Documents that do not agree have texts, which everything can be read as.
+            entry.kind = Some(if entry.kind.is_none_or(|known| known == kind) { kind } else { "string" });
+            for value in values.iter().map(to_text).filter(|value| !value.is_empty()) {
+                *entry.values.entry(value).or_default() += 1;
+            }
+        }
+    }
+
+    /// Keys by name, values by how many documents have them.
+    pub fn into_json(self) -> Json {
+        let mut keys: Vec<_> = self.0.into_iter().collect();
+        keys.sort_by(|one, other| one.0.cmp(&other.0));
+        let shown = keys.into_iter().map(|(key, Key { kind, values })| {
+            let mut values: Vec<_> = values.into_iter().collect();
+            values.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+            values.truncate(VALUES_SHOWN_MAX);
+            (key, json!({"type": kind, "values": values}))
+        });
+        json!({"summary": Json::Object(shown.collect())})
+    }
+}
+
+/// What a model is to find out about each document of a dataset.
+pub fn config(settings: &Settings) -> Json {
+    let [fields, built_in] = CONFIG.map(|key| settings.get(key).cloned().unwrap_or_else(|| json!([])));
+    json!({
+        "metadata": fields,
+        "built_in_metadata": built_in,
+        "enabled": settings.get(SWITCH).and_then(Json::as_bool).unwrap_or(false),
+    })
+}
+
+/// Puts it into settings; `fields` and `enabled` are what older clients say.
+pub fn put_config(settings: &mut Settings, given: &Json) {
+    for key in CONFIG {
+        if let Some(value) = given.get(key).filter(|value| !value.is_null()) {
+            settings.insert(key.to_owned(), value.clone());
+        }
+    }
+    if let Some(Json::Array(fields)) = given.get("fields") {
+        settings.insert("metadata".to_owned(), fields.iter().map(older_field).collect());
+    }
+    let said = ["enabled", SWITCH].iter().find_map(|key| given.get(*key)?.as_bool());
+    let fields = |settings: &Settings| match settings.get("metadata") {
+        Some(Json::Array(list)) => !list.is_empty(),
+        Some(Json::Object(map)) => !map.is_empty(),
+        _ => false,
+    };
+    let on = said.unwrap_or_else(|| fields(settings));
+    settings.insert(SWITCH.to_owned(), on.into());
+}
+
+fn older_field(field: &Json) -> Json {
+    let text = |key: &str| field.get(key).cloned().unwrap_or_else(|| json!(""));
+    let mut shown = json!({"key": text("name"), "description": text("description")});
+    let examples = field.get("examples").filter(|list| list.as_array().is_some_and(|list| !list.is_empty()));
+    if let (Some(examples), Some(true)) = (examples, field.get("restrict_values").and_then(Json::as_bool)) {
+        shown["enum"] = examples.clone();
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(json: Json) -> Metadata {
+        json.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        let json = json!({"logic": "or", "conditions": [
+            {"name": "author", "comparison_operator": "is", "value": "Ada"},
+            {"key": "year", "operator": "≥", "value": 1900},
+            {"name": "note", "comparison_operator": "empty"},
+        ]});
+        let filter = condition(Some(&json)).unwrap().unwrap();
+        assert_eq!(filter.logic, Logic::Or);
+        let operators: Vec<_> = filter.conditions.iter().map(|one| one.operator).collect();
+        assert_eq!(operators, [Operator::Equal, Operator::AtLeast, Operator::Empty]);
+        assert!(filter.matches(&object(json!({"author": "ada", "note": "x"}))));
+        for nothing in [None, Some(json!(null)), Some(json!({})), Some(json!({"conditions": []}))] {
+            assert_eq!(condition(nothing.as_ref()).unwrap(), None);
+        }
+        let check = |json: Json, words: &str| {
+            let error = format!("{:?}", condition(Some(&json)).unwrap_err());
+            assert!(error.contains("code: 102") && error.contains(words), "{json}: {error}");
+        };
+        check(json!([]), "metadata_condition must be an object.");
+        check(json!({"conditions": 1}), "must be a list");
+        check(json!({"conditions": [{}]}), "needs a name");
+        check(json!({"logic": "xor", "conditions": []}), "`xor`");
+        check(
+            json!({"conditions": [{"name": "a", "comparison_operator": "like"}]}),
+            "`like`; it can be one of: =, ≠",
+        );
+        check(json!({"conditions": vec![json!({"name": "a"}); 101]}), "may have 100");
+    }
+
+    #[test]
+    fn metadata_is_flat() {
+        given(&json!({"a": "x", "b": 1, "c": [1, "y"], "d": true})).unwrap();
+        let check = |json: Json, words: &str| assert!(given(&json).unwrap_err().contains(words), "{json}");
+        check(json!([]), "Input should be a valid dictionary");
+        check(json!({"a": {"b": 1}}), "The type is not supported: {'b': 1}");
+        check(json!({"a": null}), "The type is not supported: None");
+        check(json!({"a": [1, [2]]}), "The type is not supported in list: [1, [2]]");
+        check(json!({"a": "x".repeat(70_000)}), "at most 65535");
+    }
+
+    #[test]
+    fn many_documents_are_changed_in_one_way() {
+        let read = |json: Json| MetadataUpdate::read(&Body(object(json)));
+        let check = |before: Json, updates: Json, deletes: Json, after: Json| {
+            let update = read(json!({"updates": updates, "deletes": deletes})).unwrap();
+            let applied = Json::Object(update.applied(&object(before.clone())));
+            assert_eq!(applied, after, "{before} {updates} {deletes}");
+        };
+        let set = |key: &str, value: Json| json!([{"key": key, "value": value}]);
+        check(json!({}), set("a", json!("x")), json!([]), json!({"a": "x"}));
+        check(json!({"a": ["y"]}), set("a", json!("x")), json!([]), json!({"a": ["x"]}));
+        check(json!({"a": "y"}), set("a", json!(["x", "z"])), json!([]), json!({"a": ["x", "z"]}));
+        let matching = json!([{"key": "a", "value": "x", "match": "y"}]);
+        check(json!({"a": ["y", "z"]}), matching.clone(), json!([]), json!({"a": ["x", "z"]}));
+        check(json!({"a": "z"}), matching.clone(), json!([]), json!({"a": "z"}));
+        check(json!({}), matching, json!([]), json!({}));
+        check(json!({"a": 1, "b": 2}), json!([]), json!([{"key": "a"}]), json!({"b": 2}));
+        check(json!({"a": ["x", "y"]}), json!([]), json!([{"key": "a", "value": "x"}]), json!({"a": ["y"]}));
+        check(json!({"a": ["x"]}), json!([]), json!([{"key": "a", "value": "x"}]), json!({}));
+        check(json!({"a": 1}), json!([]), json!([{"key": "a", "value": "1"}]), json!({}));
+        check(json!({"a": 1}), json!([]), json!([{"key": "a", "value": 2}, {"key": "b"}]), json!({"a": 1}));
+
+        let whole = read(json!({"selector": {"document_ids": ["d"], "metadata_condition": {}}})).unwrap();
+        assert_eq!((whole.documents, whole.filter), (Some(vec!["d".to_owned()]), None));
+        let refused = |json: Json, words: &str| {
+            let error = format!("{:?}", read(json.clone()).unwrap_err());
+            assert!(error.contains("code: 102") && error.contains(&format!("{words:?}")), "{json}: {error}");
+        };
+        refused(json!({"selector": []}), "selector must be an object.");
+        refused(json!({"updates": {}}), "updates and deletes must be lists.");
+        refused(json!({"deletes": "x"}), "updates and deletes must be lists.");
+        refused(json!({"selector": {"metadata_condition": 1}}), "metadata_condition must be an object.");
+        refused(json!({"selector": {"document_ids": "x"}}), "document_ids must be a list.");
+        refused(json!({"updates": [{"key": "a"}]}), "Each update requires key and value.");
+        refused(json!({"updates": ["x"]}), "Each update requires key and value.");
+        refused(json!({"deletes": [{}]}), "Each delete requires key.");
+        refused(json!({"updates": [{"key": "a", "value": {}}]}), "The type is not supported: {}");
+    }
+
+    #[test]
+    fn values_are_counted() {
+        let mut summary = Summary::default();
+        for metadata in [json!({"a": ["x", "y"], "n": 1}), json!({"a": ["x"], "n": "one"}), json!({"s": " "})]
+        {
+            summary.add(&object(metadata));
+        }
+        let expected = json!({"summary": {
+            "a": {"type": "list", "values": [["x", 2], ["y", 1]]},
+            "n": {"type": "string", "values": [["1", 1], ["one", 1]]},
+            "s": {"type": "string", "values": [[" ", 1]]},
+        }});
+        assert_eq!(summary.into_json(), expected);
+    }
+
+    #[test]
+    fn what_a_model_is_to_find_out() {
+        let mut settings = Settings::new();
+        assert_eq!(config(&settings), json!({"metadata": [], "built_in_metadata": [], "enabled": false}));
+        put_config(&mut settings, &json!({"metadata": [{"key": "author"}], "built_in_metadata": null}));
+        assert_eq!(config(&settings)["metadata"], json!([{"key": "author"}]));
+        assert_eq!(settings["enable_metadata"], true);
+        let older = json!({"enabled": false, "fields": [
+            {"name": "kind", "description": "d", "examples": ["a", "b"], "restrict_values": true},
+        ]});
+        put_config(&mut settings, &older);
+        let fields = json!([{"key": "kind", "description": "d", "enum": ["a", "b"]}]);
+        assert_eq!(config(&settings), json!({"metadata": fields, "built_in_metadata": [], "enabled": false}));
+    }
+}

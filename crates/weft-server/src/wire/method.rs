@@ -1,0 +1,307 @@
+//! Chunk methods and their settings, by the names of the API.
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::Settings;
+use weft_core::seam::document_reader::ChunkMethod;
+
+use super::rules::{Problems, Rule};
+
+/// How long settings may be, written as JSON.
+const SETTINGS_MAX: usize = 65_535;
+
+/// The names of the methods, in the order of the API's messages.
+pub(crate) const METHODS: &[&str] = &[
+    "naive",
+    "book",
+    "email",
+    "laws",
+    "manual",
+    "one",
+    "paper",
+    "picture",
+    "presentation",
+    "qa",
+    "table",
+    "tag",
+];
+
+const NO_END: i64 = i64::MAX;
+
+const RAPTOR: &[(&str, Rule)] = &[
+    ("use_raptor", Rule::Flag),
+    ("prompt", Rule::Trimmed(1, SETTINGS_MAX)),
+    ("max_token", Rule::Integer(1, 2_048)),
+    ("threshold", Rule::Number(0.0, 1.0)),
+    ("max_cluster", Rule::Integer(1, 1_024)),
+    ("random_seed", Rule::Integer(0, NO_END)),
+    ("scope", Rule::OneOf(&["file", "dataset"])),
+    ("auto_disable_for_structured_data", Rule::Flag),
+    ("ext", Rule::Object),
+];
+
+const GRAPH: &[(&str, Rule)] = &[
+    ("use_graphrag", Rule::Flag),
+    ("entity_types", Rule::Texts),
+    ("method", Rule::OneOf(&["light", "general"])),
+    ("community", Rule::Flag),
+    ("resolution", Rule::Flag),
+    ("ext", Rule::Object),
+];
+
+const PARENTS: &[(&str, Rule)] = &[
+    ("use_parent_child", Rule::Flag),
+    ("children_delimiter", Rule::Text(1, SETTINGS_MAX)),
+    ("ext", Rule::Object),
+];
+
+/// What `parser_config` may hold.
+const SETTINGS: &[(&str, Rule)] = &[
+    ("auto_keywords", Rule::Integer(0, 32)),
+    ("auto_questions", Rule::Integer(0, 10)),
+    ("chunk_token_num", Rule::Integer(1, 2_048)),
+    ("delimiter", Rule::Text(1, SETTINGS_MAX)),
+    ("graphrag", Rule::Fields(GRAPH)),
+    ("html4excel", Rule::Flag),
+    ("layout_recognize", Rule::Text(0, 256)),
+    ("raptor", Rule::Fields(RAPTOR)),
+    ("parent_child", Rule::Fields(PARENTS)),
+    ("tag_kb_ids", Rule::Texts),
+    ("topn_tags", Rule::Integer(1, 10)),
+    ("filename_embd_weight", Rule::Number(0.0, 1.0)),
+    ("task_page_size", Rule::Integer(1, NO_END)),
+    ("pages", Rule::Pages),
+    ("table_context_size", Rule::Integer(0, NO_END)),
+    ("image_context_size", Rule::Integer(0, NO_END)),
+    ("image_table_context_window", Rule::Integer(0, NO_END)),
+    ("children_delimiter", Rule::Text(0, SETTINGS_MAX)),
+    ("overlapped_percent", Rule::Number(0.0, 90.0)),
+    ("toc_extraction", Rule::Flag),
+    ("enable_metadata", Rule::Flag),
+    ("metadata", Rule::Any),
+    ("built_in_metadata", Rule::Any),
+    ("llm_id", Rule::Text(0, 512)),
+    ("entity_types", Rule::Texts),
+    ("ext", Rule::Object),
+];
+
+/// A method by its name.
+pub(crate) fn method(name: &str) -> Option<ChunkMethod> {
+    serde_json::from_value(Json::String(name.trim().to_lowercase())).ok()
+}
+
+/// The name of a method.
+pub(crate) fn method_name(method: ChunkMethod) -> String {
+    match serde_json::to_value(method) {
+        Ok(Json::String(name)) => name,
+        _ => String::new(),
+    }
+}
+
+/// Checks settings.
+pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
+    problems.value(field, settings, Rule::Fields(SETTINGS));
+    let length = settings.to_string().chars().count();
+    if length > SETTINGS_MAX {
+        let message = format!(
+            "Parser config exceeds size limit (max 65,535 characters). Current size: {}",
+            with_commas(length)
+        );
+        problems.add(field, &message, settings);
+    }
+}
+
+/// What a method does when nothing is said. Nothing here calls a model.
+pub(crate) fn defaults(method: ChunkMethod) -> Settings {
+    let off = json!({"raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false}});
+    let settings = match method {
+        ChunkMethod::Naive => json!({
+            "layout_recognize": "DeepDOC",
+            "chunk_token_num": 512,
+            "delimiter": "\n",
+            "auto_keywords": 0,
+            "auto_questions": 0,
+            "html4excel": false,
+            "topn_tags": 3,
+            "raptor": {
+                "use_raptor": false, "max_token": 256, "threshold": 0.1, "max_cluster": 64, "random_seed": 0,
+            },
+            "graphrag": {
+                "use_graphrag": false,
+                "entity_types": ["organization", "person", "geo", "event", "category"],
+                "method": "light",
+            },
+            "table_context_size": 0,
+            "image_context_size": 0,
+            "llm_id": "",
+        }),
+        ChunkMethod::Book
+        | ChunkMethod::Laws
+        | ChunkMethod::Manual
+        | ChunkMethod::One
+        | ChunkMethod::Paper
+        | ChunkMethod::Presentation
+        | ChunkMethod::Qa => off,
+        ChunkMethod::Email | ChunkMethod::Picture | ChunkMethod::Table | ChunkMethod::Tag => json!({}),
+    };
+    match settings {
+        Json::Object(settings) => settings,
+        _ => Settings::new(),
+    }
+}
+
+/// Settings over others: what is given counts, what is null or absent stays.
+pub(crate) fn merged(mut base: Settings, given: &Settings) -> Settings {
+    for (key, value) in given {
+        match (base.get_mut(key), value) {
+            (_, Json::Null) => {}
+            (Some(Json::Object(before)), Json::Object(more)) => {
+                *before = merged(std::mem::take(before), more);
+            }
+            _ => {
+                base.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    with_parents(base, given)
+}
+
+/// The two ways to ask for smaller pieces mean the same.
+fn with_parents(mut settings: Settings, given: &Settings) -> Settings {
+    let Some(asked) = given.get("parent_child").and_then(Json::as_object) else { return settings };
+    let delimiter = match asked.get("use_parent_child").and_then(Json::as_bool) {
+        None => return settings,
+        Some(false) => "",
+        Some(true) => asked.get("children_delimiter").and_then(Json::as_str).unwrap_or("\n"),
+    };
+    if given.get("children_delimiter").is_none_or(Json::is_null) {
+        settings.insert("children_delimiter".to_owned(), delimiter.into());
+    }
+    settings
+}
+
+fn with_commas(number: usize) -> String {
+    let digits = number.to_string();
+    let first = digits.len() % 3;
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && place % 3 == first {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(settings: &Json) -> String {
+        let mut problems = Problems::default();
+        check(&mut problems, "parser_config", settings);
+        problems.refuse(101).err().map(|error| format!("{error:?}")).unwrap_or_default()
+    }
+
+    fn object(json: Json) -> Settings {
+        json.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn methods_are_read_and_written() {
+        for name in METHODS {
+            assert_eq!(method_name(method(name).unwrap()), *name);
+        }
+        assert_eq!(method(" QA "), Some(ChunkMethod::Qa));
+        assert_eq!(method("resume"), None);
+        assert_eq!(method(""), None);
+    }
+
+    #[test]
+    fn settings_have_their_ranges() {
+        let check = |settings: Json, words: &str| {
+            let told = told(&settings);
+            assert!(
+                if words.is_empty() { told.is_empty() } else { told.contains(words) },
+                "{settings}: {told}"
+            );
+        };
+        for (key, good, bad) in [
+            ("auto_keywords", json!(32), json!(33)),
+            ("auto_questions", json!(0), json!(11)),
+            ("chunk_token_num", json!(2048), json!(0)),
+            ("delimiter", json!("\n"), json!("")),
+            ("topn_tags", json!(10), json!(0)),
+            ("filename_embd_weight", json!(0.5), json!(1.5)),
+            ("task_page_size", json!(1), json!(0)),
+            ("pages", json!([[1, 3]]), json!([1, 3])),
+            ("html4excel", json!(true), json!("true")),
+            ("layout_recognize", json!("Plain Text"), json!(1)),
+            ("tag_kb_ids", json!(["a"]), json!("a")),
+            ("overlapped_percent", json!(10), json!(91)),
+            ("children_delimiter", json!("."), json!(1)),
+            ("toc_extraction", json!(false), json!(0)),
+            ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
+            ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
+            ("raptor", json!({}), json!({"max_cluster": 1025})),
+            ("graphrag", json!({"method": "general", "entity_types": ["x"]}), json!({"method": "heavy"})),
+            ("graphrag", json!({"community": true, "resolution": false}), json!({"community": "no"})),
+            ("parent_child", json!({"use_parent_child": true}), json!({"use_parent_child": 1})),
+        ] {
+            check(json!({key: good}), "");
+            check(json!({key: bad}), &format!("Field: <parser_config.{key}"));
+        }
+        check(json!({"more": 1}), "Field: <parser_config.more> - Message: <Extra inputs are not permitted>");
+        check(json!({"raptor": {"more": 1}}), "Field: <parser_config.raptor.more> - Message: <Extra inputs");
+        check(json!([]), "Input should be a valid dictionary");
+        let large = json!({"delimiter": "x".repeat(65_530)});
+        check(large, "Parser config exceeds size limit (max 65,535 characters). Current size: 65,546");
+    }
+
+    #[test]
+    fn what_is_answered_may_be_sent_back() {
+        for name in METHODS {
+            assert_eq!(told(&Json::Object(defaults(method(name).unwrap()))), "", "{name}");
+        }
+    }
+
+    #[test]
+    fn given_settings_go_over_the_defaults() {
+        let given = object(
+            json!({"chunk_token_num": 128, "raptor": {"max_token": 9}, "delimiter": null, "pages": []}),
+        );
+        let settings = merged(defaults(ChunkMethod::Naive), &given);
+        assert_eq!(settings["chunk_token_num"], 128);
+        assert_eq!(settings["delimiter"], "\n");
+        assert_eq!(settings["raptor"]["max_token"], 9);
+        assert_eq!(settings["raptor"]["max_cluster"], 64);
+        assert_eq!(settings["pages"], json!([]));
+        assert!(defaults(ChunkMethod::Table).is_empty());
+        assert_eq!(
+            merged(defaults(ChunkMethod::Qa), &given)["raptor"],
+            json!({"use_raptor": false, "max_token": 9})
+        );
+    }
+
+    #[test]
+    fn smaller_pieces_are_asked_for_in_two_ways() {
+        let check = |given: Json, expected: Option<&str>| {
+            let settings = merged(Settings::new(), &object(given.clone()));
+            assert_eq!(settings.get("children_delimiter").and_then(Json::as_str), expected, "{given}");
+        };
+        check(json!({"parent_child": {"use_parent_child": true}}), Some("\n"));
+        check(json!({"parent_child": {"use_parent_child": true, "children_delimiter": "."}}), Some("."));
+        check(json!({"parent_child": {"use_parent_child": false, "children_delimiter": "."}}), Some(""));
+        check(json!({"parent_child": {}}), None);
+        check(json!({"parent_child": {"use_parent_child": true}, "children_delimiter": ";"}), Some(";"));
+    }
+
+    #[test]
+    fn numbers_have_commas() {
+        for (number, text) in
+            [(7, "7"), (123, "123"), (1_234, "1,234"), (123_456, "123,456"), (1_234_567, "1,234,567")]
+        {
+            assert_eq!(with_commas(number), text);
+        }
+    }
+}

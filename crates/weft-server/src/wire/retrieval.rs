@@ -1,0 +1,292 @@
+//! Searches: what requests ask for, and how answers show what was found.
+
+use serde_json::Value as Json;
+use weft_core::filter::Filter;
+
+use super::{metadata, python};
+use crate::body::Body;
+use crate::error::{ApiError, code};
+
+/// Hits of a page when nobody says how many.
+const PAGE_SIZE: usize = 30;
+
+/// Candidates of each part of a search, at most.
+const CANDIDATES_MAX: usize = 1_024;
+
+/// Languages that one question is translated into, at most.
+const LANGUAGES_MAX: usize = 10;
+
+/// A question to datasets. This is where the API's names for weights and thresholds end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetrievalRequest {
+    /// The datasets to ask, by id.
+    pub datasets: Vec<String>,
+    /// Only in these documents.
+    pub documents: Vec<String>,
+    /// The question.
+    pub question: String,
+    /// How many hits to pass over.
+    pub offset: usize,
+    /// How many hits at most.
+    pub limit: usize,
+    /// What a hit has to score at least.
+    pub similarity_min: f64,
+    /// The share of vectors in a score.
+    pub vector_weight: f64,
+    /// How many candidates each part finds.
+    pub candidates_max: usize,
+    /// The model that ranks what was found; empty: none.
+    pub reranker: String,
+    /// Whether a model adds words to the question.
+    pub keyword: bool,
+    /// Whether hits show where the question's words stand.
+    pub highlight: bool,
+    /// Languages to ask in, too.
+    pub languages: Vec<String>,
+    /// Only in documents that fit.
+    pub filter: Option<Filter>,
+    /// Whether a knowledge graph is asked, too.
+    pub graph: bool,
+    /// Whether tables of contents lead to more.
+    pub contents: bool,
+    /// Whether hits show the metadata of their documents, and which keys; no keys: all.
+    pub metadata: Option<Vec<String>>,
+}
+
+impl RetrievalRequest {
+    /// Reads `POST /retrieval`. No page is larger than `size_max`.
+    ///
+    /// # Errors
+    /// 102 in the API's words; 100 for numbers that are none.
+    pub fn read(body: &Body, size_max: usize) -> Result<Self, ApiError> {
+        let datasets = match body.get("dataset_ids") {
+            None => return Err(ApiError::data("`dataset_ids` is required.")),
+            Some(list) => texts(list).ok_or_else(|| ApiError::data("`dataset_ids` should be a list"))?,
+        };
+        if datasets.is_empty() {
+            return Err(ApiError::data("`dataset_ids` is required."));
+        }
+        let question = match body.get("question") {
+            None => return Err(ApiError::data("`question` is required.")),
+            Some(question) => weft_core::value::to_text(question).trim().to_owned(),
+        };
+        let documents = match body.get("document_ids") {
+            None => Vec::new(),
+            Some(list) => texts(list).ok_or_else(|| ApiError::data("`documents` should be a list"))?,
+        };
+        let top_k = number(body, "top_k")?.unwrap_or(1_024.0);
+        if top_k < 1.0 {
+            return Err(ApiError::data("`top_k` must be greater than 0"));
+        }
+        let limit = whole(body, "page_size").unwrap_or(PAGE_SIZE).min(size_max.max(1));
+        let page = whole(body, "page").unwrap_or(1);
+        let languages = body.get("cross_languages").and_then(texts).unwrap_or_default();
+        let flag = |key| body.flag(key).ok().flatten().unwrap_or(false);
+        Ok(Self {
+            datasets,
+            documents,
+            question,
+            offset: (page - 1).saturating_mul(limit),
+            limit,
+            similarity_min: share(body, "similarity_threshold", 0.2)?,
+            vector_weight: share(body, "vector_similarity_weight", 0.3)?,
+            candidates_max: candidates(top_k),
+            reranker: body.text("rerank_id")?.unwrap_or_default().trim().to_owned(),
+            keyword: flag("keyword"),
+            highlight: highlight(body)?,
+            languages: languages.into_iter().take(LANGUAGES_MAX).collect(),
+            filter: metadata::condition(body.get("metadata_condition"))?,
+            graph: flag("use_kg"),
+            contents: flag("toc_enhance"),
+            metadata: shown_metadata(body),
+        })
+    }
+
+    /// Reads `POST /dify/retrieval`.
+    ///
+    /// # Errors
+    /// 101 without a dataset or a question; otherwise as [`RetrievalRequest::read`].
+    pub fn of_dify(body: &Body) -> Result<Self, ApiError> {
+        body.require(&["knowledge_id", "query"])?;
+        let setting = Body(body.object("retrieval_setting")?.unwrap_or_default());
+        let top_k = number(&setting, "top_k")?.unwrap_or(1_024.0);
+        if top_k < 1.0 {
+            return Err(ApiError::data("`top_k` must be greater than 0"));
+        }
+        Ok(Self {
+            datasets: vec![body.text("knowledge_id")?.unwrap_or_default()],
+            documents: Vec::new(),
+            question: body.text("query")?.unwrap_or_default().trim().to_owned(),
+            offset: 0,
+            limit: candidates(top_k),
+            similarity_min: share(&setting, "score_threshold", 0.0)?,
+            vector_weight: 0.3,
+            candidates_max: CANDIDATES_MAX,
+            reranker: String::new(),
+            keyword: false,
+            highlight: false,
+            languages: Vec::new(),
+            filter: metadata::condition(body.get("metadata_condition"))?,
+            graph: body.flag("use_kg")?.unwrap_or(false),
+            contents: false,
+            metadata: Some(Vec::new()),
+        })
+    }
+}
+
+fn texts(json: &Json) -> Option<Vec<String>> {
+    json.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
+/// A number, also written as a text.
+fn number(body: &Body, key: &str) -> Result<Option<f64>, ApiError> {
+    let Some(value) = body.get(key) else { return Ok(None) };
+    let number = match value {
+        Json::Number(number) => number.as_f64(),
+        Json::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    match number.filter(|number: &f64| number.is_finite()) {
+        Some(number) => Ok(Some(number)),
+        None => {
+            let message = format!("could not convert string to float: {}", python::quoted(value));
+            Err(ApiError::new(code::EXCEPTION, message))
+        }
+    }
+}
+
+fn share(body: &Body, key: &str, absent: f64) -> Result<f64, ApiError> {
+    Ok(number(body, key)?.unwrap_or(absent).clamp(0.0, 1.0))
+}
+
+/// A page number or size; what makes no sense is the default.
+fn whole(body: &Body, key: &str) -> Option<usize> {
+    let number = match body.get(key)? {
+        Json::Number(number) => number.as_u64()?,
+        Json::String(text) => text.trim().parse().ok()?,
+        _ => return None,
+    };
+    usize::try_from(number).ok().filter(|number| *number > 0)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is between 1 and the maximum"
+)]
+fn candidates(top_k: f64) -> usize {
+    (top_k as usize).clamp(1, CANDIDATES_MAX)
+}
+
+fn highlight(body: &Body) -> Result<bool, ApiError> {
+    let wrong = || ApiError::data("`highlight` should be a boolean");
+    body.flag("highlight").map(|flag| flag.unwrap_or(false)).map_err(|_| wrong())
+}
+
+fn shown_metadata(body: &Body) -> Option<Vec<String>> {
+    let reference = body.get("reference_metadata");
+    let asked = body.flag("include_metadata").ok().flatten().or_else(|| reference?.get("include")?.as_bool());
+    let fields = body.get("metadata_fields").or_else(|| reference?.get("fields")).and_then(texts);
+    asked.unwrap_or(false).then(|| fields.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn body(json: Json) -> Body {
+        Body(json.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn a_question_is_read_with_its_defaults() {
+        let read = |json: Json| RetrievalRequest::read(&body(json), 1_000).unwrap();
+        let request = read(json!({
+            "dataset_ids": ["d"], "question": " q ", "document_ids": [], "rerank_id": null, "cross_languages": null,
+            "metadata_condition": null, "keyword": false, "use_kg": false, "toc_enhance": false,
+        }));
+        let expected = RetrievalRequest {
+            datasets: vec!["d".to_owned()],
+            documents: Vec::new(),
+            question: "q".to_owned(),
+            offset: 0,
+            limit: 30,
+            similarity_min: 0.2,
+            vector_weight: 0.3,
+            candidates_max: 1_024,
+            reranker: String::new(),
+            keyword: false,
+            highlight: false,
+            languages: Vec::new(),
+            filter: None,
+            graph: false,
+            contents: false,
+            metadata: None,
+        };
+        assert_eq!(request, expected);
+        let request = read(json!({
+            "dataset_ids": ["d", "e"], "question": "q", "document_ids": ["x"], "page": 3, "page_size": "10", "top_k": 8,
+            "similarity_threshold": "0.5", "vector_similarity_weight": 2, "rerank_id": "r@p", "keyword": true,
+            "highlight": "True", "cross_languages": ["English"], "use_kg": true, "toc_enhance": true,
+            "metadata_condition": {"conditions": [{"name": "a", "value": 1}]},
+            "reference_metadata": {"include": true, "fields": ["a"]},
+        }));
+        assert_eq!((request.offset, request.limit, request.candidates_max), (20, 10, 8));
+        assert_eq!((request.similarity_min, request.vector_weight), (0.5, 1.0));
+        assert!(request.keyword && request.highlight && request.graph && request.contents);
+        assert_eq!((request.reranker.as_str(), request.languages.len()), ("r@p", 1));
+        assert!(request.filter.is_some());
+        assert_eq!(request.metadata, Some(vec!["a".to_owned()]));
+        let request = read(json!({"dataset_ids": ["d"], "question": "", "page": -1, "page_size": 5000}));
+        assert_eq!((request.question.as_str(), request.offset, request.limit), ("", 0, 1_000));
+        assert_eq!(
+            read(json!({"dataset_ids": ["d"], "question": "q", "top_k": 1e300})).candidates_max,
+            1_024
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_asked_has_its_words() {
+        let check = |json: Json, code: u16, words: &str| {
+            let error = format!("{:?}", RetrievalRequest::read(&body(json.clone()), 100).unwrap_err());
+            assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
+        };
+        let with = |key: &str, value: Json| {
+            let mut json = json!({"dataset_ids": ["d"], "question": "q"});
+            json[key] = value;
+            json
+        };
+        check(json!({"question": "q"}), 102, "\"`dataset_ids` is required.\"");
+        check(with("dataset_ids", json!([])), 102, "\"`dataset_ids` is required.\"");
+        check(with("dataset_ids", json!("d")), 102, "\"`dataset_ids` should be a list\"");
+        check(json!({"dataset_ids": ["d"]}), 102, "\"`question` is required.\"");
+        check(with("document_ids", json!("x")), 102, "\"`documents` should be a list\"");
+        check(with("top_k", json!(0)), 102, "\"`top_k` must be greater than 0\"");
+        check(with("top_k", json!(-5)), 102, "must be greater than 0");
+        check(with("highlight", json!("maybe")), 102, "\"`highlight` should be a boolean\"");
+        check(with("highlight", json!([])), 102, "\"`highlight` should be a boolean\"");
+        check(with("metadata_condition", json!([])), 102, "metadata_condition must be an object.");
+        for key in ["similarity_threshold", "vector_similarity_weight", "top_k"] {
+            check(with(key, json!("abc")), 100, "could not convert string to float: 'abc'");
+            check(with(key, json!("nan")), 100, "could not convert string to float: 'nan'");
+        }
+    }
+
+    #[test]
+    fn dify_asks_in_its_own_words() {
+        let request = RetrievalRequest::of_dify(&body(json!({
+            "knowledge_id": "d", "query": "q", "retrieval_setting": {"top_k": 3, "score_threshold": 0.4},
+            "metadata_condition": {"logic": "and", "conditions": [
+                {"name": ["a"], "comparison_operator": "is", "value": "x"},
+            ]},
+        })));
+        assert!(request.is_err(), "a name is a text");
+        let json = json!({"knowledge_id": "d", "query": "q", "retrieval_setting": {"top_k": 3, "score_threshold": 0.4}});
+        let request = RetrievalRequest::of_dify(&body(json)).unwrap();
+        assert_eq!((request.datasets.as_slice(), request.limit), (&["d".to_owned()][..], 3));
+        assert_eq!((request.similarity_min, request.metadata), (0.4, Some(Vec::new())));
+        let error = format!("{:?}", RetrievalRequest::of_dify(&body(json!({"query": "q"}))).unwrap_err());
+        assert!(error.contains("required argument are missing: knowledge_id; "), "{error}");
+    }
+}
