@@ -6,3 +6,6 @@ mod highlight;
 pub mod rank;
 
 pub use highlight::highlight;
+pub mod ingest;
+
+pub use ingest::{IngestWorker, Library};

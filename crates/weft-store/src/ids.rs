@@ -1,6 +1,9 @@
 //! What texts may go into a column.
 
-use weft_core::{Error, Result};
+use sea_orm::sea_query::LikeExpr;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use weft_core::{Error, ErrorKind, Result};
 
 /// Longer ids do not fit into the indexes of every database.
 pub(crate) const ID_BYTES_MAX: usize = 255;
@@ -42,4 +45,70 @@ pub(crate) fn text(text: &str) -> String {
 /// A count as SQL takes it.
 pub(crate) fn bounded(count: u64) -> u64 {
     count.min(i64::MAX as u64)
+}
+
+/// A number as SQL takes it.
+pub(crate) fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// A number that SQL gave and that is not below 0.
+pub(crate) fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+/// A name in lower case: as it is compared.
+pub(crate) fn fold(name: &str) -> String {
+    text(name).to_lowercase()
+}
+
+/// A name, and the same as it is compared.
+///
+/// # Errors
+/// `Invalid` when it is empty or too long.
+pub(crate) fn name(what: &str, name: &str) -> Result<(String, String)> {
+    let folded = fold(name);
+    if name.is_empty() {
+        return Err(Error::invalid(format!("the name of the {what} is empty")));
+    }
+    if folded.chars().count().max(name.chars().count()) > TITLE_CHARS_MAX {
+        return Err(Error::invalid(format!("the name of the {what} is too long"))
+            .help(format!("use at most {TITLE_CHARS_MAX} characters")));
+    }
+    Ok((text(name), folded))
+}
+
+/// Part of a name, as a pattern in which nothing but the ends is open.
+pub(crate) fn containing(keywords: &str) -> LikeExpr {
+    let mut pattern = String::from("%");
+    for c in fold(keywords).chars() {
+        if matches!(c, '%' | '_' | '!') {
+            pattern.push('!');
+        }
+        pattern.push(c);
+    }
+    pattern.push('%');
+    LikeExpr::new(pattern).escape('!')
+}
+
+/// A value as JSON.
+pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|cause| Error::internal("cannot write a value").because(cause))
+}
+
+/// The other way round; `what` holds the value.
+pub(crate) fn read_json<T: DeserializeOwned>(json: &str, what: impl Fn() -> String) -> Result<T> {
+    serde_json::from_str(json).map_err(|cause| {
+        Error::new(ErrorKind::Garbled, format!("what is stored of {} is damaged", what())).because(cause)
+    })
+}
+
+/// A value that is a word, without quotes.
+pub(crate) fn word<T: Serialize>(value: &T) -> Result<String> {
+    Ok(json(value)?.trim_matches('"').to_owned())
+}
+
+/// The other way round; `what` holds the word.
+pub(crate) fn read_word<T: DeserializeOwned>(word: &str, what: impl Fn() -> String) -> Result<T> {
+    read_json(&format!("\"{word}\""), what)
 }

@@ -1,11 +1,13 @@
 //! canvas JSON → plan → run → components → events → API: **what outlives a process**
 //!
-//! Canvases, sessions, runs with their journals, tokens and accepted tools, in SQLite, PostgreSQL or MariaDB: one
+//! Canvases, sessions, runs with their journals, datasets, tokens and accepted tools, in SQLite, PostgreSQL or MariaDB: one
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
-//! folder: [`FolderWorkspace`].
+//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`].
 
 mod base;
+mod blobs;
 mod compact;
+mod datasets;
 mod failure;
 mod ids;
 mod journal;
@@ -21,5 +23,6 @@ mod squeeze;
 mod turn;
 mod workspace;
 
+pub use blobs::FolderBlobs;
 pub use open::Store;
 pub use workspace::FolderWorkspace;

@@ -11,8 +11,8 @@ use sea_orm::{
 };
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    CanvasStore, Clock, RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore,
-    WorkQueue,
+    CanvasStore, Clock, DatasetStore, IngestQueue, RunStore, ScheduleStore, SessionStore, SpendingStore,
+    TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -37,7 +37,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// to it.
 ///
 /// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TaskStore`],
-/// [`TokenStore`], [`PinStore`], [`WorkQueue`] and [`ScheduleStore`], which share method names:
+/// [`TokenStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -145,6 +145,16 @@ impl Store {
 
     /// This store as a place for schedules.
     pub fn schedules(&self) -> Arc<dyn ScheduleStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for datasets.
+    pub fn datasets(&self) -> Arc<dyn DatasetStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a queue of documents to read.
+    pub fn ingest(&self) -> Arc<dyn IngestQueue> {
         Arc::new(self.clone())
     }
 

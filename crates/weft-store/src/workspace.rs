@@ -52,7 +52,7 @@ impl FolderWorkspace {
 
 /// What a tenant's folder is called. A name of plain lower-case characters is its own; any other is
 /// hashed, since file systems differ in which names they take for the same.
-fn folder_name(tenant: &TenantId) -> String {
+pub(crate) fn folder_name(tenant: &TenantId) -> String {
     let name = tenant.as_str();
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if (1..=TENANT_MAX).contains(&name.len()) && name.chars().all(plain) {
@@ -151,7 +151,7 @@ enum Before {
 }
 
 /// A folder below another, made when it is not there.
-fn below(folder: &Dir, path: &str) -> std::io::Result<Dir> {
+pub(crate) fn below(folder: &Dir, path: &str) -> std::io::Result<Dir> {
     match folder.open_dir(path) {
         Err(cause) if cause.kind() == IoKind::NotFound => {
             folder.create_dir_all(path).and_then(|()| folder.open_dir(path))

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::TenantId;
 
 /// Bytes by name, apart for each tenant. Names are ids that Weft makes, with `/` between their parts:
@@ -32,3 +32,20 @@ pub trait BlobStore: Send + Sync {
     /// When it cannot be removed.
     async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()>;
 }
+
+/// Looks whether a blob may have this name.
+///
+/// # Errors
+/// `Invalid`, as [`BlobStore::put`].
+pub fn checked(name: &str) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let fits = |part: &str| !part.is_empty() && !part.starts_with('.') && part.chars().all(plain);
+    if name.len() <= NAME_BYTES_MAX && name.split('/').all(fits) {
+        return Ok(());
+    }
+    Err(Error::invalid("a stored file cannot have this name")
+        .help("use letters, digits, `-`, `_` and `.`, and `/` between the parts"))
+}
+
+/// A longer name fits neither into a column nor into every file system.
+const NAME_BYTES_MAX: usize = 200;

@@ -263,6 +263,12 @@ pub enum Extra {
 /// `NotFound` for everything of another tenant.
 #[async_trait]
 pub trait DatasetStore: Send + Sync {
+    /// Tenants that have datasets, in the order of their names.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn tenants(&self) -> Result<Vec<TenantId>>;
+
     /// Keeps a new dataset.
     ///
     /// # Errors
@@ -335,7 +341,8 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound` without the document.
     async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)>;
 
-    /// Chunks by id, parents included, in the order of the ids; those that are not there are left out.
+    /// Chunks by id, parents included, without vectors, each once, in the order of the ids; those that are
+    /// not there are left out.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -345,7 +352,7 @@ pub trait DatasetStore: Send + Sync {
     /// change by hand. Counts follow.
     ///
     /// # Errors
-    /// `NotFound` without the document.
+    /// `NotFound` without the document; `Conflict` when another document has a chunk with such an id.
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()>;
 
     /// Removes chunks of a document. How many were there. Counts follow.
@@ -360,7 +367,7 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound`; `Conflict` while it is being read.
     async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()>;
 
-    /// Keeps what is made of a document beside its chunks, in place of what was there.
+    /// Keeps what is made of a document beside its chunks, in place of what was there; null: nothing.
     ///
     /// # Errors
     /// `NotFound` without the document.

@@ -83,7 +83,8 @@ pub enum IngestSettled {
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
     /// Asks for documents to be read, from the beginning, or from where they were paused. Those that are
-    /// waiting or being read already are passed over. Which ones were queued.
+    /// waiting or being read already are passed over, unless they are about to pause: then they go on. Which
+    /// ones were queued.
     ///
     /// # Errors
     /// `NotFound` naming a document that is not there, and then none is queued.
@@ -93,7 +94,8 @@ pub trait IngestQueue: Send + Sync {
     /// otherwise when its worker hears of it. Cancelling also ends a pause.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused.
+    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused; `Invalid` for
+    /// [`Wanted::GoOn`].
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()>;
 
     /// Takes at most `count_max` documents of any tenant, those that have waited longest first: what
@@ -111,7 +113,8 @@ pub trait IngestQueue: Send + Sync {
     async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted>;
 
     /// Keeps all new chunks of a document, without their vectors, in place of those of an attempt before,
-    /// and goes to `stage`.
+    /// and goes to `stage`. Those that are not available are parents: they are not counted, and not listed
+    /// with the others.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
@@ -134,6 +137,26 @@ pub trait IngestQueue: Send + Sync {
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()>;
+
+    /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`].
+    /// Whether that was noted before.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn unindexed(&self, document: &DocumentKey) -> Result<bool>;
+
+    /// Notes that the index holds what is kept of a document. One that is not there is passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn indexed(&self, document: &DocumentKey) -> Result<()>;
+
+    /// Documents of any tenant of which it is noted that the index may differ, at most so many, those
+    /// with the smallest ids first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>>;
 
     /// Says what has become of the work, and lets go of it.
     ///

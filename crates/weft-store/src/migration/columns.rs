@@ -78,4 +78,9 @@ impl Columns {
     pub(super) fn number(&self, name: impl IntoIden) -> ColumnDef {
         ColumnDef::new(name).big_integer().not_null().take()
     }
+
+    /// A number with a fraction.
+    pub(super) fn fraction(&self, name: impl IntoIden) -> ColumnDef {
+        ColumnDef::new(name).double().not_null().take()
+    }
 }

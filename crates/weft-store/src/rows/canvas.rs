@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, LikeExpr};
+use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
@@ -14,7 +14,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, TITLE_CHARS_MAX, bounded, text};
+use crate::ids::{self, TITLE_CHARS_MAX, bounded, containing, fold, text};
 use crate::open::repeated;
 use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, run, schedule, session, work};
 
@@ -63,23 +63,6 @@ fn checked(key: &CanvasKey, head: &CanvasHead, dsl: &str) -> Result<()> {
         return Err(Error::invalid(format!("the DSL of the canvas `{}` holds a NUL character", key.id)));
     }
     Ok(())
-}
-
-fn fold(title: &str) -> String {
-    text(title).to_lowercase()
-}
-
-/// Part of a title, as a pattern in which nothing but the ends is open.
-fn containing(keywords: &str) -> LikeExpr {
-    let mut pattern = String::from("%");
-    for c in fold(keywords).chars() {
-        if matches!(c, '%' | '_' | '!') {
-            pattern.push('!');
-        }
-        pattern.push(c);
-    }
-    pattern.push('%');
-    LikeExpr::new(pattern).escape('!')
 }
 
 impl Model {

@@ -2,6 +2,11 @@
 
 pub(crate) mod canvas;
 pub(crate) mod canvas_version;
+pub(crate) mod chunk;
+pub(crate) mod dataset;
+pub(crate) mod document;
+pub(crate) mod document_extra;
+pub(crate) mod ingest;
 pub(crate) mod journal;
 pub(crate) mod piece;
 pub(crate) mod retention;

@@ -1,7 +1,7 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::store;
+use weft_testkit::contracts::{datasets, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -13,8 +13,22 @@ async fn keeps_all_contracts(opened: &Store) {
     store::pin_store_keeps_its_contract(opened).await;
     store::work_queue_keeps_its_contract(opened).await;
     store::schedule_store_keeps_its_contract(opened).await;
+    datasets::dataset_store_keeps_its_contract(opened).await;
+    datasets::ingest_queue_keeps_its_contract(opened, opened).await;
     store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;
     store::stores_keep_large_values(opened, opened).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folder_of_blobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = weft_store::FolderBlobs::new(folder.path().join("blobs"));
+    datasets::blob_store_keeps_its_contract(&blobs).await;
+    // What has returned is there for the next process, and nothing else is.
+    let ours = weft_core::TenantId::from("ours");
+    weft_core::seam::BlobStore::put(&blobs, &ours, "documents/x", "text".into()).await.unwrap();
+    let files = std::fs::read_dir(folder.path().join("blobs/ours/documents")).unwrap();
+    assert_eq!(files.map(|file| file.unwrap().file_name()).collect::<Vec<_>>(), ["x"]);
 }
 
 #[tokio::test]

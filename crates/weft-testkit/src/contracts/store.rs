@@ -48,7 +48,7 @@ async fn later() {
 /// Checks that something was refused, and why.
 #[track_caller]
 #[expect(clippy::panic, reason = "a contract fails by panicking")]
-fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
+pub(super) fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
     match outcome {
         Ok(value) => panic!("expected {kind:?}, got {value:?}"),
         Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),

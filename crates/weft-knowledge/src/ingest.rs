@@ -1,0 +1,38 @@
+//! From an uploaded file to chunks that are found.
+//!
+//! What is kept ([`DatasetStore`](weft_core::seam::DatasetStore)) is the truth; the index is made from it. A document goes through
+//! stages, and each begins with what the stages before it have stored:
+//!
+//! 1. *Reading*: the file is read and cut; its new chunks are kept beside those that it had.
+//! 2. *Enriching*: a model adds keywords, questions, metadata, and what else is made of a document.
+//! 3. *Embedding*: chunks get their vectors, batch by batch; those that have one are passed over.
+//! 4. *Indexing*: the new chunks are added to the index; then they take the place of the old ones in the store, in
+//!    one transaction; then what is of no more use is taken out of the index.
+//!
+//! A passage is shown only when the store has it, so in this order the old chunks are found up to the moment when
+//! the new ones are, and neither half of a document nor a removed one is ever seen: what the index has too much
+//! finds nothing. Index and store can differ only between the first and the last of these steps. Before the
+//! first it is noted in the store that they may ([`IngestQueue::unindexed`](weft_core::seam::IngestQueue::unindexed)), and the note is taken
+//! away after the last; whatever happens in between, a crash or an index that fails, [`Library::mend`] finds the note and puts the
+//! document into the index anew. Changes by hand do the same. An index that lost its folder, or has kept
+//! something of a document that was removed in the moment of a crash, holds another number of chunks than the
+//! store; [`Library::check`] sees that when a worker starts.
+//!
+//! Things are removed from the store first, then from the index, and files at the end: from the first step
+//! on nobody can name them. What a crash leaves of them takes up room, and nothing else.
+
+mod edit;
+mod embed;
+mod enrich;
+mod ids;
+mod indexing;
+mod library;
+mod plan;
+mod upload;
+mod work;
+mod worker;
+
+pub use edit::{Availability, ChunkEdit, NewChunk};
+pub use enrich::Addition;
+pub use library::{Library, LibraryLimits, LibraryParts, Naming};
+pub use worker::{IngestWorker, WorkerPace};

@@ -1,0 +1,182 @@
+//! What a model adds to chunks and documents: keywords, questions, metadata, and what else is made of a
+//! document.
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use weft_core::Result;
+use weft_core::filter::Metadata;
+use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
+use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
+use weft_core::seam::{ChatModel, ModelDirectory};
+use weft_core::value::Json;
+
+use super::plan::Plan;
+
+/// Characters of a text that a model is shown.
+const SHOWN_MAX: usize = 8_000;
+
+/// Characters of a keyword or a question; what is longer is none.
+const ANSWER_LINE_MAX: usize = 300;
+
+const TEMPERATURE: f64 = 0.2;
+
+/// Something that is made of a document beside its chunks, such as its table of contents or its graph.
+///
+/// It is made again when a worker has to begin again, so an implementation gives the same kind of answer
+/// whenever it is asked.
+#[async_trait]
+pub trait Addition: Send + Sync {
+    /// What it is.
+    fn extra(&self) -> Extra;
+
+    /// Whether these settings ask for it.
+    fn wanted(&self, settings: &Settings) -> bool;
+
+    /// Makes it of the chunks of a document, which come in their order and without parents. Null: there is
+    /// nothing.
+    ///
+    /// # Errors
+    /// Of a kind that passes, to be asked again later; otherwise the document goes on without it, and says
+    /// so.
+    async fn make(
+        &self,
+        models: &dyn ModelDirectory,
+        document: &Document,
+        chunks: &[StoredChunk],
+    ) -> Result<Json>;
+}
+
+/// What a model adds to one chunk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Added {
+    pub(super) keywords: Option<Vec<String>>,
+    pub(super) questions: Option<Vec<String>>,
+}
+
+/// Asks for what a chunk lacks of what is wanted. What is there stays.
+pub(super) async fn chunk(model: &dyn ChatModel, plan: &Plan, chunk: &StoredChunk) -> Result<Added> {
+    let mut added = Added::default();
+    if plan.keywords > 0 && chunk.keywords.is_empty() {
+        let instructions = format!(
+            "You read a passage and name the {} most important keywords or phrases in it. Write them in the language of the \
+             passage, in one line, with commas between them, and nothing else.",
+            plan.keywords
+        );
+        let answer = ask(model, &instructions, &chunk.content).await?;
+        added.keywords = Some(listed(&answer, &[',', '，', '、', ';', '；', '\n'], plan.keywords));
+    }
+    if plan.questions > 0 && chunk.questions.is_empty() {
+        let instructions = format!(
+            "You read a passage and write {} questions that it answers, the most important first. Each question can be \
+             understood without the passage. Write them in the language of the passage, one in each line, and nothing else.",
+            plan.questions
+        );
+        let answer = ask(model, &instructions, &chunk.content).await?;
+        added.questions = Some(listed(&answer, &['\n'], plan.questions));
+    }
+    Ok(added)
+}
+
+/// Asks for the metadata of a document.
+pub(super) async fn metadata(model: &dyn ChatModel, plan: &Plan, text: &str) -> Result<Metadata> {
+    let mut instructions = "You read the beginning of a document and fill in a form about it. Answer with one JSON object with the keys below \
+         and nothing else. A value is a text, a number or a list of them. Leave out what the document does not say.\n"
+        .to_owned();
+    for (key, said) in &plan.metadata {
+        instructions.push_str(&format!("- {}: {said}\n", Json::from(key.as_str())));
+    }
+    let answer = ask(model, &instructions, text).await?;
+    Ok(form(&answer, &plan.metadata))
+}
+
+/// The values of an answer that a filter can look at, of keys that were asked for.
+fn form(answer: &str, wanted: &[(String, String)]) -> Metadata {
+    let object = answer.find('{').zip(answer.rfind('}')).filter(|(begin, end)| begin < end);
+    let object = object.and_then(|(begin, end)| serde_json::from_str::<Metadata>(&answer[begin..=end]).ok());
+    let plain = |value: &Json| match value {
+        Json::String(text) => !text.trim().is_empty(),
+        Json::Number(_) => true,
+        _ => false,
+    };
+    let fits = |value: &Json| match value {
+        Json::Array(values) => !values.is_empty() && values.iter().all(plain),
+        value => plain(value),
+    };
+    let mut object = object.unwrap_or_default();
+    object.retain(|key, value| wanted.iter().any(|(one, _)| one == key) && fits(value));
+    object
+}
+
+/// The entries of a list as a model writes it: without numbers, bullets, quotes and repetitions.
+fn listed(answer: &str, between: &[char], most: u64) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for entry in answer.split(between) {
+        let entry = entry.trim().trim_start_matches(['-', '*', '•', '·']).trim_start();
+        let digits = entry.chars().take_while(char::is_ascii_digit).count();
+        let entry = match entry[digits..].strip_prefix(['.', ')', '、']) {
+            Some(rest) if digits > 0 && !rest.starts_with(|c: char| c.is_ascii_digit()) => rest,
+            _ => entry,
+        };
+        let entry = entry.trim().trim_matches(['"', '“', '”', '`']).trim();
+        let known = || entries.iter().any(|one| one.to_lowercase() == entry.to_lowercase());
+        if !entry.is_empty() && entry.chars().count() <= ANSWER_LINE_MAX && !known() {
+            entries.push(entry.to_owned());
+        }
+        if entries.len() as u64 >= most {
+            break;
+        }
+    }
+    entries
+}
+
+async fn ask(model: &dyn ChatModel, instructions: &str, text: &str) -> Result<String> {
+    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    let request = ChatRequest {
+        messages: vec![
+            ChatMessage::new(Author::System, instructions),
+            ChatMessage::new(Author::User, format!("<passage>\n{shown}\n</passage>")),
+        ],
+        sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
+        ..ChatRequest::default()
+    };
+    let mut stream = model.chat(request).await?;
+    let mut answer = String::new();
+    while let Some(delta) = stream.next().await {
+        match delta? {
+            ChatDelta::Text(text) => answer.push_str(&text),
+            ChatDelta::End { .. } => break,
+            ChatDelta::Thinking(_)
+            | ChatDelta::Signature(_)
+            | ChatDelta::ToolCall { .. }
+            | ChatDelta::Warning(_) => {}
+        }
+    }
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_models_are_read() {
+        assert_eq!(
+            listed("alpha, \"beta\"，Alpha, ,gamma, delta", &[',', '，'], 3),
+            ["alpha", "beta", "gamma"]
+        );
+        let questions = listed("1. Why?\n2) How many are 3.5?\n- 7 What?\n\n* Who\n3.5 is what?", &['\n'], 9);
+        assert_eq!(questions, ["Why?", "How many are 3.5?", "7 What?", "Who", "3.5 is what?"]);
+        assert!(listed(&"x".repeat(301), &['\n'], 9).is_empty());
+    }
+
+    #[test]
+    fn forms_are_filled_with_what_was_asked_for() {
+        let wanted = [("author".to_owned(), String::new()), ("year".to_owned(), String::new())];
+        let answer = "Here:\n```json\n{\"author\": [\"Ada\"], \"year\": 1843, \"x\": 1}\n```";
+        assert_eq!(Json::from(form(answer, &wanted)), json!({"author": ["Ada"], "year": 1843}));
+        assert_eq!(Json::from(form("{\"author\": {\"a\": 1}, \"year\": \" \"}", &wanted)), json!({}));
+        assert!(form("}{", &wanted).is_empty() && form("no", &wanted).is_empty());
+    }
+}

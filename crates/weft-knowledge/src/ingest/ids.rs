@@ -1,0 +1,130 @@
+//! What chunks are called.
+
+use std::collections::HashMap;
+
+use weft_core::id::{ChunkId, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::StoredChunk;
+use weft_core::seam::document_reader::{DocumentPiece, ReadDocument};
+
+/// Bytes of an id; it is written as twice as many characters.
+const ID_BYTES: usize = 8;
+
+/// Tells ids of parents from those of chunks with the same text.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Role {
+    Chunk,
+    Parent,
+}
+
+/// Names the chunks of one document. An id follows from the document, the text, and how often the text
+/// came before, so that what does not change keeps its id and no two share one.
+pub(super) struct Namer<'a> {
+    document: &'a DocumentId,
+    seen: HashMap<(Role, blake3::Hash), u64>,
+}
+
+impl<'a> Namer<'a> {
+    pub(super) fn new(document: &'a DocumentId) -> Self {
+        Self { document, seen: HashMap::new() }
+    }
+
+    /// The id of the next chunk with this text.
+    pub(super) fn chunk(&mut self, content: &str) -> ChunkId {
+        self.name(Role::Chunk, content)
+    }
+
+    fn name(&mut self, role: Role, content: &str) -> ChunkId {
+        let before = self.seen.entry((role, blake3::hash(content.as_bytes()))).or_default();
+        let mut hasher = blake3::Hasher::new();
+        let document = self.document.as_str().as_bytes();
+        // Its length keeps the end of the id apart from the beginning of the text.
+        hasher.update(&(document.len() as u64).to_le_bytes()).update(document);
+        hasher.update(&[u8::from(role == Role::Parent)]).update(&before.to_le_bytes());
+        hasher.update(content.as_bytes());
+        *before += 1;
+        let hash = hasher.finalize();
+        ChunkId::new(hash.as_bytes()[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    }
+}
+
+/// What was read, as chunks: those that are found, in reading order, then their parents, which are not.
+pub(super) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) -> Vec<StoredChunk> {
+    let mut namer = Namer::new(&document.id);
+    let parents: Vec<ChunkId> =
+        read.parents.iter().map(|parent| namer.name(Role::Parent, &parent.content)).collect();
+    let pieces: Vec<(ChunkId, bool, DocumentPiece)> =
+        read.pieces.into_iter().map(|piece| (namer.chunk(&piece.content), true, piece)).collect();
+    let hidden = read.parents.into_iter().zip(&parents).map(|(parent, id)| (id.clone(), false, parent));
+    let all = pieces.into_iter().chain(hidden);
+    let found = all.enumerate().map(|(ordinal, (id, available, piece))| StoredChunk {
+        id,
+        available,
+        document: document.clone(),
+        ordinal: ordinal as u64,
+        kind: piece.kind,
+        content: piece.content,
+        searched: piece.searched,
+        headings: piece.headings,
+        positions: piece.positions,
+        keywords: piece.keywords,
+        questions: Vec::new(),
+        fields: piece.fields,
+        parent: piece.parent.and_then(|parent| parents.get(parent).cloned()),
+        tokens: piece.tokens,
+        vector: None,
+        created_ms: now_ms,
+    });
+    found.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::id::{DatasetKey, TenantId};
+
+    use super::*;
+
+    fn key(id: &str) -> DocumentKey {
+        DocumentKey::new(&DatasetKey::new(&TenantId::from("t"), "d"), id)
+    }
+
+    fn piece(content: &str, parent: Option<usize>) -> DocumentPiece {
+        DocumentPiece { content: content.into(), parent, ..DocumentPiece::default() }
+    }
+
+    #[test]
+    fn equal_texts_have_ids_of_their_own_and_keep_them() {
+        let read = |texts: &[&str]| ReadDocument {
+            pieces: texts.iter().map(|text| piece(text, None)).collect(),
+            ..ReadDocument::default()
+        };
+        let ids = |document: &str, texts: &[&str]| -> Vec<String> {
+            let made = chunks(&key(document), read(texts), 0);
+            made.iter().map(|chunk| chunk.id.to_string()).collect()
+        };
+        let first = ids("a", &["same", "other", "same"]);
+        assert!(first[0] != first[2] && first.iter().all(|id| id.len() == 16));
+        assert!(first[0].chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
+        assert_eq!(
+            ids("a", &["new", "same", "same", "other"])[1..],
+            [first[0].clone(), first[2].clone(), first[1].clone()]
+        );
+        assert!(ids("b", &["same", "other", "same"]).iter().all(|id| !first.contains(id)));
+    }
+
+    #[test]
+    fn parents_are_hidden_and_those_of_other_documents_differ() {
+        let read = || ReadDocument {
+            pieces: vec![piece("whole", Some(0)), piece("b", Some(0)), piece("c", Some(7))],
+            parents: vec![piece("whole", None)],
+            ..ReadDocument::default()
+        };
+        let made = chunks(&key("a"), read(), 5);
+        let available: Vec<bool> = made.iter().map(|chunk| chunk.available).collect();
+        assert_eq!(available, [true, true, true, false]);
+        assert_eq!(made[0].parent, Some(made[3].id.clone()));
+        assert_eq!((made[2].parent.clone(), made[3].parent.clone()), (None, None));
+        assert_ne!(made[0].id, made[3].id);
+        assert_ne!(chunks(&key("b"), read(), 5)[3].id, made[3].id);
+        assert!(made.iter().map(|chunk| chunk.ordinal).eq(0..4));
+    }
+}

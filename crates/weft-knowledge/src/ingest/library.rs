@@ -1,0 +1,305 @@
+//! The public face: datasets, their documents and chunks, with the index in step.
+
+use std::fmt;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::{Mutex, MutexGuard, Notify};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{
+    Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
+};
+use weft_core::seam::index::IndexChange;
+use weft_core::seam::ingest_queue::Wanted;
+use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
+use weft_core::{Error, ErrorKind, Result};
+
+use super::enrich::Addition;
+
+/// Locks for documents. Two documents may share one, which only makes one of them wait.
+const LOCKS: usize = 64;
+
+/// Tries to find a name that is free.
+const NAMES_MAX: u32 = 10_000;
+
+/// What a library is made of.
+#[derive(Clone)]
+pub struct LibraryParts {
+    /// Where datasets, documents and chunks are kept.
+    pub store: Arc<dyn DatasetStore>,
+    /// Where documents wait to be read; another face of the store.
+    pub queue: Arc<dyn IngestQueue>,
+    /// Where the files are.
+    pub blobs: Arc<dyn BlobStore>,
+    /// What is searched.
+    pub index: Arc<dyn Index>,
+    /// Reads files.
+    pub reader: Arc<dyn DocumentReader>,
+    /// Models that write keywords and make vectors.
+    pub models: Arc<dyn ModelDirectory>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// What else is made of documents when their settings ask for it.
+    pub additions: Vec<Arc<dyn Addition>>,
+}
+
+/// What a library takes.
+#[derive(Clone, Copy, Debug)]
+pub struct LibraryLimits {
+    /// Bytes of a file, at most.
+    pub file_bytes_max: u64,
+}
+
+impl Default for LibraryLimits {
+    fn default() -> Self {
+        Self { file_bytes_max: 128 << 20 }
+    }
+}
+
+/// What becomes of a new name that is there already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// It is refused.
+    Exact,
+    /// It gets a number: `name(1)`.
+    Numbered,
+}
+
+/// Datasets with everything that belongs to them. All changes go through here, so that index and files
+/// follow what is kept.
+pub struct Library {
+    pub(super) parts: LibraryParts,
+    pub(super) limits: LibraryLimits,
+    locks: Vec<Mutex<()>>,
+    pub(super) wake: Notify,
+}
+
+impl fmt::Debug for Library {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Library").finish_non_exhaustive()
+    }
+}
+
+impl Library {
+    /// A library of these parts.
+    pub fn new(parts: LibraryParts, limits: LibraryLimits) -> Self {
+        let locks = (0..LOCKS).map(|_| Mutex::new(())).collect();
+        Self { parts, limits, locks, wake: Notify::new() }
+    }
+
+    /// What is kept, for reading. Who changes it here leaves the index behind.
+    pub fn store(&self) -> &Arc<dyn DatasetStore> {
+        &self.parts.store
+    }
+
+    /// The index, for searching.
+    pub fn index(&self) -> &Arc<dyn Index> {
+        &self.parts.index
+    }
+
+    /// The models of its embedders.
+    pub fn models(&self) -> &Arc<dyn ModelDirectory> {
+        &self.parts.models
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        self.parts.clock.now_ms()
+    }
+
+    /// The right to change what the index holds of a document.
+    pub(super) async fn lock(&self, document: &DocumentKey) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        document.hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
+        self.locks[at].lock().await
+    }
+
+    /// Keeps a new dataset, which is stamped with the time. As it is then.
+    ///
+    /// # Errors
+    /// `Conflict` for a name that the tenant has, unless it may be numbered; `NotFound` for an embedder
+    /// that is not there.
+    pub async fn create_dataset(&self, dataset: Dataset, naming: Naming) -> Result<Dataset> {
+        let now_ms = self.now_ms();
+        let name = dataset.name.clone();
+        let mut made = Dataset { created_ms: now_ms, updated_ms: now_ms, ..dataset };
+        self.check_embedder(&mut made)?;
+        for number in 1..=NAMES_MAX {
+            match self.parts.store.create(&made).await {
+                Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
+                    made.name = format!("{name}({number})");
+                }
+                outcome => return outcome.map(|()| made),
+            }
+        }
+        Err(Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken")))
+    }
+
+    /// Replaces what is known of a dataset. As it is then.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` for a name that another one has, and for another embedder while it has
+    /// chunks or documents that are being read: their vectors could not be compared with new ones.
+    pub async fn update_dataset(&self, dataset: Dataset) -> Result<Dataset> {
+        let before = self.parts.store.dataset(&dataset.key).await?;
+        let mut changed = Dataset { updated_ms: self.now_ms(), ..dataset };
+        if changed.embedder != before.embedder {
+            self.check_embedder(&mut changed)?;
+        }
+        if changed.embedder != before.embedder {
+            let states = vec![DocumentState::Running, DocumentState::Paused];
+            let busy = DocumentFilter { states, ..DocumentFilter::default() };
+            let (_, busy) = self.parts.store.documents(&changed.key, &busy).await?;
+            if before.counts.chunks > 0 || busy > 0 {
+                let message = format!(
+                    "the embedder of a dataset with chunks cannot change: `{}` has {}",
+                    before.name, before.counts.chunks
+                );
+                return Err(Error::new(ErrorKind::Conflict, message)
+                    .help(format!("keep `{}`, or make another dataset", before.embedder)));
+            }
+        }
+        self.parts.store.update(&changed).await?;
+        self.parts.store.dataset(&changed.key).await
+    }
+
+    /// The name of its embedder as that says it itself.
+    fn check_embedder(&self, dataset: &mut Dataset) -> Result<()> {
+        if !dataset.embedder.is_empty() {
+            let embedder = self.parts.models.embedder(&dataset.key.tenant, &dataset.embedder)?;
+            embedder.name().clone_into(&mut dataset.embedder);
+        }
+        Ok(())
+    }
+
+    /// Removes a dataset with everything in it.
+    ///
+    /// # Errors
+    /// `NotFound`; otherwise when something cannot be removed: the dataset is gone all the same.
+    pub async fn remove_dataset(&self, key: &DatasetKey) -> Result<()> {
+        let blobs = self.parts.store.remove(key).await?;
+        self.parts.index.remove(key).await?;
+        self.remove_blobs(key, &blobs).await
+    }
+
+    async fn remove_blobs(&self, key: &DatasetKey, blobs: &[String]) -> Result<()> {
+        for blob in blobs.iter().filter(|blob| !blob.is_empty()) {
+            self.parts.blobs.remove(&key.tenant, blob).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes documents with their chunks and files; those that are not there are passed over. How many
+    /// there were.
+    ///
+    /// # Errors
+    /// When something cannot be removed: the documents are gone all the same.
+    pub async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<u64> {
+        let mut removed = 0;
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            // A worker that is about to put it into the index is let through first, or comes too late.
+            let _lock = self.lock(&key).await;
+            let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(id)).await?;
+            self.parts.index.write(dataset, vec![IndexChange::RemoveDocument(id.clone())]).await?;
+            self.remove_blobs(dataset, &blobs).await?;
+            removed += blobs.len() as u64;
+        }
+        Ok(removed)
+    }
+
+    /// The file of a document.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn file(&self, key: &DocumentKey) -> Result<Bytes> {
+        let document = self.parts.store.document(key).await?;
+        self.parts.blobs.get(&key.dataset.tenant, &document.blob).await
+    }
+
+    /// Changes a document; its chunks are found by what they are then. Another method takes it back to
+    /// where it was before it was read.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when another one of the dataset has this name, and for another method while
+    /// the document is being read.
+    pub async fn update_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Document> {
+        let before = self.parts.store.document(key).await?;
+        let recut = change.method.is_some_and(|method| method != before.method);
+        if recut && before.state == DocumentState::Running {
+            let message = format!("the document `{}` is being read", before.name);
+            return Err(Error::new(ErrorKind::Conflict, message).help("stop it first"));
+        }
+        let _lock = self.lock(key).await;
+        self.parts.queue.unindexed(key).await?;
+        let now_ms = self.now_ms();
+        let changed = self.parts.store.update_document(key, change, now_ms).await;
+        if changed.is_ok() && recut {
+            self.parts.store.reset_document(key, now_ms).await?;
+        }
+        let renamed = changed.as_ref().is_ok_and(|changed| changed.name != before.name);
+        // The name is part of what its chunks are found by.
+        match recut || renamed {
+            true => self.sync(key).await?,
+            false => self.sync_document(key).await?,
+        }
+        changed?;
+        self.parts.store.document(key).await
+    }
+
+    /// Takes documents back to where they were before they were read.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` while one is being read.
+    pub async fn reset_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<()> {
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            let _lock = self.lock(&key).await;
+            self.parts.queue.unindexed(&key).await?;
+            let reset = self.parts.store.reset_document(&key, self.now_ms()).await;
+            self.sync(&key).await?;
+            reset?;
+        }
+        Ok(())
+    }
+
+    /// Asks for documents to be read, from the beginning or from where they were paused. Which ones were
+    /// queued; the others are being read already.
+    ///
+    /// # Errors
+    /// `NotFound` naming a document that is not there, and then none is queued.
+    pub async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<DocumentId>> {
+        let queued = self.parts.queue.queue(dataset, ids, self.now_ms()).await?;
+        self.wake.notify_waiters();
+        Ok(queued)
+    }
+
+    /// Asks for a document to be stopped; a worker hears of it within a second.
+    ///
+    /// # Errors
+    /// `NotFound`; `Conflict` when it is neither waiting, being read nor paused.
+    pub async fn stop(&self, document: &DocumentKey, wanted: Wanted) -> Result<()> {
+        self.parts.queue.stop(document, wanted, self.now_ms()).await
+    }
+
+    /// All datasets of all tenants, page by page.
+    pub(super) async fn every_dataset(&self) -> Result<Vec<Dataset>> {
+        const PAGE: u64 = 200;
+        let mut all = Vec::new();
+        for tenant in self.parts.store.tenants().await? {
+            loop {
+                let offset = all.iter().filter(|one: &&Dataset| one.key.tenant == tenant).count() as u64;
+                let filter =
+                    DatasetFilter { ascending: true, offset, limit: PAGE, ..DatasetFilter::default() };
+                let (page, _) = self.parts.store.datasets(&tenant, &filter).await?;
+                let last = (page.len() as u64) < PAGE;
+                all.extend(page);
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(all)
+    }
+}

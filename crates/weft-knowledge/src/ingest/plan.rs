@@ -1,0 +1,234 @@
+//! Decides what comes next in the work on a document. Nothing here waits.
+
+use weft_core::seam::dataset_store::{Settings, Stage};
+use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+use weft_core::value::Json;
+use weft_core::{Error, ErrorKind};
+
+/// How often a worker begins with a document before it is given up. It may be what ends its worker.
+pub(super) const ATTEMPTS_MAX: u32 = 6;
+
+const KEYWORDS_MAX: u64 = 32;
+const QUESTIONS_MAX: u64 = 10;
+
+/// How much of a chunk's vector is that of the file's name, when nothing is said.
+const NAME_SHARE: f64 = 0.1;
+
+/// What the settings of a document ask for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Plan {
+    /// Keywords for each chunk.
+    pub(super) keywords: u64,
+    /// Questions for each chunk.
+    pub(super) questions: u64,
+    /// The keys that a model is to find metadata for, each with what is said of it.
+    pub(super) metadata: Vec<(String, String)>,
+    /// Whether something else is made of the document.
+    pub(super) additions: bool,
+    /// Whether there is an embedder.
+    pub(super) vectors: bool,
+    /// The share of the file's name in vectors.
+    pub(super) name_share: f64,
+    /// The language model; empty: the default one.
+    pub(super) model: String,
+}
+
+impl Plan {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let count = |key: &str, most: u64| settings.get(key).and_then(Json::as_u64).unwrap_or(0).min(most);
+        let share = settings.get("filename_embd_weight").and_then(Json::as_f64).unwrap_or(NAME_SHARE);
+        Self {
+            keywords: count("auto_keywords", KEYWORDS_MAX),
+            questions: count("auto_questions", QUESTIONS_MAX),
+            metadata: if is_true(settings, "enable_metadata") { wanted_keys(settings) } else { Vec::new() },
+            additions: false,
+            vectors: false,
+            name_share: share.clamp(0.0, 1.0),
+            model: settings.get("llm_id").and_then(Json::as_str).unwrap_or_default().to_owned(),
+        }
+    }
+
+    fn enriches(&self) -> bool {
+        self.keywords > 0 || self.questions > 0 || !self.metadata.is_empty() || self.additions
+    }
+
+    fn wants(&self, stage: Stage) -> bool {
+        match stage {
+            Stage::Reading | Stage::Indexing => true,
+            Stage::Enriching => self.enriches(),
+            Stage::Embedding => self.vectors,
+        }
+    }
+
+    /// The stage to do now: this one, or the first after it that is asked for.
+    pub(super) fn stage_from(&self, stage: Stage) -> Stage {
+        if self.wants(stage) { stage } else { after(stage).map_or(stage, |next| self.stage_from(next)) }
+    }
+
+    /// What comes after a stage; nothing after the last.
+    pub(super) fn next(&self, stage: Stage) -> Option<Stage> {
+        after(stage).map(|next| self.stage_from(next))
+    }
+
+    /// The share of the whole work that is done when so much of a stage is.
+    pub(super) fn share(&self, stage: Stage, part: f64) -> f64 {
+        let weight = |stage: Stage| match stage {
+            _ if !self.wants(stage) => 0.0,
+            Stage::Reading => 3.0,
+            Stage::Enriching | Stage::Embedding => 6.0,
+            Stage::Indexing => 1.0,
+        };
+        let all = [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Indexing];
+        let before: f64 = all.into_iter().filter(|one| *one < stage).map(weight).sum();
+        let whole: f64 = all.into_iter().map(weight).sum();
+        // Whole it is only when it is settled.
+        ((before + weight(stage) * part.clamp(0.0, 1.0)) / whole).min(0.99)
+    }
+}
+
+fn after(stage: Stage) -> Option<Stage> {
+    match stage {
+        Stage::Reading => Some(Stage::Enriching),
+        Stage::Enriching => Some(Stage::Embedding),
+        Stage::Embedding => Some(Stage::Indexing),
+        Stage::Indexing => None,
+    }
+}
+
+fn is_true(settings: &Settings, key: &str) -> bool {
+    settings.get(key).and_then(Json::as_bool).unwrap_or_default()
+}
+
+/// The keys of a schema: a list of names or of objects with `key` and `description`, or an object with
+/// `properties`.
+fn wanted_keys(settings: &Settings) -> Vec<(String, String)> {
+    let text = |json: Option<&Json>| json.and_then(Json::as_str).unwrap_or_default().to_owned();
+    let said = |of: &Json| {
+        let values = of.get("enum").filter(|values| values.is_array());
+        let values = values.map(|values| format!(" One of {values}.")).unwrap_or_default();
+        text(of.get("description")) + &values
+    };
+    let mut keys: Vec<(String, String)> = match settings.get("metadata") {
+        Some(Json::Array(list)) => list
+            .iter()
+            .map(|one| match one {
+                Json::String(key) => (key.clone(), String::new()),
+                one => (text(one.get("key").or_else(|| one.get("name"))), said(one)),
+            })
+            .collect(),
+        Some(Json::Object(schema)) => {
+            let properties = schema.get("properties").and_then(Json::as_object).unwrap_or(schema);
+            properties.iter().map(|(key, of)| (key.clone(), said(of))).collect()
+        }
+        _ => Vec::new(),
+    };
+    keys.retain(|(key, _)| !key.is_empty());
+    keys
+}
+
+/// The words for a stage.
+pub(super) fn doing(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Reading => "Reading the file",
+        Stage::Enriching => "Asking the model",
+        Stage::Embedding => "Making vectors",
+        Stage::Indexing => "Putting it into the index",
+    }
+}
+
+/// What is said of a document that has come to its end.
+pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestSettled {
+    let mut message = "Task done".to_owned();
+    if !plan.vectors {
+        message.push_str(". The dataset has no embedder: it is searched by words alone");
+    }
+    for warning in warnings {
+        message.push_str(". ");
+        message.push_str(warning.trim_end_matches('.'));
+    }
+    IngestSettled::Done { message }
+}
+
+/// Whether a document has been begun too often, and what is said of it then.
+pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestSettled> {
+    if taken.attempts <= ATTEMPTS_MAX {
+        return None;
+    }
+    let last = match taken.document.message.as_str() {
+        "" => "its worker ended each time".to_owned(),
+        message => message.to_owned(),
+    };
+    Some(IngestSettled::Failed {
+        reason: format!("it was begun {ATTEMPTS_MAX} times without success: {last}"),
+    })
+}
+
+/// What follows from a failure. What may pass is tried again, each time after a longer pause; with
+/// everything else the document has failed.
+pub(super) fn failed(error: &Error, taken: &TakenDocument, now_ms: i64) -> IngestSettled {
+    const PAUSE_MIN_MS: i64 = 5_000;
+    const PAUSE_MAX_MS: i64 = 600_000;
+    let reason = error.full();
+    match error.kind {
+        ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
+            if taken.attempts < ATTEMPTS_MAX =>
+        {
+            let asked =
+                error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+            let pause = PAUSE_MIN_MS << (2 * taken.attempts.saturating_sub(1)).min(16);
+            let pause = pause.max(asked).min(PAUSE_MAX_MS);
+            IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
+        }
+        _ => IngestSettled::Failed { reason },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn settings(json: &Json) -> Settings {
+        json.as_object().unwrap().clone()
+    }
+
+    #[test]
+    fn settings_are_read_within_their_limits() {
+        let plan = Plan::new(&settings(&json!({
+            "auto_keywords": 99, "auto_questions": 3, "enable_metadata": true, "filename_embd_weight": 7,
+            "metadata": [{"key": "author", "description": "Who", "enum": ["a"]}, "year", {"x": 1}], "llm_id": "m@P"
+        })));
+        assert_eq!((plan.keywords, plan.questions, plan.name_share), (32, 3, 1.0));
+        let keys =
+            [("author".to_owned(), "Who One of [\"a\"].".to_owned()), ("year".to_owned(), String::new())];
+        assert_eq!((plan.metadata.as_slice(), plan.model.as_str()), (keys.as_slice(), "m@P"));
+        let schema = settings(
+            json!({"enable_metadata": true, "metadata": {"type": "object", "properties": {"k": {}}}}),
+        );
+        assert_eq!(Plan::new(&schema).metadata, [("k".to_owned(), String::new())]);
+        let odd =
+            Plan::new(&settings(&json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]})));
+        assert_eq!(odd, Plan { name_share: NAME_SHARE, ..Plan::default() });
+    }
+
+    #[test]
+    fn stages_that_nobody_asked_for_are_passed_over() {
+        let all = Plan { keywords: 1, vectors: true, ..Plan::default() };
+        let none = Plan::default();
+        let way = |plan: &Plan| {
+            std::iter::successors(Some(Stage::Reading), |stage| plan.next(*stage)).collect::<Vec<_>>()
+        };
+        assert_eq!(way(&all), [Stage::Reading, Stage::Enriching, Stage::Embedding, Stage::Indexing]);
+        assert_eq!(way(&none), [Stage::Reading, Stage::Indexing]);
+        // Settings that have changed in a pause.
+        assert_eq!(none.stage_from(Stage::Embedding), Stage::Indexing);
+        for plan in [all, none] {
+            let shares: Vec<f64> = way(&plan)
+                .into_iter()
+                .flat_map(|stage| [plan.share(stage, 0.0), plan.share(stage, 1.0)])
+                .collect();
+            assert!(shares.is_sorted() && shares[0] == 0.0 && shares.ends_with(&[0.99]), "{shares:?}");
+        }
+    }
+}

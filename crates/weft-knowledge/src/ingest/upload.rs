@@ -1,0 +1,112 @@
+//! Files that people give.
+
+use bytes::Bytes;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{Document, DocumentState};
+use weft_core::{Error, ErrorKind, Result};
+
+use super::library::Library;
+
+/// Bytes of a file's name, at most.
+pub(super) const NAME_BYTES_MAX: usize = 255;
+
+/// Numbers that are tried for a name that is there already.
+const NUMBERS_MAX: u32 = 10_000;
+
+/// A name with a number before its ending: `report(1).pdf`. It is cut to leave room for both.
+fn numbered(name: &str, number: u32) -> String {
+    let (stem, ending) = match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => (stem, format!("({number}).{ending}")),
+        _ => (name, format!("({number})")),
+    };
+    let room = NAME_BYTES_MAX.saturating_sub(ending.len()).min(stem.len());
+    let cut = (0..=room).rev().find(|at| stem.is_char_boundary(*at)).unwrap_or_default();
+    format!("{}{ending}", &stem[..cut])
+}
+
+impl Library {
+    /// Keeps a file as a new document of a dataset, with the method and the settings of that. Nobody reads
+    /// it yet.
+    ///
+    /// The file is stored before the document is, so there is no document without its file.
+    ///
+    /// # Errors
+    /// `NotFound` without the dataset; `Invalid` for an empty file, one that is too large, or a name that
+    /// is empty or too long.
+    pub async fn upload(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<Document> {
+        let within = self.parts.store.dataset(dataset).await?;
+        self.check_file(name, &bytes)?;
+        let id = DocumentId::generate();
+        let blob = format!("documents/{id}");
+        let now_ms = self.now_ms();
+        let mut document = Document {
+            key: DocumentKey::new(dataset, id),
+            name: name.to_owned(),
+            size: bytes.len() as u64,
+            blob: blob.clone(),
+            method: within.method,
+            settings: within.settings,
+            metadata: serde_json::Map::new(),
+            enabled: true,
+            state: DocumentState::Unstarted,
+            progress: 0.0,
+            message: String::new(),
+            begun_ms: None,
+            duration_ms: 0,
+            chunk_count: 0,
+            token_count: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.parts.blobs.put(&dataset.tenant, &blob, bytes).await?;
+        for number in 1..=NUMBERS_MAX {
+            match self.parts.store.add_document(&document).await {
+                Ok(()) => return Ok(document),
+                Err(error) if error.kind == ErrorKind::Conflict => document.name = numbered(name, number),
+                Err(error) => {
+                    let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
+                    return Err(error);
+                }
+            }
+        }
+        let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
+        Err(Error::new(ErrorKind::Conflict, format!("every number of the name `{name}` is taken")))
+    }
+
+    fn check_file(&self, name: &str, bytes: &Bytes) -> Result<()> {
+        if name.trim().is_empty() {
+            return Err(Error::invalid("the file has no name"));
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Error::invalid(format!("the name of the file has {} bytes", name.len()))
+                .help(format!("use at most {NAME_BYTES_MAX}")));
+        }
+        if name.contains(['/', '\\', '\0']) {
+            return Err(Error::invalid(format!("`{}` is no name of a file", name.replace('\0', "�"))));
+        }
+        if bytes.is_empty() {
+            return Err(Error::invalid(format!("the file `{name}` is empty")));
+        }
+        let (size, most) = (bytes.len() as u64, self.limits.file_bytes_max);
+        if size > most {
+            return Err(Error::invalid(format!("the file `{name}` has {size} bytes"))
+                .help(format!("give files of at most {most} bytes, or let an operator raise the limit")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_get_a_number_before_their_ending() {
+        assert_eq!(numbered("report.pdf", 1), "report(1).pdf");
+        assert_eq!(numbered("a.tar.gz", 12), "a.tar(12).gz");
+        assert_eq!(numbered("README", 2), "README(2)");
+        assert_eq!(numbered(".env", 3), ".env(3)");
+        let long = numbered(&format!("{}.txt", "ä".repeat(125)), 10);
+        assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("ä(10).txt"), "{long}");
+    }
+}

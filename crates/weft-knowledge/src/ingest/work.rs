@@ -1,0 +1,422 @@
+//! The work on one document: does what [`super::plan`] decides.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
+use weft_core::seam::document_reader::ReadRequest;
+use weft_core::seam::embedder::Purpose;
+use weft_core::seam::index::IndexChange;
+use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
+use weft_core::seam::{ChatModel, Embedder};
+use weft_core::value::Json;
+use weft_core::{ChunkId, Error, ErrorKind, Result};
+
+use super::enrich::{self, Added};
+use super::indexing::{CHUNKS_AT_ONCE, adding, indexed_document, stem};
+use super::library::Library;
+use super::plan::{self, Plan};
+use super::{embed, ids};
+
+/// Texts that an embedder gets at once.
+const TEXTS_AT_ONCE: u64 = 32;
+
+/// Chunks that are enriched before what was added is kept.
+const ENRICHED_AT_ONCE: u64 = 16;
+
+/// Questions to a model at the same time.
+const QUESTIONS_AT_ONCE: usize = 4;
+
+/// Chunks whose beginning a model is shown of a document.
+const FIRST_CHUNKS: u64 = 40;
+
+/// Warnings that are said of a document, at most.
+const WARNINGS_MAX: usize = 5;
+
+/// How the work on a document has come to its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It is settled.
+    Settled,
+    /// It was stopped as somebody wanted.
+    Stopped,
+    /// Another worker has it.
+    Lost,
+}
+
+/// The work on one document.
+pub(super) struct Work<'a> {
+    library: &'a Library,
+    taken: &'a TakenDocument,
+    dataset: Dataset,
+    plan: Plan,
+    lease_ms: i64,
+    said: Mutex<Said>,
+}
+
+/// What is told of the work.
+struct Said {
+    progress: IngestProgress,
+    warnings: Vec<String>,
+    /// From here on nobody else's word counts.
+    settled: bool,
+}
+
+impl<'a> Work<'a> {
+    pub(super) async fn new(library: &'a Library, taken: &'a TakenDocument, lease_ms: i64) -> Result<Self> {
+        let document = &taken.document;
+        let dataset = library.parts.store.dataset(&document.key.dataset).await?;
+        let mut plan = Plan::new(&document.settings);
+        plan.vectors = !dataset.embedder.is_empty();
+        plan.additions = library.parts.additions.iter().any(|one| one.wanted(&document.settings));
+        let stage = plan.stage_from(taken.stage);
+        let message = plan::doing(stage).to_owned();
+        let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
+        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false });
+        Ok(Self { library, taken, dataset, plan, lease_ms, said })
+    }
+
+    fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
+        change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn say(&self, stage: Stage, part: f64, detail: &str) {
+        let message = format!("{}{detail}", plan::doing(stage));
+        let share = self.plan.share(stage, part);
+        self.said(|said| said.progress = IngestProgress { stage, share, message });
+    }
+
+    /// Tells how far it has come and keeps the right to it.
+    ///
+    /// # Errors
+    /// `Cancelled` when somebody wants it to stop, `Conflict` when it is lost.
+    async fn tell(&self) -> Result<()> {
+        let progress = self.said(|said| said.progress.clone());
+        let until_ms = self.library.now_ms().saturating_add(self.lease_ms);
+        match self.library.parts.queue.report(&self.taken.lease, &progress, until_ms).await? {
+            Wanted::GoOn => Ok(()),
+            Wanted::Pause | Wanted::Cancel => Err(Error::new(ErrorKind::Cancelled, "it is to stop")),
+        }
+    }
+
+    /// Tells so every now and then. Returns when the work is to end.
+    pub(super) async fn keep(&self, every: std::time::Duration) -> Ended {
+        loop {
+            tokio::time::sleep(every).await;
+            if self.said(|said| said.settled) {
+                continue;
+            }
+            match self.tell().await {
+                Ok(()) => {}
+                Err(error) if self.said(|said| said.settled) => drop(error),
+                Err(error) if error.kind == ErrorKind::Cancelled => return Ended::Stopped,
+                Err(error) if error.kind == ErrorKind::Conflict => return Ended::Lost,
+                Err(error) => {
+                    tracing::warn!(error = error.full(), "cannot say that a document is being read");
+                }
+            }
+        }
+    }
+
+    /// Does all that is left to do.
+    ///
+    /// # Errors
+    /// `Cancelled` when it is to stop, `Conflict` when it is lost, otherwise what it failed with.
+    pub(super) async fn run(&self) -> Result<()> {
+        let mut stage = self.plan.stage_from(self.taken.stage);
+        loop {
+            self.say(stage, 0.0, "");
+            self.tell().await?;
+            match stage {
+                Stage::Reading => self.read().await?,
+                Stage::Enriching => self.enrich().await?,
+                Stage::Embedding => self.embed().await?,
+                Stage::Indexing => self.index().await?,
+            }
+            match self.plan.next(stage) {
+                Some(next) => stage = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<()> {
+        let parts = &self.library.parts;
+        let document = &self.taken.document;
+        let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
+        let request = ReadRequest {
+            name: document.name.clone(),
+            method: document.method,
+            settings: document.settings.clone(),
+        };
+        let mut read = parts.reader.read(&request, bytes).await.map_err(|error| match error.kind {
+            // What takes too long once does so again.
+            ErrorKind::Timeout => Error { kind: ErrorKind::Invalid, ..error },
+            _ => error,
+        })?;
+        if read.pieces.is_empty() {
+            return Err(Error::invalid("there is no text in the file"));
+        }
+        for addition in &parts.additions {
+            if !addition.wanted(&document.settings) {
+                parts.store.put_extra(&document.key, addition.extra(), &Json::Null).await?;
+            }
+        }
+        for warning in std::mem::take(&mut read.warnings) {
+            self.warn(warning);
+        }
+        let chunks = ids::chunks(&document.key, read, self.library.now_ms());
+        let next = self.plan.next(Stage::Reading).unwrap_or(Stage::Indexing);
+        parts.queue.put_new(&self.taken.lease, &chunks, next).await?;
+        self.say(next, 0.0, "");
+        Ok(())
+    }
+
+    fn warn(&self, warning: String) {
+        self.said(|said| {
+            if said.warnings.len() < WARNINGS_MAX && !said.warnings.contains(&warning) {
+                said.warnings.push(warning);
+            }
+        });
+    }
+
+    /// New chunks after one of them, and the place of the last of these.
+    async fn page(&self, after: Option<u64>, limit: u64) -> Result<(Vec<StoredChunk>, Option<u64>)> {
+        let page = self.library.parts.queue.new_chunks(&self.taken.lease, after, limit).await?;
+        let last = page.last().map(|chunk| chunk.ordinal);
+        Ok((page, last))
+    }
+
+    /// How many new chunks there are.
+    async fn count(&self) -> Result<u64> {
+        let (mut count, mut after) = (0, None);
+        loop {
+            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
+            if last.is_none() {
+                return Ok(count);
+            }
+            count += page.len() as u64;
+            after = last;
+        }
+    }
+
+    async fn enrich(&self) -> Result<()> {
+        let models = &self.library.parts.models;
+        let resolve = || models.resolve(&self.dataset.key.tenant, &self.plan.model);
+        if self.plan.keywords > 0 || self.plan.questions > 0 {
+            self.enrich_chunks(&*resolve()?).await?;
+        }
+        if !self.plan.metadata.is_empty() {
+            self.find_metadata(&*resolve()?).await?;
+        }
+        self.add().await
+    }
+
+    async fn enrich_chunks(&self, model: &dyn ChatModel) -> Result<()> {
+        let count = self.count().await?;
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let (page, last) = self.page(after, ENRICHED_AT_ONCE).await?;
+            if last.is_none() {
+                return Ok(());
+            }
+            after = last;
+            done += page.len() as u64;
+            let ask = |chunk| async move { enrich::chunk(model, &self.plan, chunk).await }.boxed();
+            let available: Vec<&StoredChunk> = page.iter().filter(|chunk| chunk.available).collect();
+            let asked: Vec<BoxFuture<'_, Result<Added>>> = available.iter().copied().map(ask).collect();
+            let added: Vec<_> = futures::stream::iter(asked).buffered(QUESTIONS_AT_ONCE).collect().await;
+            let (mut amended, mut broken) = (Vec::new(), None);
+            for (chunk, added) in available.into_iter().zip(added) {
+                match self.bearable(added) {
+                    Ok(Some(Added { keywords, questions })) => {
+                        amended.push(Amended { id: chunk.id.clone(), keywords, questions, vector: None });
+                    }
+                    Ok(None) => {}
+                    Err(error) => broken = Some(error),
+                }
+            }
+            // What was answered is kept, also when something was not.
+            amended.retain(|one| one.keywords.is_some() || one.questions.is_some());
+            self.library.parts.queue.amend_new(&self.taken.lease, &amended).await?;
+            if let Some(error) = broken {
+                return Err(error);
+            }
+            self.say(Stage::Enriching, part(done, count), &format!(": {done} of {count} chunks"));
+        }
+    }
+
+    /// A document goes on without what a model cannot answer.
+    fn bearable<T>(&self, answer: Result<T>) -> Result<Option<T>> {
+        match answer {
+            Ok(answer) => Ok(Some(answer)),
+            Err(error)
+                if matches!(error.kind, ErrorKind::Invalid | ErrorKind::Filtered | ErrorKind::Garbled) =>
+            {
+                self.warn(format!("The model could not answer: {}", error.full()));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn find_metadata(&self, model: &dyn ChatModel) -> Result<()> {
+        let store = &self.library.parts.store;
+        let key = &self.taken.document.key;
+        let known = store.document(key).await?.metadata;
+        if self.plan.metadata.iter().all(|(wanted, _)| known.contains_key(wanted)) {
+            return Ok(());
+        }
+        let (page, _) = self.page(None, FIRST_CHUNKS).await?;
+        let text: Vec<_> = page.iter().filter(|chunk| chunk.available).map(|chunk| &*chunk.content).collect();
+        let found = enrich::metadata(model, &self.plan, &text.join("\n\n")).await;
+        let Some(mut metadata) = self.bearable(found)? else { return Ok(()) };
+        // What people have written counts more, also what they wrote while the model was asked.
+        metadata.extend(store.document(key).await?.metadata);
+        let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+        store.update_document(key, &change, self.library.now_ms()).await.map(drop)
+    }
+
+    /// Makes what else is made of a document.
+    async fn add(&self) -> Result<()> {
+        let parts = &self.library.parts;
+        let document = &self.taken.document;
+        if !self.plan.additions {
+            return Ok(());
+        }
+        let (mut chunks, mut after) = (Vec::new(), None);
+        loop {
+            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
+            if last.is_none() {
+                break;
+            }
+            after = last;
+            chunks.extend(page.into_iter().filter(|chunk| chunk.available));
+        }
+        for addition in &parts.additions {
+            if !addition.wanted(&document.settings) {
+                continue;
+            }
+            let made = addition.make(&*parts.models, document, &chunks).await;
+            if let Some(made) = self.bearable(made)? {
+                parts.store.put_extra(&document.key, addition.extra(), &made).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn embed(&self) -> Result<()> {
+        let embedder =
+            self.library.parts.models.embedder(&self.dataset.key.tenant, &self.dataset.embedder)?;
+        let count = self.count().await?;
+        let mut name: Option<Vec<f32>> = None;
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let (page, last) = self.page(after, TEXTS_AT_ONCE).await?;
+            if last.is_none() {
+                return Ok(());
+            }
+            after = last;
+            done += page.len() as u64;
+            let lacking: Vec<StoredChunk> =
+                page.into_iter().filter(|chunk| chunk.available && chunk.vector.is_none()).collect();
+            if !lacking.is_empty() {
+                if name.is_none() && self.plan.name_share > 0.0 {
+                    let stem = stem(&self.taken.document.name).to_owned();
+                    name = vectors(&*embedder, &[stem]).await?.pop();
+                }
+                self.embed_some(&*embedder, &lacking, name.as_deref()).await?;
+            }
+            self.say(Stage::Embedding, part(done, count), &format!(": {done} of {count} chunks"));
+        }
+    }
+
+    async fn embed_some(
+        &self,
+        embedder: &dyn Embedder,
+        chunks: &[StoredChunk],
+        name: Option<&[f32]>,
+    ) -> Result<()> {
+        let texts: Vec<String> = chunks.iter().map(embed::text).collect();
+        let made = vectors(embedder, &texts).await?;
+        let with = |(chunk, vector): (&StoredChunk, Vec<f32>)| Amended {
+            id: chunk.id.clone(),
+            keywords: None,
+            questions: None,
+            vector: Some(embed::mixed(vector, name, self.plan.name_share)),
+        };
+        let amended: Vec<Amended> = chunks.iter().zip(made).map(with).collect();
+        self.library.parts.queue.amend_new(&self.taken.lease, &amended).await
+    }
+
+    /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
+    /// more use. The module's description says why in this order.
+    async fn index(&self) -> Result<()> {
+        let parts = &self.library.parts;
+        let key = &self.taken.document.key;
+        let _lock = self.library.lock(key).await;
+        // Whoever had to wait may have lost it.
+        self.tell().await?;
+        let unclear = parts.queue.unindexed(key).await?;
+        let mut old = self.library.found_ids(key).await?;
+        // Its name and metadata may have changed since it was taken.
+        let document = parts.store.document(key).await?;
+        let mut changes = vec![IndexChange::Document(indexed_document(&document))];
+        let (mut after, mut done) = (None, 0);
+        loop {
+            let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
+            if last.is_none() {
+                break;
+            }
+            after = last;
+            done += page.len();
+            for chunk in &page {
+                old.remove(&chunk.id);
+            }
+            changes.push(adding(&document, page));
+            parts.index.write(&key.dataset, std::mem::take(&mut changes)).await?;
+            self.say(Stage::Indexing, 0.5, &format!(": {done} chunks"));
+            self.tell().await?;
+        }
+        let warnings = self.said(|said| {
+            said.settled = true;
+            said.warnings.clone()
+        });
+        let settled = plan::done(&self.plan, &warnings);
+        parts.queue.settle(&self.taken.lease, &settled, self.library.now_ms()).await?;
+        if let Err(error) = self.clean((!unclear).then_some(old)).await {
+            // It is done and can be found; what is too much in the index finds nothing until it is mended.
+            tracing::warn!(document.id = %key.id, error = error.full(), "old chunks are left in the index");
+        }
+        Ok(())
+    }
+
+    /// Takes out of the index what is known to be too much; everything that is not right, when that is not
+    /// known.
+    async fn clean(&self, old: Option<HashSet<ChunkId>>) -> Result<()> {
+        let parts = &self.library.parts;
+        let key = &self.taken.document.key;
+        let Some(old) = old else { return self.library.sync(key).await };
+        if !old.is_empty() {
+            let change = IndexChange::RemoveChunks(old.into_iter().collect());
+            parts.index.write(&key.dataset, vec![change]).await?;
+        }
+        parts.queue.indexed(key).await
+    }
+}
+
+fn part(done: u64, count: u64) -> f64 {
+    if count == 0 { 1.0 } else { done as f64 / count as f64 }
+}
+
+/// One vector for each text.
+async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
+    let made = embedder.embed(Purpose::Passage, texts).await?.vectors;
+    if made.len() != texts.len() {
+        let message = format!("the embedder gave {} vectors for {} texts", made.len(), texts.len());
+        return Err(Error::new(ErrorKind::Garbled, message));
+    }
+    Ok(made)
+}

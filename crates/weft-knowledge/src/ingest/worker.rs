@@ -1,0 +1,173 @@
+//! Reads what is queued, until told to stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weft_core::ErrorKind;
+use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+
+use super::library::Library;
+use super::plan;
+use super::work::{Ended, Work};
+
+/// How a worker works.
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerPace {
+    /// Documents at the same time.
+    pub concurrency: usize,
+    /// How often it looks for documents when nobody wakes it. Other processes cannot.
+    pub look_every: Duration,
+    /// How long a document is a worker's that falls silent.
+    pub lease: Duration,
+    /// How often it tells how far it has come, and hears that it is to stop.
+    pub tell_every: Duration,
+    /// How often it looks for documents that have to be put into the index again.
+    pub mend_every: Duration,
+}
+
+impl Default for WorkerPace {
+    fn default() -> Self {
+        Self {
+            concurrency: 2,
+            look_every: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
+            tell_every: Duration::from_millis(500),
+            mend_every: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Reads the documents of a queue, several at a time.
+#[derive(Clone, Debug)]
+pub struct IngestWorker {
+    library: Arc<Library>,
+    pace: WorkerPace,
+    /// Fires when what is under way is to be handed back.
+    leaving: CancellationToken,
+}
+
+impl IngestWorker {
+    /// A worker for this library.
+    pub fn new(library: Arc<Library>, pace: WorkerPace) -> Self {
+        Self { library, pace, leaving: CancellationToken::new() }
+    }
+
+    /// Checks the indexes, then works until `stop` fires. From then on it takes nothing more; what is under
+    /// way gets `grace` to end, and is left for another worker then.
+    pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            checked = self.library.check() => if let Err(error) = checked {
+                tracing::warn!(error = error.full(), "the indexes cannot be checked");
+            }
+        }
+        let mut busy = JoinSet::new();
+        let mut mended = Instant::now();
+        while !stop.is_cancelled() {
+            let woken = self.library.wake.notified();
+            self.look(&mut busy).await;
+            if mended.elapsed() >= self.pace.mend_every {
+                mended = Instant::now();
+                let library = Arc::clone(&self.library);
+                busy.spawn(async move {
+                    if let Err(error) = library.mend().await {
+                        tracing::warn!(error = error.full(), "the index cannot be mended");
+                    }
+                });
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                Some(_) = busy.join_next() => while busy.try_join_next().is_some() {},
+                () = woken => {}
+                () = tokio::time::sleep(self.pace.look_every) => {}
+            }
+        }
+        let all = async { while busy.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, all).await.is_err() {
+            self.leaving.cancel();
+            while busy.join_next().await.is_some() {}
+        }
+    }
+
+    /// Takes what there is room for.
+    async fn look(&self, busy: &mut JoinSet<()>) {
+        let room = self.pace.concurrency.saturating_sub(busy.len());
+        if room == 0 {
+            return;
+        }
+        let now_ms = self.library.now_ms();
+        let until_ms = now_ms.saturating_add(ms(self.pace.lease));
+        match self.library.parts.queue.take(now_ms, until_ms, room as u64).await {
+            Ok(taken) => {
+                for taken in taken {
+                    let worker = self.clone();
+                    busy.spawn(async move { worker.finish(&taken).await });
+                }
+            }
+            Err(error) => tracing::warn!(error = error.full(), "cannot look for documents to read"),
+        }
+    }
+
+    /// Reads one document to its end, unless it is somebody else's by then.
+    async fn finish(&self, taken: &TakenDocument) {
+        let id = &taken.document.key.id;
+        let Some(settled) = self.work(taken).await else { return };
+        match &settled {
+            IngestSettled::Failed { reason } => {
+                tracing::info!(document.id = %id, reason, "a document has failed");
+            }
+            IngestSettled::Again { reason, .. } => {
+                tracing::info!(document.id = %id, reason, "a document is put off");
+            }
+            IngestSettled::Done { .. } | IngestSettled::Stopped | IngestSettled::HandedBack => {}
+        }
+        // What is not settled comes back when its time has passed.
+        let settled = self.library.parts.queue.settle(&taken.lease, &settled, self.library.now_ms()).await;
+        if let Err(error) = settled {
+            tracing::warn!(document.id = %id, error = error.full(), "what became of a document could not be said");
+        }
+    }
+
+    /// What has become of a document; nothing when that is said already or not ours to say.
+    async fn work(&self, taken: &TakenDocument) -> Option<IngestSettled> {
+        if let Some(given_up) = plan::given_up(taken) {
+            return Some(given_up);
+        }
+        let failed = |error| plan::failed(&error, taken, self.library.now_ms());
+        let work = match Work::new(&self.library, taken, ms(self.pace.lease)).await {
+            Ok(work) => work,
+            Err(error) => return Some(failed(error)),
+        };
+        let ended = tokio::select! {
+            biased;
+            () = self.leaving.cancelled() => return Some(IngestSettled::HandedBack),
+            ended = work.keep(self.pace.tell_every) => ended,
+            outcome = work.run() => match outcome {
+                Ok(()) => Ended::Settled,
+                Err(error) if error.kind == ErrorKind::Cancelled => Ended::Stopped,
+                Err(error) if error.kind == ErrorKind::Conflict => Ended::Lost,
+                Err(error) => return Some(failed(error)),
+            },
+        };
+        match ended {
+            Ended::Settled => None,
+            Ended::Stopped => Some(IngestSettled::Stopped),
+            Ended::Lost => {
+                tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
+                if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
+                    tracing::warn!(error = error.full(), "a document that is gone is left in the index");
+                }
+                None
+            }
+        }
+    }
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

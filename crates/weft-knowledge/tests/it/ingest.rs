@@ -1,0 +1,7 @@
+//! Documents become chunks that are found.
+
+mod changes;
+mod fakes;
+mod kit;
+mod recovery;
+mod work;

@@ -1,0 +1,234 @@
+//! What people do by hand, and the index that follows.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::json;
+use weft_core::ErrorKind;
+use weft_core::id::{DatasetKey, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{Dataset, DocumentChange, DocumentState};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_knowledge::Library;
+use weft_knowledge::ingest::{Availability, ChunkEdit, Naming, NewChunk};
+
+use super::fakes::{Fault, Faults, hashed};
+use super::kit::{World, dataset};
+
+/// A world with a document that is done.
+async fn done(text: &str) -> (World, DocumentKey, Arc<Library>) {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", text).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    assert!(world.work(&process).await);
+    (world, key, process.library)
+}
+
+#[tokio::test(start_paused = true)]
+async fn chunks_are_added_changed_hidden_and_removed() {
+    let (world, key, library) = done("a\nb").await;
+    let held = || world.index.held(&world.dataset).chunks;
+    let new = NewChunk { content: "a".into(), keywords: vec!["k".into()], questions: Vec::new() };
+    let added = library.add_chunk(&key, new.clone()).await.unwrap();
+    let again = library.add_chunk(&key, new).await.unwrap();
+    assert_eq!(world.texts(&key).await, ["a", "b", "a", "a"]);
+    assert_eq!(world.index.contents(&key), ["a", "a", "a", "b"]);
+    assert_ne!(added.id, again.id);
+    assert_eq!(held()[&added.id].1.keywords, ["k"]);
+    assert_eq!(held()[&added.id].1.vector, world.found(&key).await[0].vector, "as if it had been read");
+    let edit = ChunkEdit { content: Some("other".into()), ..ChunkEdit::default() };
+    let changed = library.update_chunk(&key, &added.id, edit).await.unwrap();
+    assert_eq!((changed.id.clone(), held()[&added.id].1.content.as_str()), (added.id.clone(), "other"));
+    assert_ne!(held()[&added.id].1.vector, held()[&again.id].1.vector);
+    assert_eq!(held()[&added.id].1.vector, changed.vector);
+    let edit = ChunkEdit { available: Some(false), ..ChunkEdit::default() };
+    library.update_chunk(&key, &added.id, edit).await.unwrap();
+    assert!(!held().contains_key(&added.id) && world.found(&key).await.len() == 4);
+    assert_eq!(
+        library.switch_chunks(&key, &[added.id.clone(), "x".into()], Availability::Found).await.unwrap(),
+        1
+    );
+    assert!(held().contains_key(&added.id));
+    assert_eq!(library.remove_chunks(&key, &[added.id.clone(), "x".into()]).await.unwrap(), 1);
+    assert_eq!(world.index.contents(&key), ["a", "a", "b"]);
+    let document = world.store.document(&key).await.unwrap();
+    assert_eq!(document.chunk_count, 3);
+    let kind = |error: weft_core::Error| error.kind;
+    let none = library.update_chunk(&key, &added.id, ChunkEdit::default()).await.map_err(kind);
+    assert_eq!(none, Err(ErrorKind::NotFound));
+    let blank = library.add_chunk(&key, NewChunk { content: " ".into(), ..NewChunk::default() }).await;
+    assert_eq!(blank.map_err(kind), Err(ErrorKind::Invalid));
+    assert!(world.idle().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_index_follows_a_document() {
+    let (world, key, library) = done("a\nb").await;
+    let metadata = json!({"year": 1}).as_object().cloned();
+    let change =
+        DocumentChange { enabled: Some(false), metadata: metadata.clone(), ..DocumentChange::default() };
+    library.update_document(&key, &change).await.unwrap();
+    let held = world.index.held(&world.dataset);
+    assert!(!held.documents[&key.id].available);
+    assert_eq!(Some(held.documents[&key.id].metadata.clone()), metadata);
+    assert_eq!(held.chunks.len(), 2);
+    let change = DocumentChange { name: Some("new.name.md".into()), ..DocumentChange::default() };
+    library.update_document(&key, &change).await.unwrap();
+    let held = world.index.held(&world.dataset);
+    assert!(held.chunks.values().all(|(_, chunk)| chunk.title == "new.name\nHeading"));
+    let change = DocumentChange { method: Some(ChunkMethod::Book), ..DocumentChange::default() };
+    let changed = library.update_document(&key, &change).await.unwrap();
+    assert_eq!((changed.state, changed.chunk_count), (DocumentState::Unstarted, 0));
+    assert!(world.index.contents(&key).is_empty() && world.idle().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_cut_off_is_mended() {
+    for step in 0..20 {
+        let (world, key, library) = done("a\nb").await;
+        let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+        drop(library);
+        let faults = Faults::at(step, Fault::Crash);
+        let crashing = world.process(faults.clone());
+        let changes = async {
+            let edit = ChunkEdit { content: Some("c".into()), ..ChunkEdit::default() };
+            crashing.library.update_chunk(&key, &ids[0], edit).await.unwrap();
+            crashing.library.remove_chunks(&key, &ids[1..]).await.unwrap();
+        };
+        let whole = tokio::select! {
+            biased;
+            () = faults.crashed() => false,
+            () = changes => true,
+        };
+        if whole {
+            assert!(step >= 12, "{step}");
+            return;
+        }
+        drop(crashing);
+        assert!(world.work(&world.process(Faults::default())).await);
+        let mut kept = world.texts(&key).await;
+        kept.sort();
+        assert_eq!(world.index.contents(&key), kept, "after a crash at step {step}");
+    }
+    panic!("there are more steps");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_index_that_is_lost_is_made_again() {
+    let (world, key, library) = done("# p\na\nb\nc").await;
+    let id = world.found(&key).await[1].id.clone();
+    library.switch_chunks(&key, &[id], Availability::Hidden).await.unwrap();
+    let before = world.dump().await;
+    assert_eq!(library.check().await.unwrap(), []);
+    world.index.lose();
+    assert_eq!(library.check().await.unwrap(), std::slice::from_ref(&world.dataset));
+    assert!(world.dump().await == before);
+    assert_eq!(library.reindex(&world.dataset).await.unwrap(), 1);
+    assert!(world.dump().await == before);
+    let nowhere = DatasetKey::new(&world.dataset.tenant, "x");
+    assert_eq!(library.reindex(&nowhere).await.unwrap_err().kind, ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_removed_leaves_store_index_and_files() {
+    let (world, key, library) = done("a").await;
+    let other = library.upload(&world.dataset, "b.txt", "b".into()).await.unwrap();
+    let ids = [key.id.clone(), "x".into()];
+    assert_eq!(library.remove_documents(&world.dataset, &ids).await.unwrap(), 1);
+    assert!(world.index.contents(&key).is_empty());
+    assert_eq!(world.blobs.names(), std::slice::from_ref(&other.blob));
+    library.remove_dataset(&world.dataset).await.unwrap();
+    assert!(world.blobs.names().is_empty() && world.index.0.lock().unwrap().is_empty());
+    assert_eq!(library.remove_dataset(&world.dataset).await.unwrap_err().kind, ErrorKind::NotFound);
+    // A crash in the middle never lets it be seen again.
+    for step in 0..4 {
+        let (world, key, _) = done("a").await;
+        let faults = Faults::at(step, Fault::Crash);
+        let crashing = world.process(faults.clone());
+        tokio::select! {
+            biased;
+            () = faults.crashed() => {}
+            removed = crashing.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)) => drop(removed),
+        }
+        assert_eq!(world.store.document(&key).await.unwrap_err().kind, ErrorKind::NotFound);
+        assert!(world.work(&world.process(Faults::default())).await);
+        assert!(world.index.contents(&key).is_empty(), "after step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_removed_while_it_is_read_is_gone() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "a").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    *process.reader.pause.lock().unwrap() = std::time::Duration::from_secs(10);
+    let remove = async {
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+    };
+    tokio::join!(world.work(&process), remove);
+    tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+    assert!(world.index.contents(&key).is_empty() && world.blobs.names().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn uploads_get_names_of_their_own() {
+    let world = World::new("hash@Test").await;
+    let library = world.process(Faults::default()).library;
+    let mut names = Vec::new();
+    for name in ["a.tar.gz", "A.tar.gz", "a.tar.gz", "README", "readme"] {
+        let made = library.upload(&world.dataset, name, "text".into()).await.unwrap();
+        assert_eq!(world.store.document(&made.key).await.unwrap(), made);
+        assert_eq!(library.file(&made.key).await.unwrap(), Bytes::from("text"));
+        names.push(made.name);
+    }
+    assert_eq!(names, ["a.tar.gz", "A.tar(1).gz", "a.tar(2).gz", "README", "readme(1)"]);
+    let kind =
+        async |name: &str, bytes: Bytes| library.upload(&world.dataset, name, bytes).await.unwrap_err().kind;
+    for bad in ["", " ", "a/b", "..\\c", "a\0", &"ä".repeat(128)] {
+        assert_eq!(kind(bad, "x".into()).await, ErrorKind::Invalid, "{bad:?}");
+    }
+    assert_eq!(kind("empty", Bytes::new()).await, ErrorKind::Invalid);
+    let large = Bytes::from(vec![0; (128 << 20) + 1]);
+    assert_eq!(kind("large", large).await, ErrorKind::Invalid);
+    let nowhere = DatasetKey::new(&TenantId::from("other"), "d");
+    let refused = library.upload(&nowhere, "a", "x".into()).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::NotFound);
+    assert_eq!(world.blobs.names().len(), 5, "what was refused is not kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn datasets_keep_their_embedder() {
+    let (world, _, library) = done("a").await;
+    let held = world.store.dataset(&world.dataset).await.unwrap();
+    let without = Dataset { embedder: String::new(), ..held.clone() };
+    let refused = library.update_dataset(without.clone()).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Conflict);
+    assert!(refused.full().contains("`d` has 1"), "{}", refused.full());
+    // The same one by another name, and everything else, may be written.
+    let changed = Dataset { embedder: "hash".into(), pagerank: 9, ..held };
+    let changed = library.update_dataset(changed).await.unwrap();
+    assert_eq!((changed.embedder.as_str(), changed.pagerank), ("hash@Test", 9));
+    let ids: Vec<_> = world.documents().await.into_iter().map(|one| one.key.id).collect();
+    // While it is being read there may be vectors already.
+    library.reset_documents(&world.dataset, &ids).await.unwrap();
+    library.queue(&world.dataset, &ids).await.unwrap();
+    assert_eq!(library.update_dataset(without.clone()).await.unwrap_err().kind, ErrorKind::Conflict);
+    library.remove_documents(&world.dataset, &ids).await.unwrap();
+    assert_eq!(library.update_dataset(without).await.unwrap().embedder, "");
+    let unknown =
+        Dataset { key: DatasetKey::new(&world.dataset.tenant, "e"), ..dataset("nobody", &json!({})) };
+    assert_eq!(
+        library.create_dataset(unknown.clone(), Naming::Exact).await.unwrap_err().kind,
+        ErrorKind::NotFound
+    );
+    let same = Dataset { embedder: "hash".into(), name: "D".into(), ..unknown };
+    assert_eq!(
+        library.create_dataset(same.clone(), Naming::Exact).await.unwrap_err().kind,
+        ErrorKind::Conflict
+    );
+    let made = library.create_dataset(same, Naming::Numbered).await.unwrap();
+    assert_eq!((made.name.as_str(), made.embedder.as_str()), ("D(1)", "hash@Test"));
+    assert_eq!(hashed("x").len(), 8);
+}

@@ -1,0 +1,402 @@
+//! Seams that play a part, and that break when they are told to.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::StreamExt as _;
+use tokio_util::sync::CancellationToken;
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::chat_model::{
+    ChatDelta, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
+};
+use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::document_reader::{DocumentPiece, ReadDocument, ReadRequest};
+use weft_core::seam::embedder::{Embedded, Purpose};
+use weft_core::seam::index::{
+    IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
+};
+use weft_core::seam::ingest_queue::{
+    Amended, IngestLease, IngestProgress, IngestSettled, TakenDocument, Wanted,
+};
+use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
+use weft_core::{Error, ErrorKind, Result};
+
+/// What happens at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The process is gone.
+    Crash,
+    /// The seam fails, for this once.
+    Fail,
+}
+
+/// Counts the steps of all seams, two for each call: before it, and after it has happened.
+#[derive(Clone, Default)]
+pub struct Faults(Arc<State>);
+
+#[derive(Default)]
+struct State {
+    steps: AtomicUsize,
+    at: Mutex<Option<(usize, Fault)>>,
+    crashed: CancellationToken,
+}
+
+impl Faults {
+    pub fn at(step: usize, fault: Fault) -> Self {
+        let state = State { at: Mutex::new(Some((step, fault))), ..State::default() };
+        Self(Arc::new(state))
+    }
+
+    pub fn steps(&self) -> usize {
+        self.0.steps.load(Ordering::SeqCst)
+    }
+
+    pub async fn crashed(&self) {
+        self.0.crashed.cancelled().await;
+    }
+
+    async fn step(&self) -> Result<()> {
+        if self.0.crashed.is_cancelled() {
+            return std::future::pending().await;
+        }
+        let step = self.0.steps.fetch_add(1, Ordering::SeqCst);
+        let at = *self.0.at.lock().unwrap();
+        match at {
+            Some((at, Fault::Crash)) if at == step => {
+                self.0.crashed.cancel();
+                std::future::pending().await
+            }
+            Some((at, Fault::Fail)) if at == step => {
+                Err(Error::new(ErrorKind::Unavailable, "it is not there"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn around<T>(&self, call: impl Future<Output = Result<T>>) -> Result<T> {
+        self.step().await?;
+        let given = call.await?;
+        self.step().await?;
+        Ok(given)
+    }
+}
+
+/// All that an index holds, in full.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Held {
+    pub documents: BTreeMap<DocumentId, IndexedDocument>,
+    pub chunks: BTreeMap<ChunkId, (DocumentId, IndexedChunk)>,
+}
+
+/// An index that only remembers.
+#[derive(Clone, Default)]
+pub struct FakeIndex(pub Arc<Mutex<BTreeMap<(TenantId, DatasetId), Held>>>);
+
+impl FakeIndex {
+    pub fn held(&self, key: &DatasetKey) -> Held {
+        self.0.lock().unwrap().get(&(key.tenant.clone(), key.id.clone())).cloned().unwrap_or_default()
+    }
+
+    pub fn lose(&self) {
+        self.0.lock().unwrap().clear();
+    }
+
+    /// The contents of the chunks of a document, sorted.
+    pub fn contents(&self, key: &DocumentKey) -> Vec<String> {
+        let held = self.held(&key.dataset);
+        let of = held.chunks.into_values().filter(|(of, _)| *of == key.id);
+        let mut contents: Vec<String> = of.map(|(_, chunk)| chunk.content).collect();
+        contents.sort();
+        contents
+    }
+}
+
+#[async_trait]
+impl Index for FakeIndex {
+    async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
+        let mut all = self.0.lock().unwrap();
+        let held = all.entry((dataset.tenant.clone(), dataset.id.clone())).or_default();
+        for change in changes {
+            match change {
+                IndexChange::Document(document) => {
+                    held.documents.insert(document.id.clone(), document);
+                }
+                IndexChange::Chunks(document, chunks) => {
+                    assert!(held.documents.contains_key(&document), "the document is there first");
+                    let with = chunks.into_iter().map(|(id, chunk)| (id, (document.clone(), chunk)));
+                    held.chunks.extend(with);
+                }
+                IndexChange::RemoveChunks(ids) => ids.iter().for_each(|id| drop(held.chunks.remove(id))),
+                IndexChange::Clear(document) => held.chunks.retain(|_, (of, _)| *of != document),
+                IndexChange::RemoveDocument(document) => {
+                    held.chunks.retain(|_, (of, _)| *of != document);
+                    held.documents.remove(&document);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove(&self, dataset: &DatasetKey) -> Result<()> {
+        self.0.lock().unwrap().remove(&(dataset.tenant.clone(), dataset.id.clone()));
+        Ok(())
+    }
+
+    async fn search(&self, _: &TenantId, _: &IndexQuery) -> Result<IndexAnswer> {
+        Ok(IndexAnswer::default())
+    }
+
+    async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {
+        let held = self.held(dataset);
+        let vectors = held.chunks.values().filter(|(_, chunk)| chunk.vector.is_some()).count();
+        Ok(IndexSize { documents: held.documents.len(), chunks: held.chunks.len(), vectors, dimension: 0 })
+    }
+}
+
+/// Any seam, with faults around it.
+#[derive(Clone)]
+pub struct Faulty<T> {
+    pub inner: T,
+    pub faults: Faults,
+}
+
+#[async_trait]
+impl Index for Faulty<FakeIndex> {
+    async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
+        self.faults.around(self.inner.write(dataset, changes)).await
+    }
+
+    async fn remove(&self, dataset: &DatasetKey) -> Result<()> {
+        self.faults.around(self.inner.remove(dataset)).await
+    }
+
+    async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
+        self.inner.search(tenant, query).await
+    }
+
+    async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {
+        self.inner.size(dataset).await
+    }
+}
+
+#[async_trait]
+impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
+    async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId], now_ms: i64) -> Result<Vec<DocumentId>> {
+        self.inner.queue(dataset, ids, now_ms).await
+    }
+
+    async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
+        self.inner.stop(document, wanted, now_ms).await
+    }
+
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
+        // Looking for nothing is no step.
+        let taken = self.inner.take(now_ms, until_ms, count_max).await?;
+        if !taken.is_empty() {
+            self.faults.step().await?;
+        }
+        Ok(taken)
+    }
+
+    async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted> {
+        self.faults.around(self.inner.report(lease, progress, until_ms)).await
+    }
+
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+        self.faults.around(self.inner.put_new(lease, chunks, stage)).await
+    }
+
+    async fn new_chunks(
+        &self,
+        lease: &IngestLease,
+        after: Option<u64>,
+        limit: u64,
+    ) -> Result<Vec<StoredChunk>> {
+        self.faults.around(self.inner.new_chunks(lease, after, limit)).await
+    }
+
+    async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()> {
+        self.faults.around(self.inner.amend_new(lease, amended)).await
+    }
+
+    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
+        self.faults.around(self.inner.unindexed(document)).await
+    }
+
+    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
+        self.faults.around(self.inner.indexed(document)).await
+    }
+
+    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
+        self.inner.to_index(count_max).await
+    }
+
+    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+        self.faults.around(self.inner.settle(lease, settled, now_ms)).await
+    }
+}
+
+/// Reads each line as a piece; `#` begins a parent, `broken` breaks.
+#[derive(Default)]
+pub struct LineReader {
+    pub faults: Faults,
+    pub reads: AtomicUsize,
+    /// How long each takes.
+    pub pause: Mutex<Duration>,
+    pub at_once: AtomicUsize,
+    pub most_at_once: AtomicUsize,
+}
+
+struct One<'a>(&'a AtomicUsize);
+
+impl Drop for One<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[async_trait]
+impl DocumentReader for LineReader {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        self.faults.step().await?;
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        let _one = One(&self.at_once);
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        let pause = *self.pause.lock().unwrap();
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        let mut read = ReadDocument::default();
+        for line in text.lines() {
+            if line == "broken" {
+                return Err(Error::invalid(format!("`{}` is broken in its second line", request.name)));
+            }
+            let mut piece = DocumentPiece { content: line.to_owned(), tokens: 3, ..DocumentPiece::default() };
+            if line.starts_with('#') {
+                read.parents.push(piece);
+                continue;
+            }
+            piece.parent = read.parents.len().checked_sub(1);
+            piece.headings = vec!["Heading".to_owned()];
+            read.pieces.push(piece);
+        }
+        self.faults.step().await?;
+        Ok(read)
+    }
+}
+
+/// Vectors that follow from the text alone.
+#[derive(Default)]
+pub struct HashEmbedder {
+    pub faults: Faults,
+    pub texts: AtomicUsize,
+    /// How often it is still too busy.
+    pub busy: AtomicUsize,
+}
+
+#[async_trait]
+impl Embedder for HashEmbedder {
+    fn name(&self) -> &str {
+        "hash@Test"
+    }
+
+    fn tokens_max(&self) -> usize {
+        512
+    }
+
+    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+        assert_eq!(purpose, Purpose::Passage);
+        self.faults.step().await?;
+        if self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error {
+                retry_after: Some(Duration::from_secs(40)),
+                ..Error::new(ErrorKind::RateLimited, "429")
+            });
+        }
+        self.texts.fetch_add(texts.len(), Ordering::SeqCst);
+        Ok(Embedded { vectors: texts.iter().map(|text| hashed(text)).collect(), tokens: 0 })
+    }
+}
+
+pub fn hashed(text: &str) -> Vec<f32> {
+    let mut state = text.bytes().fold(17_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+    };
+    let vector: Vec<f32> = (0..8).map(|_| next()).collect();
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    vector.into_iter().map(|value| value / length).collect()
+}
+
+/// Answers what it is asked for by the kind of the question.
+pub struct FormModel(pub ModelInfo, pub AtomicUsize, pub AtomicBool);
+
+#[async_trait]
+impl ChatModel for FormModel {
+    fn info(&self) -> &ModelInfo {
+        &self.0
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        if self.2.load(Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Filtered, "not this"));
+        }
+        let asked = &request.messages[0].text;
+        let passage = request.messages[1].text.lines().nth(1).unwrap_or_default().to_owned();
+        let answer = match () {
+            () if asked.contains("keywords") => format!("key of {passage}, second"),
+            () if asked.contains("questions") => format!("1. What of {passage}?"),
+            () => "{\"author\": \"Ada\", \"year\": 1843}".to_owned(),
+        };
+        let end = ChatDelta::End { reason: StopReason::Stop, usage: Usage::default() };
+        Ok(futures::stream::iter([Ok(ChatDelta::Text(answer)), Ok(end)]).boxed())
+    }
+}
+
+/// One model of each kind.
+pub struct Models {
+    pub chat: Arc<FormModel>,
+    pub embedder: Arc<HashEmbedder>,
+}
+
+impl Models {
+    pub fn new(faults: &Faults) -> Self {
+        let info = ModelInfo {
+            name: "form".into(),
+            provider: "test".into(),
+            model: "form".into(),
+            window: 9_999,
+            tools: false,
+            kind: ModelKind::Chat,
+            prices: None,
+        };
+        let chat = FormModel(info, AtomicUsize::default(), AtomicBool::default());
+        let embedder = HashEmbedder { faults: faults.clone(), ..HashEmbedder::default() };
+        Self { chat: Arc::new(chat), embedder: Arc::new(embedder) }
+    }
+}
+
+impl ModelDirectory for Models {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::clone(&self.chat) as _)
+    }
+
+    fn embedder(&self, _: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        match id {
+            "hash" | "hash@Test" => Ok(Arc::clone(&self.embedder) as _),
+            _ => Err(Error::not_found(format!("there is no model `{id}`"))),
+        }
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}

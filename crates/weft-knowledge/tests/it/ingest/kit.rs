@@ -1,0 +1,227 @@
+//! A world of documents, and processes that come and go in it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{
+    ChunkFilter, Dataset, DatasetCounts, Document, DocumentFilter, DocumentState, StoredChunk,
+};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::seam::{BlobStore, Clock, DatasetStore, IngestQueue};
+use weft_core::value::Json;
+use weft_knowledge::ingest::{Addition, LibraryLimits, LibraryParts, WorkerPace};
+use weft_knowledge::{IngestWorker, Library};
+use weft_testkit::{MemoryBlobs, MemoryDatasets};
+
+use super::fakes::{FakeIndex, Faults, Faulty, Held, LineReader, Models};
+
+/// The time of the runtime, which tests may stop and move.
+struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn now_ms(&self) -> i64 {
+        1_790_000_000_000 + i64::try_from(self.0.elapsed().as_millis()).unwrap()
+    }
+}
+
+/// What outlives a process.
+#[derive(Clone)]
+pub struct World {
+    pub store: Arc<dyn DatasetStore>,
+    pub queue: Arc<dyn IngestQueue>,
+    pub blobs: MemoryBlobs,
+    pub index: FakeIndex,
+    pub clock: Arc<dyn Clock>,
+    pub dataset: DatasetKey,
+    pub pace: WorkerPace,
+    pub additions: Vec<Arc<dyn Addition>>,
+}
+
+/// A process with its seams.
+pub struct Process {
+    pub library: Arc<Library>,
+    pub worker: IngestWorker,
+    pub reader: Arc<LineReader>,
+    pub models: Arc<Models>,
+    pub faults: Faults,
+}
+
+/// Everything that is to be the same after a crash.
+#[derive(Debug, PartialEq)]
+pub struct Dump {
+    pub chunks: BTreeMap<DocumentId, Vec<StoredChunk>>,
+    pub parents: Vec<StoredChunk>,
+    pub index: Held,
+    pub messages: Vec<(String, DocumentState, String)>,
+}
+
+pub fn dataset(embedder: &str, settings: &Json) -> Dataset {
+    Dataset {
+        key: DatasetKey::new(&TenantId::from("t"), "d"),
+        name: "d".into(),
+        avatar: String::new(),
+        description: String::new(),
+        language: "English".into(),
+        permission: "me".into(),
+        embedder: embedder.into(),
+        method: ChunkMethod::Naive,
+        settings: settings.as_object().unwrap().clone(),
+        similarity_threshold: 0.2,
+        vector_similarity_weight: 0.3,
+        pagerank: 0,
+        created_ms: 0,
+        updated_ms: 0,
+        counts: DatasetCounts::default(),
+    }
+}
+
+impl World {
+    pub async fn new(embedder: &str) -> Self {
+        let memory = MemoryDatasets::new();
+        Self::over(Arc::new(memory.clone()), Arc::new(memory), dataset(embedder, &json!({}))).await
+    }
+
+    pub async fn over(store: Arc<dyn DatasetStore>, queue: Arc<dyn IngestQueue>, dataset: Dataset) -> Self {
+        store.create(&dataset).await.unwrap();
+        Self {
+            store,
+            queue,
+            blobs: MemoryBlobs::new(),
+            index: FakeIndex::default(),
+            clock: Arc::new(RuntimeClock(Instant::now())),
+            dataset: dataset.key,
+            pace: WorkerPace { mend_every: Duration::from_secs(20), ..WorkerPace::default() },
+            additions: Vec::new(),
+        }
+    }
+
+    pub fn process(&self, faults: Faults) -> Process {
+        let reader = Arc::new(LineReader { faults: faults.clone(), ..LineReader::default() });
+        let models = Arc::new(Models::new(&faults));
+        let parts = LibraryParts {
+            store: Arc::clone(&self.store),
+            queue: Arc::new(Faulty { inner: Arc::clone(&self.queue), faults: faults.clone() }),
+            blobs: Arc::new(self.blobs.clone()),
+            index: Arc::new(Faulty { inner: self.index.clone(), faults: faults.clone() }),
+            reader: Arc::clone(&reader) as _,
+            models: Arc::clone(&models) as _,
+            clock: Arc::clone(&self.clock),
+            additions: self.additions.clone(),
+        };
+        let library = Arc::new(Library::new(parts, LibraryLimits::default()));
+        let worker = IngestWorker::new(Arc::clone(&library), self.pace);
+        Process { library, worker, reader, models, faults }
+    }
+
+    pub fn key(&self, id: &str) -> DocumentKey {
+        DocumentKey::new(&self.dataset, id)
+    }
+
+    /// Adds a document with an id that does not change from world to world.
+    pub async fn add(&self, id: &str, text: &str) -> DocumentKey {
+        let key = self.key(id);
+        let blob = format!("documents/{id}");
+        self.blobs.put(&key.dataset.tenant, &blob, Bytes::from(text.to_owned())).await.unwrap();
+        let within = self.store.dataset(&self.dataset).await.unwrap();
+        let document = Document {
+            key: key.clone(),
+            name: format!("{id}.txt"),
+            size: text.len() as u64,
+            blob,
+            method: ChunkMethod::Naive,
+            settings: within.settings,
+            metadata: serde_json::Map::new(),
+            enabled: true,
+            state: DocumentState::Unstarted,
+            progress: 0.0,
+            message: String::new(),
+            begun_ms: None,
+            duration_ms: 0,
+            chunk_count: 0,
+            token_count: 0,
+            created_ms: 0,
+            updated_ms: 0,
+        };
+        self.store.add_document(&document).await.unwrap();
+        key
+    }
+
+    /// Replaces the file of a document.
+    pub async fn write(&self, key: &DocumentKey, text: &str) {
+        let blob = format!("documents/{}", key.id);
+        self.blobs.put(&key.dataset.tenant, &blob, Bytes::from(text.to_owned())).await.unwrap();
+    }
+
+    pub async fn queue(&self, ids: &[DocumentKey]) {
+        let ids: Vec<DocumentId> = ids.iter().map(|key| key.id.clone()).collect();
+        let queued = self.queue.queue(&self.dataset, &ids, self.clock.now_ms()).await.unwrap();
+        assert_eq!(queued.len(), ids.len());
+    }
+
+    pub async fn documents(&self) -> Vec<Document> {
+        let filter = DocumentFilter { limit: 999, ..DocumentFilter::default() };
+        let mut all = self.store.documents(&self.dataset, &filter).await.unwrap().0;
+        all.sort_by(|a, b| a.key.id.cmp(&b.key.id));
+        all
+    }
+
+    pub async fn state(&self, key: &DocumentKey) -> (DocumentState, String) {
+        let document = self.store.document(key).await.unwrap();
+        (document.state, document.message)
+    }
+
+    /// Whether nothing is left to do.
+    pub async fn idle(&self) -> bool {
+        let states = vec![DocumentState::Running];
+        let running = DocumentFilter { states, ..DocumentFilter::default() };
+        self.store.documents(&self.dataset, &running).await.unwrap().1 == 0
+            && self.queue.to_index(1).await.unwrap().is_empty()
+    }
+
+    /// Lets a process work until nothing is left to do, or it crashes. Whether it did not.
+    pub async fn work(&self, process: &Process) -> bool {
+        let stop = CancellationToken::new();
+        let worker = process.worker.run(&stop, Duration::ZERO);
+        let idle = async {
+            while !self.idle().await {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::select! {
+            biased;
+            () = process.faults.crashed() => false,
+            () = worker => unreachable!("nobody has stopped it"),
+            () = idle => true,
+        }
+    }
+
+    pub async fn found(&self, key: &DocumentKey) -> Vec<StoredChunk> {
+        let filter = ChunkFilter { vectors: true, limit: 99_999, ..ChunkFilter::default() };
+        let mut found = self.store.chunks(key, &filter).await.unwrap().0;
+        found.iter_mut().for_each(|chunk| chunk.created_ms = 0);
+        found
+    }
+
+    pub async fn texts(&self, key: &DocumentKey) -> Vec<String> {
+        self.found(key).await.into_iter().map(|chunk| chunk.content).collect()
+    }
+
+    pub async fn dump(&self) -> Dump {
+        let (mut chunks, mut parents, mut messages) = (BTreeMap::new(), Vec::new(), Vec::new());
+        for document in self.documents().await {
+            let found = self.found(&document.key).await;
+            let ids: Vec<_> = found.iter().filter_map(|chunk| chunk.parent.clone()).collect();
+            parents.extend(self.store.chunks_by_id(&self.dataset.tenant, &ids).await.unwrap());
+            chunks.insert(document.key.id.clone(), found);
+            messages.push((document.name, document.state, document.message));
+        }
+        parents.iter_mut().for_each(|chunk| chunk.created_ms = 0);
+        Dump { chunks, parents, index: self.index.held(&self.dataset), messages }
+    }
+}

@@ -1,0 +1,197 @@
+//! Whatever breaks, and wherever: in the end there is what there would have been.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::seam::dataset_store::DocumentState;
+use weft_core::seam::ingest_queue::Wanted;
+use weft_knowledge::ingest::WorkerPace;
+use weft_store::Store;
+
+use super::fakes::{Fault, Faults};
+use super::kit::{Dump, World, dataset};
+
+const DOCUMENTS: usize = 26;
+
+/// A text with a parent, repetitions, and a different length for each document.
+fn text(n: usize) -> String {
+    let lines = (0..n % 7 * 9).map(|line| format!("line {line} of {n}"));
+    let head = ["# a section".to_owned(), "twice".to_owned(), format!("only in {n}"), "twice".to_owned()];
+    head.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
+}
+
+/// 26 documents, of which one is broken and one was read before, that wait to be read.
+async fn with_26(world: &World) {
+    let before = world.add("d03", "old\ntwice\nwords").await;
+    world.queue(std::slice::from_ref(&before)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    assert_eq!(world.texts(&before).await, ["old", "twice", "words"]);
+    let mut keys = vec![before.clone()];
+    for n in (0..DOCUMENTS).filter(|n| *n != 3) {
+        let text = if n == 11 { "fine\nbroken".to_owned() } else { text(n) };
+        keys.push(world.add(&format!("d{n:02}"), &text).await);
+    }
+    world.write(&before, &text(3)).await;
+    world.queue(&keys).await;
+}
+
+async fn undisturbed() -> (Dump, usize) {
+    let world = World::new("hash@Test").await;
+    with_26(&world).await;
+    let process = world.process(Faults::default());
+    assert!(world.work(&process).await);
+    (world.dump().await, process.faults.steps())
+}
+
+fn is_whole(dump: &Dump) {
+    assert_eq!(dump.chunks.len(), DOCUMENTS);
+    let all: Vec<_> = dump.chunks.values().flatten().collect();
+    let expected: usize = (0..DOCUMENTS).filter(|n| *n != 11).map(|n| 3 + n % 7 * 9).sum();
+    assert_eq!(all.len(), expected);
+    assert!(all.iter().all(|chunk| chunk.vector.as_ref().is_some_and(|vector| vector.len() == 8)));
+    assert!(all.iter().all(|chunk| dump.index.chunks.contains_key(&chunk.id)));
+    assert_eq!(dump.index.chunks.len(), expected);
+    for (name, state, message) in &dump.messages {
+        let expected = match name.as_str() {
+            "d11.txt" => (DocumentState::Failed, "`d11.txt` is broken in its second line"),
+            _ => (DocumentState::Done, "Task done"),
+        };
+        assert_eq!((*state, message.as_str()), expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crash_at_any_step_loses_and_doubles_nothing() {
+    let (expected, steps) = undisturbed().await;
+    is_whole(&expected);
+    println!("{steps} steps");
+    assert!(steps > 300);
+    for step in 0..steps {
+        let world = World::new("hash@Test").await;
+        with_26(&world).await;
+        let crashing = world.process(Faults::at(step, Fault::Crash));
+        if world.work(&crashing).await {
+            continue;
+        }
+        drop(crashing);
+        assert!(world.work(&world.process(Faults::default())).await);
+        assert!(world.dump().await == expected, "after a crash at step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seam_that_fails_at_any_step_only_delays() {
+    let (expected, steps) = undisturbed().await;
+    for step in 0..steps {
+        let world = World::new("hash@Test").await;
+        with_26(&world).await;
+        assert!(world.work(&world.process(Faults::at(step, Fault::Fail))).await);
+        let dump = world.dump().await;
+        assert!(dump == expected, "after a failure at step {step}: {:?}", dump.messages);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_loses_nothing_in_a_real_store() {
+    let (expected, steps) = undisturbed().await;
+    for step in (5..steps).step_by(steps / 6) {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("weft.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let mut world =
+            World::over(Arc::new(store.clone()), Arc::new(store.clone()), dataset("hash@Test", &json!({})))
+                .await;
+        world.pace = WorkerPace {
+            look_every: Duration::from_millis(20),
+            lease: Duration::from_millis(2_000),
+            tell_every: Duration::from_millis(100),
+            mend_every: Duration::from_millis(100),
+            ..WorkerPace::default()
+        };
+        with_26(&world).await;
+        let crashing = world.process(Faults::at(step, Fault::Crash));
+        if !world.work(&crashing).await {
+            drop(crashing);
+            assert!(world.work(&world.process(Faults::default())).await);
+        }
+        assert!(world.dump().await == expected, "after a crash at step {step}");
+        store.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_a_vector_is_not_embedded_again() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", &(0..100).map(|n| format!("line {n}")).collect::<Vec<_>>().join("\n")).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    // Four batches; the embedder fails at the third.
+    let whole = world.process(Faults::default());
+    assert!(world.work(&whole).await);
+    assert_eq!(whole.models.embedder.texts.load(Ordering::SeqCst), 101);
+    world.queue(std::slice::from_ref(&key)).await;
+    let first = world.process(Faults::default());
+    let late = tokio::select! {
+        worked = world.work(&first) => worked,
+        () = async {
+            while first.models.embedder.texts.load(Ordering::SeqCst) < 65 {
+                tokio::task::yield_now().await;
+            }
+        } => false,
+    };
+    assert!(!late);
+    drop(first);
+    let second = world.process(Faults::default());
+    assert!(world.work(&second).await);
+    assert!(second.models.embedder.texts.load(Ordering::SeqCst) <= 101 - 32);
+    assert_eq!(second.reader.reads.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_ends_every_worker_is_given_up() {
+    let world = World::new("hash@Test").await;
+    let (bad, good) = (world.add("bad", "a\nb").await, world.add("good", "c").await);
+    world.queue(std::slice::from_ref(&bad)).await;
+    for _ in 0..6 {
+        // The second step is in the middle of its reading.
+        assert!(!world.work(&world.process(Faults::at(3, Fault::Crash))).await);
+        tokio::time::sleep(Duration::from_secs(31)).await;
+    }
+    world.queue(std::slice::from_ref(&good)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let (state, message) = world.state(&bad).await;
+    assert_eq!(state, DocumentState::Failed);
+    assert_eq!(message, "it was begun 6 times without success: Reading the file");
+    assert_eq!(world.state(&good).await.0, DocumentState::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
+    // At every step of a second reading the process ends, and then the document is cancelled.
+    for step in 0..40 {
+        let world = World::new("hash@Test").await;
+        let key = world.add("d", "old\nsame").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        assert!(world.work(&world.process(Faults::default())).await);
+        let before = world.dump().await;
+        world.write(&key, "new\nsame\nmore").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        if world.work(&world.process(Faults::at(step, Fault::Crash))).await {
+            assert!(step > 20, "{step}");
+            return;
+        }
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        let stopped = world.queue.stop(&key, Wanted::Cancel, world.clock.now_ms()).await;
+        let process = world.process(Faults::default());
+        assert!(world.work(&process).await);
+        let after = world.dump().await;
+        if stopped.is_ok() {
+            assert_eq!(world.texts(&key).await, ["old", "same"]);
+            assert!(after.chunks == before.chunks && after.index == before.index, "after step {step}");
+        } else {
+            assert_eq!(world.index.contents(&key), ["more", "new", "same"]);
+        }
+    }
+    panic!("there are more steps");
+}

@@ -1,0 +1,260 @@
+//! How documents are worked on: paused, cancelled, put off, by one worker or two.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use weft_core::Result;
+use weft_core::seam::ModelDirectory;
+use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
+use weft_core::seam::ingest_queue::Wanted;
+use weft_core::value::Json;
+use weft_knowledge::ingest::Addition;
+use weft_testkit::MemoryDatasets;
+
+use super::fakes::{Faults, hashed};
+use super::kit::{World, dataset};
+
+async fn with_settings(settings: Json) -> World {
+    let memory = MemoryDatasets::new();
+    World::over(Arc::new(memory.clone()), Arc::new(memory), dataset("hash@Test", &settings)).await
+}
+
+fn second() -> Duration {
+    Duration::from_secs(1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_is_paused_goes_on_and_is_cancelled() {
+    let world = World::new("hash@Test").await;
+    let process = world.process(Faults::default());
+    *process.reader.pause.lock().unwrap() = Duration::from_secs(3_600);
+    let key = world.add("d", "a\nb").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let stop = CancellationToken::new();
+    let all = async {
+        for (wanted, state) in
+            [(Wanted::Pause, DocumentState::Paused), (Wanted::Cancel, DocumentState::Cancelled)]
+        {
+            // It outlives its lease, since its worker says that it is at it.
+            tokio::time::sleep(Duration::from_secs(100)).await;
+            assert_eq!(world.state(&key).await, (DocumentState::Running, "Reading the file".to_owned()));
+            process.library.stop(&key, wanted).await.unwrap();
+            tokio::time::sleep(second()).await;
+            assert_eq!(world.state(&key).await.0, state);
+            assert_eq!(process.reader.at_once.load(Ordering::SeqCst), 0, "nobody reads it any more");
+            process.library.queue(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        }
+        *process.reader.pause.lock().unwrap() = Duration::ZERO;
+        process.library.stop(&key, Wanted::Cancel).await.unwrap();
+        tokio::time::sleep(second()).await;
+        process.library.queue(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        tokio::time::sleep(second()).await;
+        assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
+        stop.cancel();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::ZERO), all);
+    assert_eq!(world.index.contents(&key), ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_workers_never_read_the_same() {
+    let world = World::new("hash@Test").await;
+    let mut keys = Vec::new();
+    for n in 0..10 {
+        keys.push(world.add(&format!("d{n}"), &format!("text {n}")).await);
+    }
+    world.queue(&keys).await;
+    let (first, second) = (world.process(Faults::default()), world.process(Faults::default()));
+    for process in [&first, &second] {
+        *process.reader.pause.lock().unwrap() = Duration::from_secs(90);
+    }
+    let both = futures::future::join(world.work(&first), world.work(&second));
+    assert_eq!(both.await, (true, true));
+    let reads = [&first, &second].map(|process| process.reader.reads.load(Ordering::SeqCst));
+    assert_eq!(reads.iter().sum::<usize>(), 10);
+    assert!(reads.iter().all(|reads| *reads > 2), "{reads:?}");
+    assert_eq!(first.reader.most_at_once.load(Ordering::SeqCst), world.pace.concurrency);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_to_go_hands_back_what_it_has() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "a").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let first = world.process(Faults::default());
+    *first.reader.pause.lock().unwrap() = Duration::from_secs(3_600);
+    let stop = CancellationToken::new();
+    let stopping = async {
+        tokio::time::sleep(second()).await;
+        stop.cancel();
+    };
+    tokio::join!(first.worker.run(&stop, Duration::from_secs(5)), stopping);
+    // At once, and as if nobody had begun.
+    let taken = world.queue.take(world.clock.now_ms(), i64::MAX, 9).await.unwrap();
+    assert_eq!((taken.len(), taken[0].attempts), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_embedder_that_is_too_busy_is_asked_later() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "a\nb").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    process.models.embedder.busy.store(2, Ordering::SeqCst);
+    let begun = world.clock.now_ms();
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
+    // As long as it asked for, each time, and the file was read once.
+    assert!(world.clock.now_ms() - begun > 80_000);
+    assert_eq!(process.reader.reads.load(Ordering::SeqCst), 1);
+    // Not for ever.
+    world.queue(std::slice::from_ref(&key)).await;
+    process.models.embedder.busy.store(usize::MAX, Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Failed, "429".to_owned()));
+    assert_eq!(world.texts(&key).await, ["a", "b"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bad_file_fails_alone_and_says_why() {
+    let world = World::new("hash@Test").await;
+    let keys =
+        [world.add("good", "a").await, world.add("bad", "a\nbroken").await, world.add("empty", "\n").await];
+    world.queue(&keys[..2]).await;
+    world.queue(&keys[2..]).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    assert_eq!(world.state(&keys[0]).await.0, DocumentState::Done);
+    let failed = |why: &str| (DocumentState::Failed, why.to_owned());
+    assert_eq!(world.state(&keys[1]).await, failed("`bad.txt` is broken in its second line"));
+    assert_eq!(world.state(&keys[2]).await.0, DocumentState::Done);
+    let gone = world.add("gone", "").await;
+    world.queue(std::slice::from_ref(&gone)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    assert_eq!(world.state(&gone).await, failed("there is no text in the file"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_chunks_are_found_until_the_new_ones_are_in() {
+    let world = World::new("hash@Test").await;
+    let key = world.add("d", "old\nsame").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let same = world.found(&key).await[1].id.clone();
+    world.write(&key, "same\nnew").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    // What is found at each step: both of the store and of the index.
+    let seen = async || {
+        let held = world.index.held(&world.dataset);
+        let found = world.found(&key).await;
+        assert!(found.iter().all(|chunk| held.chunks.contains_key(&chunk.id)), "found at any time");
+        found.into_iter().map(|chunk| chunk.content).collect::<Vec<_>>()
+    };
+    for step in 0.. {
+        let process = world.process(Faults::at(step, super::fakes::Fault::Crash));
+        let worked = world.work(&process).await;
+        let texts = seen().await;
+        assert!(texts == ["old", "same"] || texts == ["same", "new"], "{texts:?} at {step}");
+        if worked {
+            assert_eq!(texts, ["same", "new"]);
+            break;
+        }
+        // Begun anew each time, so that every step comes.
+        tokio::time::sleep(Duration::from_secs(31)).await;
+        if world.state(&key).await.0 == DocumentState::Running {
+            world.queue.stop(&key, Wanted::Cancel, world.clock.now_ms()).await.unwrap();
+            world.queue(std::slice::from_ref(&key)).await;
+        }
+    }
+    assert_eq!(world.found(&key).await[0].id, same, "what has not changed keeps its id");
+    assert_eq!(world.index.contents(&key), ["new", "same"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dataset_without_embedder_says_so() {
+    let world = World::new("").await;
+    let key = world.add("d", "a").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let (state, message) = world.state(&key).await;
+    assert_eq!(state, DocumentState::Done);
+    assert_eq!(message, "Task done. The dataset has no embedder: it is searched by words alone");
+    assert_eq!(world.found(&key).await[0].vector, None);
+    assert_eq!(world.index.contents(&key), ["a"]);
+}
+
+struct Count;
+
+#[async_trait]
+impl Addition for Count {
+    fn extra(&self) -> Extra {
+        Extra::Contents
+    }
+
+    fn wanted(&self, settings: &Settings) -> bool {
+        settings.get("toc_extraction") == Some(&json!(true))
+    }
+
+    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Json> {
+        Ok(json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_adds_what_the_settings_ask_for() {
+    let settings = json!({"auto_keywords": 2, "auto_questions": 1, "enable_metadata": true, "toc_extraction": true,
+        "metadata": [{"key": "author"}, {"key": "year"}], "filename_embd_weight": 0.0});
+    let mut world = with_settings(settings).await;
+    world.additions = vec![Arc::new(Count)];
+    let key = world.add("d", "# whole\nalpha\nbeta").await;
+    let change = weft_core::seam::dataset_store::DocumentChange {
+        metadata: json!({"author": "by hand"}).as_object().cloned(),
+        ..Default::default()
+    };
+    world.store.update_document(&key, &change, 1).await.unwrap();
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    assert!(world.work(&process).await);
+    let found = world.found(&key).await;
+    assert_eq!(found[0].keywords, ["key of alpha", "second"]);
+    assert_eq!(found[1].questions, ["What of beta?"]);
+    // The vector is that of the questions.
+    assert_eq!(found[1].vector, Some(hashed("What of beta?")));
+    let metadata = world.store.document(&key).await.unwrap().metadata;
+    assert_eq!(Json::from(metadata.clone()), json!({"author": "by hand", "year": 1843}));
+    let held = world.index.held(&world.dataset);
+    assert_eq!(held.documents[&key.id].metadata, metadata);
+    assert_eq!(held.chunks[&found[0].id].1.keywords, ["key of alpha", "second"]);
+    assert_eq!(held.chunks[&found[0].id].1.title, "d\nHeading");
+    assert_eq!(held.chunks.len(), 2, "a parent is not found");
+    let contents = world.store.extra(&key, Extra::Contents).await.unwrap();
+    assert_eq!(contents, Some(json!(["alpha", "beta"])));
+    assert_eq!(process.models.chat.1.load(Ordering::SeqCst), 5);
+    // What a model refuses is left out, and said.
+    process.models.chat.2.store(true, Ordering::SeqCst);
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&process).await);
+    let (state, message) = world.state(&key).await;
+    assert_eq!(
+        (state, message.as_str()),
+        (DocumentState::Done, "Task done. The model could not answer: not this")
+    );
+    assert!(world.found(&key).await[0].keywords.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_document_goes_into_the_index_in_steps() {
+    let world = World::new("hash@Test").await;
+    let text = |n: usize| (0..n).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
+    let key = world.add("d", &text(2_500)).await;
+    for count in [2_500, 1_100] {
+        world.write(&key, &text(count)).await;
+        world.queue(std::slice::from_ref(&key)).await;
+        assert!(world.work(&world.process(Faults::default())).await);
+        assert_eq!(world.found(&key).await.len(), count);
+        assert_eq!(world.index.contents(&key).len(), count);
+    }
+}

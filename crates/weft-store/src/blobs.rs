@@ -1,0 +1,117 @@
+//! Files as people gave them, in a folder of the machine, one folder for each tenant below it.
+//!
+//! A blob is first written beside its place, brought to the disk, and then put there in one move.
+
+use std::io::{ErrorKind as IoKind, Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use cap_fs_ext::OpenOptionsSyncExt as _;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use cap_tempfile::TempFile;
+use weft_core::seam::BlobStore;
+use weft_core::seam::blob_store::checked;
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::workspace::{below, folder_name};
+
+/// A folder of the machine. Nothing is made in it before something is written.
+#[derive(Clone, Debug)]
+pub struct FolderBlobs(Arc<PathBuf>);
+
+impl FolderBlobs {
+    /// The blobs below `root`.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self(Arc::new(root.into()))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&PathBuf) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let root = Arc::clone(&self.0);
+        tokio::task::spawn_blocking(move || work(&root))
+            .await
+            .map_err(|cause| Error::internal("the work on a file broke off").because(cause))?
+    }
+}
+
+fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()> {
+    checked(name)?;
+    let write = || -> std::io::Result<()> {
+        Dir::create_ambient_dir_all(root, ambient_authority())?;
+        let root = Dir::open_ambient_dir(root, ambient_authority())?;
+        let mut folder = below(&root, &folder_name(tenant))?;
+        let mut file = name;
+        if let Some((folders, last)) = name.rsplit_once('/') {
+            folder = below(&folder, folders)?;
+            file = last;
+        }
+        let mut fresh = TempFile::new(&folder)?;
+        fresh.write_all(bytes)?;
+        fresh.as_file().sync_all()?;
+        fresh.replace(file)?;
+        // The name, too, has to be there after a crash. Not every system can do that for a folder.
+        let _ = folder.into_std_file().sync_all();
+        Ok(())
+    };
+    write().map_err(|cause| failed("write", name, cause))
+}
+
+fn get(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<Bytes> {
+    checked(name)?;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let root = Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?;
+        // A pipe would have to wait for its other end when it is opened.
+        let mut file = root.open_with(name, OpenOptions::new().read(true).nonblock(true))?;
+        if !file.metadata()?.is_file() {
+            return Err(IoKind::NotFound.into());
+        }
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map(Bytes::from).map_err(|cause| failed("read", name, cause))
+}
+
+fn remove(root: &PathBuf, tenant: &TenantId, name: &str) -> Result<()> {
+    checked(name)?;
+    let remove = || -> std::io::Result<()> {
+        Dir::open_ambient_dir(root, ambient_authority())?.open_dir(folder_name(tenant))?.remove_file(name)
+    };
+    match remove() {
+        Err(cause) if matches!(cause.kind(), IoKind::NotFound | IoKind::NotADirectory) => Ok(()),
+        outcome => outcome.map_err(|cause| failed("remove", name, cause)),
+    }
+}
+
+fn failed(what: &str, name: &str, cause: std::io::Error) -> Error {
+    let (kind, why) = match cause.kind() {
+        IoKind::NotFound | IoKind::NotADirectory => (ErrorKind::NotFound, "there is no such file"),
+        IoKind::PermissionDenied => (ErrorKind::Denied, "its folder is protected"),
+        IoKind::StorageFull | IoKind::QuotaExceeded => (ErrorKind::Internal, "the disk is full"),
+        _ => (ErrorKind::Internal, "the machine refuses"),
+    };
+    Error::new(kind, format!("cannot {what} the stored file `{name}`: {why}")).because(cause)
+}
+
+#[async_trait]
+impl BlobStore for FolderBlobs {
+    async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.blocking(move |root| put(root, &tenant, &name, &bytes)).await
+    }
+
+    async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.blocking(move |root| get(root, &tenant, &name)).await
+    }
+
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+        let (tenant, name) = (tenant.clone(), name.to_owned());
+        self.blocking(move |root| remove(root, &tenant, &name)).await
+    }
+}

@@ -1,0 +1,464 @@
+//! The chunks of documents. While a document is being read, the rows of its new chunks are *fresh* and
+//! stand beside those that are found.
+
+use std::collections::HashMap;
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{
+    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
+};
+use weft_core::id::{ChunkId, DatasetKey, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::rows::{ROWS_AT_ONCE_MAX, document};
+
+/// Bytes of text in one statement: servers limit how long it may be.
+const BYTES_AT_ONCE_MAX: usize = 1 << 20;
+
+/// Everything but the vector, which is only read when it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "chunk")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub fresh: i64,
+    pub dataset_id: String,
+    pub document_id: String,
+    pub ordinal: i64,
+    pub kind: String,
+    pub content: String,
+    pub searched: Option<String>,
+    /// JSON, as the four that follow.
+    pub headings: String,
+    pub positions: String,
+    pub keywords: String,
+    pub questions: String,
+    pub fields: String,
+    pub parent_id: Option<String>,
+    pub is_parent: i64,
+    pub available: i64,
+    pub tokens: i64,
+    pub created_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The vector of a row.
+mod vector {
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+    #[sea_orm(table_name = "chunk")]
+    pub struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub tenant_id: String,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: String,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub fresh: i64,
+        /// Little-endian `f32`s.
+        pub vector: Option<Vec<u8>>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+/// Which of the rows of a document.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Age {
+    /// Those that are found.
+    Settled,
+    /// Those that are being made.
+    Fresh,
+}
+
+impl Age {
+    fn number(self) -> i64 {
+        match self {
+            Self::Settled => 0,
+            Self::Fresh => 1,
+        }
+    }
+}
+
+/// All chunks of a document, fresh ones, too.
+pub(crate) fn of_document(key: &DocumentKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.dataset.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.dataset.id.as_str())))
+        .add(Column::DocumentId.eq(text(key.id.as_str())))
+}
+
+pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
+    of_document(key).add(Column::Fresh.eq(age.number()))
+}
+
+fn bytes(vector: &[f32]) -> Vec<u8> {
+    vector.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let (values, _) = bytes.as_chunks::<4>();
+    values.iter().map(|value| f32::from_le_bytes(*value)).collect()
+}
+
+impl Model {
+    pub(crate) fn new(chunk: &StoredChunk, age: Age) -> Result<Self> {
+        ids::check("chunk", chunk.id.as_str())?;
+        Ok(Self {
+            tenant_id: text(chunk.document.dataset.tenant.as_str()),
+            id: chunk.id.as_str().to_owned(),
+            fresh: age.number(),
+            dataset_id: text(chunk.document.dataset.id.as_str()),
+            document_id: text(chunk.document.id.as_str()),
+            ordinal: ids::number(chunk.ordinal),
+            kind: ids::word(&chunk.kind)?,
+            content: text(&chunk.content),
+            searched: chunk.searched.as_deref().map(text),
+            headings: ids::json(&chunk.headings)?,
+            positions: ids::json(&chunk.positions)?,
+            keywords: ids::json(&chunk.keywords)?,
+            questions: ids::json(&chunk.questions)?,
+            fields: ids::json(&chunk.fields)?,
+            parent_id: chunk.parent.as_ref().map(|parent| text(parent.as_str())),
+            // People may hide what has been found; of new chunks only parents are hidden.
+            is_parent: i64::from(age == Age::Fresh && !chunk.available),
+            available: i64::from(chunk.available),
+            tokens: i64::from(chunk.tokens),
+            created_ms: chunk.created_ms,
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        let texts = [&self.content, &self.headings, &self.positions, &self.keywords, &self.fields];
+        texts.iter().map(|text| text.len()).sum::<usize>() + self.searched.as_ref().map_or(0, String::len)
+    }
+
+    fn into_chunk(self, vector: Option<Vec<f32>>) -> Result<StoredChunk> {
+        let what = || format!("the chunk `{}`", self.id);
+        let dataset = DatasetKey::new(&TenantId::from(self.tenant_id.as_str()), self.dataset_id.as_str());
+        Ok(StoredChunk {
+            kind: ids::read_word(&self.kind, what)?,
+            headings: ids::read_json(&self.headings, what)?,
+            positions: ids::read_json(&self.positions, what)?,
+            keywords: ids::read_json(&self.keywords, what)?,
+            questions: ids::read_json(&self.questions, what)?,
+            fields: ids::read_json(&self.fields, what)?,
+            document: DocumentKey::new(&dataset, self.document_id),
+            ordinal: ids::count(self.ordinal),
+            content: self.content,
+            searched: self.searched,
+            parent: self.parent_id.map(ChunkId::from),
+            available: self.available != 0,
+            tokens: u32::try_from(self.tokens).unwrap_or_default(),
+            id: self.id.into(),
+            vector,
+            created_ms: self.created_ms,
+        })
+    }
+}
+
+/// Inserts rows in statements of a bounded size.
+pub(crate) async fn insert(transaction: &DatabaseTransaction, rows: Vec<Model>) -> Result<(), DbErr> {
+    let (mut some, mut length) = (Vec::new(), 0);
+    for row in rows {
+        let more = row.bytes();
+        if !some.is_empty() && (some.len() >= ROWS_AT_ONCE_MAX || length + more > BYTES_AT_ONCE_MAX) {
+            Entity::insert_many(std::mem::take(&mut some)).exec_without_returning(transaction).await?;
+            length = 0;
+        }
+        length += more;
+        some.push(row.into_active_model());
+    }
+    if !some.is_empty() {
+        Entity::insert_many(some).exec_without_returning(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Writes the vector of a row.
+pub(crate) async fn put_vector(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    (id, age): (&ChunkId, Age),
+    vector: &[f32],
+) -> Result<(), DbErr> {
+    // Both columns are of one table.
+    vector::Entity::update_many()
+        .col_expr(vector::Column::Vector, Expr::value(bytes(vector)))
+        .filter(of_age(key, age))
+        .filter(Column::Id.eq(text(id.as_str())))
+        .exec(transaction)
+        .await
+        .map(drop)
+}
+
+/// The vectors of chunks, by id.
+async fn vectors(
+    db: &impl ConnectionTrait,
+    tenant: &str,
+    (ids, age): (&[String], Age),
+) -> Result<HashMap<String, Vec<f32>>, DbErr> {
+    let mut found = HashMap::with_capacity(ids.len());
+    for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+        let rows = vector::Entity::find()
+            .filter(vector::Column::TenantId.eq(tenant))
+            .filter(vector::Column::Fresh.eq(age.number()))
+            .filter(vector::Column::Id.is_in(some.iter().map(String::as_str)))
+            .all(db)
+            .await?;
+        let with = rows.into_iter().filter_map(|row| Some((row.id, floats(&row.vector?))));
+        found.extend(with);
+    }
+    Ok(found)
+}
+
+/// Rows with their vectors, as chunks.
+pub(crate) async fn with_vectors(
+    db: &impl ConnectionTrait,
+    rows: Vec<Model>,
+    age: Age,
+) -> Result<Result<Vec<StoredChunk>>, DbErr> {
+    let Some(tenant) = rows.first().map(|row| row.tenant_id.clone()) else { return Ok(Ok(Vec::new())) };
+    let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+    let mut vectors = vectors(db, &tenant, (&ids, age)).await?;
+    let with = |row: Model| {
+        let vector = vectors.remove(&row.id);
+        row.into_chunk(vector)
+    };
+    Ok(rows.into_iter().map(with).collect())
+}
+
+/// What a list is of: what is done, in its order, without parents.
+fn listed(key: &DocumentKey, filter: &ChunkFilter) -> Select<Entity> {
+    let mut found = Entity::find().filter(of_age(key, Age::Settled)).filter(Column::IsParent.eq(0));
+    if let Some(available) = filter.available {
+        found = found.filter(Column::Available.eq(i64::from(available)));
+    }
+    found.order_by_asc(Column::Ordinal).order_by_asc(Column::Id)
+}
+
+fn holds(row: &Model, folded: &str) -> bool {
+    let keywords = || serde_json::from_str::<Vec<String>>(&row.keywords).unwrap_or_default();
+    row.content.to_lowercase().contains(folded)
+        || keywords().iter().any(|keyword| keyword.to_lowercase().contains(folded))
+}
+
+impl Store {
+    pub(crate) async fn list_chunks(
+        &self,
+        key: &DocumentKey,
+        filter: &ChunkFilter,
+    ) -> Result<(Vec<StoredChunk>, u64)> {
+        let fail = |error| self.fail("list the chunks", error);
+        let db = &self.inner.read;
+        if !self.has_document(db, key).await.map_err(fail)? {
+            return Err(document::missing(key));
+        }
+        let found = listed(key, filter);
+        let (rows, total) = match filter.keywords.as_deref().filter(|words| !words.is_empty()) {
+            None => {
+                let total = found.clone().count(db).await.map_err(fail)?;
+                let page = found.offset(bounded(filter.offset)).limit(bounded(filter.limit));
+                (page.all(db).await.map_err(fail)?, total)
+            }
+            Some(words) => self.chunks_with(found, words, filter).await.map_err(fail)?,
+        };
+        if filter.vectors {
+            return Ok((with_vectors(db, rows, Age::Settled).await.map_err(fail)??, total));
+        }
+        Ok((rows.into_iter().map(|row| row.into_chunk(None)).collect::<Result<_>>()?, total))
+    }
+
+    /// Databases do not agree on what case is, so words are looked for here, page by page.
+    async fn chunks_with(
+        &self,
+        found: Select<Entity>,
+        words: &str,
+        filter: &ChunkFilter,
+    ) -> Result<(Vec<Model>, u64), DbErr> {
+        let folded = ids::fold(words);
+        let (mut page, mut total, mut seen) = (Vec::new(), 0, 0);
+        loop {
+            let some = found.clone().offset(seen).limit(ROWS_AT_ONCE_MAX as u64);
+            let rows = some.all(&self.inner.read).await?;
+            let last = rows.len() < ROWS_AT_ONCE_MAX;
+            seen += rows.len() as u64;
+            for row in rows.into_iter().filter(|row| holds(row, &folded)) {
+                if total >= filter.offset && (page.len() as u64) < filter.limit {
+                    page.push(row);
+                }
+                total += 1;
+            }
+            if last {
+                return Ok((page, total));
+            }
+        }
+    }
+
+    pub(crate) async fn read_chunks(
+        &self,
+        tenant: &TenantId,
+        wanted: &[ChunkId],
+    ) -> Result<Vec<StoredChunk>> {
+        let tenant = text(tenant.as_str());
+        let mut found = HashMap::with_capacity(wanted.len());
+        for some in wanted.chunks(ROWS_AT_ONCE_MAX) {
+            let rows = Entity::find()
+                .filter(Column::TenantId.eq(tenant.as_str()))
+                .filter(Column::Fresh.eq(Age::Settled.number()))
+                .filter(Column::Id.is_in(some.iter().map(|id| text(id.as_str()))))
+                .all(&self.inner.read)
+                .await
+                .map_err(|error| self.fail("read the chunks", error))?;
+            found.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
+        }
+        // An id that is named twice is answered once.
+        let rows = wanted.iter().filter_map(|id| found.remove(id.as_str()));
+        rows.map(|row| row.into_chunk(None)).collect()
+    }
+
+    /// Whether there is such a document.
+    async fn write_chunks(
+        &self,
+        key: &DocumentKey,
+        chunks: &[StoredChunk],
+        rows: &[Model],
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        let Some(before) = document::locked(&transaction, key).await? else { return Ok(false) };
+        let mut rows = rows.to_vec();
+        let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+        let gone = take_out(&transaction, key, &ids).await?;
+        for row in &mut rows {
+            row.is_parent = gone.get(&row.id).map_or(0, |gone| gone.is_parent);
+        }
+        let added = counted(rows.iter());
+        insert(&transaction, rows).await?;
+        for chunk in chunks {
+            if let Some(vector) = &chunk.vector {
+                put_vector(&transaction, key, (&chunk.id, Age::Settled), vector).await?;
+            }
+        }
+        let removed = counted(gone.values());
+        let counts = (before.chunk_count + added.0 - removed.0, before.token_count + added.1 - removed.1);
+        count(&transaction, key, counts).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn keep_chunks(&self, key: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
+        let rows: Vec<Model> =
+            chunks.iter().map(|chunk| Model::new(chunk, Age::Settled)).collect::<Result<_>>()?;
+        match repeated(|| self.write_chunks(key, chunks, &rows)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(document::missing(key)),
+            Err(error) if is_duplicate(&error) => {
+                let message = "a chunk with this id is there already, in another document or twice";
+                Err(Error::new(ErrorKind::Conflict, message).because(error))
+            }
+            Err(error) => Err(self.fail("store the chunks", error)),
+        }
+    }
+
+    /// How many there were; nothing without the document.
+    async fn delete_chunks(&self, key: &DocumentKey, ids: &[String]) -> Result<Option<u64>, DbErr> {
+        let transaction = self.begin().await?;
+        let Some(before) = document::locked(&transaction, key).await? else { return Ok(None) };
+        let gone = take_out(&transaction, key, ids).await?;
+        let removed = counted(gone.values());
+        let counts = (before.chunk_count - removed.0, before.token_count - removed.1);
+        count(&transaction, key, counts).await?;
+        transaction.commit().await?;
+        Ok(Some(gone.len() as u64))
+    }
+
+    pub(crate) async fn drop_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
+        let ids: Vec<String> = ids.iter().map(|id| text(id.as_str())).collect();
+        match repeated(|| self.delete_chunks(key, &ids)).await {
+            Ok(Some(count)) => Ok(count),
+            Ok(None) => Err(document::missing(key)),
+            Err(error) => Err(self.fail("remove the chunks", error)),
+        }
+    }
+}
+
+/// Takes chunks out of a document, and says which were there.
+async fn take_out(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    ids: &[String],
+) -> Result<HashMap<String, Model>, DbErr> {
+    let mut gone = HashMap::new();
+    for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+        let these = || of_age(key, Age::Settled).add(Column::Id.is_in(some.iter().map(String::as_str)));
+        let rows = Entity::find().filter(these()).all(transaction).await?;
+        gone.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
+        Entity::delete_many().filter(these()).exec(transaction).await?;
+    }
+    Ok(gone)
+}
+
+/// Chunks and tokens, without those of parents.
+pub(crate) fn counted<'a>(rows: impl Iterator<Item = &'a Model>) -> (i64, i64) {
+    rows.filter(|row| row.is_parent == 0)
+        .fold((0, 0), |(chunks, tokens), row| (chunks + 1, tokens + row.tokens))
+}
+
+async fn count(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    (chunks, tokens): (i64, i64),
+) -> Result<(), DbErr> {
+    document::Entity::update_many()
+        .col_expr(document::Column::ChunkCount, Expr::value(std::cmp::max(chunks, 0)))
+        .col_expr(document::Column::TokenCount, Expr::value(std::cmp::max(tokens, 0)))
+        .filter(document::of(key))
+        .exec(transaction)
+        .await
+        .map(drop)
+}
+
+/// Puts the fresh chunks of a document in the place of those that were found.
+pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    Entity::delete_many().filter(of_age(key, Age::Settled)).exec(transaction).await?;
+    Entity::update_many()
+        .col_expr(Column::Fresh, Expr::col(Column::Fresh).sub(1))
+        .filter(of_age(key, Age::Fresh))
+        .exec(transaction)
+        .await
+        .map(drop)
+}
+
+/// Forgets the fresh chunks of a document.
+pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    Entity::delete_many().filter(of_age(key, Age::Fresh)).exec(transaction).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_are_little_endian() {
+        let vector = [1.0, -0.5, f32::MIN_POSITIVE];
+        assert_eq!(floats(&bytes(&vector)), vector);
+        assert_eq!(bytes(&[1.0]), [0, 0, 0x80, 0x3f]);
+        assert_eq!(floats(&[]), Vec::<f32>::new());
+    }
+}

@@ -1,0 +1,289 @@
+//! Datasets.
+
+use std::collections::HashMap;
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use weft_core::id::{DatasetKey, TenantId};
+use weft_core::seam::dataset_store::{Dataset, DatasetCounts, DatasetFilter};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra};
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "dataset")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub name: String,
+    /// The name in lower case: unique within the tenant.
+    pub name_folded: String,
+    pub avatar: String,
+    pub description: String,
+    pub language: String,
+    pub permission: String,
+    pub embedder: String,
+    pub method: String,
+    /// JSON.
+    pub settings: String,
+    pub similarity_threshold: f64,
+    pub vector_similarity_weight: f64,
+    pub pagerank: i64,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+pub(crate) fn of(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::Id.eq(text(key.id.as_str())))
+}
+
+pub(crate) fn missing(key: &DatasetKey) -> Error {
+    Error::not_found(format!("there is no dataset `{}`", key.id))
+}
+
+fn taken(name: &str, error: DbErr) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another dataset has the name `{name}`"))
+        .help("choose another name; case makes no difference")
+        .because(error)
+}
+
+impl Model {
+    fn new(dataset: &Dataset) -> Result<Self> {
+        ids::check("tenant", dataset.key.tenant.as_str())?;
+        ids::check("dataset", dataset.key.id.as_str())?;
+        ids::fits("embedder", &dataset.embedder)?;
+        ids::fits("language", &dataset.language)?;
+        ids::fits("permission", &dataset.permission)?;
+        let (name, name_folded) = ids::name("dataset", &dataset.name)?;
+        Ok(Self {
+            tenant_id: dataset.key.tenant.as_str().to_owned(),
+            id: dataset.key.id.as_str().to_owned(),
+            name,
+            name_folded,
+            avatar: text(&dataset.avatar),
+            description: text(&dataset.description),
+            language: dataset.language.clone(),
+            permission: dataset.permission.clone(),
+            embedder: dataset.embedder.clone(),
+            method: ids::word(&dataset.method)?,
+            settings: ids::json(&dataset.settings)?,
+            similarity_threshold: dataset.similarity_threshold,
+            vector_similarity_weight: dataset.vector_similarity_weight,
+            pagerank: i64::from(dataset.pagerank),
+            created_ms: dataset.created_ms,
+            updated_ms: dataset.updated_ms,
+        })
+    }
+
+    fn into_dataset(self, counts: DatasetCounts) -> Result<Dataset> {
+        let what = || format!("the dataset `{}`", self.id);
+        Ok(Dataset {
+            method: ids::read_word(&self.method, what)?,
+            settings: ids::read_json(&self.settings, what)?,
+            key: DatasetKey::new(&TenantId::from(self.tenant_id), self.id),
+            name: self.name,
+            avatar: self.avatar,
+            description: self.description,
+            language: self.language,
+            permission: self.permission,
+            embedder: self.embedder,
+            similarity_threshold: self.similarity_threshold,
+            vector_similarity_weight: self.vector_similarity_weight,
+            pagerank: u32::try_from(self.pagerank).unwrap_or_default(),
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+            counts,
+        })
+    }
+}
+
+/// The sum of a column as a whole number: PostgreSQL and MariaDB would make it a decimal one.
+fn sum(backend: DbBackend, column: document::Column) -> Expr {
+    let whole = if backend == DbBackend::MySql { "SIGNED" } else { "BIGINT" };
+    Expr::expr(column.sum()).cast_as(whole)
+}
+
+impl Store {
+    /// How much datasets hold, by id.
+    async fn dataset_counts(
+        &self,
+        tenant: &str,
+        ids: &[String],
+    ) -> Result<HashMap<String, DatasetCounts>, DbErr> {
+        use document::Column;
+        let db = &self.inner.read;
+        let backend = db.get_database_backend();
+        let mut counts = HashMap::new();
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let rows: Vec<(String, i64, i64, i64)> = document::Entity::find()
+                .select_only()
+                .column(Column::DatasetId)
+                .column_as(Column::Id.count(), "documents")
+                .column_as(sum(backend, Column::ChunkCount), "chunks")
+                .column_as(sum(backend, Column::TokenCount), "tokens")
+                .filter(Column::TenantId.eq(tenant))
+                .filter(Column::DatasetId.is_in(some.iter().map(String::as_str)))
+                .group_by(Column::DatasetId)
+                .into_tuple()
+                .all(db)
+                .await?;
+            counts.extend(rows.into_iter().map(|(id, documents, chunks, tokens)| {
+                let [documents, chunks, tokens] = [documents, chunks, tokens].map(ids::count);
+                (id, DatasetCounts { documents, chunks, tokens })
+            }));
+        }
+        Ok(counts)
+    }
+
+    async fn with_counts(&self, tenant: &TenantId, rows: Vec<Model>) -> Result<Vec<Dataset>> {
+        let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+        let mut counts = self
+            .dataset_counts(&text(tenant.as_str()), &ids)
+            .await
+            .map_err(|error| self.fail("count the documents", error))?;
+        let with = |row: Model| {
+            let counts = counts.remove(&row.id).unwrap_or_default();
+            row.into_dataset(counts)
+        };
+        rows.into_iter().map(with).collect()
+    }
+
+    pub(crate) async fn dataset_tenants(&self) -> Result<Vec<TenantId>> {
+        let tenants: Vec<String> = Entity::find()
+            .select_only()
+            .column(Column::TenantId)
+            .distinct()
+            .order_by_asc(Column::TenantId)
+            .into_tuple()
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the tenants", error))?;
+        Ok(tenants.into_iter().map(TenantId::from).collect())
+    }
+
+    pub(crate) async fn create_dataset(&self, dataset: &Dataset) -> Result<()> {
+        let row = Model::new(dataset)?.into_active_model();
+        let _turn = self.inner.turns.next().await;
+        match Entity::insert(row).exec_without_returning(&self.inner.write).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
+            Err(error) => Err(self.fail("store the dataset", error)),
+        }
+    }
+
+    pub(crate) async fn read_dataset(&self, key: &DatasetKey) -> Result<Dataset> {
+        let row = Entity::find()
+            .filter(of(key))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the dataset", error))?
+            .ok_or_else(|| missing(key))?;
+        self.with_counts(&key.tenant, vec![row]).await?.pop().ok_or_else(|| missing(key))
+    }
+
+    pub(crate) async fn list_datasets(
+        &self,
+        tenant: &TenantId,
+        filter: &DatasetFilter,
+    ) -> Result<(Vec<Dataset>, u64)> {
+        let fail = |error| self.fail("list the datasets", error);
+        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if let Some(ids) = &filter.ids {
+            found = found.filter(Column::Id.is_in(ids.iter().map(|id| text(id.as_str()))));
+        }
+        if let Some(name) = &filter.name {
+            found = found.filter(Column::NameFolded.eq(ids::fold(name)));
+        }
+        let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+        let order = if filter.ascending { Order::Asc } else { Order::Desc };
+        let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
+        let rows = found
+            .order_by(by, order.clone())
+            .order_by(Column::Id, order)
+            .offset(bounded(filter.offset))
+            .limit(bounded(filter.limit))
+            .all(&self.inner.read)
+            .await
+            .map_err(fail)?;
+        Ok((self.with_counts(tenant, rows).await?, total))
+    }
+
+    pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {
+        let row = Model::new(dataset)?;
+        let _turn = self.inner.turns.next().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::Name, Expr::value(row.name.clone()))
+                .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
+                .col_expr(Column::Avatar, Expr::value(row.avatar.clone()))
+                .col_expr(Column::Description, Expr::value(row.description.clone()))
+                .col_expr(Column::Language, Expr::value(row.language.clone()))
+                .col_expr(Column::Permission, Expr::value(row.permission.clone()))
+                .col_expr(Column::Embedder, Expr::value(row.embedder.clone()))
+                .col_expr(Column::Method, Expr::value(row.method.clone()))
+                .col_expr(Column::Settings, Expr::value(row.settings.clone()))
+                .col_expr(Column::SimilarityThreshold, Expr::value(row.similarity_threshold))
+                .col_expr(Column::VectorSimilarityWeight, Expr::value(row.vector_similarity_weight))
+                .col_expr(Column::Pagerank, Expr::value(row.pagerank))
+                .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
+                .filter(of(&dataset.key))
+                .exec(&self.inner.write)
+                .await
+        };
+        match repeated(change).await {
+            Ok(changed) if changed.rows_affected == 0 => Err(missing(&dataset.key)),
+            Ok(_) => Ok(()),
+            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
+            Err(error) => Err(self.fail("change the dataset", error)),
+        }
+    }
+
+    /// The blobs of its documents; nothing when there is no such dataset.
+    pub(crate) async fn delete_dataset(&self, key: &DatasetKey) -> Result<Option<Vec<String>>, DbErr> {
+        let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+        let transaction = self.begin().await?;
+        let removed = Entity::delete_many().filter(of(key)).exec(&*transaction).await?;
+        if removed.rows_affected == 0 {
+            return Ok(None);
+        }
+        let of_dataset = || {
+            Condition::all()
+                .add(document::Column::TenantId.eq(tenant.as_str()))
+                .add(document::Column::DatasetId.eq(id.as_str()))
+        };
+        let blobs = document::Entity::find()
+            .select_only()
+            .column(document::Column::Blob)
+            .filter(of_dataset())
+            .into_tuple()
+            .all(&*transaction)
+            .await?;
+        document::Entity::delete_many().filter(of_dataset()).exec(&*transaction).await?;
+        chunk::Entity::delete_many()
+            .filter(chunk::Column::TenantId.eq(tenant.as_str()))
+            .filter(chunk::Column::DatasetId.eq(id.as_str()))
+            .exec(&*transaction)
+            .await?;
+        document_extra::Entity::delete_many()
+            .filter(document_extra::Column::TenantId.eq(tenant.as_str()))
+            .filter(document_extra::Column::DatasetId.eq(id.as_str()))
+            .exec(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(Some(blobs))
+    }
+}

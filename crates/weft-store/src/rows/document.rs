@@ -1,0 +1,418 @@
+//! Documents of datasets. Their part in the queue is in [`super::ingest`].
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect, Select,
+};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::failure::is_duplicate;
+use crate::ids::{self, bounded, containing, text};
+use crate::open::repeated;
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra};
+
+#[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
+#[sea_orm(table_name = "document")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub dataset_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub name: String,
+    /// The name in lower case: unique within the dataset, and what keywords are looked for in.
+    pub name_folded: String,
+    /// What follows the last dot of the name, in lower case.
+    pub suffix: String,
+    pub size: i64,
+    pub blob: String,
+    pub method: String,
+    /// JSON.
+    pub settings: String,
+    /// JSON.
+    pub metadata: String,
+    pub enabled: i64,
+    pub state: String,
+    pub progress: f64,
+    pub message: String,
+    pub begun_ms: Option<i64>,
+    pub duration_ms: i64,
+    pub chunk_count: i64,
+    pub token_count: i64,
+    pub created_ms: i64,
+    pub updated_ms: i64,
+    pub stage: String,
+    /// 1 while a worker has it.
+    pub taken: i64,
+    /// Since when.
+    pub taken_ms: i64,
+    /// While it is running: from when on it may be taken.
+    pub at_ms: i64,
+    pub fence: i64,
+    pub attempts: i64,
+    /// 0 to go on, 1 to pause, 2 to cancel.
+    pub wanted: i64,
+    /// What becomes of the counts when its new chunks take their place.
+    pub new_chunks: i64,
+    pub new_tokens: i64,
+    /// 1 while the index may differ.
+    pub unindexed: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+pub(crate) fn of(key: &DocumentKey) -> Condition {
+    in_dataset(&key.dataset).add(Column::Id.eq(text(key.id.as_str())))
+}
+
+pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
+pub(crate) fn missing(key: &DocumentKey) -> Error {
+    Error::not_found(format!("there is no document `{}` in the dataset `{}`", key.id, key.dataset.id))
+}
+
+fn taken(name: &str, error: DbErr) -> Error {
+    Error::new(ErrorKind::Conflict, format!("another document of the dataset has the name `{name}`"))
+        .help("choose another name; case makes no difference")
+        .because(error)
+}
+
+fn suffix(folded: &str) -> String {
+    folded.rsplit_once('.').map(|(_, suffix)| suffix.to_owned()).unwrap_or_default()
+}
+
+/// A state as it is stored.
+pub(crate) fn state(state: DocumentState) -> &'static str {
+    match state {
+        DocumentState::Unstarted => "unstarted",
+        DocumentState::Running => "running",
+        DocumentState::Paused => "paused",
+        DocumentState::Cancelled => "cancelled",
+        DocumentState::Done => "done",
+        DocumentState::Failed => "failed",
+    }
+}
+
+impl Model {
+    fn new(document: &Document) -> Result<Self> {
+        let DocumentKey { dataset, id } = &document.key;
+        ids::check("tenant", dataset.tenant.as_str())?;
+        ids::check("dataset", dataset.id.as_str())?;
+        ids::check("document", id.as_str())?;
+        ids::fits("blob", &document.blob)?;
+        let (name, name_folded) = ids::name("document", &document.name)?;
+        Ok(Self {
+            tenant_id: dataset.tenant.as_str().to_owned(),
+            dataset_id: dataset.id.as_str().to_owned(),
+            id: id.as_str().to_owned(),
+            suffix: suffix(&name_folded),
+            name,
+            name_folded,
+            size: ids::number(document.size),
+            blob: document.blob.clone(),
+            method: ids::word(&document.method)?,
+            settings: ids::json(&document.settings)?,
+            metadata: ids::json(&document.metadata)?,
+            enabled: i64::from(document.enabled),
+            state: state(document.state).to_owned(),
+            progress: document.progress,
+            message: text(&document.message),
+            begun_ms: document.begun_ms,
+            duration_ms: document.duration_ms,
+            chunk_count: 0,
+            token_count: 0,
+            created_ms: document.created_ms,
+            updated_ms: document.updated_ms,
+            stage: "reading".to_owned(),
+            taken: 0,
+            taken_ms: 0,
+            at_ms: document.created_ms,
+            fence: 0,
+            attempts: 0,
+            wanted: 0,
+            new_chunks: 0,
+            new_tokens: 0,
+            unindexed: 0,
+        })
+    }
+
+    pub(crate) fn key(&self) -> DocumentKey {
+        let dataset = DatasetKey::new(&TenantId::from(self.tenant_id.as_str()), self.dataset_id.as_str());
+        DocumentKey::new(&dataset, self.id.as_str())
+    }
+
+    pub(crate) fn into_document(self) -> Result<Document> {
+        let what = || format!("the document `{}`", self.id);
+        Ok(Document {
+            key: self.key(),
+            method: ids::read_word(&self.method, what)?,
+            settings: ids::read_json(&self.settings, what)?,
+            metadata: ids::read_json(&self.metadata, what)?,
+            state: ids::read_word(&self.state, what)?,
+            name: self.name,
+            size: ids::count(self.size),
+            blob: self.blob,
+            enabled: self.enabled != 0,
+            progress: self.progress,
+            message: self.message,
+            begun_ms: self.begun_ms,
+            duration_ms: self.duration_ms,
+            chunk_count: ids::count(self.chunk_count),
+            token_count: ids::count(self.token_count),
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        })
+    }
+}
+
+/// A document, locked until the end of the transaction.
+pub(crate) async fn locked(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+) -> Result<Option<Model>, DbErr> {
+    Entity::find().filter(of(key)).lock_exclusive().one(transaction).await
+}
+
+/// The conditions of a list that a database can look at.
+fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
+    let mut found = Entity::find().filter(in_dataset(dataset));
+    if let Some(ids) = &filter.ids {
+        found = found.filter(Column::Id.is_in(ids.iter().map(|id| text(id.as_str()))));
+    }
+    if let Some(name) = &filter.name {
+        found = found.filter(Column::NameFolded.eq(ids::fold(name)));
+    }
+    if let Some(keywords) = filter.keywords.as_deref().filter(|keywords| !keywords.is_empty()) {
+        found = found.filter(Column::NameFolded.like(containing(keywords)));
+    }
+    if !filter.suffixes.is_empty() {
+        let suffixes = filter.suffixes.iter().map(|suffix| ids::fold(suffix.trim_start_matches('.')));
+        found = found.filter(Column::Suffix.is_in(suffixes));
+    }
+    if !filter.states.is_empty() {
+        found = found.filter(Column::State.is_in(filter.states.iter().map(|one| state(*one))));
+    }
+    if let Some(from) = filter.from_ms {
+        found = found.filter(Column::CreatedMs.gte(from));
+    }
+    if let Some(to) = filter.to_ms {
+        found = found.filter(Column::CreatedMs.lte(to));
+    }
+    let order = if filter.ascending { Order::Asc } else { Order::Desc };
+    let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
+    found.order_by(by, order.clone()).order_by(Column::Id, order)
+}
+
+impl Store {
+    /// Whether its dataset is there.
+    async fn insert_document(&self, dataset: &DatasetKey, row: &Model) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        // The dataset stays until the document is in it.
+        let found: Option<String> = dataset::Entity::find()
+            .select_only()
+            .column(dataset::Column::Id)
+            .filter(dataset::of(dataset))
+            .lock_exclusive()
+            .into_tuple()
+            .one(&*transaction)
+            .await?;
+        if found.is_none() {
+            return Ok(false);
+        }
+        Entity::insert(row.clone().into_active_model()).exec_without_returning(&*transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn create_document(&self, document: &Document) -> Result<()> {
+        let row = Model::new(document)?;
+        let dataset = &document.key.dataset;
+        match repeated(|| self.insert_document(dataset, &row)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(dataset::missing(dataset)),
+            Err(error) if is_duplicate(&error) => Err(taken(&document.name, error)),
+            Err(error) => Err(self.fail("store the document", error)),
+        }
+    }
+
+    pub(crate) async fn read_document(&self, key: &DocumentKey) -> Result<Document> {
+        Entity::find()
+            .filter(of(key))
+            .one(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read the document", error))?
+            .ok_or_else(|| missing(key))?
+            .into_document()
+    }
+
+    pub(crate) async fn list_documents(
+        &self,
+        dataset: &DatasetKey,
+        filter: &DocumentFilter,
+    ) -> Result<(Vec<Document>, u64)> {
+        let fail = |error| self.fail("list the documents", error);
+        let found = filtered(dataset, filter);
+        let Some(wanted) = &filter.metadata else {
+            let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
+            let page = found.offset(bounded(filter.offset)).limit(bounded(filter.limit));
+            let rows = page.all(&self.inner.read).await.map_err(fail)?;
+            return Ok((rows.into_iter().map(Model::into_document).collect::<Result<_>>()?, total));
+        };
+        // Conditions on metadata have one meaning, whatever the database: that of the filter itself.
+        let (mut page, mut total, mut seen) = (Vec::new(), 0, 0);
+        loop {
+            let some = found.clone().offset(seen).limit(ROWS_AT_ONCE_MAX as u64);
+            let rows = some.all(&self.inner.read).await.map_err(fail)?;
+            let last = rows.len() < ROWS_AT_ONCE_MAX;
+            seen += rows.len() as u64;
+            for row in rows {
+                let document = row.into_document()?;
+                if !wanted.matches(&document.metadata) {
+                    continue;
+                }
+                if total >= filter.offset && (page.len() as u64) < filter.limit {
+                    page.push(document);
+                }
+                total += 1;
+            }
+            if last {
+                return Ok((page, total));
+            }
+        }
+    }
+
+    pub(crate) async fn change_document(
+        &self,
+        key: &DocumentKey,
+        change: &DocumentChange,
+        now_ms: i64,
+    ) -> Result<Document> {
+        let mut columns = vec![(Column::UpdatedMs, Expr::value(now_ms))];
+        if let Some(name) = &change.name {
+            let (name, folded) = ids::name("document", name)?;
+            columns.push((Column::Suffix, Expr::value(suffix(&folded))));
+            columns.push((Column::Name, Expr::value(name)));
+            columns.push((Column::NameFolded, Expr::value(folded)));
+        }
+        if let Some(method) = &change.method {
+            columns.push((Column::Method, Expr::value(ids::word(method)?)));
+        }
+        if let Some(settings) = &change.settings {
+            columns.push((Column::Settings, Expr::value(ids::json(settings)?)));
+        }
+        if let Some(metadata) = &change.metadata {
+            columns.push((Column::Metadata, Expr::value(ids::json(metadata)?)));
+        }
+        if let Some(enabled) = change.enabled {
+            columns.push((Column::Enabled, Expr::value(i64::from(enabled))));
+        }
+        let attempt = async || {
+            let turn = self.inner.turns.next().await;
+            let mut update = Entity::update_many().filter(of(key));
+            for (column, value) in &columns {
+                update = update.col_expr(*column, value.clone());
+            }
+            let changed = update.exec(&self.inner.write).await;
+            drop(turn);
+            changed
+        };
+        match repeated(attempt).await {
+            Ok(changed) if changed.rows_affected == 0 => Err(missing(key)),
+            Ok(_) => self.read_document(key).await,
+            Err(error) if is_duplicate(&error) => {
+                Err(taken(change.name.as_deref().unwrap_or_default(), error))
+            }
+            Err(error) => Err(self.fail("change the document", error)),
+        }
+    }
+
+    /// The blobs of those that were there.
+    pub(crate) async fn delete_documents(
+        &self,
+        dataset: &DatasetKey,
+        ids: &[DocumentId],
+    ) -> Result<Vec<String>, DbErr> {
+        let (tenant, of_dataset) = (text(dataset.tenant.as_str()), text(dataset.id.as_str()));
+        let transaction = self.begin().await?;
+        let mut blobs = Vec::new();
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
+            let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
+            let found: Vec<String> = Entity::find()
+                .select_only()
+                .column(Column::Blob)
+                .filter(these())
+                .into_tuple()
+                .all(&*transaction)
+                .await?;
+            blobs.extend(found);
+            Entity::delete_many().filter(these()).exec(&*transaction).await?;
+            chunk::Entity::delete_many()
+                .filter(chunk::Column::TenantId.eq(tenant.as_str()))
+                .filter(chunk::Column::DatasetId.eq(of_dataset.as_str()))
+                .filter(chunk::Column::DocumentId.is_in(some.clone()))
+                .exec(&*transaction)
+                .await?;
+            document_extra::Entity::delete_many()
+                .filter(document_extra::Column::TenantId.eq(tenant.as_str()))
+                .filter(document_extra::Column::DatasetId.eq(of_dataset.as_str()))
+                .filter(document_extra::Column::DocumentId.is_in(some.clone()))
+                .exec(&*transaction)
+                .await?;
+        }
+        transaction.commit().await?;
+        Ok(blobs)
+    }
+
+    /// What was there instead of a document that can be reset, if it was not that.
+    pub(crate) async fn unread_document(&self, key: &DocumentKey, now_ms: i64) -> Result<Result<()>, DbErr> {
+        let transaction = self.begin().await?;
+        match locked(&transaction, key).await? {
+            None => return Ok(Err(missing(key))),
+            Some(row) if row.state == state(DocumentState::Running) => {
+                let message = format!("the document `{}` is being read", key.id);
+                return Ok(Err(Error::new(ErrorKind::Conflict, message).help("stop it first")));
+            }
+            Some(_) => {}
+        }
+        chunk::Entity::delete_many().filter(chunk::of_document(key)).exec(&*transaction).await?;
+        document_extra::Entity::delete_many().filter(document_extra::of(key)).exec(&*transaction).await?;
+        let zero = [Column::ChunkCount, Column::TokenCount, Column::DurationMs, Column::Attempts];
+        let update = zero
+            .into_iter()
+            .fold(Entity::update_many(), |update, column| update.col_expr(column, Expr::value(0_i64)));
+        update
+            .col_expr(Column::State, Expr::value(state(DocumentState::Unstarted)))
+            .col_expr(Column::Progress, Expr::value(0_f64))
+            .col_expr(Column::Message, Expr::value(""))
+            .col_expr(Column::BegunMs, Expr::value(None::<i64>))
+            .col_expr(Column::Stage, Expr::value("reading"))
+            .col_expr(Column::UpdatedMs, Expr::value(now_ms))
+            .filter(of(key))
+            .exec(&*transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Whether there is such a document.
+    pub(crate) async fn has_document(
+        &self,
+        db: &impl ConnectionTrait,
+        key: &DocumentKey,
+    ) -> Result<bool, DbErr> {
+        Ok(Entity::find().filter(of(key)).count(db).await? > 0)
+    }
+}

@@ -1,0 +1,116 @@
+//! What is made of documents beside their chunks.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, IntoActiveModel, QueryOrder};
+use weft_core::Result;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::Extra;
+use weft_core::value::Json;
+
+use crate::Store;
+use crate::ids::{self, text};
+use crate::open::repeated;
+use crate::rows::document;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "document_extra")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub dataset_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub document_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub kind: i64,
+    /// JSON.
+    pub value: String,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// A number: with a fourth text the key would be too long for MariaDB.
+fn kind(extra: Extra) -> i64 {
+    match extra {
+        Extra::Contents => 1,
+        Extra::Graph => 2,
+    }
+}
+
+pub(crate) fn of(key: &DocumentKey) -> Condition {
+    in_dataset(&key.dataset).add(Column::DocumentId.eq(text(key.id.as_str())))
+}
+
+fn in_dataset(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
+impl Store {
+    /// Whether there is such a document.
+    async fn write_extra(&self, key: &DocumentKey, extra: Extra, value: &str) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if document::locked(&transaction, key).await?.is_none() {
+            return Ok(false);
+        }
+        Entity::delete_many()
+            .filter(of(key))
+            .filter(Column::Kind.eq(kind(extra)))
+            .exec(&*transaction)
+            .await?;
+        if value != "null" {
+            let row = Model {
+                tenant_id: text(key.dataset.tenant.as_str()),
+                dataset_id: text(key.dataset.id.as_str()),
+                document_id: text(key.id.as_str()),
+                kind: kind(extra),
+                value: value.to_owned(),
+            };
+            Entity::insert(row.into_active_model()).exec_without_returning(&*transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn keep_extra(&self, key: &DocumentKey, extra: Extra, value: &Json) -> Result<()> {
+        let value = ids::json(value)?;
+        match repeated(|| self.write_extra(key, extra, &value)).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(document::missing(key)),
+            Err(error) => Err(self.fail("store what is made of the document", error)),
+        }
+    }
+
+    pub(crate) async fn read_extra(&self, key: &DocumentKey, extra: Extra) -> Result<Option<Json>> {
+        let fail = |error| self.fail("read what is made of the document", error);
+        let found = Entity::find().filter(of(key)).filter(Column::Kind.eq(kind(extra)));
+        match found.one(&self.inner.read).await.map_err(fail)? {
+            Some(row) => Ok(Some(ids::read_json(&row.value, || format!("the document `{}`", key.id))?)),
+            None if self.has_document(&self.inner.read, key).await.map_err(fail)? => Ok(None),
+            None => Err(document::missing(key)),
+        }
+    }
+
+    pub(crate) async fn list_extras(
+        &self,
+        dataset: &DatasetKey,
+        extra: Extra,
+    ) -> Result<Vec<(DocumentId, Json)>> {
+        let rows = Entity::find()
+            .filter(in_dataset(dataset))
+            .filter(Column::Kind.eq(kind(extra)))
+            .order_by_asc(Column::DocumentId)
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("read what is made of the documents", error))?;
+        let read = |row: Model| {
+            let value = ids::read_json(&row.value, || format!("the document `{}`", row.document_id))?;
+            Ok((DocumentId::from(row.document_id), value))
+        };
+        rows.into_iter().map(read).collect()
+    }
+}

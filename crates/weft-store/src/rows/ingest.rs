@@ -1,0 +1,437 @@
+//! The part of documents that is a queue: who reads which one, and how far that has come.
+
+use async_trait::async_trait;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::ingest_queue::{
+    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
+use crate::rows::chunk::{self, Age};
+use crate::rows::document::{self, Column, Entity, Model, state};
+
+const RUNNING: &str = "running";
+const READING: &str = "reading";
+
+/// The document, as long as this lease is the one that counts.
+fn held(lease: &IngestLease) -> Condition {
+    document::of(&lease.document)
+        .add(Column::State.eq(RUNNING))
+        .add(Column::Taken.eq(1))
+        .add(Column::Fence.eq(lease.fence))
+}
+
+fn lost(lease: &IngestLease) -> Error {
+    let message = format!("the document {} is somebody else's by now, or not being read", lease.document.id);
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn wanted(number: i64) -> Wanted {
+    match number {
+        0 => Wanted::GoOn,
+        1 => Wanted::Pause,
+        _ => Wanted::Cancel,
+    }
+}
+
+fn ended(wanted: Wanted) -> DocumentState {
+    match wanted {
+        Wanted::GoOn => DocumentState::Running,
+        Wanted::Pause => DocumentState::Paused,
+        Wanted::Cancel => DocumentState::Cancelled,
+    }
+}
+
+type Change = Vec<(Column, Expr)>;
+
+fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
+    (column, Expr::value(value))
+}
+
+/// Lets go of a document and leaves it in a state.
+fn into_state(into: DocumentState) -> Change {
+    vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
+}
+
+async fn change(
+    transaction: &DatabaseTransaction,
+    condition: Condition,
+    change: Change,
+) -> Result<u64, DbErr> {
+    let with = |update: sea_orm::UpdateMany<Entity>, (column, value)| update.col_expr(column, value);
+    let update = change.into_iter().fold(Entity::update_many(), with);
+    Ok(update.filter(condition).exec(transaction).await?.rows_affected)
+}
+
+/// What stopping leaves of a document that nobody has.
+async fn stop_now(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    how: Wanted,
+    now_ms: i64,
+) -> Result<(), DbErr> {
+    if how == Wanted::Cancel {
+        chunk::forget_fresh(transaction, key).await?;
+    }
+    let mut stopped = into_state(ended(how));
+    stopped.push(to(Column::UpdatedMs, now_ms));
+    change(transaction, document::of(key), stopped).await.map(drop)
+}
+
+impl Store {
+    /// The first of them that is not there, if one is missing; otherwise those that were queued.
+    async fn queue_documents(
+        &self,
+        dataset: &DatasetKey,
+        ids: &[DocumentId],
+        now_ms: i64,
+    ) -> Result<Result<Vec<DocumentId>, DocumentId>, DbErr> {
+        let transaction = self.begin().await?;
+        let mut queued = Vec::new();
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            let Some(row) = document::locked(&transaction, &key).await? else { return Ok(Err(id.clone())) };
+            let mut fields = vec![to(Column::Wanted, 0_i64), to(Column::UpdatedMs, now_ms)];
+            if row.state == RUNNING {
+                // Who changes his mind before the worker has heard of a pause goes on.
+                if wanted(row.wanted) != Wanted::Pause {
+                    continue;
+                }
+            } else {
+                fields.extend([
+                    to(Column::State, RUNNING),
+                    to(Column::Taken, 0_i64),
+                    to(Column::AtMs, now_ms),
+                    to(Column::Attempts, 0_i64),
+                ]);
+                if row.state != state(DocumentState::Paused) {
+                    chunk::forget_fresh(&transaction, &key).await?;
+                    fields.extend([
+                        to(Column::Stage, READING),
+                        to(Column::Progress, 0_f64),
+                        to(Column::Message, ""),
+                        to(Column::BegunMs, None::<i64>),
+                        to(Column::DurationMs, 0_i64),
+                    ]);
+                }
+            }
+            change(&transaction, document::of(&key), fields).await?;
+            queued.push(id.clone());
+        }
+        transaction.commit().await?;
+        Ok(Ok(queued))
+    }
+
+    async fn stop_document(&self, key: &DocumentKey, how: Wanted, now_ms: i64) -> Result<Result<()>, DbErr> {
+        let transaction = self.begin().await?;
+        let Some(row) = document::locked(&transaction, key).await? else {
+            return Ok(Err(document::missing(key)));
+        };
+        let asleep = row.state == state(DocumentState::Paused);
+        if row.state == RUNNING && row.taken != 0 && row.at_ms > now_ms {
+            let how = std::cmp::max(row.wanted, if how == Wanted::Cancel { 2 } else { 1 });
+            let asked = vec![to(Column::Wanted, how), to(Column::UpdatedMs, now_ms)];
+            change(&transaction, document::of(key), asked).await?;
+        } else if row.state == RUNNING || (asleep && how == Wanted::Cancel) {
+            stop_now(&transaction, key, how, now_ms).await?;
+        } else if !asleep {
+            let message = format!("the document `{}` is not being read", key.id);
+            return Ok(Err(Error::new(ErrorKind::Conflict, message)));
+        }
+        transaction.commit().await?;
+        Ok(Ok(()))
+    }
+
+    /// Takes what was read just now, unless somebody else was faster.
+    async fn take_document(&self, row: &Model, now_ms: i64, until_ms: i64) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        let same = document::of(&row.key())
+            .add(Column::State.eq(RUNNING))
+            .add(Column::AtMs.eq(row.at_ms))
+            .add(Column::Fence.eq(row.fence))
+            .add(Column::Taken.eq(row.taken))
+            .add(Column::Wanted.eq(row.wanted));
+        let stopped = wanted(row.wanted);
+        let fields = match stopped {
+            Wanted::GoOn => vec![
+                to(Column::Taken, 1_i64),
+                to(Column::TakenMs, now_ms),
+                to(Column::AtMs, until_ms),
+                to(Column::Fence, row.fence + 1),
+                to(Column::Attempts, row.attempts + 1),
+                to(Column::BegunMs, row.begun_ms.unwrap_or(now_ms)),
+            ],
+            // Its worker is gone without having heard that it was to stop.
+            Wanted::Pause | Wanted::Cancel => into_state(ended(stopped)),
+        };
+        let changed = change(&transaction, same, fields).await?;
+        if changed > 0 && stopped == Wanted::Cancel {
+            chunk::forget_fresh(&transaction, &row.key()).await?;
+        }
+        transaction.commit().await?;
+        Ok(changed > 0 && stopped == Wanted::GoOn)
+    }
+
+    /// The document of a lease, locked; nothing when it is lost.
+    async fn lease(
+        &self,
+        transaction: &DatabaseTransaction,
+        lease: &IngestLease,
+    ) -> Result<Option<Model>, DbErr> {
+        Entity::find().filter(held(lease)).lock_exclusive().one(transaction).await
+    }
+
+    async fn write_new(
+        &self,
+        lease: &IngestLease,
+        rows: &[chunk::Model],
+        stage: &str,
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if self.lease(&transaction, lease).await?.is_none() {
+            return Ok(false);
+        }
+        chunk::forget_fresh(&transaction, &lease.document).await?;
+        let (chunks, tokens) = chunk::counted(rows.iter());
+        chunk::insert(&transaction, rows.to_vec()).await?;
+        let fields =
+            vec![to(Column::Stage, stage), to(Column::NewChunks, chunks), to(Column::NewTokens, tokens)];
+        change(&transaction, held(lease), fields).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn amend(
+        &self,
+        lease: &IngestLease,
+        amended: &[(Amended, [Option<String>; 2])],
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        if self.lease(&transaction, lease).await?.is_none() {
+            return Ok(false);
+        }
+        for (one, [keywords, questions]) in amended {
+            if let Some(vector) = &one.vector {
+                chunk::put_vector(&transaction, &lease.document, (&one.id, Age::Fresh), vector).await?;
+            }
+            let columns = [(chunk::Column::Keywords, keywords), (chunk::Column::Questions, questions)];
+            for (column, json) in columns {
+                let Some(json) = json else { continue };
+                chunk::Entity::update_many()
+                    .col_expr(column, Expr::value(json.as_str()))
+                    .filter(chunk::of_age(&lease.document, Age::Fresh))
+                    .filter(chunk::Column::Id.eq(text(one.id.as_str())))
+                    .exec(&*transaction)
+                    .await?;
+            }
+        }
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    async fn settle_document(
+        &self,
+        lease: &IngestLease,
+        settled: &IngestSettled,
+        now_ms: i64,
+    ) -> Result<bool, DbErr> {
+        let transaction = self.begin().await?;
+        let Some(row) = self.lease(&transaction, lease).await? else { return Ok(false) };
+        let key = &lease.document;
+        let spent = row.duration_ms + std::cmp::max(now_ms.saturating_sub(row.taken_ms), 0);
+        let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
+        let mut fields = match settled {
+            IngestSettled::Done { message } => {
+                chunk::swap(&transaction, key).await?;
+                let mut done = into_state(DocumentState::Done);
+                done.extend([
+                    to(Column::Progress, 1_f64),
+                    to(Column::Message, text(message)),
+                    to(Column::ChunkCount, row.new_chunks),
+                    to(Column::TokenCount, row.new_tokens),
+                ]);
+                done
+            }
+            IngestSettled::Failed { reason } => {
+                chunk::forget_fresh(&transaction, key).await?;
+                let mut failed = into_state(DocumentState::Failed);
+                failed.push(to(Column::Message, text(reason)));
+                failed
+            }
+            IngestSettled::Again { from_ms, reason } => {
+                let mut waiting = again(*from_ms);
+                waiting.push(to(Column::Message, text(reason)));
+                waiting
+            }
+            IngestSettled::Stopped => match wanted(row.wanted) {
+                Wanted::GoOn => again(now_ms),
+                how => {
+                    if how == Wanted::Cancel {
+                        chunk::forget_fresh(&transaction, key).await?;
+                    }
+                    into_state(ended(how))
+                }
+            },
+            IngestSettled::HandedBack => {
+                let mut waiting = again(now_ms);
+                waiting.push((Column::Attempts, Expr::col(Column::Attempts).sub(1)));
+                waiting
+            }
+        };
+        fields.extend([to(Column::DurationMs, spent), to(Column::UpdatedMs, now_ms)]);
+        change(&transaction, held(lease), fields).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    fn kept(&self, lease: &IngestLease, doing: &str, outcome: Result<bool, DbErr>) -> Result<()> {
+        match outcome {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(lost(lease)),
+            Err(error) => Err(self.fail(doing, error)),
+        }
+    }
+}
+
+#[async_trait]
+impl IngestQueue for Store {
+    async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId], now_ms: i64) -> Result<Vec<DocumentId>> {
+        let queued = repeated(|| self.queue_documents(dataset, ids, now_ms)).await;
+        let missing = |id| document::missing(&DocumentKey::new(dataset, id));
+        queued.map_err(|error| self.fail("queue the documents", error))?.map_err(missing)
+    }
+
+    async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
+        if wanted == Wanted::GoOn {
+            return Err(Error::invalid("to go on is no way to stop").help("queue the document instead"));
+        }
+        let stopped = repeated(|| self.stop_document(document, wanted, now_ms)).await;
+        stopped.map_err(|error| self.fail("stop the document", error))?
+    }
+
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
+        const DOING: &str = "take documents";
+        let ready = Entity::find()
+            .filter(Column::State.eq(RUNNING))
+            .filter(Column::AtMs.lte(now_ms))
+            .order_by_asc(Column::AtMs)
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail(DOING, error))?;
+        let mut taken = Vec::new();
+        for mut row in ready {
+            let attempt = repeated(|| self.take_document(&row, now_ms, until_ms)).await;
+            if !attempt.map_err(|error| self.fail(DOING, error))? {
+                continue;
+            }
+            row.begun_ms = row.begun_ms.or(Some(now_ms));
+            let lease = IngestLease { document: row.key(), fence: row.fence + 1 };
+            let stage: Stage = ids::read_word(&row.stage, || format!("the document `{}`", row.id))?;
+            let attempts = u32::try_from(row.attempts + 1).unwrap_or(u32::MAX);
+            taken.push(TakenDocument { lease, document: row.into_document()?, stage, attempts });
+        }
+        Ok(taken)
+    }
+
+    async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted> {
+        let stage = ids::word(&progress.stage)?;
+        let report = async || {
+            let transaction = self.begin().await?;
+            let Some(row) = self.lease(&transaction, lease).await? else { return Ok(None) };
+            let fields = vec![
+                to(Column::Stage, stage.as_str()),
+                to(Column::Progress, progress.share.clamp(0.0, 1.0)),
+                to(Column::Message, text(&progress.message)),
+                to(Column::AtMs, until_ms),
+            ];
+            change(&transaction, held(lease), fields).await?;
+            transaction.commit().await?;
+            Ok(Some(wanted(row.wanted)))
+        };
+        let wanted =
+            repeated(report).await.map_err(|error| self.fail("report how far a document is", error))?;
+        wanted.ok_or_else(|| lost(lease))
+    }
+
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+        let rows: Vec<chunk::Model> =
+            chunks.iter().map(|chunk| chunk::Model::new(chunk, Age::Fresh)).collect::<Result<_>>()?;
+        let stage = ids::word(&stage)?;
+        let written = repeated(|| self.write_new(lease, &rows, &stage)).await;
+        self.kept(lease, "store the new chunks", written)
+    }
+
+    async fn new_chunks(
+        &self,
+        lease: &IngestLease,
+        after: Option<u64>,
+        limit: u64,
+    ) -> Result<Vec<StoredChunk>> {
+        let fail = |error| self.fail("read the new chunks", error);
+        let db = &self.inner.read;
+        if Entity::find().filter(held(lease)).count(db).await.map_err(fail)? == 0 {
+            return Err(lost(lease));
+        }
+        let mut found = chunk::Entity::find().filter(chunk::of_age(&lease.document, Age::Fresh));
+        if let Some(after) = after {
+            found = found.filter(chunk::Column::Ordinal.gt(ids::number(after)));
+        }
+        let rows =
+            found.order_by_asc(chunk::Column::Ordinal).limit(bounded(limit)).all(db).await.map_err(fail)?;
+        chunk::with_vectors(db, rows, Age::Fresh).await.map_err(fail)?
+    }
+
+    async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()> {
+        let json = |words: &Option<Vec<String>>| words.as_ref().map(ids::json).transpose();
+        let with = |one: &Amended| Ok((one.clone(), [json(&one.keywords)?, json(&one.questions)?]));
+        let amended: Vec<_> = amended.iter().map(with).collect::<Result<_>>()?;
+        let written = repeated(|| self.amend(lease, &amended)).await;
+        self.kept(lease, "store what was added to chunks", written)
+    }
+
+    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
+        let note = async || {
+            let transaction = self.begin().await?;
+            let Some(row) = document::locked(&transaction, document).await? else { return Ok(None) };
+            change(&transaction, document::of(document), vec![to(Column::Unindexed, 1_i64)]).await?;
+            transaction.commit().await?;
+            Ok(Some(row.unindexed != 0))
+        };
+        let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
+        noted.ok_or_else(|| document::missing(document))
+    }
+
+    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
+        let note = async || {
+            let transaction = self.begin().await?;
+            change(&transaction, document::of(document), vec![to(Column::Unindexed, 0_i64)]).await?;
+            transaction.commit().await
+        };
+        repeated(note).await.map_err(|error| self.fail("note what is indexed", error))
+    }
+
+    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
+        let rows = Entity::find()
+            .filter(Column::Unindexed.eq(1))
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for what is to be indexed", error))?;
+        Ok(rows.iter().map(Model::key).collect())
+    }
+
+    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+        let written = repeated(|| self.settle_document(lease, settled, now_ms)).await;
+        self.kept(lease, "say what has become of the document", written)
+    }
+}

@@ -1,0 +1,63 @@
+//! The promises of a place for files.
+
+#![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
+
+use bytes::Bytes;
+use futures::future::join_all;
+use weft_core::ErrorKind::{Invalid, NotFound};
+use weft_core::id::TenantId;
+use weft_core::seam::BlobStore;
+
+use super::tenant;
+use crate::contracts::store::refused;
+
+/// Checks every promise of [`BlobStore`].
+pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {
+    for ours in [tenant(), TenantId::from("Ünïcode/../and more")] {
+        let (theirs, name) = (tenant(), "documents/5f0c");
+        refused(blobs.get(&ours, name).await, NotFound);
+        blobs.remove(&ours, name).await.unwrap();
+        let large = Bytes::from(vec![7_u8; 3_000_000]);
+        blobs.put(&ours, name, large.clone()).await.unwrap();
+        assert!(blobs.get(&ours, name).await.unwrap() == large);
+        blobs.put(&ours, name, Bytes::from_static(b"\0 small \xff")).await.unwrap();
+        blobs.put(&ours, "a", Bytes::new()).await.unwrap();
+        assert_eq!(&*blobs.get(&ours, name).await.unwrap(), b"\0 small \xff");
+        assert_eq!(&*blobs.get(&ours, "a").await.unwrap(), b"");
+        refused(blobs.get(&theirs, name).await, NotFound);
+        blobs.remove(&theirs, name).await.unwrap();
+        refused(blobs.get(&ours, "documents").await, NotFound);
+        blobs.get(&ours, name).await.unwrap();
+        blobs.remove(&ours, name).await.unwrap();
+        refused(blobs.get(&ours, name).await, NotFound);
+        blobs.get(&ours, "a").await.unwrap();
+        let long = "x".repeat(300);
+        for bad in
+            ["", "/a", "a/", "a//b", ".", "..", "a/../b", ".a", "a/.b", "ä", "a b", "a\\b", "a\0", &long]
+        {
+            refused(blobs.put(&ours, bad, Bytes::new()).await, Invalid);
+            refused(blobs.get(&ours, bad).await, Invalid);
+            refused(blobs.remove(&ours, bad).await, Invalid);
+        }
+        one_of_many_writers_is_the_last(blobs, &ours).await;
+    }
+}
+
+async fn one_of_many_writers_is_the_last(blobs: &dyn BlobStore, ours: &TenantId) {
+    let body = |n: u8| Bytes::from(vec![n; 100_000]);
+    let writes = join_all((0..8).map(|n| blobs.put(ours, "many/one", body(n))));
+    let reads = async {
+        loop {
+            // What is read is whole at any time.
+            if let Ok(read) = blobs.get(ours, "many/one").await {
+                assert!(read.len() == 100_000 && read.iter().all(|byte| *byte == read[0]));
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (written, ()) = futures::join!(writes, reads);
+    written.into_iter().for_each(Result::unwrap);
+    let read = blobs.get(ours, "many/one").await.unwrap();
+    assert!((0..8).any(|n| read == body(n)));
+}

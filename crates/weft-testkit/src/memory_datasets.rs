@@ -1,0 +1,441 @@
+//! Datasets, the queue of documents and blobs in memory, for tests of everything that needs them.
+
+mod blobs;
+mod queue;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::DatasetStore;
+use weft_core::seam::dataset_store::{
+    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
+    DocumentState, Extra, Stage, StoredChunk,
+};
+use weft_core::seam::ingest_queue::Wanted;
+use weft_core::value::Json;
+use weft_core::{Error, ErrorKind, Result};
+
+pub use blobs::MemoryBlobs;
+
+/// A store and a queue over one set of maps. A clone is another handle to the same data.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryDatasets {
+    tables: Arc<Mutex<Tables>>,
+}
+
+type At = (TenantId, DatasetId);
+
+#[derive(Debug, Default)]
+struct Tables {
+    datasets: BTreeMap<At, Dataset>,
+    documents: BTreeMap<(At, DocumentId), Kept>,
+}
+
+/// A document with all that belongs to it.
+#[derive(Debug)]
+struct Kept {
+    document: Document,
+    chunks: Vec<Chunk>,
+    fresh: Vec<Chunk>,
+    extras: BTreeMap<u8, Json>,
+    stage: Stage,
+    /// Absent while nobody has it.
+    taken_ms: Option<i64>,
+    at_ms: i64,
+    fence: i64,
+    attempts: u32,
+    wanted: Wanted,
+    unindexed: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Chunk {
+    chunk: StoredChunk,
+    is_parent: bool,
+}
+
+fn at(key: &DatasetKey) -> At {
+    (key.tenant.clone(), key.id.clone())
+}
+
+fn missing(key: &DocumentKey) -> Error {
+    Error::not_found(format!("there is no document `{}` in the dataset `{}`", key.id, key.dataset.id))
+}
+
+fn conflict(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Conflict, message)
+}
+
+fn bounded(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+fn page<T>(found: Vec<T>, offset: u64, limit: u64) -> (Vec<T>, u64) {
+    let total = found.len() as u64;
+    (found.into_iter().skip(bounded(offset)).take(bounded(limit)).collect(), total)
+}
+
+fn extra_number(extra: Extra) -> u8 {
+    match extra {
+        Extra::Contents => 1,
+        Extra::Graph => 2,
+    }
+}
+
+impl Tables {
+    fn kept(&mut self, key: &DocumentKey) -> Result<&mut Kept> {
+        self.documents.get_mut(&(at(&key.dataset), key.id.clone())).ok_or_else(|| missing(key))
+    }
+
+    fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a Kept> {
+        let at = at(key);
+        self.documents.iter().filter(move |((of, _), _)| *of == at).map(|(_, kept)| kept)
+    }
+
+    fn counts(&self, key: &DatasetKey) -> DatasetCounts {
+        let add = |sum: DatasetCounts, kept: &Kept| DatasetCounts {
+            documents: sum.documents + 1,
+            chunks: sum.chunks + kept.document.chunk_count,
+            tokens: sum.tokens + kept.document.token_count,
+        };
+        self.of(key).fold(DatasetCounts::default(), add)
+    }
+
+    fn with_counts(&self, dataset: &Dataset) -> Dataset {
+        Dataset { counts: self.counts(&dataset.key), ..dataset.clone() }
+    }
+
+    fn dataset_named(&self, wanted: &Dataset) -> Result<()> {
+        if wanted.key.id.as_str().is_empty() || wanted.name.is_empty() {
+            return Err(Error::invalid("a dataset needs an id and a name"));
+        }
+        let folded = wanted.name.to_lowercase();
+        let taken = self.datasets.values().any(|other| {
+            other.key.tenant == wanted.key.tenant
+                && other.key.id != wanted.key.id
+                && other.name.to_lowercase() == folded
+        });
+        if taken { Err(conflict(format!("another dataset has the name `{}`", wanted.name))) } else { Ok(()) }
+    }
+
+    fn document_named(&self, key: &DocumentKey, name: &str) -> Result<()> {
+        if key.id.as_str().is_empty() || name.is_empty() {
+            return Err(Error::invalid("a document needs an id and a name"));
+        }
+        let folded = name.to_lowercase();
+        let taken = self
+            .of(&key.dataset)
+            .any(|other| other.document.key.id != key.id && other.document.name.to_lowercase() == folded);
+        if taken { Err(conflict(format!("another document has the name `{name}`"))) } else { Ok(()) }
+    }
+}
+
+impl Kept {
+    fn new(document: &Document) -> Self {
+        Self {
+            document: Document { chunk_count: 0, token_count: 0, ..document.clone() },
+            chunks: Vec::new(),
+            fresh: Vec::new(),
+            extras: BTreeMap::new(),
+            stage: Stage::Reading,
+            taken_ms: None,
+            at_ms: document.created_ms,
+            fence: 0,
+            attempts: 0,
+            wanted: Wanted::GoOn,
+            unindexed: false,
+        }
+    }
+
+    fn count(&mut self) {
+        let found = || self.chunks.iter().filter(|chunk| !chunk.is_parent);
+        self.document.chunk_count = found().count() as u64;
+        self.document.token_count = found().map(|chunk| u64::from(chunk.chunk.tokens)).sum();
+    }
+
+    fn fits(&self, filter: &DocumentFilter) -> bool {
+        let document = &self.document;
+        let folded = document.name.to_lowercase();
+        let suffix = folded.rsplit_once('.').map_or("", |(_, suffix)| suffix);
+        filter.ids.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
+            && filter.name.as_ref().is_none_or(|name| name.to_lowercase() == folded)
+            && filter.keywords.as_ref().is_none_or(|words| folded.contains(&words.to_lowercase()))
+            && (filter.suffixes.is_empty()
+                || filter.suffixes.iter().any(|one| one.trim_start_matches('.').to_lowercase() == suffix))
+            && (filter.states.is_empty() || filter.states.contains(&document.state))
+            && filter.metadata.as_ref().is_none_or(|wanted| wanted.matches(&document.metadata))
+            && filter.from_ms.is_none_or(|from| document.created_ms >= from)
+            && filter.to_ms.is_none_or(|to| document.created_ms <= to)
+    }
+}
+
+impl MemoryDatasets {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl DatasetStore for MemoryDatasets {
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
+        let mut tenants: Vec<TenantId> = self.tables().datasets.keys().map(|at| at.0.clone()).collect();
+        tenants.dedup();
+        Ok(tenants)
+    }
+
+    async fn create(&self, dataset: &Dataset) -> Result<()> {
+        let mut tables = self.tables();
+        tables.dataset_named(dataset)?;
+        if tables.datasets.contains_key(&at(&dataset.key)) {
+            return Err(conflict("this dataset is there already"));
+        }
+        tables.datasets.insert(at(&dataset.key), dataset.clone());
+        Ok(())
+    }
+
+    async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
+        let tables = self.tables();
+        let found = tables.datasets.get(&at(key)).map(|dataset| tables.with_counts(dataset));
+        found.ok_or_else(|| Error::not_found(format!("there is no dataset `{}`", key.id)))
+    }
+
+    async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
+        let tables = self.tables();
+        let mut found: Vec<Dataset> = tables
+            .datasets
+            .values()
+            .filter(|dataset| {
+                dataset.key.tenant == *tenant
+                    && filter.ids.as_ref().is_none_or(|ids| ids.contains(&dataset.key.id))
+                    && filter
+                        .name
+                        .as_ref()
+                        .is_none_or(|name| name.to_lowercase() == dataset.name.to_lowercase())
+            })
+            .map(|dataset| tables.with_counts(dataset))
+            .collect();
+        let time = |one: &Dataset| if filter.by_update { one.updated_ms } else { one.created_ms };
+        found.sort_by(|a, b| (time(a), &a.key.id).cmp(&(time(b), &b.key.id)));
+        if !filter.ascending {
+            found.reverse();
+        }
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn update(&self, dataset: &Dataset) -> Result<()> {
+        let mut tables = self.tables();
+        tables.dataset_named(dataset)?;
+        let before = tables.datasets.get_mut(&at(&dataset.key));
+        let before = before.ok_or_else(|| Error::not_found("there is no such dataset"))?;
+        *before = Dataset { created_ms: before.created_ms, ..dataset.clone() };
+        Ok(())
+    }
+
+    async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>> {
+        let mut tables = self.tables();
+        tables.datasets.remove(&at(key)).ok_or_else(|| Error::not_found("there is no such dataset"))?;
+        let blobs = tables.of(key).map(|kept| kept.document.blob.clone()).collect();
+        tables.documents.retain(|(of, _), _| *of != at(key));
+        Ok(blobs)
+    }
+
+    async fn add_document(&self, document: &Document) -> Result<()> {
+        let mut tables = self.tables();
+        let of = at(&document.key.dataset);
+        if !tables.datasets.contains_key(&of) {
+            return Err(Error::not_found("there is no such dataset"));
+        }
+        tables.document_named(&document.key, &document.name)?;
+        let place = (of, document.key.id.clone());
+        if tables.documents.contains_key(&place) {
+            return Err(conflict("this document is there already"));
+        }
+        tables.documents.insert(place, Kept::new(document));
+        Ok(())
+    }
+
+    async fn document(&self, key: &DocumentKey) -> Result<Document> {
+        Ok(self.tables().kept(key)?.document.clone())
+    }
+
+    async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
+        let tables = self.tables();
+        let fitting = tables.of(dataset).filter(|kept| kept.fits(filter));
+        let mut found: Vec<Document> = fitting.map(|kept| kept.document.clone()).collect();
+        let time = |one: &Document| if filter.by_update { one.updated_ms } else { one.created_ms };
+        found.sort_by(|a, b| (time(a), &a.key.id).cmp(&(time(b), &b.key.id)));
+        if !filter.ascending {
+            found.reverse();
+        }
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn update_document(
+        &self,
+        key: &DocumentKey,
+        change: &DocumentChange,
+        now_ms: i64,
+    ) -> Result<Document> {
+        let mut tables = self.tables();
+        tables.kept(key)?;
+        if let Some(name) = &change.name {
+            tables.document_named(key, name)?;
+        }
+        let document = &mut tables.kept(key)?.document;
+        let DocumentChange { name, method, settings, metadata, enabled } = change.clone();
+        document.name = name.unwrap_or_else(|| document.name.clone());
+        document.method = method.unwrap_or(document.method);
+        document.settings = settings.unwrap_or_else(|| document.settings.clone());
+        document.metadata = metadata.unwrap_or_else(|| document.metadata.clone());
+        document.enabled = enabled.unwrap_or(document.enabled);
+        document.updated_ms = now_ms;
+        Ok(document.clone())
+    }
+
+    async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>> {
+        let mut tables = self.tables();
+        let gone = ids.iter().filter_map(|id| tables.documents.remove(&(at(dataset), id.clone())));
+        Ok(gone.map(|kept| kept.document.blob).collect())
+    }
+
+    async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)> {
+        let mut tables = self.tables();
+        let kept = tables.kept(document)?;
+        let words = filter.keywords.as_ref().map(|words| words.to_lowercase());
+        let holds = |chunk: &StoredChunk, words: &str| {
+            chunk.content.to_lowercase().contains(words)
+                || chunk.keywords.iter().any(|keyword| keyword.to_lowercase().contains(words))
+        };
+        let mut found: Vec<StoredChunk> = kept
+            .chunks
+            .iter()
+            .filter(|chunk| !chunk.is_parent)
+            .map(|chunk| &chunk.chunk)
+            .filter(|chunk| {
+                filter.available.is_none_or(|wanted| chunk.available == wanted)
+                    && words.as_ref().is_none_or(|words| holds(chunk, words))
+            })
+            .cloned()
+            .collect();
+        found.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
+        if !filter.vectors {
+            found.iter_mut().for_each(|chunk| chunk.vector = None);
+        }
+        Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let tables = self.tables();
+        let ours = tables.documents.iter().filter(|(((of, _), _), _)| of == tenant);
+        let all: BTreeMap<&ChunkId, &StoredChunk> =
+            ours.flat_map(|(_, kept)| &kept.chunks).map(|chunk| (&chunk.chunk.id, &chunk.chunk)).collect();
+        let mut seen = Vec::new();
+        for id in ids {
+            if let Some(chunk) = all.get(id)
+                && !seen.iter().any(|chunk: &StoredChunk| chunk.id == *id)
+            {
+                seen.push(StoredChunk { vector: None, ..(*chunk).clone() });
+            }
+        }
+        Ok(seen)
+    }
+
+    async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
+        let mut tables = self.tables();
+        let elsewhere = |id: &ChunkId| {
+            tables.documents.values().any(|kept| {
+                kept.document.key.dataset.tenant == document.dataset.tenant
+                    && kept.document.key != *document
+                    && kept.chunks.iter().any(|chunk| chunk.chunk.id == *id)
+            })
+        };
+        if chunks.iter().any(|chunk| elsewhere(&chunk.id)) {
+            return Err(conflict("a chunk with this id is there already, in another document"));
+        }
+        let kept = tables.kept(document)?;
+        for chunk in chunks {
+            match kept.chunks.iter_mut().find(|before| before.chunk.id == chunk.id) {
+                Some(before) => before.chunk = chunk.clone(),
+                None => kept.chunks.push(Chunk { chunk: chunk.clone(), is_parent: false }),
+            }
+        }
+        kept.count();
+        Ok(())
+    }
+
+    async fn remove_chunks(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
+        let mut tables = self.tables();
+        let kept = tables.kept(document)?;
+        let before = kept.chunks.len();
+        kept.chunks.retain(|chunk| !ids.contains(&chunk.chunk.id));
+        kept.count();
+        Ok((before - kept.chunks.len()) as u64)
+    }
+
+    async fn reset_document(&self, key: &DocumentKey, now_ms: i64) -> Result<()> {
+        let mut tables = self.tables();
+        let kept = tables.kept(key)?;
+        if kept.document.state == DocumentState::Running {
+            return Err(conflict(format!("the document `{}` is being read", key.id)));
+        }
+        let fresh = Kept::new(&Document {
+            state: DocumentState::Unstarted,
+            progress: 0.0,
+            message: String::new(),
+            begun_ms: None,
+            duration_ms: 0,
+            updated_ms: now_ms,
+            ..kept.document.clone()
+        });
+        *kept = Kept { fence: kept.fence, unindexed: kept.unindexed, ..fresh };
+        Ok(())
+    }
+
+    async fn put_extra(&self, document: &DocumentKey, extra: Extra, value: &Json) -> Result<()> {
+        let mut tables = self.tables();
+        let extras = &mut tables.kept(document)?.extras;
+        match value.is_null() {
+            true => extras.remove(&extra_number(extra)),
+            false => extras.insert(extra_number(extra), value.clone()),
+        };
+        Ok(())
+    }
+
+    async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>> {
+        Ok(self.tables().kept(document)?.extras.get(&extra_number(extra)).cloned())
+    }
+
+    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
+        let tables = self.tables();
+        let with = |kept: &Kept| {
+            let value = kept.extras.get(&extra_number(extra))?;
+            Some((kept.document.key.id.clone(), value.clone()))
+        };
+        Ok(tables.of(dataset).filter_map(with).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::datasets;
+
+    #[tokio::test]
+    async fn datasets_in_memory_keep_the_contracts() {
+        let memory = MemoryDatasets::new();
+        datasets::dataset_store_keeps_its_contract(&memory).await;
+        datasets::ingest_queue_keeps_its_contract(&memory, &memory).await;
+    }
+
+    #[tokio::test]
+    async fn blobs_in_memory_keep_their_contract() {
+        datasets::blob_store_keeps_its_contract(&MemoryBlobs::new()).await;
+    }
+}

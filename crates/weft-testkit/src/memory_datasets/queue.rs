@@ -1,0 +1,245 @@
+//! The queue of documents, in memory.
+
+use async_trait::async_trait;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::ingest_queue::{
+    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+};
+use weft_core::{Error, Result};
+
+use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, missing};
+
+impl Kept {
+    fn end(&mut self, state: DocumentState) {
+        self.document.state = state;
+        self.taken_ms = None;
+        self.wanted = Wanted::GoOn;
+    }
+
+    fn stop(&mut self, wanted: Wanted) {
+        match wanted {
+            Wanted::GoOn => self.taken_ms = None,
+            Wanted::Pause => self.end(DocumentState::Paused),
+            Wanted::Cancel => {
+                self.fresh.clear();
+                self.end(DocumentState::Cancelled);
+            }
+        }
+    }
+
+    fn queue(&mut self, now_ms: i64) -> bool {
+        match self.document.state {
+            DocumentState::Running if self.wanted == Wanted::Pause => self.wanted = Wanted::GoOn,
+            DocumentState::Running => return false,
+            DocumentState::Paused => {
+                self.end(DocumentState::Running);
+                (self.at_ms, self.attempts) = (now_ms, 0);
+            }
+            DocumentState::Unstarted
+            | DocumentState::Cancelled
+            | DocumentState::Done
+            | DocumentState::Failed => {
+                self.end(DocumentState::Running);
+                self.fresh.clear();
+                (self.at_ms, self.attempts, self.stage) = (now_ms, 0, Stage::Reading);
+                let document = &mut self.document;
+                (document.progress, document.begun_ms, document.duration_ms) = (0.0, None, 0);
+                document.message.clear();
+            }
+        }
+        self.document.updated_ms = now_ms;
+        true
+    }
+}
+
+impl MemoryDatasets {
+    fn with_lease<T>(&self, lease: &IngestLease, change: impl FnOnce(&mut Kept) -> T) -> Result<T> {
+        let mut tables = self.tables();
+        let place = (at(&lease.document.dataset), lease.document.id.clone());
+        let held = |kept: &&mut Kept| {
+            kept.fence == lease.fence
+                && kept.taken_ms.is_some()
+                && kept.document.state == DocumentState::Running
+        };
+        let kept = tables.documents.get_mut(&place).filter(held).ok_or_else(|| {
+            conflict(format!("the document {} is somebody else's by now", lease.document.id))
+        })?;
+        Ok(change(kept))
+    }
+}
+
+#[async_trait]
+impl IngestQueue for MemoryDatasets {
+    async fn queue(&self, dataset: &DatasetKey, ids: &[DocumentId], now_ms: i64) -> Result<Vec<DocumentId>> {
+        let mut tables = self.tables();
+        let place = |id: &DocumentId| (at(dataset), id.clone());
+        if let Some(id) = ids.iter().find(|id| !tables.documents.contains_key(&place(id))) {
+            return Err(missing(&DocumentKey::new(dataset, id.clone())));
+        }
+        let mut queued = Vec::new();
+        for id in ids {
+            if tables.documents.get_mut(&place(id)).is_some_and(|kept| kept.queue(now_ms)) {
+                queued.push(id.clone());
+            }
+        }
+        Ok(queued)
+    }
+
+    async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
+        if wanted == Wanted::GoOn {
+            return Err(Error::invalid("to go on is no way to stop"));
+        }
+        let mut tables = self.tables();
+        let kept = tables.kept(document)?;
+        match kept.document.state {
+            DocumentState::Running if kept.taken_ms.is_some() && kept.at_ms > now_ms => {
+                if kept.wanted != Wanted::Cancel {
+                    kept.wanted = wanted;
+                }
+            }
+            DocumentState::Running => kept.stop(wanted),
+            DocumentState::Paused if wanted == Wanted::Cancel => kept.stop(wanted),
+            DocumentState::Paused => {}
+            DocumentState::Unstarted
+            | DocumentState::Cancelled
+            | DocumentState::Done
+            | DocumentState::Failed => {
+                return Err(conflict(format!("the document `{}` is not being read", document.id)));
+            }
+        }
+        kept.document.updated_ms = now_ms;
+        Ok(())
+    }
+
+    async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
+        let mut tables = self.tables();
+        let ready = |kept: &&mut Kept| kept.document.state == DocumentState::Running && kept.at_ms <= now_ms;
+        let mut found: Vec<&mut Kept> = tables.documents.values_mut().filter(ready).collect();
+        found.sort_by_key(|kept| (kept.at_ms, kept.document.key.id.clone()));
+        let mut taken = Vec::new();
+        for kept in found.into_iter().take(bounded(count_max)) {
+            if kept.wanted != Wanted::GoOn {
+                kept.stop(kept.wanted);
+                continue;
+            }
+            kept.fence += 1;
+            kept.attempts += 1;
+            (kept.taken_ms, kept.at_ms) = (Some(now_ms), until_ms);
+            kept.document.begun_ms.get_or_insert(now_ms);
+            taken.push(TakenDocument {
+                lease: IngestLease { document: kept.document.key.clone(), fence: kept.fence },
+                document: kept.document.clone(),
+                stage: kept.stage,
+                attempts: kept.attempts,
+            });
+        }
+        Ok(taken)
+    }
+
+    async fn report(&self, lease: &IngestLease, progress: &IngestProgress, until_ms: i64) -> Result<Wanted> {
+        self.with_lease(lease, |kept| {
+            (kept.stage, kept.at_ms) = (progress.stage, until_ms);
+            kept.document.progress = progress.share.clamp(0.0, 1.0);
+            kept.document.message.clone_from(&progress.message);
+            kept.wanted
+        })
+    }
+
+    async fn put_new(&self, lease: &IngestLease, chunks: &[StoredChunk], stage: Stage) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            let new = |chunk: &StoredChunk| Chunk {
+                chunk: StoredChunk { vector: None, ..chunk.clone() },
+                is_parent: !chunk.available,
+            };
+            kept.fresh = chunks.iter().map(new).collect();
+            kept.stage = stage;
+        })
+    }
+
+    async fn new_chunks(
+        &self,
+        lease: &IngestLease,
+        after: Option<u64>,
+        limit: u64,
+    ) -> Result<Vec<StoredChunk>> {
+        self.with_lease(lease, |kept| {
+            let later = |chunk: &&Chunk| after.is_none_or(|after| chunk.chunk.ordinal > after);
+            let mut found: Vec<_> =
+                kept.fresh.iter().filter(later).map(|chunk| chunk.chunk.clone()).collect();
+            found.sort_by_key(|chunk| chunk.ordinal);
+            found.truncate(bounded(limit));
+            found
+        })
+    }
+
+    async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            for one in amended {
+                let Some(found) = kept.fresh.iter_mut().find(|chunk| chunk.chunk.id == one.id) else {
+                    continue;
+                };
+                let Amended { keywords, questions, vector, .. } = one.clone();
+                let chunk = &mut found.chunk;
+                chunk.keywords = keywords.unwrap_or_else(|| chunk.keywords.clone());
+                chunk.questions = questions.unwrap_or_else(|| chunk.questions.clone());
+                chunk.vector = vector.or_else(|| chunk.vector.clone());
+            }
+        })
+    }
+
+    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
+        let mut tables = self.tables();
+        Ok(std::mem::replace(&mut tables.kept(document)?.unindexed, true))
+    }
+
+    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
+        if let Ok(kept) = self.tables().kept(document) {
+            kept.unindexed = false;
+        }
+        Ok(())
+    }
+
+    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
+        let tables = self.tables();
+        let noted = tables.documents.values().filter(|kept| kept.unindexed);
+        let mut found: Vec<DocumentKey> = noted.map(|kept| kept.document.key.clone()).collect();
+        found.sort_by(|a, b| a.id.cmp(&b.id));
+        found.truncate(bounded(count_max));
+        Ok(found)
+    }
+
+    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            let spent = now_ms.saturating_sub(kept.taken_ms.unwrap_or(now_ms)).max(0);
+            kept.document.duration_ms += spent;
+            kept.document.updated_ms = now_ms;
+            match settled {
+                IngestSettled::Done { message } => {
+                    kept.chunks = std::mem::take(&mut kept.fresh);
+                    kept.count();
+                    kept.document.progress = 1.0;
+                    kept.document.message.clone_from(message);
+                    kept.end(DocumentState::Done);
+                }
+                IngestSettled::Failed { reason } => {
+                    kept.fresh.clear();
+                    kept.document.message.clone_from(reason);
+                    kept.end(DocumentState::Failed);
+                }
+                IngestSettled::Again { from_ms, reason } => {
+                    kept.document.message.clone_from(reason);
+                    (kept.taken_ms, kept.at_ms) = (None, *from_ms);
+                }
+                IngestSettled::Stopped => {
+                    kept.at_ms = now_ms;
+                    kept.stop(kept.wanted);
+                }
+                IngestSettled::HandedBack => {
+                    (kept.taken_ms, kept.at_ms) = (None, now_ms);
+                    kept.attempts = kept.attempts.saturating_sub(1);
+                }
+            }
+        })
+    }
+}
