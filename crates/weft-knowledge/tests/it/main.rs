@@ -1,0 +1,18 @@
+//! From a question to passages, over a small library in memory.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod contents;
+mod filters;
+mod graph;
+mod kit;
+mod parents;
+mod questions;
+mod search;
