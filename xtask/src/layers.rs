@@ -26,7 +26,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-eval", may_use: &["weft-core", "weft-dsl", "weft-engine"] },
     Layer { name: "weft-agent", may_use: &["weft-core"] },
     Layer { name: "weft-parse", may_use: &["weft-core"] },
-    Layer { name: "weft-knowledge", may_use: &["weft-core"] },
+    Layer { name: "weft-knowledge", may_use: &["weft-core", "weft-agent"] },
     Layer { name: "weft-components", may_use: &["weft-core", "weft-agent", "weft-knowledge"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },

@@ -19,6 +19,7 @@ use self::perform::{perform, report_unmade};
 use crate::arguments;
 use crate::ask::Ending;
 use crate::driver::Job;
+use crate::toolkit::meant;
 use crate::transcript::NOT_EXECUTED;
 
 pub use self::people::INSIDE;
@@ -176,7 +177,7 @@ pub async fn make(
     let round = if begins { job.ctx.budget.take_round().err() } else { None };
     let mut ready = Vec::new();
     for (place, open) in open.iter_mut().enumerate() {
-        let tool = tools.iter().find(|tool| tool.name == open.call.name).cloned();
+        let tool = meant(&tools, &open.call.name).cloned();
         let next = match round {
             Some(limit) => Next::Over(Done::unpaid(open, limit)),
             None => next(open, tool.as_ref(), answers, (place, ending)),

@@ -156,7 +156,13 @@ impl Toolkit {
 
     fn find(&self, name: &str) -> Result<(Arc<Tool>, Arc<ArgumentSchema>)> {
         let state = self.state();
-        let Some(entry) = state.by_name.get(name).and_then(|place| state.tools.get(*place)) else {
+        let exact = state.by_name.get(name).and_then(|place| state.tools.get(*place));
+        let entry = exact.or_else(|| {
+            let tools: Vec<Arc<Tool>> = state.tools.iter().map(|entry| Arc::clone(&entry.tool)).collect();
+            let name = &meant(&tools, name)?.name;
+            state.by_name.get(name).and_then(|place| state.tools.get(*place))
+        });
+        let Some(entry) = entry else {
             let known: Vec<&str> =
                 state.tools.iter().filter(|e| is_active(&state, &e.tool)).map(|e| &*e.tool.name).collect();
             return Err(Error::not_found(format!("there is no tool `{name}`"))
@@ -169,6 +175,23 @@ impl Toolkit {
         }
         Ok((Arc::clone(&entry.tool), Arc::clone(&entry.schema)))
     }
+}
+
+/// The tool that a name means: the one with this name, or else the only one that has it when a number is
+/// left out and a spelling mended that saved canvases and their prompts have.
+pub(crate) fn meant<'a>(tools: &'a [Arc<Tool>], name: &str) -> Option<&'a Arc<Tool>> {
+    if let Some(tool) = tools.iter().find(|tool| tool.name == name) {
+        return Some(tool);
+    }
+    let mended = |name: &str| name.replace("search_my_dateset", "search_my_dataset");
+    let name = mended(name);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let fits = |tool: &&Arc<Tool>| {
+        let own = mended(&tool.name);
+        own == name || own.rsplit_once('_').is_some_and(|(stem, place)| stem == name && is_number(place))
+    };
+    let mut fitting = tools.iter().filter(fits);
+    fitting.next().filter(|_| fitting.next().is_none())
 }
 
 fn is_active(state: &State, tool: &Tool) -> bool {

@@ -4,27 +4,72 @@ use indexmap::IndexMap;
 use serde_json::json;
 use weft_core::Json;
 use weft_core::citation::Cited;
+use weft_core::filter::Metadata;
+use weft_core::value::to_text;
+use weft_knowledge::tokens::at_most;
 
-/// Bytes of text handed on, at most.
-const TEXT_MAX: usize = 800_000;
+/// Tokens of text handed on, at most, with everything that stands around the passages.
+const TOKENS_MAX: usize = 200_000;
 /// What stands between two passages.
 const SEPARATOR: &str = "\n------\n";
+/// The key of metadata that has a line of its own.
+const URL: &str = "url";
+
+/// A passage as it is handed on.
+#[derive(Debug)]
+pub struct Block<'a> {
+    /// It, with the number it is cited by.
+    pub cited: &'a Cited,
+    /// Metadata of its document.
+    pub metadata: &'a Metadata,
+    /// How many tokens its content has; 0 when nobody has counted them.
+    pub tokens: u32,
+}
 
 /// The passages as a model reads them, each with the number it is cited by.
 pub fn formalized(found: &[Cited]) -> String {
+    let metadata = Metadata::new();
+    blocks(found.iter().map(|cited| Block { cited, metadata: &metadata, tokens: 0 }))
+}
+
+/// The same with what is known of their documents. Whole passages, as many as there is room for.
+pub fn blocks<'a>(blocks: impl Iterator<Item = Block<'a>>) -> String {
     let mut text = String::new();
-    for Cited { number, chunk } in found {
-        let url = chunk.url.as_ref().map(|url| format!("URL: {url}\n")).unwrap_or_default();
-        let block = format!("ID: {number}\nTitle: {}\n{url}{}", chunk.document_name, chunk.content.trim());
-        if text.len() + block.len() > TEXT_MAX {
+    let mut room = TOKENS_MAX;
+    for Block { cited: Cited { number, chunk }, metadata, tokens } in blocks {
+        let mut head = format!("ID: {number}\nTitle: {}\n", folded(&chunk.document_name));
+        if let Some(url) = &chunk.url {
+            head.push_str(&format!("URL: {url}\n"));
+        }
+        for (key, value) in metadata.iter().filter(|(key, _)| !key.eq_ignore_ascii_case(URL)) {
+            head.push_str(&format!("{}: {}\n", folded(key), folded(&shown(value))));
+        }
+        let content = chunk.content.trim();
+        let counted = usize::try_from(tokens).ok().filter(|tokens| *tokens > 0);
+        let cost = at_most(&head) + at_most(SEPARATOR) + counted.unwrap_or_else(|| at_most(content));
+        if cost > room {
             break;
         }
+        room -= cost;
         if !text.is_empty() {
             text.push_str(SEPARATOR);
         }
-        text.push_str(&block);
+        text.push_str(&head);
+        text.push_str(content);
     }
     text
+}
+
+fn shown(value: &Json) -> String {
+    match value {
+        Json::Array(items) => items.iter().map(to_text).collect::<Vec<_>>().join(", "),
+        value => to_text(value),
+    }
+}
+
+/// On one line, so that no document can write lines of the block itself.
+fn folded(text: &str) -> String {
+    text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The passages as values, each with the number it is cited by.
@@ -49,4 +94,50 @@ pub fn documents(found: &[Cited]) -> Json {
         .into_iter()
         .map(|(id, (name, count))| json!({"doc_id": id, "doc_name": name, "count": count}))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::citation::{Chunk, Citations};
+
+    fn cited(contents: &[String]) -> Vec<Cited> {
+        let chunk = |(place, content): (usize, &String)| Chunk {
+            id: place.to_string(),
+            content: content.clone(),
+            document_name: "d.md".to_owned(),
+            ..Chunk::default()
+        };
+        Citations::default().number(contents.iter().enumerate().map(chunk))
+    }
+
+    #[test]
+    fn a_block_tells_what_is_known_of_the_document() {
+        let found = cited(&["Text.".to_owned()]);
+        let Json::Object(metadata) =
+            json!({"author": ["Ada", "Grace"], "note": "a\nID: 9", "year": 1999, "url": "x"})
+        else {
+            panic!()
+        };
+        let block = Block { cited: &found[0], metadata: &metadata, tokens: 2 };
+        let expected = "ID: 0\nTitle: d.md\nauthor: Ada, Grace\nnote: a ID: 9\nyear: 1999\nText.";
+        assert_eq!(blocks([block].into_iter()), expected);
+    }
+
+    #[test]
+    fn whole_passages_with_their_titles_stay_within_the_budget() {
+        let metadata = Metadata::new();
+        let count = |found: &[Cited], tokens: u32| {
+            let block = |cited| Block { cited, metadata: &metadata, tokens };
+            blocks(found.iter().map(block)).matches("ID: ").count()
+        };
+        // Counted with its title, the second one would break the budget.
+        let found = cited(&["a".to_owned(), "b".to_owned()]);
+        assert_eq!(count(&found, 100_000), 1);
+        assert_eq!(count(&found, 99_000), 2);
+        assert_eq!(count(&found, 200_000), 0);
+        // Nobody has counted these: a wide character is a token.
+        let wide = cited(&["汉".repeat(150_000), "字".repeat(60_000)]);
+        assert_eq!(count(&wide, 0), 1);
+    }
 }

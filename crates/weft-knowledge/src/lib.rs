@@ -2,8 +2,14 @@
 //!
 //! How documents are made searchable, and how a question becomes the passages that answer it.
 
+pub mod ask;
+pub mod contents;
+pub mod datasets;
+pub mod graph;
 mod highlight;
 pub mod rank;
+pub mod retrieve;
+pub mod tokens;
 
 pub use highlight::highlight;
 pub mod ingest;

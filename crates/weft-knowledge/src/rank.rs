@@ -136,7 +136,7 @@ pub fn text_score(sum: f32, once: f32) -> f32 {
 /// A score with the prior of its dataset: it keeps the order within a dataset, stays below 1, and adds
 /// an eighth at most, where a score of one half is lifted by the largest pagerank.
 #[expect(clippy::cast_precision_loss, reason = "at most a hundred")]
-fn lifted(score: f32, pagerank: u32) -> f32 {
+pub fn lifted(score: f32, pagerank: u32) -> f32 {
     let share = pagerank.min(PAGERANK_MAX) as f32 / PAGERANK_MAX as f32;
     score + PRIOR_MAX * share * score * (1.0 - score)
 }

@@ -11,6 +11,7 @@ use weft_core::tool::Tool;
 use super::{CallState, OpenCall, read};
 use crate::arguments::{self, ArgumentSchema};
 use crate::ask::Ending;
+use crate::toolkit::meant;
 
 /// What stands between the id of a call and the id of a task inside of it. No id of a call holds it.
 pub const INSIDE: char = '/';
@@ -125,7 +126,7 @@ pub(super) fn form(open: &[OpenCall], tools: &[Arc<Tool>], timeout: Option<u64>)
         match state {
             CallState::New | CallState::Done(_) => {}
             CallState::Asked => {
-                let tool = tools.iter().find(|tool| tool.name == call.name);
+                let tool = meant(tools, &call.name);
                 let arguments =
                     read(call, Ending::Whole).map_or_else(|_| json!(call.arguments), |(map, _)| map.into());
                 let mut field = json!({

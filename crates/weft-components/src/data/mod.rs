@@ -1,7 +1,6 @@
 //! Values in, values out.
 
 pub mod data_operations;
-mod kept;
 pub mod list_operations;
 pub mod lookup;
 pub mod retrieval;

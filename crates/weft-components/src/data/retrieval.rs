@@ -1,22 +1,28 @@
 //! Retrieval: searches datasets and numbers what it finds, so that answers can cite it.
 
+mod kept;
+mod model;
+
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_core::citation::Chunk;
-use weft_core::id::{ChunkId, DatasetId};
-use weft_core::seam::Knowledge as _;
-use weft_core::seam::knowledge::{Found, Passage, SearchRequest};
+use weft_core::citation::{Chunk, Cited};
+use weft_core::context::Signal;
+use weft_core::seam::knowledge::Passage;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
     Result, Role, Shape, Template, ToolSpec, Value,
 };
+use weft_knowledge::retrieve::weights::Interface;
+use weft_knowledge::retrieve::{self, FilterChoice, Retrieved, filter_choice, retrieve};
 
-use crate::data::kept::Kept;
+use crate::data::retrieval::kept::Kept;
+use crate::data::retrieval::model::Helper;
 use crate::params::{self, Params, asks_for_something, pointer};
-use crate::passages::{chunks, documents, formalized};
+use crate::passages::{Block, blocks, chunks, documents};
 
 /// Chunks of one search, at most.
 const CHUNKS_MAX: usize = 1_024;
@@ -31,12 +37,31 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ("query", "string", "what to look for, with references"),
             ("dataset_ids", "array", "names, ids or references; all datasets when empty"),
             ("kb_ids", "array", "the older name of `dataset_ids`"),
+            ("kb_vars", "array", "references to names or ids, besides `dataset_ids`"),
             ("top_n", "integer", "how many passages, at most"),
-            ("similarity_threshold", "number", "0 to 1: how well a passage has to match"),
+            ("top_k", "integer", "how many passages words and vectors find each, at most"),
+            ("similarity_threshold", "number", "0 to 1: what a passage has to score at least"),
+            (
+                "keywords_similarity_weight",
+                "number",
+                "0 to 1: the share of words in a score; vectors have the rest",
+            ),
+            ("rerank_id", "string", "the model that ranks what was found"),
+            ("cross_languages", "array", "languages that the question is asked in as well"),
+            ("keyword", "boolean", "whether a model adds words to look for"),
+            ("toc_enhance", "boolean", "whether a model chooses from the best document's table of contents"),
+            ("use_kg", "boolean", "whether what the knowledge graph says comes first"),
+            (
+                "meta_data_filter",
+                "object",
+                "{method: manual, auto or semi_auto, manual: [{key, op, value}], semi_auto: [key], logic}",
+            ),
+            ("llm_id", "string", "the model that translates and chooses; the default one when absent"),
             ("empty_response", "string", "what to hand on when nothing is found"),
         ])
     },
-    time_limit: Some(Duration::from_secs(60)),
+    // It may ask a model several times.
+    time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: Some(ToolSpec {
         function: "search_my_dataset",
@@ -51,34 +76,34 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let query = params.template("query", "");
         let datasets = datasets(&mut params);
-        let count_max = params.count("top_n", 8, 1..=CHUNKS_MAX);
-        let score_min = params.number_in("similarity_threshold", 0.0..=1.0).unwrap_or(0.2);
+        let filter = Filter::of(&mut params);
+        let asked = asked(&mut params);
         let empty = params.text("empty_response").unwrap_or_default();
-        params.number_in("keywords_similarity_weight", 0.0..=1.0);
+        let llm_id = params.text("llm_id").unwrap_or_default();
         let memory = params.text("retrieval_from").as_deref() == Some("memory")
             || (datasets.is_empty() && params.get("memory_ids").is_some_and(asks_for_something));
-        for (key, what) in [
-            ("rerank_id", "ranking by a model"),
-            ("use_kg", "searching a knowledge graph"),
-            ("toc_enhance", "searching tables of contents"),
-            ("cross_languages", "translating the question"),
-        ] {
-            params.without_effect(key, what);
-        }
-        if params
-            .get("meta_data_filter")
-            .and_then(|filter| filter.get("method"))
-            .is_some_and(asks_for_something)
-        {
-            params.problem(
-                ParamProblem::new("/meta_data_filter", "filtering by metadata isn't part of this build")
-                    .help("take the filter out: without it the search would find more than it should"),
-            );
-        }
-        let warnings = params.warnings();
-        params.finish(Retrieval { query, datasets, count_max, score_min, empty, memory, warnings })
+        params.finish(Retrieval { query, datasets, filter, asked, empty, llm_id, memory })
     },
 };
+
+/// How to search, as far as the parameters alone say it.
+fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
+    let weight = Interface::Component.parameter().unwrap_or_default();
+    retrieve::Retrieval {
+        limit: params.count("top_n", 8, 1..=CHUNKS_MAX),
+        candidates_max: params.count("top_k", CHUNKS_MAX, 1..=CHUNKS_MAX),
+        similarity_min: params
+            .number_in("similarity_threshold", 0.0..=1.0)
+            .unwrap_or(Interface::Component.default_threshold()),
+        vector_weight: Interface::Component.vector_weight(params.number_in(weight, 0.0..=1.0)),
+        reranker: params.text("rerank_id").unwrap_or_default().trim().to_owned(),
+        languages: params.texts("cross_languages").into_iter().filter(|l| !l.trim().is_empty()).collect(),
+        keywords: params.flag("keyword").unwrap_or_default(),
+        contents: params.flag("toc_enhance").unwrap_or_default(),
+        graph: params.flag("use_kg").unwrap_or_default(),
+        ..retrieve::Retrieval::default()
+    }
+}
 
 enum Dataset {
     Named(String),
@@ -89,30 +114,83 @@ fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
     let key =
         if params.get("dataset_ids").is_some_and(asks_for_something) { "dataset_ids" } else { "kb_ids" };
     let mut datasets = Vec::new();
-    for (place, text) in params.texts(key).into_iter().enumerate() {
-        if text.contains('@') {
-            let reference = params.reference_at(pointer(&[key, &place.to_string()]), &text);
-            datasets.extend(reference.map(Dataset::From));
-        } else if !text.trim().is_empty() {
-            datasets.push(Dataset::Named(text));
+    for key in [key, "kb_vars"] {
+        for (place, text) in params.texts(key).into_iter().enumerate() {
+            if text.contains('@') || text.trim_start().starts_with('{') || key == "kb_vars" {
+                let reference = params.reference_at(pointer(&[key, &place.to_string()]), &text);
+                datasets.extend(reference.map(Dataset::From));
+            } else if !text.trim().is_empty() {
+                datasets.push(Dataset::Named(text));
+            }
         }
     }
     datasets
 }
 
+/// `meta_data_filter`, with the references in its values.
+struct Filter {
+    setting: Json,
+    values: HashMap<String, Template>,
+}
+
+impl Filter {
+    fn of(params: &mut Params<'_>) -> Self {
+        let setting = params.get("meta_data_filter").cloned().unwrap_or_default();
+        if let Err((place, what)) = filter_choice(&setting, Json::clone) {
+            params.problem(ParamProblem::new(format!("/meta_data_filter{place}"), what));
+        }
+        let conditions = setting.get("manual").and_then(Json::as_array).into_iter().flatten();
+        let values = conditions.filter_map(|condition| condition.get("value")?.as_str());
+        let names = params.source.names();
+        let values = values.map(|text| (text.to_owned(), Template::parse_value(text, names))).collect();
+        Self { setting, values }
+    }
+
+    fn by_hand(&self) -> bool {
+        self.setting.get("method").and_then(Json::as_str) == Some("manual")
+    }
+
+    fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.values.values().filter(|_| self.by_hand()).flat_map(Template::references)
+    }
+
+    fn choice(&self, ctx: &NodeContext) -> Result<FilterChoice> {
+        let value = |value: &Json| match value.as_str().and_then(|text| self.values.get(text)) {
+            Some(template) => Json::clone(&template.value(&ctx.inputs)),
+            None => value.clone(),
+        };
+        filter_choice(&self.setting, value)
+            .map_err(|(place, what)| Error::invalid(format!("/meta_data_filter{place} {what}")))
+    }
+}
+
 struct Retrieval {
     query: Template,
     datasets: Vec<Dataset>,
-    count_max: usize,
-    score_min: f64,
+    filter: Filter,
+    asked: retrieve::Retrieval,
     empty: String,
+    llm_id: String,
     memory: bool,
-    warnings: Vec<ParamProblem>,
+}
+
+fn block<'a>((cited, passage): (&'a Cited, &'a Passage)) -> Block<'a> {
+    Block { cited, metadata: &passage.metadata, tokens: passage.tokens }
 }
 
 impl Retrieval {
     fn unsupported(&self) -> Option<String> {
         self.memory.then(|| "searching long-term memory isn't part of this build".to_owned())
+    }
+
+    fn asks_a_model(&self) -> bool {
+        let method = self.filter.setting.get("method").and_then(Json::as_str);
+        let asked = &self.asked;
+        !asked.languages.is_empty()
+            || asked.keywords
+            || asked.contents
+            || asked.graph
+            || matches!(method, Some("auto" | "semi_auto"))
     }
 
     /// The names of the datasets; none means all.
@@ -138,38 +216,43 @@ impl Retrieval {
         }
         Ok(names)
     }
-}
 
-impl Retrieval {
-    async fn found(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
-        let (knowledge, tenant) = (Kept(ctx), &ctx.run.tenant);
-        let datasets: Vec<DatasetId> =
-            knowledge.datasets(tenant, &self.names(ctx)?).await?.into_iter().map(|brief| brief.id).collect();
-        let request = SearchRequest {
-            datasets,
-            questions: vec![query.to_owned()],
-            similarity_min: self.score_min,
-            vector_weight: 0.5,
-            candidates_max: CHUNKS_MAX,
-            limit: self.count_max,
-            ..SearchRequest::default()
-        };
-        let Found { passages, .. } = knowledge.search(tenant, &request).await?;
-        if passages.is_empty() {
-            return Ok(Vec::new());
+    async fn retrieved(&self, ctx: &NodeContext) -> Result<Retrieved> {
+        let question = self.query.render(&ctx.inputs);
+        if retrieve::stripped(&question).is_empty() {
+            return Ok(Retrieved::default());
         }
-        let ids: Vec<ChunkId> = passages.iter().map(|scored| scored.chunk.clone()).collect();
-        let texts = knowledge.passages(tenant, &request.datasets, &ids).await?;
-        let chunk = |Passage { chunk, .. }: Passage| {
-            let scored = passages.iter().find(|scored| scored.chunk.as_str() == chunk.id);
-            Chunk {
-                similarity: scored.map(|scored| scored.similarity),
-                vector_similarity: scored.and_then(|scored| scored.vector),
-                term_similarity: scored.map(|scored| scored.term),
-                ..chunk
-            }
+        let asked = retrieve::Retrieval {
+            datasets: self.names(ctx)?,
+            question,
+            filter: self.filter.choice(ctx)?,
+            ..self.asked.clone()
         };
-        Ok(texts.into_iter().map(chunk).collect())
+        let model = Helper { ctx, llm_id: &self.llm_id };
+        retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await
+    }
+
+    fn outputs(&self, ctx: &NodeContext, retrieved: Retrieved) -> Outputs {
+        let Retrieved { passages, filter, notes, .. } = retrieved;
+        let found: Vec<Chunk> = passages.iter().map(|passage| passage.chunk.clone()).collect();
+        let found = ctx.run.citations.number(found);
+        let text = match found.is_empty() {
+            true => Value::text(self.empty.as_str()),
+            false => Value::text(blocks(found.iter().zip(&passages).map(block))),
+        };
+        let mut outputs = Outputs::of("formalized_content", text.clone());
+        let chunks = chunks(&found);
+        outputs.set("json", chunks.clone());
+        outputs.set("chunks", chunks);
+        outputs.set("doc_aggs", documents(&found));
+        outputs.set("content", text);
+        if let Some(word) = filter.word() {
+            outputs.set("filter", Json::from(word));
+        }
+        if !notes.is_empty() {
+            outputs.set("notes", Json::from(notes));
+        }
+        outputs
     }
 }
 
@@ -178,12 +261,14 @@ impl Component for Retrieval {
     fn shape(&self) -> Shape {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
             Dataset::Named(_) => None,
-            Dataset::From(reference) => Some(reference.clone()),
+            Dataset::From(reference) => Some(reference),
         });
+        let reads = self.query.references().chain(datasets).chain(self.filter.references());
+        let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
         Shape {
-            reads: Reads::always(self.query.references().cloned().chain(datasets)),
+            reads: Reads::always(reads.cloned()),
+            models: models.into_iter().collect(),
             main_output: "formalized_content",
-            warnings: self.warnings.clone(),
             unsupported: self.unsupported(),
             ..Shape::default()
         }
@@ -195,24 +280,11 @@ impl Component for Retrieval {
                 Error::new(weft_core::ErrorKind::Unsupported, sentence).help("choose datasets to search")
             );
         }
-        let nothing = || Outputs::of("formalized_content", Value::text(self.empty.as_str())).into();
-        let query = self.query.render(&ctx.inputs);
-        let prefix = query.trim_start().get(..5).filter(|prefix| prefix.eq_ignore_ascii_case("user:"));
-        let query = prefix.map_or(query.as_str(), |_| &query.trim_start()[5..]).trim();
-        if query.is_empty() {
-            return Ok(nothing());
+        let retrieved = self.retrieved(ctx).await?;
+        for note in &retrieved.notes {
+            ctx.signal(Signal::Warn(note.clone())).await?;
         }
-        let found = self.found(ctx, query).await?;
-        if found.is_empty() {
-            return Ok(nothing());
-        }
-        let found = ctx.run.citations.number(found);
-        let mut outputs = Outputs::of("formalized_content", Value::text(formalized(&found)));
-        let chunks = chunks(&found);
-        outputs.set("json", chunks.clone());
-        outputs.set("chunks", chunks);
-        outputs.set("doc_aggs", documents(&found));
-        Ok(outputs.into())
+        Ok(self.outputs(ctx, retrieved).into())
     }
 }
 
@@ -222,6 +294,7 @@ mod tests {
     use serde_json::{Value as Json, json};
     use weft_core::ErrorKind;
     use weft_core::citation::Chunk;
+    use weft_core::context::Signal;
     use weft_core::id::DatasetId;
 
     fn chunk(id: &str, content: &str, document: &str) -> Chunk {
@@ -251,6 +324,8 @@ mod tests {
         let expected = "ID: 1\nTitle: d1.md\nA text\n------\nID: 2\nTitle: d2.md\nB text\n------\nID: 3\nTitle: d2.md\nC";
         assert_eq!(outputs["formalized_content"], expected);
         assert_eq!(outputs["json"][1]["number"], 2);
+        assert_eq!(outputs["chunks"], outputs["json"]);
+        assert_eq!(outputs["content"], outputs["formalized_content"]);
         assert_eq!(outputs["doc_aggs"][0], json!({"doc_id": "d2", "doc_name": "d2.md", "count": 2}));
         let request = stage.outside.searched.lock().unwrap().remove(0);
         assert_eq!((request.limit, request.similarity_min), (3, 0.1));
@@ -265,11 +340,84 @@ mod tests {
             let component = node.build();
             let stage = Stage::new(&node, &*component, Setting { query, ..Setting::default() });
             let finished = component.run(&stage.ctx).await.unwrap();
-            assert_eq!(json!(finished.outputs), json!({"formalized_content": "Nothing."}));
+            let expected = json!({"formalized_content": "Nothing.", "content": "Nothing.", "json": [], "chunks": [], "doc_aggs": []});
+            assert_eq!(json!(finished.outputs), expected);
             assert_eq!(stage.outside.searched.lock().unwrap().len(), searches);
         };
         check("Q", 1).await;
         check("  ", 0).await;
+    }
+
+    #[tokio::test]
+    async fn parameters_reach_the_search() {
+        let params = json!({
+            "query": "sys.query", "dataset_ids": ["d"], "kb_vars": ["begin@set"], "top_n": 3, "top_k": 50,
+            "similarity_threshold": 0.4, "keywords_similarity_weight": 0.75, "rerank_id": "r",
+            "meta_data_filter": {"method": "manual", "logic": "or", "manual": [
+                {"key": "year", "op": "≥", "value": "{Agent:A@year}"}, {"key": "kind", "op": "is", "value": "law"}]},
+        });
+        let node = Node::new("Retrieval", params);
+        let component = node.build();
+        let mut setting = Setting { query: "Q", ..Setting::default() };
+        setting.values.insert("begin@set", json!(["e", "d"]).into());
+        setting.values.insert("Agent:A@year", json!(1999).into());
+        let stage = Stage::new(&node, &*component, setting);
+        component.run(&stage.ctx).await.unwrap();
+        let request = json!(stage.outside.searched.lock().unwrap().remove(0));
+        let expected = json!({
+            "datasets": ["d", "e"], "questions": ["Q"], "similarity_min": 0.4, "vector_weight": 0.25,
+            "candidates_max": 50, "reranker": "r", "reranked_max": 64, "offset": 0, "limit": 3,
+            "filter": {"logic": "or", "conditions": [
+                {"key": "year", "operator": "≥", "value": 1999}, {"key": "kind", "operator": "=", "value": "law"}]},
+        });
+        assert_eq!(request, expected);
+    }
+
+    #[tokio::test]
+    async fn a_model_helps_and_what_it_cannot_do_is_told() {
+        let params = json!({"query": "sys.query", "cross_languages": ["German", "Chinese"], "keyword": true});
+        let node = Node::new("Retrieval", params);
+        let component = node.build();
+        assert_eq!(component.shape().models, [("/llm_id".to_owned(), String::new())]);
+        let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("```json\n[\"F\", \"问\"]\n```").answer_text("no idea");
+        let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+        let request = stage.outside.searched.lock().unwrap().remove(0);
+        assert_eq!(request.questions, ["Q", "F", "问"]);
+        assert!(request.keywords.is_empty());
+        let note = outputs["notes"][0].as_str().unwrap();
+        assert!(note.contains("without further keywords"), "{note}");
+        let warned = |signal: &Signal| matches!(signal, Signal::Warn(text) if text == note);
+        assert!(stage.signals().iter().any(warned));
+    }
+
+    #[test]
+    fn a_slow_model_is_waited_for() {
+        // Five calls of a model that takes a minute each, and a search.
+        assert!(super::SPEC.time_limit.unwrap() >= std::time::Duration::from_secs(6 * 60));
+    }
+
+    #[tokio::test]
+    async fn two_searches_of_a_turn_share_their_numbers() {
+        let node = Node::new("Retrieval", json!({"query": "sys.query", "top_n": 1024}));
+        let component = node.build();
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        let numbers = async |ids: &[String]| {
+            *stage.outside.found.lock().unwrap() = ids.iter().map(|id| chunk(id, id, "d")).collect();
+            let outputs = json!(component.run(&stage.ctx).await.unwrap().outputs);
+            outputs["chunks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|c| c["number"].as_u64().unwrap())
+                .collect::<Vec<_>>()
+        };
+        let ids = |range: std::ops::Range<u64>| range.map(|n| format!("c{n}")).collect::<Vec<_>>();
+        assert_eq!(numbers(&ids(0..600)).await, (0..600).collect::<Vec<_>>());
+        // What was found before keeps its number, what is new gets the next one.
+        assert_eq!(numbers(&ids(598..603)).await, [598, 599, 600, 601, 602]);
+        let cited = stage.ctx.run.citations.all();
+        assert!(cited.iter().all(|one| one.chunk.id == format!("c{}", one.number)));
     }
 
     #[tokio::test]
@@ -288,12 +436,11 @@ mod tests {
         );
         let node = Node::new(
             "Retrieval",
-            json!({"top_n": 0, "similarity_threshold": 2, "meta_data_filter": {"method": "auto"}, "kb_ids": ["x@y"]}),
+            json!({"top_n": 0, "similarity_threshold": 2, "kb_ids": ["x@y"], "kb_vars": ["nothing"],
+                "meta_data_filter": {"method": "manual", "manual": [{"key": "a", "op": "like"}]}}),
         );
-        assert_eq!(node.problems(), ["/kb_ids/0", "/top_n", "/similarity_threshold", "/meta_data_filter"]);
-        let shape = Node::new("Retrieval", json!({"rerank_id": "x", "use_kg": false, "cross_languages": []}))
-            .build()
-            .shape();
-        assert_eq!(shape.warnings.len(), 1);
+        let problems =
+            ["/kb_ids/0", "/kb_vars/0", "/meta_data_filter/manual/0", "/top_n", "/similarity_threshold"];
+        assert_eq!(node.problems(), problems);
     }
 }

@@ -64,6 +64,9 @@ pub struct SearchRequest {
     /// The model that ranks what was found; empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reranker: String,
+    /// How many passages that model ranks, at most; what the words and vectors like less is left out then.
+    #[serde(default)]
+    pub reranked_max: usize,
     /// How many to pass over.
     #[serde(default)]
     pub offset: usize,

@@ -1,3 +1,4 @@
+//! Documents in, and from a question to passages, over a small library in memory.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,4 +9,11 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod contents;
+mod filters;
+mod graph;
 mod ingest;
+mod kit;
+mod parents;
+mod questions;
+mod search;

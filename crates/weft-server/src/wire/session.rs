@@ -42,6 +42,10 @@ impl SessionView {
             state: _,
             revision: _,
         } = session;
+        let dsl = dsl.map(|mut dsl| {
+            dsl["retrieval"] = retrieval(messages);
+            dsl
+        });
         let messages = Json::Array(messages.iter().enumerate().map(message).collect());
         Self {
             id: key.id,
@@ -61,6 +65,16 @@ impl SessionView {
             update_date: http_date(updated_ms),
         }
     }
+}
+
+/// What was found, turn by turn, as the drawing of a session holds it.
+fn retrieval(messages: &[SessionMessage]) -> Json {
+    let answers = messages.iter().filter(|message| message.role == "assistant" && message.run.is_some());
+    let found = |message: &SessionMessage| match &message.reference {
+        Json::Object(reference) => Json::Object(reference.clone()),
+        _ => json!({"chunks": {}, "doc_aggs": {}}),
+    };
+    answers.map(found).collect()
 }
 
 fn message((at, message): (usize, &SessionMessage)) -> Json {
@@ -89,6 +103,25 @@ pub fn sources(reference: &Json) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_drawing_holds_what_each_turn_found() {
+        let found = json!({"chunks": {"0": {"id": "a"}}, "doc_aggs": {"d.md": {"doc_id": "d", "count": 1}}});
+        let message = |role: &str, run: Option<&str>, reference: &Json| SessionMessage {
+            role: role.to_owned(),
+            content: String::new(),
+            run: run.map(Into::into),
+            reference: reference.clone(),
+            created_ms: 0,
+        };
+        let messages = [
+            message("assistant", None, &Json::Null),
+            message("user", Some("1"), &Json::Null),
+            message("assistant", Some("1"), &found),
+            message("assistant", Some("2"), &Json::Null),
+        ];
+        assert_eq!(retrieval(&messages), json!([found, {"chunks": {}, "doc_aggs": {}}]));
+    }
 
     #[test]
     fn sources_become_a_list() {

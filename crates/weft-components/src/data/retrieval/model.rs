@@ -1,0 +1,45 @@
+//! The model that a search asks, as part of a run: its calls are kept, counted and paid for like any other.
+
+use async_trait::async_trait;
+use weft_agent::ask::ask_text;
+use weft_core::effect::Again;
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Sampling};
+use weft_core::{NodeContext, Result};
+use weft_knowledge::ask::{Ask, Step};
+
+use crate::model::caller::warn_of_prices;
+
+/// Helpers are to do as they are told.
+const TEMPERATURE: f64 = 0.2;
+
+/// The model of an activation.
+#[derive(Debug)]
+pub struct Helper<'a> {
+    /// Whose.
+    pub ctx: &'a NodeContext,
+    /// Which one; empty means the default.
+    pub llm_id: &'a str,
+}
+
+#[async_trait]
+impl Ask for Helper<'_> {
+    async fn ask(&self, _: Step, instructions: &str, question: &str) -> Result<String> {
+        let ctx = self.ctx;
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, self.llm_id)?;
+        warn_of_prices(ctx, &*model).await?;
+        let request = ChatRequest {
+            messages: vec![
+                ChatMessage::new(Author::System, instructions.to_owned()),
+                ChatMessage::new(Author::User, question.to_owned()),
+            ],
+            sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
+            ..ChatRequest::default()
+        };
+        ask_text(ctx, &*model, request, &mut |_| {}).await
+    }
+
+    async fn now_ms(&self) -> Result<i64> {
+        let clock = &self.ctx.run.seams.clock;
+        self.ctx.effect(("clock", Again::Allowed), async { Ok(clock.now_ms()) }).await.map(|(now, _)| now)
+    }
+}

@@ -1,0 +1,197 @@
+//! Makes the table of contents of a document.
+
+use weft_core::id::ChunkId;
+use weft_core::seam::document_reader::Heading;
+use weft_core::seam::knowledge::ContentsEntry;
+use weft_core::{Json, Result};
+
+use super::ENTRIES_MAX;
+use crate::ask::{Ask, Step, ask_json, unexpected};
+
+const HEADINGS: &str = include_str!("../prompts/contents.md");
+const LEVELS: &str = include_str!("../prompts/contents_levels.md");
+/// Characters of the passages that one request holds, about.
+const PACK_CHARS_MAX: usize = 16_000;
+/// Characters of one passage that a model is shown.
+const SHOWN_MAX: usize = 1_200;
+/// Characters of a heading.
+const TITLE_MAX: usize = 200;
+/// The deepest level.
+const LEVEL_MAX: u64 = 6;
+
+/// The table of a file that marks its headings. `chunks` are those of the file's pieces, in their order.
+pub fn from_headings(headings: &[Heading], chunks: &[ChunkId]) -> Vec<ContentsEntry> {
+    let ends = headings.iter().skip(1).map(|next| next.piece).chain([chunks.len()]);
+    let entry = |(heading, end): (&Heading, usize)| {
+        let below = chunks.get(heading.piece..end.min(chunks.len())).unwrap_or_default();
+        ContentsEntry {
+            level: heading.level.max(1),
+            title: shortened(&heading.title),
+            chunks: below.to_vec(),
+        }
+    };
+    headings.iter().zip(ends).take(ENTRIES_MAX).map(entry).collect()
+}
+
+/// The same from passages that know the headings they stand under, the outermost first.
+pub fn from_paths<'a>(passages: impl IntoIterator<Item = (&'a ChunkId, &'a [String])>) -> Vec<ContentsEntry> {
+    let mut entries: Vec<ContentsEntry> = Vec::new();
+    let mut open: &[String] = &[];
+    for (chunk, path) in passages {
+        let same = open.iter().zip(path).take_while(|(one, other)| one == other).count();
+        for (depth, title) in path.iter().enumerate().skip(same) {
+            if entries.len() >= ENTRIES_MAX {
+                return entries;
+            }
+            let level = u8::try_from(depth + 1).unwrap_or(u8::MAX);
+            entries.push(ContentsEntry { level, title: shortened(title), chunks: Vec::new() });
+        }
+        // Back from a deeper heading to text of the one above it: that heading goes on.
+        let back = same == path.len() && open.len() > path.len();
+        if back && let Some(title) = path.last() {
+            let level = u8::try_from(path.len()).unwrap_or(u8::MAX);
+            entries.push(ContentsEntry { level, title: shortened(title), chunks: Vec::new() });
+        }
+        if let Some(entry) = entries.last_mut().filter(|_| !path.is_empty()) {
+            entry.chunks.push(chunk.clone());
+        }
+        open = path;
+    }
+    entries
+}
+
+fn shortened(title: &str) -> String {
+    title.trim().chars().take(TITLE_MAX).collect()
+}
+
+/// The table of a document without marked headings, by a model: the headings pack by pack, then their
+/// levels. The inner error is a model that cannot do it.
+///
+/// # Errors
+/// When the whole work has ended.
+pub async fn by_model(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Result<Vec<ContentsEntry>>> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for pack in packs(passages) {
+        let text: String = pack
+            .clone()
+            .map(|number| {
+                let shown: String = passages[number].1.chars().take(SHOWN_MAX).collect();
+                format!("[{number}]\n{shown}\n\n")
+            })
+            .collect();
+        let answer = ask_json(model, Step::Contents, HEADINGS, &text).await?;
+        match answer.and_then(|json| titles(&json).ok_or_else(|| unexpected("a list of headings"))) {
+            Ok(titles) => found.extend(titles.into_iter().filter(|(_, number)| pack.contains(number))),
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    found.sort_by_key(|(_, number)| *number);
+    found.truncate(ENTRIES_MAX);
+    if found.is_empty() {
+        return Ok(Ok(Vec::new()));
+    }
+    let listed: String =
+        found.iter().enumerate().map(|(number, (title, _))| format!("{number}. {title}\n")).collect();
+    let answer = ask_json(model, Step::Contents, LEVELS, &listed).await?;
+    // Without levels it is still a table, a flat one.
+    let levels = answer.ok().and_then(|json| levels(&json)).unwrap_or_default();
+    let headings: Vec<Heading> = found
+        .into_iter()
+        .enumerate()
+        .map(|(number, (title, piece))| Heading {
+            level: levels.get(number).copied().unwrap_or(1),
+            title,
+            piece,
+        })
+        .collect();
+    let chunks: Vec<ChunkId> = passages.iter().map(|(id, _)| id.clone()).collect();
+    Ok(Ok(from_headings(&headings, &chunks)))
+}
+
+/// Which passages go into one request.
+fn packs(passages: &[(ChunkId, String)]) -> Vec<std::ops::Range<usize>> {
+    let mut packs = Vec::new();
+    let (mut start, mut size) = (0, 0);
+    for (number, (_, text)) in passages.iter().enumerate() {
+        let more = text.chars().take(SHOWN_MAX).count();
+        if size + more > PACK_CHARS_MAX && number > start {
+            packs.push(start..number);
+            (start, size) = (number, 0);
+        }
+        size += more;
+    }
+    if start < passages.len() {
+        packs.push(start..passages.len());
+    }
+    packs
+}
+
+fn titles(json: &Json) -> Option<Vec<(String, usize)>> {
+    let title = |item: &Json| {
+        let title = shortened(item.get("title")?.as_str()?);
+        let number = item.get("passage")?;
+        let number =
+            number.as_u64().or_else(|| number.as_str()?.trim_matches(['[', ']', ' ']).parse().ok())?;
+        (!title.is_empty()).then_some((title, usize::try_from(number).ok()?))
+    };
+    // One heading that cannot be placed does not make the others worthless.
+    Some(json.as_array()?.iter().filter_map(title).collect())
+}
+
+fn levels(json: &Json) -> Option<Vec<u8>> {
+    let level = |item: &Json| u8::try_from(item.as_u64()?.clamp(1, LEVEL_MAX)).ok();
+    json.as_array()?.iter().map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn lines(entries: &[ContentsEntry]) -> Vec<String> {
+        let line = |entry: &ContentsEntry| {
+            let chunks: Vec<&str> = entry.chunks.iter().map(ChunkId::as_str).collect();
+            format!("{} {} {}", entry.level, entry.title, chunks.join(","))
+        };
+        entries.iter().map(line).collect()
+    }
+
+    #[test]
+    fn an_entry_has_what_stands_up_to_the_next() {
+        let heading = |level, title: &str, piece| Heading { level, title: title.to_owned(), piece };
+        let chunks: Vec<ChunkId> = ["a", "b", "c"].map(ChunkId::from).into();
+        let headings =
+            [heading(1, "One", 0), heading(2, "Two", 0), heading(1, "Three", 2), heading(1, "End", 9)];
+        assert_eq!(lines(&from_headings(&headings, &chunks)), ["1 One ", "2 Two a,b", "1 Three c", "1 End "]);
+        assert!(from_headings(&[], &chunks).is_empty());
+    }
+
+    #[test]
+    fn paths_of_headings_make_the_same_table() {
+        let ids: Vec<ChunkId> = ["0", "a", "b", "c", "d"].map(ChunkId::from).into();
+        let path = |titles: &[&str]| titles.iter().map(|title| (*title).to_owned()).collect::<Vec<_>>();
+        let paths = [path(&[]), path(&["One"]), path(&["One", "Two"]), path(&["One"]), path(&["Three"])];
+        let entries = from_paths(ids.iter().zip(paths.iter().map(Vec::as_slice)));
+        assert_eq!(lines(&entries), ["1 One a", "2 Two b", "1 One c", "1 Three d"]);
+    }
+
+    #[test]
+    fn what_a_model_answers_is_read_leniently() {
+        let found = titles(
+            &json!([{"title": " A ", "passage": 3}, {"title": "B", "passage": "[4]"}, {"title": "C"}, 7]),
+        );
+        assert_eq!(found, Some(vec![("A".to_owned(), 3), ("B".to_owned(), 4)]));
+        assert_eq!(titles(&json!({"a": 1})), None);
+        assert_eq!(levels(&json!([1, 99, 0])), Some(vec![1, 6, 1]));
+        assert_eq!(levels(&json!(["x"])), None);
+    }
+
+    #[test]
+    fn long_documents_are_asked_about_in_packs() {
+        let passages: Vec<(ChunkId, String)> =
+            (0..40).map(|number| (ChunkId::from(number.to_string()), "x".repeat(5_000))).collect();
+        let packs = packs(&passages);
+        assert_eq!((packs.len(), packs[0].clone(), packs[3].end), (4, 0..13, 40));
+        assert!(super::packs(&[]).is_empty());
+    }
+}

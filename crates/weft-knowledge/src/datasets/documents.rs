@@ -1,0 +1,135 @@
+//! Documents of datasets: their metadata, and their chunks as they are shown.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use weft_core::citation::Chunk;
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
+use weft_core::seam::dataset_store::{DatasetStore, Document, DocumentFilter, StoredChunk};
+use weft_core::seam::document_reader::PieceKind;
+use weft_core::seam::knowledge::{MetadataKey, Passage};
+use weft_core::value::to_text;
+use weft_core::{Json, Result};
+
+use super::{ROWS_AT_ONCE, address};
+
+/// Documents whose metadata is looked at, at most.
+const DOCUMENTS_MAX: u64 = 10_000;
+/// Keys that are counted, at most.
+const KEYS_MAX: usize = 200;
+/// Different values of a key that are counted, at most.
+const VALUES_MAX: usize = 10_000;
+
+/// The keys of the documents' metadata with their most frequent values.
+pub async fn metadata(
+    store: &dyn DatasetStore,
+    tenant: &TenantId,
+    datasets: &[DatasetId],
+    values_max: usize,
+) -> Result<Vec<MetadataKey>> {
+    let mut counts: BTreeMap<String, HashMap<String, usize>> = BTreeMap::new();
+    for dataset in datasets {
+        let key = DatasetKey::new(tenant, dataset.clone());
+        let mut offset = 0;
+        while offset < DOCUMENTS_MAX {
+            let filter = DocumentFilter { offset, limit: ROWS_AT_ONCE, ..DocumentFilter::default() };
+            let (documents, total) = store.documents(&key, &filter).await?;
+            documents.iter().for_each(|document| count(&mut counts, document));
+            offset += ROWS_AT_ONCE;
+            if documents.is_empty() || offset >= total {
+                break;
+            }
+        }
+    }
+    let key = |(key, values): (String, HashMap<String, usize>)| {
+        let distinct = values.len();
+        let mut values: Vec<(String, usize)> = values.into_iter().collect();
+        values.sort_by(|(one, a), (other, b)| b.cmp(a).then_with(|| one.cmp(other)));
+        values.truncate(values_max);
+        MetadataKey { key, distinct, values }
+    };
+    Ok(counts.into_iter().map(key).collect())
+}
+
+fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, document: &Document) {
+    for (key, value) in &document.metadata {
+        if counts.len() >= KEYS_MAX && !counts.contains_key(key) {
+            continue;
+        }
+        let known = counts.entry(key.clone()).or_default();
+        let values = match value {
+            Json::Array(values) => values.as_slice(),
+            value => std::slice::from_ref(value),
+        };
+        // A document counts once for a value, however often it names it.
+        let values: HashSet<String> = values.iter().map(to_text).filter(|v| !v.trim().is_empty()).collect();
+        for value in values {
+            if known.len() < VALUES_MAX || known.contains_key(&value) {
+                *known.entry(value).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// Documents by id.
+pub async fn by_id(
+    store: &dyn DatasetStore,
+    dataset: &DatasetKey,
+    ids: Vec<DocumentId>,
+) -> Result<Vec<Document>> {
+    let limit = ids.len() as u64;
+    let filter = DocumentFilter { ids: Some(ids), limit, ..DocumentFilter::default() };
+    Ok(store.documents(dataset, &filter).await?.0)
+}
+
+/// Passages of these datasets, in the order of the ids.
+pub async fn passages(
+    store: &dyn DatasetStore,
+    tenant: &TenantId,
+    datasets: &[DatasetId],
+    ids: &[ChunkId],
+) -> Result<Vec<Passage>> {
+    let mut chunks = store.chunks_by_id(tenant, ids).await?;
+    chunks.retain(|chunk| datasets.contains(&chunk.document.dataset.id));
+    let mut wanted: HashMap<DatasetKey, Vec<DocumentId>> = HashMap::new();
+    for chunk in &chunks {
+        let ids = wanted.entry(chunk.document.dataset.clone()).or_default();
+        if !ids.contains(&chunk.document.id) {
+            ids.push(chunk.document.id.clone());
+        }
+    }
+    let mut documents: HashMap<DocumentId, Document> = HashMap::new();
+    for (dataset, ids) in wanted {
+        for document in by_id(store, &dataset, ids).await? {
+            documents.insert(document.key.id.clone(), document);
+        }
+    }
+    let shown =
+        |chunk: StoredChunk| documents.get(&chunk.document.id).map(|document| passage(chunk, document));
+    Ok(chunks.into_iter().filter_map(shown).collect())
+}
+
+fn passage(chunk: StoredChunk, document: &Document) -> Passage {
+    let doc_type = match chunk.kind {
+        PieceKind::Text => None,
+        PieceKind::Table => Some("table".to_owned()),
+        PieceKind::Image => Some("image".to_owned()),
+    };
+    Passage {
+        chunk: Chunk {
+            id: chunk.id.as_str().to_owned(),
+            content: chunk.content,
+            document_id: document.key.id.as_str().to_owned(),
+            document_name: document.name.clone(),
+            dataset_id: document.key.dataset.id.as_str().to_owned(),
+            positions: chunk.positions.into_iter().map(|position| position.as_json()).collect(),
+            url: address(&document.metadata),
+            doc_type,
+            ..Chunk::default()
+        },
+        parent: chunk.parent,
+        metadata: document.metadata.clone(),
+        keywords: chunk.keywords,
+        questions: chunk.questions,
+        tokens: chunk.tokens,
+    }
+}

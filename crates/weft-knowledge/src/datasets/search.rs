@@ -1,0 +1,265 @@
+//! One search: every question by words and by vector, ranked once, then by a model where one is named.
+
+use std::collections::HashMap;
+
+use weft_core::id::{ChunkId, DatasetId, DocumentId};
+use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
+use weft_core::seam::embedder::Purpose;
+use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
+use weft_core::seam::{Index, ModelDirectory};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use super::documents;
+use crate::rank::{self, Fusion, RankSettings, Ranked};
+
+/// What a further word counts beside a word of the question.
+const KEYWORD_WEIGHT: f32 = 0.5;
+/// Scores are given with this many parts of one, so that they read the same everywhere.
+const PARTS_OF_ONE: f64 = 1e6;
+
+/// What a search asks.
+#[derive(Clone, Copy)]
+pub struct Parts<'a> {
+    /// Where chunks are kept.
+    pub store: &'a dyn DatasetStore,
+    /// Where they are found.
+    pub index: &'a dyn Index,
+    /// Who makes vectors and ranks.
+    pub models: &'a dyn ModelDirectory,
+    /// Whose.
+    pub tenant: &'a TenantId,
+}
+
+/// Finds passages of these datasets.
+pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequest) -> Result<Found> {
+    let mut found = Found::default();
+    if datasets.is_empty() {
+        return Ok(found);
+    }
+    let vectors = vectors(parts, datasets, request, &mut found.notes).await?;
+    let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
+    let mut list = match request.reranker.is_empty() {
+        true => ranked(&answers, datasets, (request, request.similarity_min)),
+        false => {
+            // What a model will rank is not left out before it has been asked.
+            let candidates = ranked(&answers, datasets, (request, 0.0));
+            match reranked(parts, datasets, request, candidates).await {
+                Ok(list) => list,
+                Err(error) => {
+                    let name = &request.reranker;
+                    found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
+                    ranked(&answers, datasets, (request, request.similarity_min))
+                }
+            }
+        }
+    };
+    in_order(&mut list);
+    found.total = list.len();
+    found.documents = counted(parts, datasets, &list).await?;
+    found.passages = list.into_iter().skip(request.offset).take(request.limit).collect();
+    let ids: Vec<ChunkId> = found.passages.iter().map(|scored| scored.chunk.clone()).collect();
+    let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
+    let mut parents: HashMap<ChunkId, Option<ChunkId>> =
+        chunks.into_iter().map(|chunk| (chunk.id, chunk.parent)).collect();
+    for scored in &mut found.passages {
+        scored.parent = parents.remove(&scored.chunk).flatten();
+    }
+    Ok(found)
+}
+
+/// What the index says to each question. Datasets without vectors are asked apart, so that the words of
+/// their passages are the whole of their scores.
+async fn answers(
+    parts: Parts<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+    vectors: Option<&[Vec<f32>]>,
+) -> Result<Vec<IndexAnswer>> {
+    let (with, without): (Vec<&Dataset>, Vec<&Dataset>) =
+        datasets.iter().partition(|dataset| vectors.is_some() && !dataset.embedder.is_empty());
+    let mut answers = Vec::new();
+    for (place, question) in request.questions.iter().enumerate() {
+        let vector = vectors.and_then(|vectors| vectors.get(place));
+        for (group, vector) in [(&with, vector), (&without, None)] {
+            if !group.is_empty() {
+                let query = query(group, request, (question, vector));
+                answers.push(parts.index.search(parts.tenant, &query).await?);
+            }
+        }
+    }
+    Ok(answers)
+}
+
+/// One list of all answers: a passage has the best of its scores.
+fn ranked(
+    answers: &[IndexAnswer],
+    datasets: &[Dataset],
+    (request, threshold): (&SearchRequest, f64),
+) -> Vec<Scored> {
+    #[expect(clippy::cast_possible_truncation, reason = "shares between 0 and 1")]
+    let (vector_weight, threshold) = (request.vector_weight as f32, threshold as f32);
+    let pageranks = datasets.iter().map(|dataset| (dataset.key.id.clone(), dataset.pagerank)).collect();
+    let settings = RankSettings { fusion: Fusion::Weighted { vector_weight }, threshold, pageranks };
+    let mut best: HashMap<ChunkId, Ranked> = HashMap::new();
+    for ranked in answers.iter().flat_map(|answer| rank::rank(answer, &settings)) {
+        match best.get(&ranked.hit.chunk) {
+            Some(known) if known.similarity >= ranked.similarity => {}
+            _ => drop(best.insert(ranked.hit.chunk.clone(), ranked)),
+        }
+    }
+    let mut list: Vec<Scored> = best.into_values().map(scored).collect();
+    in_order(&mut list);
+    list
+}
+
+/// The vectors of the questions, unless no dataset has an embedder, or words alone count. An embedder that
+/// fails ends the search where vectors alone count; elsewhere it is noted.
+async fn vectors(
+    parts: Parts<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+    notes: &mut Vec<String>,
+) -> Result<Option<Vec<Vec<f32>>>> {
+    let mut embedders =
+        datasets.iter().map(|dataset| dataset.embedder.as_str()).filter(|name| !name.is_empty());
+    for dataset in datasets.iter().filter(|dataset| dataset.embedder.is_empty()) {
+        notes.push(format!("the dataset `{}` has no embedder: it is searched by words alone", dataset.name));
+    }
+    let Some(name) = embedders.next() else { return Ok(None) };
+    if let Some(other) = embedders.find(|other| *other != name) {
+        let message = format!("the datasets have vectors of different models: `{name}` and `{other}`");
+        return Err(Error::invalid(message).help("search them one after the other"));
+    }
+    if request.vector_weight <= 0.0 {
+        return Ok(None);
+    }
+    let made = async {
+        let embedder = parts.models.embedder(parts.tenant, name)?;
+        embedder.embed(Purpose::Query, &request.questions).await
+    };
+    match made.await {
+        Ok(embedded) if embedded.vectors.len() == request.questions.len() => Ok(Some(embedded.vectors)),
+        Ok(_) => Err(Error::new(ErrorKind::Garbled, format!("`{name}` gave no vector for each question"))),
+        Err(error) if request.vector_weight >= 1.0 => Err(error),
+        Err(error) => {
+            notes.push(format!("searched by words alone, because `{name}` failed: {}", error.full()));
+            Ok(None)
+        }
+    }
+}
+
+fn query(
+    datasets: &[&Dataset],
+    request: &SearchRequest,
+    (question, vector): (&str, Option<&Vec<f32>>),
+) -> IndexQuery {
+    let keywords = request.keywords.iter().map(|word| (word.clone(), KEYWORD_WEIGHT)).collect();
+    IndexQuery {
+        datasets: datasets.iter().map(|dataset| dataset.key.id.clone()).collect(),
+        documents: request.documents.clone(),
+        filter: request.filter.clone(),
+        text: Some(TextQuery { text: question.to_owned(), keywords }),
+        // How near a vector is counts in the score, and the score has the one threshold.
+        vector: vector.map(|vector| VectorQuery { vector: vector.clone(), cosine_min: 0.0 }),
+        count_max: request.candidates_max.clamp(1, CANDIDATES_MAX),
+    }
+}
+
+fn rounded(score: f32) -> f64 {
+    (f64::from(score) * PARTS_OF_ONE).round() / PARTS_OF_ONE
+}
+
+fn scored(ranked: Ranked) -> Scored {
+    Scored {
+        chunk: ranked.hit.chunk,
+        document: ranked.hit.document,
+        dataset: ranked.hit.dataset,
+        parent: None,
+        similarity: rounded(ranked.similarity),
+        term: rounded(ranked.text),
+        vector: ranked.cosine.map(rounded),
+    }
+}
+
+/// Best first; equal ones by their words, then by their ids.
+fn in_order(list: &mut [Scored]) {
+    list.sort_by(|one, other| {
+        let by_score = other.similarity.total_cmp(&one.similarity);
+        by_score.then(other.term.total_cmp(&one.term)).then_with(|| one.chunk.cmp(&other.chunk))
+    });
+}
+
+/// The best passages, ranked by a model: its score takes the place of the vectors' share.
+async fn reranked(
+    parts: Parts<'_>,
+    datasets: &[Dataset],
+    request: &SearchRequest,
+    mut list: Vec<Scored>,
+) -> Result<Vec<Scored>> {
+    let question = request.questions.first().map(String::as_str).unwrap_or_default();
+    list.truncate(request.reranked_max.clamp(1, CANDIDATES_MAX));
+    let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
+    let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
+    let texts: Vec<String> = chunks.iter().map(text).collect();
+    if texts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scores = parts.models.reranker(parts.tenant, &request.reranker)?.rerank(question, &texts).await?;
+    if scores.len() != texts.len() {
+        return Err(Error::new(ErrorKind::Garbled, "it gave no score for each passage"));
+    }
+    let scores: HashMap<&ChunkId, f64> =
+        chunks.iter().zip(scores).map(|(chunk, score)| (&chunk.id, rounded(score.clamp(0.0, 1.0)))).collect();
+    let weight = request.vector_weight.clamp(0.0, 1.0);
+    list.retain_mut(|scored| {
+        let Some(score) = scores.get(&scored.chunk) else { return false };
+        let similarity = weight * score + (1.0 - weight) * scored.term;
+        scored.vector = Some(*score);
+        scored.similarity = preferred(similarity, &scored.dataset, datasets);
+        similarity >= request.similarity_min
+    });
+    Ok(list)
+}
+
+fn preferred(similarity: f64, id: &DatasetId, datasets: &[Dataset]) -> f64 {
+    let pagerank =
+        datasets.iter().find(|dataset| dataset.key.id == *id).map_or(0, |dataset| dataset.pagerank);
+    #[expect(clippy::cast_possible_truncation, reason = "a share between 0 and 1")]
+    let lifted = rank::lifted(similarity as f32, pagerank);
+    rounded(lifted)
+}
+
+/// What a model reads of a passage: its text as it was written, with the headings it stands under.
+fn text(chunk: &StoredChunk) -> String {
+    match chunk.headings.is_empty() {
+        true => chunk.content.clone(),
+        false => format!("{}\n{}", chunk.headings.join(" › "), chunk.content),
+    }
+}
+
+async fn counted(parts: Parts<'_>, datasets: &[Dataset], list: &[Scored]) -> Result<Vec<DocumentCount>> {
+    let mut counts: Vec<(DocumentId, &DatasetId, usize)> = Vec::new();
+    let mut places: HashMap<&DocumentId, usize> = HashMap::new();
+    for scored in list {
+        let place = *places.entry(&scored.document).or_insert_with(|| {
+            counts.push((scored.document.clone(), &scored.dataset, 0));
+            counts.len() - 1
+        });
+        counts[place].2 += 1;
+    }
+    counts.sort_by_key(|(_, _, count)| std::cmp::Reverse(*count));
+    let mut names: HashMap<DocumentId, String> = HashMap::new();
+    for dataset in datasets {
+        let ids: Vec<DocumentId> =
+            counts.iter().filter(|(_, of, _)| **of == dataset.key.id).map(|(id, ..)| id.clone()).collect();
+        if !ids.is_empty() {
+            let documents = documents::by_id(parts.store, &dataset.key, ids).await?;
+            names.extend(documents.into_iter().map(|document| (document.key.id, document.name)));
+        }
+    }
+    let named = |(id, _, count): (DocumentId, &DatasetId, usize)| {
+        names.remove(&id).map(|name| DocumentCount { id, name, count })
+    };
+    Ok(counts.into_iter().filter_map(named).collect())
+}

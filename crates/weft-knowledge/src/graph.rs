@@ -1,0 +1,63 @@
+//! What documents say of things and how these have to do with each other: found by a model document by
+//! document, put together for a dataset, asked beside a search.
+//!
+//! Not part of this: merging of entities whose names differ, and reports on communities.
+
+pub mod extract;
+pub mod find;
+pub mod merge;
+mod pagerank;
+pub mod question;
+
+use serde::{Deserialize, Serialize};
+
+/// Characters of a name.
+pub(crate) const NAME_MAX: usize = 200;
+/// Characters of a description.
+pub(crate) const DESCRIPTION_MAX: usize = 2_000;
+/// The kinds of entities that a model is asked for when nobody says otherwise.
+pub const KINDS: [&str; 5] = ["organization", "person", "geo", "event", "category"];
+
+/// Something that is spoken of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entity {
+    /// Its name.
+    pub name: String,
+    /// What it is, such as `person`.
+    pub kind: String,
+    /// What is said of it.
+    #[serde(default)]
+    pub description: String,
+}
+
+/// How two things have to do with each other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Relation {
+    /// From here.
+    pub source: String,
+    /// To there.
+    pub target: String,
+    /// What is said of it.
+    #[serde(default)]
+    pub description: String,
+    /// How much there is to it, from 0 on.
+    pub weight: f64,
+}
+
+/// What one document says, as it is kept with it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Subgraph {
+    /// Entities.
+    pub entities: Vec<Entity>,
+    /// Relations between them.
+    pub relations: Vec<Relation>,
+}
+
+/// Names that mean the same for us.
+pub(crate) fn folded(name: &str) -> String {
+    name.split_whitespace().collect::<Vec<_>>().join(" ").to_lowercase()
+}
+
+pub(crate) fn cut(text: &str, characters_max: usize) -> String {
+    text.trim().chars().take(characters_max).collect()
+}

@@ -1,0 +1,168 @@
+//! What a graph says about a question, as one passage before all others.
+
+use weft_core::citation::Chunk;
+use weft_core::id::DatasetId;
+use weft_core::seam::Knowledge;
+use weft_core::seam::knowledge::{EntityKind, GraphFound, GraphRequest, Passage};
+use weft_core::{Json, Result, TenantId};
+
+use crate::ask::{Ask, Step, ask_json, unexpected};
+use crate::tokens;
+
+const INSTRUCTIONS: &str = include_str!("../prompts/graph_question.md");
+/// The name that the passage is shown by.
+pub const TITLE: &str = "Related content in Knowledge Graph";
+/// Tokens of the passage, at most.
+const TOKENS_MAX: usize = 8_196;
+/// Names that a question is about, at most.
+const NAMES_MAX: usize = 5;
+/// Kinds that answer it, at most.
+const KINDS_MAX: usize = 3;
+
+/// The passage, if the graph has anything to say. What goes wrong is noted.
+///
+/// # Errors
+/// When the graph cannot be read, or the whole work has ended.
+pub async fn chunk(
+    (knowledge, model): (&dyn Knowledge, &dyn Ask),
+    (tenant, datasets): (&TenantId, &[DatasetId]),
+    question: &str,
+    notes: &mut Vec<String>,
+) -> Result<Option<Passage>> {
+    let kinds = knowledge.graph_kinds(tenant, datasets).await?;
+    if kinds.is_empty() {
+        notes.push("the datasets have no knowledge graph".to_owned());
+        return Ok(None);
+    }
+    let text = format!("Question: {question}\n\nKinds:\n{}", listed(&kinds));
+    let answer = ask_json(model, Step::GraphQuestion, INSTRUCTIONS, &text).await?;
+    let read = answer.and_then(|json| read(&json).ok_or_else(|| unexpected("kinds and names")));
+    let (kinds, entities) = read.unwrap_or_else(|error| {
+        notes.push(format!("the graph was asked with the question as it is: {}", error.full()));
+        (Vec::new(), vec![question.to_owned()])
+    });
+    let request =
+        GraphRequest { datasets: datasets.to_vec(), question: question.to_owned(), entities, kinds };
+    Ok(passage(&knowledge.graph(tenant, &request).await?))
+}
+
+fn listed(kinds: &[EntityKind]) -> String {
+    kinds.iter().map(|kind| format!("- {}: {}\n", kind.kind, kind.samples.join(" | "))).collect()
+}
+
+fn read(answer: &Json) -> Option<(Vec<String>, Vec<String>)> {
+    let texts = |key: &str, count_max: usize| -> Option<Vec<String>> {
+        let list = answer.get(key)?.as_array()?.iter().take(count_max);
+        Some(
+            list.filter_map(Json::as_str).map(str::to_owned).filter(|text| !text.trim().is_empty()).collect(),
+        )
+    };
+    let (kinds, names) = (texts("kinds", KINDS_MAX).unwrap_or_default(), texts("entities", NAMES_MAX)?);
+    (!names.is_empty() || !kinds.is_empty()).then_some((kinds, names))
+}
+
+/// The passage: two tables, as much of them as there is room for.
+fn passage(found: &GraphFound) -> Option<Passage> {
+    let mut content = String::new();
+    let mut room = TOKENS_MAX;
+    let entity = |e: &weft_core::seam::knowledge::GraphEntity| {
+        vec![e.name.clone(), e.kind.clone(), e.description.clone()]
+    };
+    let relation = |r: &weft_core::seam::knowledge::GraphRelation| {
+        vec![r.source.clone(), r.target.clone(), r.description.clone()]
+    };
+    table("Entities\nentity,kind,description", found.entities.iter().map(entity), (&mut content, &mut room));
+    table("Relations\nfrom,to,description", found.relations.iter().map(relation), (&mut content, &mut room));
+    let content = content.trim_end().to_owned();
+    let tokens = u32::try_from(tokens::at_most(&content)).unwrap_or(u32::MAX);
+    (!content.is_empty()).then(|| Passage {
+        chunk: Chunk {
+            id: format!("graph-{:016x}", fingerprint(&content)),
+            content,
+            document_name: TITLE.to_owned(),
+            similarity: Some(1.0),
+            vector_similarity: Some(1.0),
+            term_similarity: Some(0.0),
+            ..Chunk::default()
+        },
+        tokens,
+        ..Passage::default()
+    })
+}
+
+fn table(title: &str, rows: impl Iterator<Item = Vec<String>>, (text, room): (&mut String, &mut usize)) {
+    let mut begun = false;
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|cell| quoted(cell)).collect();
+        let head = if begun { String::new() } else { format!("---- {title}\n") };
+        let line = format!("{head}{}\n", cells.join(","));
+        let cost = tokens::at_most(&line);
+        if cost > *room {
+            return;
+        }
+        *room -= cost;
+        begun = true;
+        text.push_str(&line);
+    }
+}
+
+/// A cell of a table in RFC 4180's form, on one line.
+fn quoted(cell: &str) -> String {
+    let line = cell.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.contains([',', '"']) { format!("\"{}\"", line.replace('"', "\"\"")) } else { line }
+}
+
+/// FNV-1a: what is said twice in a turn is one source.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use weft_core::seam::knowledge::{GraphEntity, GraphRelation};
+
+    fn entity(name: &str, description: &str) -> GraphEntity {
+        let description = description.to_owned();
+        GraphEntity { name: name.to_owned(), kind: "person".to_owned(), description, score: 1.0 }
+    }
+
+    #[test]
+    fn the_passage_is_two_tables_within_their_room() {
+        let relation = GraphRelation {
+            source: "Ada".to_owned(),
+            target: "Babbage, C.".to_owned(),
+            description: "said \"yes\"\nto".to_owned(),
+            score: 1.0,
+        };
+        let found = GraphFound { entities: vec![entity("Ada", "wrote")], relations: vec![relation] };
+        let passage = passage(&found).unwrap();
+        let expected = "---- Entities\nentity,kind,description\nAda,person,wrote\n---- Relations\nfrom,to,description\n\
+                        Ada,\"Babbage, C.\",\"said \"\"yes\"\" to\"";
+        assert_eq!(passage.chunk.content, expected);
+        assert_eq!((passage.chunk.document_name.as_str(), passage.chunk.similarity), (TITLE, Some(1.0)));
+        assert_eq!(super::passage(&GraphFound::default()), None);
+        let long = GraphFound {
+            entities: (0..6).map(|n| entity(&format!("E{n}"), &"汉".repeat(2_000))).collect(),
+            relations: Vec::new(),
+        };
+        let passage = super::passage(&long).unwrap();
+        assert!(passage.tokens as usize <= TOKENS_MAX && passage.chunk.content.contains("E3"));
+        assert!(!passage.chunk.content.contains("E4"));
+    }
+
+    #[test]
+    fn what_a_model_answers_is_read() {
+        let check = |answer: Json, expected: Option<(&[&str], &[&str])>| {
+            let owned = |texts: &[&str]| texts.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
+            let expected = expected.map(|(kinds, names)| (owned(kinds), owned(names)));
+            assert_eq!(read(&answer), expected, "{answer}");
+        };
+        check(json!({"kinds": ["person"], "entities": ["Ada", 7, " "]}), Some((&["person"], &["Ada"])));
+        check(json!({"entities": ["a", "b", "c", "d", "e", "f"]}), Some((&[], &["a", "b", "c", "d", "e"])));
+        check(json!({"entities": []}), None);
+        check(json!(["Ada"]), None);
+    }
+}

@@ -1,0 +1,315 @@
+//! From a question to the passages that answer it. One way for the component, the HTTP API and the command
+//! line; see docs/retrieval.md.
+
+mod filters;
+mod parents;
+pub mod weights;
+mod words;
+
+use std::collections::HashMap;
+
+use weft_core::citation::Chunk;
+use weft_core::id::{ChunkId, DatasetId, DocumentId};
+use weft_core::seam::Knowledge;
+use weft_core::seam::knowledge::{
+    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Passage, Scored, SearchRequest,
+};
+use weft_core::{Error, Result, TenantId};
+
+use crate::ask::Ask;
+use crate::{contents, graph};
+
+pub use filters::{FilterChoice, Filtered, Misfit, choice as filter_choice, conditions as filter_conditions};
+pub use words::{KEYWORDS_MAX, LANGUAGES_MAX};
+
+/// Bytes of a question that are searched for; the rest is left out.
+const QUESTION_MAX: usize = 16 * 1024;
+/// Passages that a model ranks where one is named, at least.
+const RERANKED_MIN: usize = 64;
+/// How much wider the search becomes when passages fall together.
+const WIDER: usize = 4;
+
+/// What is asked, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retrieval {
+    /// Names or ids of datasets; none means all of the tenant's.
+    pub datasets: Vec<String>,
+    /// The question.
+    pub question: String,
+    /// Only in these documents.
+    pub documents: Option<Vec<DocumentId>>,
+    /// Only in documents with such metadata.
+    pub filter: FilterChoice,
+    /// The smallest score that counts, 0 to 1.
+    pub similarity_min: f64,
+    /// The share of the vectors in a score, 0 to 1.
+    pub vector_weight: f64,
+    /// How many passages words and vectors find each, at most.
+    pub candidates_max: usize,
+    /// The model that ranks what was found; empty: none.
+    pub reranker: String,
+    /// Languages that the question is asked in as well.
+    pub languages: Vec<String>,
+    /// Whether a model adds words for the part that looks for words.
+    pub keywords: bool,
+    /// Whether a model chooses from the best document's table of contents.
+    pub contents: bool,
+    /// Whether what the graph says comes first.
+    pub graph: bool,
+    /// How many passages to pass over.
+    pub offset: usize,
+    /// How many to give, at most.
+    pub limit: usize,
+    /// How carefully they are counted.
+    pub count: Count,
+}
+
+impl Default for Retrieval {
+    fn default() -> Self {
+        Self {
+            datasets: Vec::new(),
+            question: String::new(),
+            documents: None,
+            filter: FilterChoice::All,
+            similarity_min: 0.2,
+            vector_weight: 0.5,
+            candidates_max: CANDIDATES_MAX,
+            reranker: String::new(),
+            languages: Vec::new(),
+            keywords: false,
+            contents: false,
+            graph: false,
+            offset: 0,
+            limit: 8,
+            count: Count::Enough,
+        }
+    }
+}
+
+/// How carefully passages are counted where small ones fall together in larger ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Count {
+    /// As far as the page needs it: the total may count small ones.
+    #[default]
+    Enough,
+    /// To the end: as many as further pages lead to.
+    Exact,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Retrieved {
+    /// The datasets that were searched.
+    pub datasets: Vec<DatasetBrief>,
+    /// The passages with their scores, best first; what a graph says before all others.
+    pub passages: Vec<Passage>,
+    /// How many there are in all, without what a graph says.
+    pub total: usize,
+    /// The documents of all of them, most passages first.
+    pub documents: Vec<DocumentCount>,
+    /// What became of the filter.
+    pub filter: Filtered,
+    /// What people should know about the search.
+    pub notes: Vec<String>,
+}
+
+/// Finds passages. See the module.
+///
+/// # Errors
+/// `NotFound` naming a dataset that is not there; `Invalid` when the datasets have vectors of different
+/// models; what a search fails with. A model that fails is noted, and the search goes on without it, unless
+/// the work as a whole has ended.
+pub async fn retrieve(
+    knowledge: &dyn Knowledge,
+    model: &dyn Ask,
+    tenant: &TenantId,
+    asked: &Retrieval,
+) -> Result<Retrieved> {
+    let datasets = knowledge.datasets(tenant, &asked.datasets).await?;
+    one_embedder(&datasets)?;
+    let question = stripped(&asked.question);
+    let mut retrieved = Retrieved { datasets, ..Retrieved::default() };
+    if question.is_empty() || retrieved.datasets.is_empty() || asked.limit == 0 {
+        return Ok(retrieved);
+    }
+    let search = Search { knowledge, model, tenant, asked, question };
+    search.fill(&mut retrieved).await?;
+    if asked.graph && asked.offset == 0 {
+        let ids = ids(&retrieved.datasets);
+        let chunk =
+            graph::question::chunk((knowledge, model), (tenant, &ids), question, &mut retrieved.notes);
+        if let Some(chunk) = chunk.await? {
+            retrieved.passages.insert(0, chunk);
+        }
+    }
+    Ok(retrieved)
+}
+
+fn ids(datasets: &[DatasetBrief]) -> Vec<DatasetId> {
+    datasets.iter().map(|brief| brief.id.clone()).collect()
+}
+
+/// Vectors of different models cannot be compared. Datasets without any may stand beside those that have
+/// some.
+fn one_embedder(datasets: &[DatasetBrief]) -> Result<()> {
+    let mut with = datasets.iter().filter(|brief| !brief.embedder.is_empty());
+    let Some(first) = with.next() else { return Ok(()) };
+    let Some(other) = with.find(|brief| brief.embedder != first.embedder) else { return Ok(()) };
+    let message = format!(
+        "the datasets `{}` and `{}` have vectors of different models: `{}` and `{}`",
+        first.name, other.name, first.embedder, other.embedder
+    );
+    Err(Error::invalid(message)
+        .help("search them one after the other, or give them the same embedding model"))
+}
+
+/// A question without the word that says who asks it, as templates put it there.
+pub fn stripped(question: &str) -> &str {
+    let question = question.trim();
+    let prefixed = question.get(..5).is_some_and(|prefix| prefix.eq_ignore_ascii_case("user:"));
+    let question = if prefixed { question[5..].trim() } else { question };
+    let end = (0..=question.len().min(QUESTION_MAX)).rev().find(|end| question.is_char_boundary(*end));
+    &question[..end.unwrap_or(0)]
+}
+
+struct Search<'a> {
+    knowledge: &'a dyn Knowledge,
+    model: &'a dyn Ask,
+    tenant: &'a TenantId,
+    asked: &'a Retrieval,
+    question: &'a str,
+}
+
+impl Search<'_> {
+    async fn fill(&self, retrieved: &mut Retrieved) -> Result<()> {
+        let (asked, notes) = (self.asked, &mut retrieved.notes);
+        let datasets = ids(&retrieved.datasets);
+        let parts = (self.knowledge, self.model);
+        let choice = (&asked.filter, self.question);
+        retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
+        if matches!(retrieved.filter, Filtered::Empty(_)) {
+            return Ok(());
+        }
+        let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
+        let keywords = match asked.keywords {
+            true => words::keywords(self.model, self.question, notes).await?,
+            false => Vec::new(),
+        };
+        let request = SearchRequest {
+            datasets,
+            questions,
+            keywords,
+            documents: asked.documents.clone(),
+            filter: retrieved.filter.in_force(),
+            similarity_min: asked.similarity_min,
+            vector_weight: asked.vector_weight,
+            candidates_max: asked.candidates_max.clamp(1, CANDIDATES_MAX),
+            reranker: asked.reranker.clone(),
+            // The same for every page of one size, so that pages are cut from one list.
+            reranked_max: asked.limit.clamp(RERANKED_MIN, CANDIDATES_MAX),
+            offset: 0,
+            limit: asked.offset.saturating_add(asked.limit).min(CANDIDATES_MAX),
+        };
+        let found = self.found(request.clone(), notes).await?;
+        notes.extend(found.notes);
+        (retrieved.total, retrieved.documents) = (found.total, found.documents);
+        let page: Vec<Scored> = found.passages.into_iter().skip(asked.offset).take(asked.limit).collect();
+        retrieved.passages = self.with_texts(&request.datasets, &page).await?;
+        Ok(())
+    }
+
+    /// The list that pages are cut from, and as much of it as the page needs.
+    async fn found(&self, mut request: SearchRequest, notes: &mut Vec<String>) -> Result<Found> {
+        let wanted = request.limit;
+        if self.asked.contents {
+            request.limit = contents::question::window(wanted);
+        }
+        let mut found = self.knowledge.search(self.tenant, &request).await?;
+        if self.asked.contents && !found.passages.is_empty() {
+            let parts = (self.knowledge, self.model);
+            let asked = (self.question, wanted);
+            let before = found.passages.len();
+            contents::question::enhance(parts, self.tenant, asked, &mut found.passages, notes).await?;
+            found.total += found.passages.len().saturating_sub(before);
+            return Ok(with_parents(found));
+        }
+        if found.passages.iter().all(|scored| scored.parent.is_none()) {
+            return Ok(found);
+        }
+        // Parts of one passage fall together, so that a page may need more of them than it has room for.
+        loop {
+            let whole = found.total <= found.passages.len();
+            let enough =
+                self.asked.count == Count::Enough && parents::substituted(&found.passages).len() >= wanted;
+            if whole || enough || request.limit >= found.total {
+                return Ok(with_parents(found));
+            }
+            request.limit = match self.asked.count {
+                Count::Exact => found.total,
+                Count::Enough => found.total.min(request.limit.saturating_mul(WIDER)),
+            };
+            found = self.knowledge.search(self.tenant, &request).await?;
+        }
+    }
+
+    async fn with_texts(&self, datasets: &[DatasetId], page: &[Scored]) -> Result<Vec<Passage>> {
+        if page.is_empty() {
+            return Ok(Vec::new());
+        }
+        let ids: Vec<ChunkId> = page.iter().map(|scored| scored.chunk.clone()).collect();
+        let passages = self.knowledge.passages(self.tenant, datasets, &ids).await?;
+        let mut by_id: HashMap<String, Passage> =
+            passages.into_iter().map(|passage| (passage.chunk.id.clone(), passage)).collect();
+        Ok(page
+            .iter()
+            .filter_map(|scored| by_id.remove(scored.chunk.as_str()).map(|p| shown(p, scored)))
+            .collect())
+    }
+}
+
+fn with_parents(found: Found) -> Found {
+    let passages = parents::substituted(&found.passages);
+    let together = found.passages.len() - passages.len();
+    Found { passages, total: found.total.saturating_sub(together), ..found }
+}
+
+fn shown(passage: Passage, scored: &Scored) -> Passage {
+    let chunk = Chunk {
+        similarity: Some(scored.similarity),
+        vector_similarity: scored.vector,
+        term_similarity: Some(scored.term),
+        ..passage.chunk
+    };
+    Passage { chunk, ..passage }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_that_says_who_asks_is_no_part_of_the_question() {
+        let check = |question: &str, expected: &str| assert_eq!(stripped(question), expected, "{question}");
+        check("  user: What? ", "What?");
+        check("USER:What?", "What?");
+        check("users: What?", "users: What?");
+        check("用户 x", "用户 x");
+        check("", "");
+        assert_eq!(stripped(&"é".repeat(20_000)).len(), QUESTION_MAX);
+    }
+
+    #[test]
+    fn vectors_of_different_models_are_not_compared() {
+        let brief = |name: &str, embedder: &str| DatasetBrief {
+            id: name.into(),
+            name: name.to_owned(),
+            embedder: embedder.to_owned(),
+            similarity_threshold: 0.2,
+            vector_weight: 0.3,
+        };
+        assert!(one_embedder(&[]).is_ok());
+        assert!(one_embedder(&[brief("a", "m"), brief("b", ""), brief("c", "m")]).is_ok());
+        let error = one_embedder(&[brief("a", "m"), brief("b", ""), brief("c", "n")]).unwrap_err();
+        assert!(["`a`", "`c`", "`m`", "`n`"].iter().all(|part| error.message.contains(part)), "{error:?}");
+    }
+}

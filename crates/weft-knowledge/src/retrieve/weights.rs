@@ -1,0 +1,116 @@
+//! The names that interfaces have for one number: the share of the vectors in a score.
+//!
+//! Inside there is the vector weight and nothing else. It is translated here, at the edge.
+
+/// Where a weight comes from, or goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Interface {
+    /// The Retrieval component, and the tool made of it.
+    Component,
+    /// `POST /api/v1/retrieval`.
+    Http,
+    /// The settings of a dataset.
+    Dataset,
+    /// The settings of a chat assistant.
+    Chat,
+    /// The endpoint in the shape of Dify's external knowledge.
+    Dify,
+}
+
+/// What a weight counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    Words,
+    Vectors,
+}
+
+impl Interface {
+    /// All of them, in the order of the documentation.
+    pub const ALL: [Self; 5] = [Self::Component, Self::Http, Self::Dataset, Self::Chat, Self::Dify];
+
+    /// The name of its parameter; absent where there is none.
+    pub fn parameter(self) -> Option<&'static str> {
+        match self {
+            Self::Component | Self::Chat => Some("keywords_similarity_weight"),
+            Self::Http | Self::Dataset => Some("vector_similarity_weight"),
+            Self::Dify => None,
+        }
+    }
+
+    fn counts(self) -> Counts {
+        match self {
+            Self::Component | Self::Chat => Counts::Words,
+            Self::Http | Self::Dataset | Self::Dify => Counts::Vectors,
+        }
+    }
+
+    /// The vector weight when nothing is given.
+    pub fn default_vector_weight(self) -> f64 {
+        match self {
+            Self::Component => 0.5,
+            Self::Http | Self::Dataset | Self::Chat | Self::Dify => 0.3,
+        }
+    }
+
+    /// The smallest score that counts when nothing is given.
+    pub fn default_threshold(self) -> f64 {
+        match self {
+            Self::Component | Self::Http | Self::Dataset | Self::Chat => 0.2,
+            Self::Dify => 0.0,
+        }
+    }
+
+    /// The vector weight that a parameter stands for.
+    pub fn vector_weight(self, given: Option<f64>) -> f64 {
+        match (given.filter(|given| given.is_finite()), self.counts()) {
+            (None, _) => self.default_vector_weight(),
+            (Some(given), Counts::Words) => 1.0 - given.clamp(0.0, 1.0),
+            (Some(given), Counts::Vectors) => given.clamp(0.0, 1.0),
+        }
+    }
+
+    /// The parameter for a vector weight: what was written is what is read.
+    pub fn parameter_for(self, vector_weight: f64) -> f64 {
+        match self.counts() {
+            Counts::Words => 1.0 - vector_weight,
+            Counts::Vectors => vector_weight,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_weight_has_its_name_in_every_interface() {
+        let check = |interface: Interface, name: Option<&str>, given: Option<f64>, expected: f64| {
+            assert_eq!(interface.parameter(), name, "{interface:?}");
+            let weight = interface.vector_weight(given);
+            assert!((weight - expected).abs() < 1e-9, "{interface:?} {given:?}: {weight}");
+        };
+        let (words, vectors) = (Some("keywords_similarity_weight"), Some("vector_similarity_weight"));
+        check(Interface::Component, words, None, 0.5);
+        check(Interface::Component, words, Some(0.7), 0.3);
+        check(Interface::Component, words, Some(1.0), 0.0);
+        check(Interface::Http, vectors, None, 0.3);
+        check(Interface::Http, vectors, Some(0.7), 0.7);
+        check(Interface::Dataset, vectors, None, 0.3);
+        check(Interface::Dataset, vectors, Some(1.0), 1.0);
+        check(Interface::Chat, words, None, 0.3);
+        check(Interface::Chat, words, Some(0.7), 0.3);
+        check(Interface::Dify, None, None, 0.3);
+        check(Interface::Http, vectors, Some(7.0), 1.0);
+        check(Interface::Http, vectors, Some(f64::NAN), 0.3);
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_read() {
+        for interface in Interface::ALL {
+            for given in [0.0, 0.25, 0.7, 1.0] {
+                let back = interface.parameter_for(interface.vector_weight(Some(given)));
+                assert!((back - given).abs() < 1e-9, "{interface:?}");
+            }
+        }
+    }
+}

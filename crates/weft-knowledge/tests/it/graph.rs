@@ -1,0 +1,126 @@
+//! What documents say of things, and how that gets into a search.
+
+use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
+use weft_core::seam::dataset_store::Extra;
+use weft_knowledge::ask::Step;
+use weft_knowledge::graph::extract::{Method, extract};
+use weft_knowledge::graph::question::TITLE;
+use weft_knowledge::retrieve::{Count, Retrieval};
+
+use crate::kit::{Library, ids, question};
+
+fn people() -> Library {
+    let library = Library::default().with(
+        "people",
+        "",
+        &[("ada", json!({}), &["Ada wrote the notes."]), ("charles", json!({}), &["Charles built."])],
+    );
+    let graph = |name: &str, relation: Json| json!({"entities": [{"name": name, "kind": "person", "description": format!("{name} was a person.")}], "relations": [relation]});
+    let works = json!({"source": "Ada", "target": "Charles", "description": "worked with", "weight": 3.0});
+    library.extra("ada", Extra::Graph, graph("Ada", works));
+    let builds = json!({"source": "CHARLES", "target": "Engine", "description": "built", "weight": 1.0});
+    library.extra("charles", Extra::Graph, graph("Charles", builds));
+    library
+}
+
+fn asked() -> Retrieval {
+    Retrieval { graph: true, ..question("What did Ada do?", &["people"]) }
+}
+
+/// Row 61 and part 14.10.
+#[tokio::test]
+async fn the_graph_gives_exactly_one_passage_and_it_is_the_first() {
+    let library = people();
+    library.answers(Step::GraphQuestion, "{\"kinds\": [\"person\"], \"entities\": [\"Ada\"]}");
+    let found = library.ask(&asked()).await;
+    let titles: Vec<&str> = found.passages.iter().map(|p| p.chunk.document_name.as_str()).collect();
+    assert_eq!(titles, [TITLE, "ada.pdf"]);
+    let chunk = &found.passages[0].chunk;
+    assert_eq!((chunk.similarity, chunk.document_id.as_str()), (Some(1.0), ""));
+    let expected = "---- Entities\nentity,kind,description\nAda,person,Ada was a person.\n\
+                    ---- Relations\nfrom,to,description\nAda,Charles,worked with";
+    assert_eq!(chunk.content, expected);
+    assert_eq!(library.0.asked.lock().unwrap().len(), 1, "the model is asked once");
+    // Further pages are further passages, and not the graph again.
+    let next = library.ask(&Retrieval { offset: 1, count: Count::Exact, ..asked() }).await;
+    assert!(next.passages.is_empty(), "{next:?}");
+}
+
+#[tokio::test]
+async fn without_a_model_the_question_itself_asks_the_graph() {
+    let library = people();
+    library.fails(Step::GraphQuestion, ErrorKind::Unavailable);
+    let found = library.ask(&asked()).await;
+    assert!(found.passages[0].chunk.content.contains("Ada,person"));
+    assert!(found.notes.last().unwrap().contains("with the question as it is"), "{:?}", found.notes);
+}
+
+#[tokio::test]
+async fn graphs_are_put_together_once_and_anew_after_a_change() {
+    let library = people();
+    let knowledge = library.knowledge();
+    let ask = async || {
+        library.answers(Step::GraphQuestion, "{\"entities\": [\"Ada\"]}");
+        let found =
+            weft_knowledge::retrieve::retrieve(&knowledge, &library, &"t".into(), &asked()).await.unwrap();
+        ids(&found)[0].clone()
+    };
+    let first = ask().await;
+    assert_eq!(ask().await, first);
+    assert_eq!(*library.0.graphs_read.lock().unwrap(), 1);
+    library.extra(
+        "ada",
+        Extra::Graph,
+        json!({"entities": [{"name": "Ada", "kind": "poet"}], "relations": []}),
+    );
+    library.dataset("people", |dataset| dataset.updated_ms += 1);
+    assert_ne!(ask().await, first);
+    assert_eq!(*library.0.graphs_read.lock().unwrap(), 2);
+}
+
+#[tokio::test]
+async fn datasets_without_a_graph_say_so() {
+    let library = Library::default().with("people", "", &[("ada", json!({}), &["Ada wrote."])]);
+    let found = library.ask(&asked()).await;
+    assert_eq!(ids(&found), ["ada-0"]);
+    assert_eq!(found.notes.last().unwrap(), "the datasets have no knowledge graph");
+}
+
+#[tokio::test]
+async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
+    let library = Library::default();
+    let kinds = ["person".to_owned()];
+    let texts = ["Ada worked with Charles.".to_owned()];
+    let answer = "Sure:\n```json\n{'entities': [{'name': 'Ada', 'type': 'person', 'description': 'x'},], 'relations': [{'source': 'Ada', 'target': 'Charles', 'weight': 2}]}\n```";
+    library.answers(Step::Graph, answer);
+    let (graph, notes) = extract(&library, Method::Light, &kinds, &texts).await.unwrap().unwrap();
+    let names: Vec<&str> = graph.entities.iter().map(|entity| entity.name.as_str()).collect();
+    assert_eq!((names, graph.relations.len(), notes.len()), (vec!["Ada", "Charles"], 1, 0));
+    library.answers(Step::Graph, "nothing to see");
+    assert_eq!(
+        extract(&library, Method::Light, &kinds, &texts).await.unwrap().unwrap_err().kind,
+        ErrorKind::Garbled
+    );
+}
+
+#[tokio::test]
+async fn the_careful_method_asks_what_was_missed() {
+    let library = Library::default();
+    let entity =
+        |name: &str| json!({"entities": [{"name": name, "kind": "person"}], "relations": []}).to_string();
+    library
+        .answers(Step::Graph, &entity("Ada"))
+        .answers(Step::Graph, &entity("Charles"))
+        .answers(Step::Graph, "{\"entities\": [], \"relations\": []}");
+    let texts = ["Ada and Charles.".to_owned()];
+    let kinds = ["person".to_owned()];
+    let (graph, _) = extract(&library, Method::General, &kinds, &texts).await.unwrap().unwrap();
+    assert_eq!(graph.entities.len(), 2);
+    assert!(library.0.asked.lock().unwrap()[1].1.contains("Found so far: Ada"));
+    // A part that cannot be read costs no other part.
+    let long = vec!["x".repeat(8_000), "y".repeat(8_000)];
+    library.answers(Step::Graph, "?").answers(Step::Graph, &entity("Ada"));
+    let (graph, notes) = extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap();
+    assert_eq!((graph.entities.len(), notes.len()), (1, 1));
+}

@@ -1,0 +1,498 @@
+//! A library whose shelves, index and models are as simple as they can be.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use weft_core::filter::Metadata;
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::chat_model::ModelInfo;
+use weft_core::seam::dataset_store::{
+    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document, DocumentChange,
+    DocumentFilter, DocumentState, Extra, StoredChunk,
+};
+use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
+use weft_core::seam::embedder::{Embedded, Purpose};
+use weft_core::seam::index::{Hit, IndexAnswer, IndexChange, IndexQuery, IndexSize};
+use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Reranker};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+use weft_knowledge::ask::{Ask, Step};
+use weft_knowledge::datasets::Datasets;
+use weft_knowledge::retrieve::{Retrieval, Retrieved, retrieve};
+
+pub const TENANT: &str = "t";
+
+/// What the embedder of these tests knows: words with the same meaning.
+const MEANINGS: [&[&str]; 4] = [
+    &["cat", "cats", "feline", "kitty", "猫", "katze"],
+    &["money", "refund", "price", "退款", "cost"],
+    &["car", "vehicle", "automobile", "汽车"],
+    &["tree", "oak", "forest"],
+];
+
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in text.to_lowercase().chars() {
+        let wide = u32::from(c) >= 0x2e80;
+        if wide || !c.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if c.is_alphanumeric() {
+            words.last_mut().unwrap().push(c);
+        }
+        if wide {
+            words.push(String::new());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+pub fn vector(text: &str) -> Vec<f32> {
+    let text = text.to_lowercase();
+    let holds = |meaning: &&[&str]| meaning.iter().any(|word| text.contains(*word));
+    let mut vector: Vec<f32> = MEANINGS.iter().map(|m| if holds(m) { 1.0 } else { 0.0 }).collect();
+    vector.push(0.1);
+    let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+    vector.iter_mut().for_each(|x| *x /= length);
+    vector
+}
+
+/// What is on the shelves.
+#[derive(Default)]
+struct Shelves {
+    datasets: Vec<Dataset>,
+    documents: Vec<Document>,
+    chunks: Vec<StoredChunk>,
+    extras: HashMap<(DocumentId, Extra), Json>,
+}
+
+/// Everything that a search meets.
+#[derive(Default)]
+pub struct Outside {
+    shelves: Mutex<Shelves>,
+    /// What the index was asked.
+    pub queries: Mutex<Vec<IndexQuery>>,
+    /// What was to be made a vector.
+    pub embedded: Mutex<Vec<String>>,
+    /// What was to be ranked.
+    pub reranked: Mutex<Vec<String>>,
+    /// How often graphs were read from the shelves.
+    pub graphs_read: Mutex<usize>,
+    answers: Mutex<VecDeque<(Step, Result<String>)>>,
+    /// What the model was asked.
+    pub asked: Mutex<Vec<(Step, String)>>,
+}
+
+#[derive(Clone, Default)]
+pub struct Library(pub Arc<Outside>);
+
+impl Library {
+    /// A dataset whose documents have one chunk for each text, called `document-0` and so on.
+    pub fn with(self, dataset: &str, embedder: &str, documents: &[(&str, Json, &[&str])]) -> Self {
+        self.of(TENANT, dataset, embedder, documents)
+    }
+
+    pub fn of(
+        self,
+        tenant: &str,
+        dataset: &str,
+        embedder: &str,
+        documents: &[(&str, Json, &[&str])],
+    ) -> Self {
+        let key = DatasetKey::new(&tenant.into(), format!("{dataset}-id"));
+        let mut shelves = self.0.shelves.lock().unwrap();
+        shelves.datasets.push(Dataset {
+            key: key.clone(),
+            name: dataset.to_owned(),
+            avatar: String::new(),
+            description: String::new(),
+            language: "English".to_owned(),
+            permission: "me".to_owned(),
+            embedder: embedder.to_owned(),
+            method: ChunkMethod::Naive,
+            settings: serde_json::Map::new(),
+            similarity_threshold: 0.2,
+            vector_similarity_weight: 0.3,
+            pagerank: 0,
+            created_ms: 0,
+            updated_ms: 0,
+            counts: DatasetCounts::default(),
+        });
+        for (name, metadata, texts) in documents {
+            let document = DocumentKey::new(&key, *name);
+            shelves.documents.push(stored(&document, metadata.as_object().cloned().unwrap_or_default()));
+            for (place, text) in texts.iter().enumerate() {
+                let chunk = chunk(&document, &format!("{name}-{place}"), text);
+                shelves.chunks.push(StoredChunk { vector: Some(vector(text)), ..chunk });
+            }
+        }
+        drop(shelves);
+        self
+    }
+
+    /// Changes a chunk on the shelf.
+    pub fn change(&self, id: &str, change: impl FnOnce(&mut StoredChunk)) {
+        let mut shelves = self.0.shelves.lock().unwrap();
+        change(shelves.chunks.iter_mut().find(|chunk| chunk.id.as_str() == id).unwrap());
+    }
+
+    /// Adds a chunk that is shown and never found.
+    pub fn parent(&self, like: &str, id: &str, text: &str) {
+        let mut shelves = self.0.shelves.lock().unwrap();
+        let like = shelves.chunks.iter().find(|chunk| chunk.id.as_str() == like).unwrap().document.clone();
+        let parent = chunk(&like, id, text);
+        shelves.chunks.push(StoredChunk { available: false, ..parent });
+    }
+
+    pub fn dataset(&self, name: &str, change: impl FnOnce(&mut Dataset)) {
+        let mut shelves = self.0.shelves.lock().unwrap();
+        change(shelves.datasets.iter_mut().find(|dataset| dataset.name == name).unwrap());
+    }
+
+    pub fn extra(&self, document: &str, extra: Extra, value: Json) {
+        self.0.shelves.lock().unwrap().extras.insert((document.into(), extra), value);
+    }
+
+    /// The model answers this to the next question of a step.
+    pub fn answers(&self, step: Step, answer: &str) -> &Self {
+        self.0.answers.lock().unwrap().push_back((step, Ok(answer.to_owned())));
+        self
+    }
+
+    pub fn fails(&self, step: Step, kind: ErrorKind) -> &Self {
+        self.0.answers.lock().unwrap().push_back((step, Err(Error::new(kind, "the model is away"))));
+        self
+    }
+
+    pub fn knowledge(&self) -> Datasets {
+        Datasets::new(Arc::new(self.clone()), Arc::new(self.clone()), Arc::new(self.clone()))
+    }
+
+    pub async fn try_ask(&self, asked: &Retrieval) -> Result<Retrieved> {
+        retrieve(&self.knowledge() as &dyn Knowledge, self, &TENANT.into(), asked).await
+    }
+
+    pub async fn ask(&self, asked: &Retrieval) -> Retrieved {
+        self.try_ask(asked).await.unwrap()
+    }
+
+    /// The ids of what is found.
+    pub async fn ids(&self, asked: &Retrieval) -> Vec<String> {
+        ids(&self.ask(asked).await)
+    }
+}
+
+pub fn ids(retrieved: &Retrieved) -> Vec<String> {
+    retrieved.passages.iter().map(|passage| passage.chunk.id.clone()).collect()
+}
+
+/// A question to datasets, with everything as usual and no threshold.
+pub fn question(text: &str, datasets: &[&str]) -> Retrieval {
+    Retrieval {
+        datasets: datasets.iter().map(|name| (*name).to_owned()).collect(),
+        question: text.to_owned(),
+        similarity_min: 0.0,
+        ..Retrieval::default()
+    }
+}
+
+fn stored(key: &DocumentKey, metadata: Metadata) -> Document {
+    Document {
+        key: key.clone(),
+        name: format!("{}.pdf", key.id),
+        size: 0,
+        blob: String::new(),
+        method: ChunkMethod::Naive,
+        settings: serde_json::Map::new(),
+        metadata,
+        enabled: true,
+        state: DocumentState::Done,
+        progress: 1.0,
+        message: String::new(),
+        begun_ms: None,
+        duration_ms: 0,
+        chunk_count: 0,
+        token_count: 0,
+        created_ms: 0,
+        updated_ms: 0,
+    }
+}
+
+fn chunk(document: &DocumentKey, id: &str, text: &str) -> StoredChunk {
+    StoredChunk {
+        id: id.into(),
+        document: document.clone(),
+        ordinal: 0,
+        kind: PieceKind::Text,
+        content: text.to_owned(),
+        searched: None,
+        headings: Vec::new(),
+        positions: vec![Position { page: 3, left: 1.0, right: 2.0, top: 3.0, bottom: 4.0 }],
+        keywords: Vec::new(),
+        questions: Vec::new(),
+        fields: serde_json::Map::new(),
+        parent: None,
+        available: true,
+        tokens: u32::try_from(words(text).len()).unwrap(),
+        vector: None,
+        created_ms: 0,
+    }
+}
+
+#[async_trait]
+impl Ask for Library {
+    async fn ask(&self, step: Step, _: &str, question: &str) -> Result<String> {
+        self.0.asked.lock().unwrap().push((step, question.to_owned()));
+        let (expected, answer) = self.0.answers.lock().unwrap().pop_front().expect("an answer is left");
+        assert_eq!(step, expected);
+        answer
+    }
+
+    async fn now_ms(&self) -> Result<i64> {
+        Ok(1_700_000_000_000)
+    }
+}
+
+/// Words weigh one each, and what has one of them is found.
+#[async_trait]
+impl Index for Library {
+    async fn write(&self, _: &DatasetKey, _: Vec<IndexChange>) -> Result<()> {
+        Ok(())
+    }
+
+    async fn remove(&self, _: &DatasetKey) -> Result<()> {
+        Ok(())
+    }
+
+    async fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
+        self.0.queries.lock().unwrap().push(query.clone());
+        let shelves = self.0.shelves.lock().unwrap();
+        let wanted = |chunk: &&StoredChunk| {
+            let document = shelves.documents.iter().find(|d| d.key == chunk.document).unwrap();
+            chunk.available
+                && chunk.document.dataset.tenant == *tenant
+                && query.datasets.contains(&chunk.document.dataset.id)
+                && query.documents.as_ref().is_none_or(|ids| ids.contains(&chunk.document.id))
+                && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
+        };
+        let text = query.text.clone().unwrap_or_default();
+        let asked: HashSet<String> = words(&text.text).into_iter().collect();
+        let score = |chunk: &StoredChunk| {
+            let held: HashSet<String> = words(&chunk.content).into_iter().collect();
+            let own = u8::try_from(asked.intersection(&held).count()).unwrap();
+            let more = text.keywords.iter().filter(|(word, _)| held.contains(&word.to_lowercase()));
+            f32::from(own) + more.map(|(_, weight)| weight).sum::<f32>()
+        };
+        let cosine = |chunk: &StoredChunk| {
+            let (one, other) = (chunk.vector.as_ref()?, &query.vector.as_ref()?.vector);
+            Some(one.iter().zip(other).map(|(a, b)| a * b).sum::<f32>())
+        };
+        let mut hits: Vec<Hit> = shelves
+            .chunks
+            .iter()
+            .filter(wanted)
+            .map(|chunk| Hit {
+                dataset: chunk.document.dataset.id.clone(),
+                document: chunk.document.id.clone(),
+                chunk: chunk.id.clone(),
+                text: score(chunk),
+                cosine: cosine(chunk),
+                text_rank: None,
+                vector_rank: None,
+            })
+            .collect();
+        hits.sort_by(|a, b| b.text.total_cmp(&a.text).then_with(|| a.chunk.cmp(&b.chunk)));
+        let text_total = hits.iter().filter(|hit| hit.text > 0.0).count();
+        for (place, hit) in hits.iter_mut().filter(|hit| hit.text > 0.0).take(query.count_max).enumerate() {
+            hit.text_rank = Some(place);
+        }
+        let near =
+            |hit: &Hit| hit.cosine.filter(|c| *c > query.vector.as_ref().map_or(9.0, |v| v.cosine_min));
+        hits.sort_by(|a, b| b.cosine.unwrap_or(-1.0).total_cmp(&a.cosine.unwrap_or(-1.0)));
+        for (place, hit) in
+            hits.iter_mut().filter(|hit| near(hit).is_some()).take(query.count_max).enumerate()
+        {
+            hit.vector_rank = Some(place);
+        }
+        hits.retain(|hit| hit.text_rank.is_some() || hit.vector_rank.is_some());
+        let text_once = f32::from(u8::try_from(asked.len().max(1)).unwrap());
+        Ok(IndexAnswer { hits, text_once, text_total })
+    }
+
+    async fn size(&self, _: &DatasetKey) -> Result<IndexSize> {
+        Ok(IndexSize::default())
+    }
+}
+
+struct Meanings(String, Arc<Outside>);
+
+#[async_trait]
+impl Embedder for Meanings {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn tokens_max(&self) -> usize {
+        512
+    }
+
+    async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+        assert_eq!(purpose, Purpose::Query);
+        self.1.embedded.lock().unwrap().extend(texts.iter().cloned());
+        Ok(Embedded { vectors: texts.iter().map(|text| vector(text)).collect(), tokens: 1 })
+    }
+}
+
+/// Likes passages that say so.
+struct Liking(Arc<Outside>);
+
+#[async_trait]
+impl Reranker for Liking {
+    fn name(&self) -> &str {
+        "liking@test"
+    }
+
+    async fn rerank(&self, _: &str, passages: &[String]) -> Result<Vec<f32>> {
+        self.0.reranked.lock().unwrap().extend(passages.iter().cloned());
+        Ok(passages.iter().map(|text| if text.contains("LIKED") { 0.9 } else { 0.1 }).collect())
+    }
+}
+
+impl ModelDirectory for Library {
+    fn resolve(&self, _: &TenantId, id: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(Error::not_found(format!("MODEL_NOT_CONFIGURED: there is no model `{id}`")))
+    }
+
+    fn embedder(&self, _: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        match id {
+            "down@test" => Err(Error::new(ErrorKind::Unavailable, "nobody answers")),
+            id => Ok(Arc::new(Meanings(id.to_owned(), Arc::clone(&self.0)))),
+        }
+    }
+
+    fn reranker(&self, _: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
+        match id {
+            "liking@test" => Ok(Arc::new(Liking(Arc::clone(&self.0)))),
+            _ => Err(Error::new(ErrorKind::Unavailable, "nobody answers")),
+        }
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+fn not_here<T>() -> Result<T> {
+    Err(Error::new(ErrorKind::Unsupported, "a search does not do that"))
+}
+
+fn page<T>(mut all: Vec<T>, (offset, limit): (u64, u64)) -> (Vec<T>, u64) {
+    let total = all.len() as u64;
+    all = all
+        .into_iter()
+        .skip(usize::try_from(offset).unwrap())
+        .take(usize::try_from(limit).unwrap())
+        .collect();
+    (all, total)
+}
+
+#[async_trait]
+impl DatasetStore for Library {
+    async fn create(&self, _: &Dataset) -> Result<()> {
+        not_here()
+    }
+
+    async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
+        let shelves = self.0.shelves.lock().unwrap();
+        let found = shelves.datasets.iter().find(|dataset| dataset.key == *key).cloned();
+        found.ok_or_else(|| Error::not_found("there is no such dataset"))
+    }
+
+    async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
+        let shelves = self.0.shelves.lock().unwrap();
+        let own = shelves.datasets.iter().filter(|dataset| dataset.key.tenant == *tenant).cloned().collect();
+        Ok(page(own, (filter.offset, filter.limit)))
+    }
+
+    async fn update(&self, _: &Dataset) -> Result<()> {
+        not_here()
+    }
+
+    async fn remove(&self, _: &DatasetKey) -> Result<Vec<String>> {
+        not_here()
+    }
+
+    async fn add_document(&self, _: &Document) -> Result<()> {
+        not_here()
+    }
+
+    async fn document(&self, _: &DocumentKey) -> Result<Document> {
+        not_here()
+    }
+
+    async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
+        let shelves = self.0.shelves.lock().unwrap();
+        let fits = |document: &&Document| {
+            document.key.dataset == *dataset
+                && filter.ids.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
+                && filter.metadata.as_ref().is_none_or(|metadata| metadata.matches(&document.metadata))
+        };
+        Ok(page(shelves.documents.iter().filter(fits).cloned().collect(), (filter.offset, filter.limit)))
+    }
+
+    async fn update_document(&self, _: &DocumentKey, _: &DocumentChange, _: i64) -> Result<Document> {
+        not_here()
+    }
+
+    async fn remove_documents(&self, _: &DatasetKey, _: &[DocumentId]) -> Result<Vec<String>> {
+        not_here()
+    }
+
+    async fn chunks(&self, _: &DocumentKey, _: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)> {
+        not_here()
+    }
+
+    async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let shelves = self.0.shelves.lock().unwrap();
+        let find = |id: &ChunkId| {
+            let own = |chunk: &&StoredChunk| chunk.id == *id && chunk.document.dataset.tenant == *tenant;
+            shelves.chunks.iter().find(own).map(|chunk| StoredChunk { vector: None, ..chunk.clone() })
+        };
+        Ok(ids.iter().filter_map(find).collect())
+    }
+
+    async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
+        not_here()
+    }
+
+    async fn remove_chunks(&self, _: &DocumentKey, _: &[ChunkId]) -> Result<u64> {
+        not_here()
+    }
+
+    async fn reset_document(&self, _: &DocumentKey, _: i64) -> Result<()> {
+        not_here()
+    }
+
+    async fn put_extra(&self, _: &DocumentKey, _: Extra, _: &Json) -> Result<()> {
+        not_here()
+    }
+
+    async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>> {
+        Ok(self.0.shelves.lock().unwrap().extras.get(&(document.id.clone(), extra)).cloned())
+    }
+
+    async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {
+        *self.0.graphs_read.lock().unwrap() += 1;
+        let shelves = self.0.shelves.lock().unwrap();
+        let own = shelves.documents.iter().filter(|document| document.key.dataset == *dataset);
+        let ids: Vec<DocumentId> = own.map(|document| document.key.id.clone()).collect();
+        let find = |id: DocumentId| shelves.extras.get(&(id.clone(), extra)).map(|json| (id, json.clone()));
+        Ok(ids.into_iter().filter_map(find).collect())
+    }
+}
+
+/// The id that a dataset of this name has.
+pub fn id(dataset: &str) -> DatasetId {
+    format!("{dataset}-id").into()
+}

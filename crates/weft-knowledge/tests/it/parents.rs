@@ -1,0 +1,59 @@
+//! Small passages that are found, and large ones that are shown.
+
+use serde_json::json;
+use weft_knowledge::retrieve::{Count, Retrieval};
+
+use crate::kit::{Library, ids, question};
+
+/// Five large passages of four small ones each.
+fn library() -> Library {
+    let texts: Vec<String> = (0..20).map(|n| format!("tiger number {n} {}", "and ".repeat(n / 4))).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let library = Library::default().with("d", "", &[("d", json!({}), &texts)]);
+    for parent in 0..5 {
+        library.parent("d-0", &format!("whole-{parent}"), &format!("The whole {parent}."));
+        for child in 0..4 {
+            library.change(&format!("d-{}", parent * 4 + child), |chunk| {
+                chunk.parent = Some(format!("whole-{parent}").as_str().into());
+            });
+        }
+    }
+    library
+}
+
+#[tokio::test]
+async fn as_many_large_passages_come_back_as_were_asked_for() {
+    let library = library();
+    let found = library.ask(&Retrieval { limit: 4, ..question("tiger", &["d"]) }).await;
+    assert_eq!(ids(&found).len(), 4, "four small ones would be one large one");
+    assert!(ids(&found).iter().all(|id| id.starts_with("whole-")));
+    assert!(found.passages[0].chunk.content.starts_with("The whole"));
+    let more = library.ask(&Retrieval { limit: 9, ..question("tiger", &["d"]) }).await;
+    assert_eq!((ids(&more).len(), more.total), (5, 5));
+}
+
+#[tokio::test]
+async fn a_large_passage_has_the_mean_of_its_parts() {
+    let library = library();
+    let found = library.ask(&Retrieval { limit: 5, ..question("tiger 0", &["d"]) }).await;
+    let first = &found.passages[0].chunk;
+    assert_eq!(first.id, "whole-0");
+    // One part holds both words, the others one of the two.
+    let (both, one) = (1.0 - (-1.0_f64).exp(), 1.0 - (-0.5_f64).exp());
+    assert!((first.similarity.unwrap() - (both + 3.0 * one) / 4.0).abs() < 1e-5, "{first:?}");
+}
+
+#[tokio::test]
+async fn pages_of_large_passages_have_each_once() {
+    let library = library();
+    let mut seen = Vec::new();
+    for page in 0..3 {
+        let asked =
+            Retrieval { offset: page * 2, limit: 2, count: Count::Exact, ..question("tiger", &["d"]) };
+        let found = library.ask(&asked).await;
+        assert_eq!(found.total, 5);
+        seen.extend(ids(&found));
+    }
+    seen.sort();
+    assert_eq!(seen, ["whole-0", "whole-1", "whole-2", "whole-3", "whole-4"]);
+}

@@ -1,0 +1,301 @@
+//! Words and vectors, weights, thresholds, pages, ranking by a model.
+
+use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
+use weft_core::seam::Knowledge as _;
+use weft_core::seam::knowledge::SearchRequest;
+use weft_knowledge::retrieve::{Count, Retrieval, weights::Interface};
+
+use crate::kit::{Library, id, ids, question, vector};
+
+fn animals() -> Library {
+    Library::default().with(
+        "animals",
+        "m@test",
+        &[
+            ("words", json!({}), &["The word tiger is here.", "Nothing of interest."]),
+            ("meaning", json!({}), &["A feline sleeps.", "An automobile."]),
+            ("both", json!({}), &["The tiger is a cat."]),
+        ],
+    )
+}
+
+/// Row 62, and parts 14.1 and 14.2.
+#[tokio::test]
+async fn words_and_vectors_find_independently_and_the_weight_removes_either() {
+    let library = animals();
+    let found = async |vector_weight: f64| {
+        let asked = Retrieval { vector_weight, similarity_min: 0.2, ..question("tiger kitty", &["animals"]) };
+        library.ids(&asked).await
+    };
+    assert_eq!(found(0.5).await, ["both-0", "meaning-0", "words-0"]);
+    assert_eq!(found(0.0).await, ["both-0", "words-0"], "words alone");
+    assert_eq!(found(1.0).await, ["both-0", "meaning-0"], "vectors alone");
+    let queries = library.0.queries.lock().unwrap();
+    assert!(queries.iter().all(|query| query.text.is_some()));
+    assert!(queries[0].vector.is_some() && queries[1].vector.is_none() && queries[2].vector.is_some());
+}
+
+/// Row 56: a higher threshold gives fewer, and never more than are asked for come back.
+#[tokio::test]
+async fn the_threshold_and_the_number_hold() {
+    let library = animals();
+    let count = async |similarity_min: f64, limit: usize| {
+        let asked = Retrieval { similarity_min, limit, ..question("tiger kitty", &["animals"]) };
+        let found = library.ask(&asked).await;
+        assert!(found.passages.iter().all(|p| p.chunk.similarity.unwrap() >= similarity_min));
+        (found.passages.len(), found.total)
+    };
+    assert_eq!(count(0.1, 9).await, (3, 3));
+    assert_eq!(count(0.1, 2).await, (2, 3));
+    assert_eq!(count(0.6, 9).await, (1, 1));
+    assert_eq!(count(1.0, 9).await, (0, 0));
+}
+
+/// Part 14.5: what the component is told reaches the index, and the threshold is one of scores, not of cosines.
+#[tokio::test]
+async fn the_number_of_candidates_is_handed_down_and_the_threshold_is_not_a_cosine() {
+    let library = animals();
+    let asked =
+        Retrieval { candidates_max: 7, similarity_min: 0.35, ..question("tiger kitty", &["animals"]) };
+    library.ask(&asked).await;
+    let query = library.0.queries.lock().unwrap().remove(0);
+    assert_eq!((query.count_max, query.vector.unwrap().cosine_min), (7, 0.0));
+}
+
+/// Row 56: a model that ranks reorders; its score takes the place of the vectors' share. Part 14.8: it reads
+/// what was written.
+#[tokio::test]
+async fn a_model_reorders_what_was_found() {
+    let library = animals();
+    library.change("words-0", |chunk| {
+        chunk.content = "The word tiger is here. LIKED (as the Searches' results were)".to_owned();
+        chunk.headings = vec!["Part One".to_owned()];
+    });
+    let asked = Retrieval { reranker: "liking@test".to_owned(), ..question("tiger kitty", &["animals"]) };
+    let found = library.ask(&asked).await;
+    assert_eq!(ids(&found)[0], "words-0");
+    let first = &found.passages[0].chunk;
+    assert_eq!(first.vector_similarity, Some(0.9));
+    let mix = 0.5 * 0.9 + 0.5 * first.term_similarity.unwrap();
+    assert!((first.similarity.unwrap() - mix).abs() < 1e-5);
+    let seen = library.0.reranked.lock().unwrap();
+    let text = "Part One\nThe word tiger is here. LIKED (as the Searches' results were)";
+    assert!(seen.iter().any(|passage| passage == text), "{seen:?}");
+}
+
+#[tokio::test]
+async fn without_the_ranking_model_the_own_order_stands_and_says_so() {
+    let library = animals();
+    let usual = library.ids(&question("tiger kitty", &["animals"])).await;
+    let asked = Retrieval { reranker: "away@test".to_owned(), ..question("tiger kitty", &["animals"]) };
+    let found = library.ask(&asked).await;
+    assert_eq!(ids(&found), usual);
+    assert!(
+        found.notes[0].contains("away@test") && found.notes[0].contains("nobody answers"),
+        "{:?}",
+        found.notes
+    );
+}
+
+/// Row 57: by name, whatever its case, or by id; what is not there is named.
+#[tokio::test]
+async fn datasets_are_found_by_name_and_id_and_unknown_ones_are_named() {
+    let one: (&str, Json, &[&str]) = ("d", json!({}), &["tiger"]);
+    let library = animals().with("birds", "m@test", &[("sparrow", json!({}), &["A tiger is no bird."])]);
+    let library = library.of("other", "secret", "m@test", &[one]);
+    let count = async |datasets: &[&str]| {
+        library
+            .ask(&question("tiger", datasets))
+            .await
+            .datasets
+            .iter()
+            .map(|d| d.name.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(count(&["BIRDS", "animals-id", "birds-id"]).await, ["birds", "animals"]);
+    assert_eq!(count(&[]).await, ["animals", "birds"], "all, and nobody else's");
+    for unknown in ["fish", "secret", "secret-id"] {
+        let error = library.try_ask(&question("tiger", &["birds", unknown])).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::NotFound);
+        let text = error.full();
+        assert!(text.contains(&format!("`{unknown}`")) && text.contains("animals, birds"), "{text}");
+    }
+}
+
+/// Row 58.
+#[tokio::test]
+async fn datasets_with_vectors_of_different_models_are_refused() {
+    let library = animals().with("birds", "n@test", &[("sparrow", json!({}), &["tiger"])]);
+    let error = library.try_ask(&question("tiger", &["animals", "birds"])).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(["`animals`", "`birds`", "`m@test`", "`n@test`"].iter().all(|part| error.message.contains(part)));
+    assert!(library.0.queries.lock().unwrap().is_empty());
+    // Whoever asks the datasets themselves is refused as well.
+    let request = SearchRequest {
+        datasets: vec![id("animals"), id("birds")],
+        questions: vec!["tiger".to_owned()],
+        ..SearchRequest::default()
+    };
+    let refused = library.knowledge().search(&"t".into(), &request).await.unwrap_err();
+    assert_eq!(refused.kind, ErrorKind::Invalid);
+}
+
+#[tokio::test]
+async fn a_dataset_without_an_embedder_is_searched_by_words_and_says_so() {
+    let library =
+        Library::default().with("plain", "", &[("d", json!({}), &["The tiger sleeps.", "A feline."])]);
+    library.change("d-0", |chunk| chunk.vector = None);
+    library.change("d-1", |chunk| chunk.vector = None);
+    let found = library.ask(&question("tiger kitty", &["plain"])).await;
+    assert_eq!(ids(&found), ["d-0"]);
+    assert_eq!(found.passages[0].chunk.similarity, found.passages[0].chunk.term_similarity);
+    assert_eq!(found.notes, ["the dataset `plain` has no embedder: it is searched by words alone"]);
+    assert!(library.0.embedded.lock().unwrap().is_empty());
+    // Beside one that has vectors its passages are not worth less.
+    let alone = found.passages[0].chunk.similarity;
+    let library = library.with("animals", "m@test", &[("e", json!({}), &["A feline."])]);
+    let both = library.ask(&question("tiger kitty", &[])).await;
+    let same = both.passages.iter().find(|passage| passage.chunk.id == "d-0").unwrap();
+    assert_eq!(same.chunk.similarity, alone);
+}
+
+#[tokio::test]
+async fn an_embedder_that_is_away_leaves_the_words() {
+    let library = Library::default().with("d", "down@test", &[("d", json!({}), &["The tiger sleeps."])]);
+    let found = library.ask(&question("tiger", &["d"])).await;
+    assert_eq!(ids(&found), ["d-0"]);
+    assert!(found.notes[0].contains("by words alone") && found.notes[0].contains("down@test"));
+    let asked = Retrieval { vector_weight: 1.0, ..question("tiger", &["d"]) };
+    assert_eq!(library.try_ask(&asked).await.unwrap_err().kind, ErrorKind::Unavailable);
+}
+
+/// Part 14.6, through the search itself: the same wish under each name gives the same scores.
+#[tokio::test]
+async fn the_same_weight_under_each_name_gives_the_same_scores() {
+    let library = animals();
+    let scores = async |interface: Interface, given: Option<f64>| {
+        let vector_weight = interface.vector_weight(given);
+        let asked = Retrieval { vector_weight, ..question("tiger kitty", &["animals"]) };
+        let found = library.ask(&asked).await;
+        found.passages.iter().map(|p| p.chunk.similarity.unwrap()).collect::<Vec<_>>()
+    };
+    let expected = scores(Interface::Http, Some(0.3)).await;
+    for (interface, given) in [
+        (Interface::Component, Some(0.7)),
+        (Interface::Chat, Some(0.7)),
+        (Interface::Dataset, Some(0.3)),
+        (Interface::Dify, None),
+        (Interface::Http, None),
+    ] {
+        let found = scores(interface, given).await;
+        let near = found.iter().zip(&expected).all(|(one, other)| (one - other).abs() < 1e-5);
+        assert!(near && found.len() == expected.len(), "{interface:?}");
+    }
+}
+
+/// Part 14.7: a preferred dataset goes first among equals, and lifts nothing over the threshold.
+#[tokio::test]
+async fn a_preferred_dataset_goes_first_and_passes_no_threshold() {
+    let text: &[&str] = &["one tiger"];
+    let library = Library::default().with("a", "", &[("a", json!({}), text)]).with(
+        "b",
+        "",
+        &[("b", json!({}), &["one tiger", "nothing but one"])],
+    );
+    let asked = Retrieval { similarity_min: 0.4, ..question("one tiger", &[]) };
+    assert_eq!(library.ids(&asked).await, ["a-0", "b-0"]);
+    library.dataset("b", |dataset| dataset.pagerank = 100);
+    let found = library.ask(&asked).await;
+    assert_eq!(ids(&found), ["b-0", "a-0"], "and not b-1, which scores 0.39");
+    assert!(found.passages.iter().all(|passage| passage.chunk.similarity.unwrap() <= 1.0));
+}
+
+/// Part 14.17: the total is what pages lead to, and each passage is on one of them.
+#[tokio::test]
+async fn pages_have_each_passage_once_and_the_total_is_honest() {
+    let texts: Vec<String> = (0..157).map(|n| format!("tiger {}", "x ".repeat(n % 9))).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let library = Library::default().with("d", "", &[("d", json!({}), &texts)]);
+    for reranker in ["", "liking@test"] {
+        let mut seen = Vec::new();
+        let size = 50;
+        let mut total = 0;
+        for page in 0..5 {
+            let asked = Retrieval {
+                offset: page * size,
+                limit: size,
+                reranker: reranker.to_owned(),
+                count: Count::Exact,
+                ..question("tiger", &["d"])
+            };
+            let found = library.ask(&asked).await;
+            total = found.total;
+            seen.extend(ids(&found));
+        }
+        assert_eq!(seen.len(), total, "{reranker}");
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), total, "{reranker}");
+        assert!(reranker.is_empty() == (total == 157), "{total}");
+    }
+}
+
+/// Part 14.21: no vector leaves the datasets.
+#[tokio::test]
+async fn no_vector_is_handed_out() {
+    let library = animals();
+    let request = SearchRequest {
+        datasets: vec![id("animals")],
+        questions: vec!["tiger".to_owned()],
+        vector_weight: 0.5,
+        candidates_max: 10,
+        limit: 10,
+        ..SearchRequest::default()
+    };
+    let knowledge = library.knowledge();
+    let found = knowledge.search(&"t".into(), &request).await.unwrap();
+    let ids: Vec<_> = found.passages.iter().map(|scored| scored.chunk.clone()).collect();
+    let passages = knowledge.passages(&"t".into(), &request.datasets, &ids).await.unwrap();
+    let handed_out = json!([found, passages]).to_string();
+    let is_vector = |text: &str| text.split(',').filter(|part| part.parse::<f64>().is_ok()).count() > 5;
+    assert!(!passages.is_empty() && !handed_out.split(['[', ']']).any(is_vector), "{handed_out}");
+    let own = json!(vector("The tiger is a cat.")).to_string();
+    assert!(is_vector(&format!("{},0.5", own.trim_matches(['[', ']']))));
+}
+
+/// What the answers are made of: places in the document, its name, its metadata and its address.
+#[tokio::test]
+async fn a_passage_knows_where_it_stands() {
+    let metadata = json!({"author": "Ada", "url": "https://a.example/x"});
+    let library = Library::default().with("d", "", &[("notes", metadata, &["The tiger."])]);
+    let found = library.ask(&question("tiger", &["d"])).await;
+    let passage = &found.passages[0];
+    assert_eq!(passage.chunk.document_name, "notes.pdf");
+    assert_eq!(passage.chunk.positions, [json!([3, 1.0, 2.0, 3.0, 4.0])]);
+    assert_eq!(passage.chunk.url.as_deref(), Some("https://a.example/x"));
+    assert_eq!((passage.metadata["author"].as_str(), passage.tokens), (Some("Ada"), 2));
+    assert_eq!(found.documents[0].name, "notes.pdf");
+}
+
+#[tokio::test]
+async fn nothing_of_other_datasets_is_read_by_id() {
+    let library = animals().of("other", "secret", "m@test", &[("s", json!({}), &["tiger"])]);
+    let knowledge = library.knowledge();
+    let read = async |dataset: &str, chunk: &str| {
+        knowledge.passages(&"t".into(), &[id(dataset)], &[chunk.into()]).await.unwrap().len()
+    };
+    assert_eq!(read("animals", "words-0").await, 1);
+    assert_eq!(read("birds", "words-0").await, 0);
+    assert_eq!(read("secret", "s-0").await, 0);
+}
+
+/// Nothing selected, nothing asked: nothing found, and nobody is bothered.
+#[tokio::test]
+async fn an_empty_question_asks_nobody() {
+    let library = animals();
+    assert!(library.ask(&question(" user: ", &["animals"])).await.passages.is_empty());
+    assert!(library.0.queries.lock().unwrap().is_empty());
+    let nothing = Library::default();
+    assert!(nothing.ask(&question("tiger", &[])).await.passages.is_empty());
+}
