@@ -1,0 +1,99 @@
+//! Where sentences, words and characters end.
+
+use std::ops::Range;
+
+use unicode_segmentation::{GraphemeCursor, UnicodeSegmentation as _};
+
+/// Bytes that are looked at for the end of a word.
+const WORD_WINDOW: usize = 512;
+
+/// Where sentences begin after the first, in Latin as in Chinese text.
+pub(crate) fn sentences(text: &str) -> Vec<usize> {
+    // By the standard's rules what opens belongs to the sentence before, when no blank is between them.
+    let opens = ['“', '‘', '「', '『', '（', '《', '【', '〈'];
+    let begin = |at: usize| text[..at].trim_end_matches(opens).len();
+    text.split_sentence_bound_indices().map(|(at, _)| begin(at)).filter(|at| *at > 0).collect()
+}
+
+/// Where words begin after the first.
+pub(crate) fn words(text: &str) -> Vec<usize> {
+    let begins = |word: &str| word.chars().next().is_some_and(char::is_alphanumeric);
+    text.split_word_bound_indices().filter(|(at, word)| *at > 0 && begins(word)).map(|(at, _)| at).collect()
+}
+
+/// The last place after the start of the range and up to `room` where a word begins.
+pub(crate) fn last_word(text: &str, range: Range<usize>, room: usize) -> Option<usize> {
+    let near = room.saturating_sub(WORD_WINDOW).max(range.start);
+    let near = (near..=room).find(|at| text.is_char_boundary(*at))?;
+    words(&text[near..range.end]).into_iter().map(|at| near + at).rfind(|at| *at <= room && *at > range.start)
+}
+
+/// The last place after `start` and up to `room` between two characters as people see them; between two
+/// code points when one such character is longer than the room.
+pub(crate) fn last_grapheme(text: &str, start: usize, room: usize) -> Option<usize> {
+    if room <= start {
+        return None;
+    }
+    if is_between(text, room) {
+        return Some(room);
+    }
+    let mut cursor = GraphemeCursor::new(room, text.len(), true);
+    let before = cursor.prev_boundary(text, 0).ok().flatten();
+    Some(before.filter(|at| *at > start).unwrap_or(room))
+}
+
+/// Whether a place is between two characters as people see them.
+pub(crate) fn is_between(text: &str, at: usize) -> bool {
+    let bytes = text.as_bytes();
+    // Between two ASCII characters there is a boundary, but in a line end of two.
+    let ascii = |at: usize| bytes.get(at).is_none_or(|byte| byte.is_ascii() && *byte != b'\n');
+    if at == 0 || at >= text.len() || (ascii(at - 1) && ascii(at)) {
+        return true;
+    }
+    GraphemeCursor::new(at, text.len(), true).is_boundary(text, 0).unwrap_or(true)
+}
+
+/// The code point boundary before a place.
+pub(crate) fn before(text: &str, at: usize) -> usize {
+    (0..at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// The code point boundary after a place.
+pub(crate) fn after(text: &str, at: usize) -> usize {
+    (at + 1..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_of_both_scripts_end() {
+        let text = "It costs 3.50 euros, e.g. here. Next one! 你好。再见！“好。”";
+        let mut parts = Vec::new();
+        let mut last = 0;
+        for at in sentences(text).into_iter().chain([text.len()]) {
+            parts.push(&text[last..at]);
+            last = at;
+        }
+        assert_eq!(parts, ["It costs 3.50 euros, e.g. here. ", "Next one! ", "你好。", "再见！", "“好。”"]);
+    }
+
+    #[test]
+    fn a_word_begins_with_a_letter() {
+        assert_eq!(last_word("one two, three", 0..14, 14), Some(9));
+        assert_eq!(last_word("one two, three", 0..14, 8), Some(4));
+        assert_eq!(last_word("汉字，汉", 0..12, 9), Some(9));
+        assert_eq!(last_word("oneword", 0..7, 5), None);
+    }
+
+    #[test]
+    fn a_family_is_one_character() {
+        let text = "ab👨‍👩‍👧cd";
+        let family = "👨‍👩‍👧".len();
+        assert_eq!(last_grapheme(text, 0, 2 + 4), Some(2));
+        assert_eq!(last_grapheme(text, 2, 2 + 4), Some(6));
+        assert_eq!(last_grapheme(text, 2, 2 + family), Some(2 + family));
+        assert!(!is_between("a\r\nb", 2) && is_between("a\nb", 2));
+    }
+}

@@ -1,0 +1,137 @@
+//! Pieces, on the way to a document.
+
+use std::ops::Range;
+
+use weft_core::error::{Error, Result};
+use weft_core::filter::Metadata;
+use weft_core::seam::document_reader::{DocumentPiece, Heading, PieceKind, ReadDocument};
+
+use super::Source;
+use super::delimiter::Delimiters;
+use super::pack::{HeadingBreaks, Packing};
+use super::writer::pack_string;
+use crate::element::Body;
+use crate::tokens::tokens;
+
+/// Pieces of a document, at most.
+const PIECES_MAX: usize = 1_000_000;
+
+/// A piece, and what it comes from.
+#[derive(Clone, Debug)]
+pub(crate) struct Draft {
+    /// The piece.
+    pub(crate) piece: DocumentPiece,
+    /// The elements that are new in it.
+    pub(crate) elements: Range<usize>,
+    /// Whether it may be cut into children.
+    pub(crate) children: Children,
+}
+
+/// Whether a piece may be cut into children.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Children {
+    /// It may.
+    Allowed,
+    /// It is one thing: a pair, a row, a table.
+    None,
+}
+
+/// What a method has made of a document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cutting {
+    /// The pieces, in order.
+    pub(crate) drafts: Vec<Draft>,
+    /// What it has found out about the document.
+    pub(crate) metadata: Metadata,
+    /// What people should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Draft {
+    /// A piece of an element that is no running text.
+    pub(crate) fn of(source: &Source<'_>, element: usize, content: String) -> Self {
+        let mut positions = Vec::new();
+        if let Some(placed) = source.placed.get(element) {
+            super::place::add(&mut positions, &placed.positions());
+        }
+        let piece =
+            DocumentPiece { tokens: tokens(&content), content, positions, ..DocumentPiece::default() };
+        Self { piece, elements: element..element + 1, children: Children::None }
+    }
+}
+
+/// Puts the document together: children, table of contents, what the file says of itself.
+pub(crate) fn finish(source: &Source<'_>, cutting: Cutting) -> Result<ReadDocument> {
+    let Cutting { drafts, metadata, mut warnings } = cutting;
+    let mut document = ReadDocument { metadata: source.parsed.metadata.clone(), ..ReadDocument::default() };
+    document.pages = source.parsed.pages;
+    document.metadata.extend(metadata);
+    document.warnings.clone_from(&source.parsed.warnings);
+    document.warnings.append(&mut warnings);
+    // Where the pieces of each draft begin, and up to which element it goes.
+    let mut firsts: Vec<(usize, usize)> = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        firsts.push((document.pieces.len(), draft.elements.end));
+        match &source.settings.children {
+            Some(delimiters) if draft.children == Children::Allowed => {
+                add_children(&mut document, draft.piece, delimiters, source.settings.limit);
+            }
+            _ => document.pieces.push(draft.piece),
+        }
+        if document.pieces.len() > PIECES_MAX {
+            return Err(Error::invalid(format!("the document has more than {PIECES_MAX} pieces"))
+                .help("give a larger `chunk_token_num`, or take the file apart"));
+        }
+    }
+    document.headings = contents(source, &document, &firsts);
+    Ok(document)
+}
+
+/// Keeps a piece as a parent and cuts it into the pieces that are searched.
+fn add_children(document: &mut ReadDocument, parent: DocumentPiece, delimiters: &Delimiters, limit: u32) {
+    let whole = Delimiters::default();
+    let packing = Packing { limit, overlap: 0, delimiters: &whole, headings: HeadingBreaks::Never };
+    let at = document.parents.len();
+    for part in delimiters.parts(&parent.content) {
+        if delimiters.are_all_of(part) {
+            continue;
+        }
+        for (content, tokens) in pack_string(part.trim(), &packing) {
+            let (headings, positions) = (parent.headings.clone(), parent.positions.clone());
+            let child =
+                DocumentPiece { content, tokens, headings, positions, parent: Some(at), ..child(&parent) };
+            document.pieces.push(child);
+        }
+    }
+    document.parents.push(parent);
+}
+
+fn child(parent: &DocumentPiece) -> DocumentPiece {
+    let keywords = parent.keywords.clone();
+    DocumentPiece { kind: PieceKind::Text, keywords, ..DocumentPiece::default() }
+}
+
+/// The headings of the file, each with the first piece that has it or what is below it.
+fn contents(source: &Source<'_>, document: &ReadDocument, firsts: &[(usize, usize)]) -> Vec<Heading> {
+    let mut headings = Vec::new();
+    let mut draft = 0;
+    let mut inside = 0;
+    for (at, placed) in source.placed.iter().enumerate() {
+        let Body::Heading { level, text } = &placed.element.body else { continue };
+        let title = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        while firsts.get(draft).is_some_and(|(_, end)| *end <= at) {
+            draft += 1;
+            inside = 0;
+        }
+        let Some((first, _)) = firsts.get(draft) else { break };
+        if title.is_empty() {
+            continue;
+        }
+        // Among the children of a piece it is the next one that has the heading.
+        let next = firsts.get(draft + 1).map_or(document.pieces.len(), |(first, _)| *first);
+        let mut pieces = document.pieces.get(first + inside..next).unwrap_or_default().iter();
+        inside += pieces.position(|piece| piece.content.contains(text.trim())).unwrap_or(0);
+        headings.push(Heading { level: (*level).max(1), title, piece: first + inside });
+    }
+    headings
+}

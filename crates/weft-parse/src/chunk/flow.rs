@@ -1,0 +1,270 @@
+//! The text of a document in one string, and which part of it comes from where.
+
+use std::ops::Range;
+
+use weft_core::seam::document_reader::Position;
+
+use super::html;
+use crate::element::{Body, Element, Table};
+use crate::tokens::tokens;
+
+/// Characters of a heading that are kept in paths, at most.
+const TITLE_CHARS_MAX: usize = 300;
+
+/// An element, and the page that it is on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Placed<'a> {
+    /// The element.
+    pub(crate) element: &'a Element,
+    /// The number of the page, slide or sheet that it is on.
+    pub(crate) page: Option<u32>,
+    /// The name of the sheet.
+    pub(crate) sheet: Option<&'a str>,
+}
+
+impl Placed<'_> {
+    /// Where it is: its rectangles, or the page alone.
+    pub(crate) fn positions(&self) -> Vec<Position> {
+        match self.page {
+            Some(page) if self.element.positions.is_empty() => vec![Position { page, ..Position::default() }],
+            _ => self.element.positions.clone(),
+        }
+    }
+}
+
+/// What happens to tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// They are chunks of their own; the text only says where they are.
+    Apart,
+    /// Those with at most this many tokens are part of the text.
+    Inside(u32),
+}
+
+/// What a part of the text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A heading.
+    Heading,
+    /// Running text.
+    Text,
+    /// Program text.
+    Code,
+    /// A place where a table stands; empty.
+    Table,
+}
+
+/// A part of the text that comes from one element.
+#[derive(Clone, Debug)]
+pub(crate) struct Span {
+    /// Where it begins in the text.
+    pub(crate) start: usize,
+    /// Where it ends.
+    pub(crate) end: usize,
+    /// Its element.
+    pub(crate) element: usize,
+    /// The heading that it stands under, or that it is.
+    pub(crate) title: Option<usize>,
+    /// What it is.
+    pub(crate) role: Role,
+}
+
+/// A heading.
+#[derive(Clone, Debug)]
+pub(crate) struct Title {
+    /// From 1, the outermost, on.
+    pub(crate) level: u8,
+    /// Its text.
+    pub(crate) text: String,
+    /// Its element.
+    pub(crate) element: usize,
+    /// The heading that it stands under.
+    pub(crate) above: Option<usize>,
+}
+
+/// The text of a document.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flow<'a> {
+    /// All of it.
+    pub(crate) text: String,
+    /// Its parts, in order; blanks between them belong to none.
+    pub(crate) spans: Vec<Span>,
+    /// Its headings, in order.
+    pub(crate) titles: Vec<Title>,
+    /// The elements that it is made of.
+    pub(crate) elements: &'a [Placed<'a>],
+}
+
+impl<'a> Flow<'a> {
+    /// Puts elements together, with the headings as the file marks them.
+    pub(crate) fn new(elements: &'a [Placed<'a>], tables: Tables) -> Self {
+        let level = |at: usize| match &elements[at].element.body {
+            Body::Heading { level, .. } => Some((*level).max(1)),
+            _ => None,
+        };
+        Self::with_levels(elements, tables, level)
+    }
+
+    /// Puts elements together; `level` says which of them are headings.
+    pub(crate) fn with_levels(
+        elements: &'a [Placed<'a>],
+        tables: Tables,
+        level: impl Fn(usize) -> Option<u8>,
+    ) -> Self {
+        let mut flow = Self { elements, ..Self::default() };
+        let mut was_item = false;
+        for (at, placed) in elements.iter().enumerate() {
+            let is_item = matches!(placed.element.body, Body::Item { .. });
+            let between = if is_item && was_item { "\n" } else { "\n\n" };
+            if is_apart(&placed.element.body, tables) {
+                flow.separate("\n\n");
+                flow.mark_table(at);
+            } else if let Some(level) = level(at) {
+                flow.title(at, level, between);
+            } else if let Some(text) = plain(&placed.element.body) {
+                let is_code = matches!(placed.element.body, Body::Code { .. });
+                flow.push(at, &text, between, if is_code { Role::Code } else { Role::Text });
+            }
+            was_item = is_item;
+        }
+        flow
+    }
+
+    /// Adds the text of an element.
+    pub(crate) fn push(&mut self, element: usize, text: &str, between: &str, role: Role) {
+        let text = text.trim_end().trim_start_matches(['\n', '\r']);
+        if text.is_empty() {
+            return;
+        }
+        self.separate(between);
+        let start = self.text.len();
+        self.text.push_str(text);
+        self.spans.push(Span { start, end: self.text.len(), element, title: self.last_title(), role });
+    }
+
+    fn separate(&mut self, between: &str) {
+        if !self.text.is_empty() {
+            self.text.push_str(between);
+        }
+    }
+
+    fn mark_table(&mut self, element: usize) {
+        let at = self.text.len();
+        self.spans.push(Span { start: at, end: at, element, title: self.last_title(), role: Role::Table });
+    }
+
+    fn title(&mut self, element: usize, level: u8, between: &str) {
+        let Some(text) = plain(&self.elements[element].element.body) else { return };
+        let line: Vec<&str> = text.split_whitespace().collect();
+        if line.is_empty() {
+            return;
+        }
+        let mut above = self.last_title();
+        while let Some(title) = above.filter(|title| self.titles[*title].level >= level) {
+            above = self.titles[title].above;
+        }
+        let line = line.join(" ").chars().take(TITLE_CHARS_MAX).collect();
+        self.titles.push(Title { level, text: line, element, above });
+        self.push(element, text.trim_start(), between, Role::Heading);
+    }
+
+    fn last_title(&self) -> Option<usize> {
+        self.titles.len().checked_sub(1)
+    }
+
+    /// The spans that have a part in a range of the text, or stand at a place in it.
+    pub(crate) fn spans_in(&self, range: &Range<usize>) -> Range<usize> {
+        let first = self.spans.partition_point(|span| span.end <= range.start && span.start < range.start);
+        let last = self.spans.partition_point(|span| span.start < range.end);
+        first..last.max(first)
+    }
+
+    /// The titles above a heading and its own, the outermost first.
+    pub(crate) fn path(&self, title: Option<usize>) -> Vec<String> {
+        let mut path: Vec<String> = self.ancestors(title).map(|at| self.titles[at].text.clone()).collect();
+        path.reverse();
+        path
+    }
+
+    /// A heading and those that it stands under, the innermost first.
+    pub(crate) fn ancestors(&self, title: Option<usize>) -> impl Iterator<Item = usize> {
+        std::iter::successors(title, |title| self.titles[*title].above)
+    }
+
+    /// The heading that the text at a place stands under.
+    pub(crate) fn title_at(&self, at: usize) -> Option<usize> {
+        let after = self.spans.partition_point(|span| span.start <= at);
+        self.spans.get(after.checked_sub(1)?)?.title
+    }
+
+    /// Where an element is.
+    pub(crate) fn positions(&self, element: usize) -> Vec<Position> {
+        self.elements.get(element).map(Placed::positions).unwrap_or_default()
+    }
+
+    /// The table that stands at a span.
+    pub(crate) fn table(&self, span: &Span) -> Option<&'a Table> {
+        match &self.elements.get(span.element)?.element.body {
+            Body::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
+fn is_apart(body: &Body, tables: Tables) -> bool {
+    match (body, tables) {
+        (Body::Table(_), Tables::Apart) => true,
+        (Body::Table(table), Tables::Inside(tokens_max)) => tokens(&html::whole(table)) > tokens_max,
+        _ => false,
+    }
+}
+
+/// The text of an element, as it stands in chunks; absent when it has none.
+pub(crate) fn plain(body: &Body) -> Option<String> {
+    let text = match body {
+        Body::Heading { text, .. } | Body::Paragraph(text) | Body::Code { text, .. } => text.clone(),
+        Body::Item { depth, text } => {
+            let indent = "  ".repeat(usize::from(*depth).min(8));
+            match text.trim() {
+                "" => String::new(),
+                text => format!("{indent}- {text}"),
+            }
+        }
+        Body::Image { caption } => caption.clone(),
+        Body::Table(table) => html::whole(table),
+        Body::Break { .. } => String::new(),
+    };
+    (!text.trim().is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{blocks, placed};
+    use super::*;
+
+    #[test]
+    fn spans_know_their_headings() {
+        let elements = blocks("# A\n\none\n\n## B\n\n- two\n- three\n\n# C\n\nfour");
+        let placed = placed(&elements);
+        let flow = Flow::new(&placed, Tables::Apart);
+        assert_eq!(flow.text, "A\n\none\n\nB\n\n- two\n- three\n\nC\n\nfour");
+        let path = |text: &str| flow.path(flow.title_at(flow.text.find(text).unwrap()));
+        assert_eq!(path("one"), ["A"]);
+        assert_eq!(path("B"), ["A", "B"]);
+        assert_eq!(path("three"), ["A", "B"]);
+        assert_eq!(path("four"), ["C"]);
+        assert_eq!(flow.spans_in(&(0..1)), 0..1);
+        assert_eq!(flow.spans_in(&(3..7)), 1..2);
+        assert_eq!(flow.spans_in(&(0..flow.text.len())), 0..flow.spans.len());
+    }
+
+    #[test]
+    fn a_table_apart_is_a_place() {
+        let elements = blocks("above\n\n|a|b|\n|1|2|\n\nbelow");
+        let placed = placed(&elements);
+        let apart = Flow::new(&placed, Tables::Apart);
+        assert_eq!(apart.spans.iter().map(|span| span.role).filter(|role| *role == Role::Table).count(), 1);
+        assert!(!apart.text.contains("table"));
+        assert!(Flow::new(&placed, Tables::Inside(100)).text.contains("<td>2</td>"));
+    }
+}

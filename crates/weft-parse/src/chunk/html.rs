@@ -1,0 +1,89 @@
+//! Tables as HTML.
+
+use crate::element::Table;
+
+/// A table in one piece.
+pub(crate) fn whole(table: &Table) -> String {
+    let header = table.header_rows.min(table.rows.len());
+    let mut html = open(table);
+    for row in &table.rows[..header] {
+        html.push_str(&line(row, Cell::Header));
+    }
+    for row in &table.rows[header..] {
+        html.push_str(&line(row, Cell::Data));
+    }
+    html.push_str(CLOSE);
+    html
+}
+
+/// The end of a table.
+pub(crate) const CLOSE: &str = "</table>";
+
+/// What a cell is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cell {
+    /// A name of a column or a row.
+    Header,
+    /// A value.
+    Data,
+}
+
+/// The beginning of a table, with its caption.
+pub(crate) fn open(table: &Table) -> String {
+    match table.caption.as_deref().map(str::trim) {
+        Some(caption) if !caption.is_empty() => format!("<table><caption>{}</caption>\n", escaped(caption)),
+        _ => "<table>\n".to_owned(),
+    }
+}
+
+/// A row.
+pub(crate) fn line(row: &[String], cell: Cell) -> String {
+    let name = match cell {
+        Cell::Header => "th",
+        Cell::Data => "td",
+    };
+    let mut html = String::from("<tr>");
+    for text in row {
+        html.push('<');
+        html.push_str(name);
+        html.push('>');
+        html.push_str(&escaped(text.trim()));
+        html.push_str("</");
+        html.push_str(name);
+        html.push('>');
+    }
+    html.push_str("</tr>\n");
+    html
+}
+
+fn escaped(text: &str) -> String {
+    let mut html = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => html.push_str("&amp;"),
+            '<' => html.push_str("&lt;"),
+            '>' => html.push_str("&gt;"),
+            '"' => html.push_str("&quot;"),
+            _ => html.push(c),
+        }
+    }
+    html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_escaped() {
+        let table = Table {
+            caption: Some("A & B".to_owned()),
+            header_rows: 1,
+            rows: vec![vec!["x".to_owned(), "y".to_owned()], vec!["<script>".to_owned()]],
+        };
+        assert_eq!(
+            whole(&table),
+            "<table><caption>A &amp; B</caption>\n<tr><th>x</th><th>y</th></tr>\n<tr><td>&lt;script&gt;</td></tr>\n</table>"
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! By the headings of a book: the text of each section with the headings above it.
+
+use weft_core::error::Result;
+
+use crate::chunk::Source;
+use crate::chunk::draft::Cutting;
+use crate::chunk::flow::{Flow, Placed, Tables, plain};
+use crate::chunk::numbering::Levels;
+use crate::chunk::sections::{pack_siblings, sections};
+use crate::chunk::writer::Writer;
+use crate::element::Body;
+
+/// Levels of headings that are told apart, at most.
+const LEVELS_MAX: usize = 5;
+/// Sections below the same heading are packed up to this many tokens.
+const PACKED_TOKENS_MAX: u32 = 218;
+/// Lines of a table of contents, at least.
+const CONTENTS_LINES_MIN: usize = 2;
+/// Tokens of a piece of a book without headings, at most.
+const WITHOUT_HEADINGS_MAX: u32 = 256;
+/// Titles of tables of contents.
+const CONTENTS_TITLES: [&str; 6] = ["contents", "table of contents", "目录", "目次", "目錄", "inhalt"];
+
+/// Cuts a book.
+pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+    let (placed, removed) = without_contents(&source.placed);
+    let levels = Levels::find(&placed);
+    let mut cutting = Cutting::default();
+    if removed > 0 {
+        cutting.warnings.push(format!("the table of contents of the file ({removed} lines) was left out"));
+    }
+    let settings = &source.settings;
+    if levels.distinct().is_empty() {
+        let flow = Flow::new(&placed, Tables::Apart);
+        let limit = settings.limit.min(WITHOUT_HEADINGS_MAX);
+        let mut writer = Writer::new(&flow, settings).limit(limit, settings);
+        writer.all();
+        cutting.drafts = writer.drafts;
+    } else {
+        let deepest = levels.distinct().into_iter().take(LEVELS_MAX).next_back();
+        let flow = Flow::with_levels(&placed, Tables::Apart, |at| {
+            levels.of(at).filter(|level| Some(*level) <= deepest)
+        });
+        let mut writer = Writer::new(&flow, settings);
+        for section in pack_siblings(sections(&flow), PACKED_TOKENS_MAX.min(settings.limit / 4 * 3)) {
+            writer.spans(section.spans, &section.above);
+        }
+        cutting.drafts = writer.drafts;
+    }
+    // The elements are numbered without the ones that were left out.
+    let first =
+        source.placed.iter().zip(&placed).take_while(|(all, kept)| std::ptr::eq(all.element, kept.element));
+    let first = first.count();
+    for draft in &mut cutting.drafts {
+        for at in [&mut draft.elements.start, &mut draft.elements.end] {
+            *at += if *at > first { removed } else { 0 };
+        }
+    }
+    Ok(cutting)
+}
+
+/// The elements without the table of contents: its title, and the lines below it that end in the number of a page or
+/// are the headings of the book themselves.
+fn without_contents<'a>(placed: &[Placed<'a>]) -> (Vec<Placed<'a>>, usize) {
+    let texts: Vec<String> = placed
+        .iter()
+        .map(|placed| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default())
+        .collect();
+    let is_title = |text: &String| CONTENTS_TITLES.iter().any(|title| squeezed(title) == *text);
+    let all = || (placed.to_vec(), 0);
+    let Some(title) = texts.iter().position(is_title) else { return all() };
+    let mut end = title + 1;
+    while let Some(text) = texts.get(end) {
+        let is_table = matches!(placed[end].element.body, Body::Table(_));
+        let entry = text.trim_end_matches(|c: char| c.is_ascii_digit());
+        let names_page = entry.len() < text.len() && text.lines().count() <= 2;
+        let comes_again = || texts[end + 1..].contains(text);
+        if is_table || !(text.is_empty() || names_page && is_entry(placed[end].element) || comes_again()) {
+            break;
+        }
+        end += 1;
+    }
+    let lines = |placed: &Placed<'_>| plain(&placed.element.body).map_or(0, |text| text.lines().count());
+    if placed[title + 1..end].iter().map(lines).sum::<usize>() < CONTENTS_LINES_MIN {
+        return all();
+    }
+    let kept = placed[..title].iter().chain(&placed[end..]).copied().collect();
+    (kept, end - title)
+}
+
+/// Whether all lines of an element end in a number, after dots or blanks.
+fn is_entry(element: &crate::element::Element) -> bool {
+    let Some(text) = plain(&element.body) else { return true };
+    text.lines().filter(|line| !line.trim().is_empty()).all(|line| {
+        let line = line.trim_end();
+        let title = line.trim_end_matches(|c: char| c.is_ascii_digit());
+        title.len() < line.len() && title.ends_with([' ', '.', '\t', '…', '·', '．', '\u{a0}', '-'])
+    })
+}
+
+fn squeezed(text: &str) -> String {
+    text.chars().filter(|c| !c.is_whitespace()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::seam::document_reader::ChunkMethod;
+
+    use crate::chunk::testing::{contents, cut};
+
+    const BOOK: ChunkMethod = ChunkMethod::Book;
+
+    #[test]
+    fn sections_stand_below_their_headings() {
+        let long = "A sentence of some words is written here. ".repeat(12);
+        let text = format!(
+            "第一章 开始\n\n第一节 甲\n\n{long}\n\n第二节 乙\n\n{long}\n\n第三节 丙\n\n短。\n\n第四节 丁\n\n也短。\n\n第二章 结束\n\n完。"
+        );
+        let document = cut(&text, "a.txt", BOOK, json!({ "chunk_token_num": 130 }));
+        let contents = contents(&document);
+        assert_eq!(contents.len(), 4, "{contents:?}");
+        assert!(contents[0].starts_with("第一章 开始\n\n第一节 甲\n\nA sentence"));
+        assert!(contents[1].starts_with("第一章 开始\n第二节 乙\n\nA sentence"));
+        assert_eq!(contents[2], "第一章 开始\n第三节 丙\n\n短。\n\n第四节 丁\n\n也短。");
+        assert_eq!(contents[3], "第二章 结束\n\n完。");
+        assert_eq!(document.pieces[1].headings, ["第一章 开始", "第二节 乙"]);
+        assert!(document.pieces.iter().all(|piece| piece.tokens <= 130));
+    }
+
+    #[test]
+    fn a_long_section_repeats_its_headings() {
+        let long = "A sentence of some words is written here. ".repeat(30);
+        let text = format!("# One\n\nintro\n\n## Two\n\n{long}");
+        let document = cut(&text, "a.docx", BOOK, json!({ "chunk_token_num": 100 }));
+        assert!(document.pieces.len() > 3);
+        assert!(contents(&document)[1..].iter().all(|content| content.starts_with("One\n")));
+        assert!(document.pieces.iter().all(|piece| piece.tokens <= 100));
+    }
+
+    #[test]
+    fn the_table_of_contents_is_left_out() {
+        let text = "# Preface\n\nHello.\n\n# Contents\n\n1. First ..... 3\n2. Second ..... 9\n\n# First\n\nThe text of one.\n\n# Second\n\nThe text of two.";
+        let document = cut(text, "a.docx", BOOK, json!({}));
+        assert_eq!(
+            contents(&document),
+            ["Preface\n\nHello.", "First\n\nThe text of one.", "Second\n\nThe text of two."]
+        );
+        assert!(document.warnings[0].contains("table of contents"), "{:?}", document.warnings);
+        let places: Vec<usize> = document.headings.iter().map(|heading| heading.piece).collect();
+        assert_eq!(places, [0, 1, 1, 2]);
+        // The word alone is no table of contents.
+        let document =
+            cut("# Contents\n\nThis box contains 3 pens of 4\n\nand more", "a.docx", BOOK, json!({}));
+        assert_eq!(contents(&document)[0], "Contents\n\nThis box contains 3 pens of 4\n\nand more");
+    }
+
+    #[test]
+    fn without_headings_it_is_text() {
+        let document = cut(&"Nothing but text is here. ".repeat(200), "a.txt", BOOK, json!({}));
+        assert!(document.pieces.len() > 3 && document.pieces.iter().all(|piece| piece.tokens <= 256));
+    }
+}

@@ -1,0 +1,31 @@
+//! Headers, body and attachments of a mail, as text.
+
+use weft_core::error::Result;
+
+use super::naive;
+use crate::chunk::Source;
+use crate::chunk::draft::Cutting;
+
+/// Cuts a mail.
+pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+    naive::cut(source)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::seam::document_reader::ChunkMethod;
+
+    use crate::chunk::testing::{contents, cut};
+
+    #[test]
+    fn a_mail_is_text() {
+        let document = cut(
+            "From: a@example.org\nSubject: Hello\n\nHow are you?",
+            "a.eml",
+            ChunkMethod::Email,
+            json!({}),
+        );
+        assert_eq!(contents(&document), ["From: a@example.org\nSubject: Hello\n\nHow are you?"]);
+    }
+}

@@ -1,0 +1,41 @@
+//! The methods, one file each.
+
+mod book;
+mod email;
+mod laws;
+mod manual;
+mod naive;
+mod one;
+mod paper;
+mod picture;
+mod presentation;
+mod qa;
+mod table;
+mod tag;
+
+use weft_core::error::Result;
+use weft_core::seam::document_reader::ChunkMethod;
+
+use super::Source;
+use super::draft::Cutting;
+
+/// A method: a document into pieces.
+pub(crate) type Method = fn(&Source<'_>) -> Result<Cutting>;
+
+/// The method of a name.
+pub(crate) fn of(method: ChunkMethod) -> Method {
+    match method {
+        ChunkMethod::Naive => naive::cut,
+        ChunkMethod::Book => book::cut,
+        ChunkMethod::Email => email::cut,
+        ChunkMethod::Laws => laws::cut,
+        ChunkMethod::Manual => manual::cut,
+        ChunkMethod::One => one::cut,
+        ChunkMethod::Paper => paper::cut,
+        ChunkMethod::Picture => picture::cut,
+        ChunkMethod::Presentation => presentation::cut,
+        ChunkMethod::Qa => qa::cut,
+        ChunkMethod::Table => table::cut,
+        ChunkMethod::Tag => tag::cut,
+    }
+}

@@ -1,0 +1,45 @@
+//! What is known of a picture.
+
+use weft_core::error::{Error, ErrorKind, Result};
+use weft_core::seam::document_reader::PieceKind;
+
+use super::one;
+use crate::chunk::Source;
+use crate::chunk::draft::Cutting;
+
+/// Keeps the text of a picture. Without any it would have to be described by a model that sees.
+pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+    let mut cutting = one::cut(source)?;
+    if cutting.drafts.is_empty() {
+        return Err(Error::new(
+            ErrorKind::Unsupported,
+            "the picture holds no text, and pictures are not described",
+        )
+        .help("add a file with its description, or a document that shows it with a caption"));
+    }
+    for draft in &mut cutting.drafts {
+        draft.piece.kind = PieceKind::Image;
+    }
+    Ok(cutting)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::error::ErrorKind;
+    use weft_core::seam::document_reader::{ChunkMethod, PieceKind};
+
+    use crate::chunk::testing::{cut, request};
+    use crate::element::{Body, Element, Parsed};
+
+    #[test]
+    fn a_picture_without_text_is_refused() {
+        let image = Element { body: Body::Image { caption: String::new() }, positions: Vec::new() };
+        let parsed = Parsed { elements: vec![image], ..Parsed::default() };
+        let error =
+            crate::chunk::cut(&parsed, &request("a.png", ChunkMethod::Picture, json!({}))).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unsupported);
+        let document = cut("A cat.", "a.png", ChunkMethod::Picture, json!({}));
+        assert_eq!(document.pieces[0].kind, PieceKind::Image);
+    }
+}

@@ -1,0 +1,188 @@
+//! One piece for each row of a table, with typed columns.
+
+use serde_json::Map;
+use weft_core::error::{Error, Result};
+
+use crate::chunk::delimited;
+use crate::chunk::delimiter::Delimiters;
+use crate::chunk::draft::{Cutting, Draft};
+use crate::chunk::pack::{HeadingBreaks, Packing};
+use crate::chunk::typed::ColumnType;
+use crate::chunk::writer::pack_string;
+use crate::chunk::{Source, WHOLE_TOKENS_MAX, sheet};
+use crate::element::{Body, Table};
+
+/// Names of columns in warnings, at most.
+const NAMED_MAX: usize = 10;
+
+/// Cuts tables between their rows.
+pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
+    let mut cutting = Cutting::default();
+    let mut others = 0;
+    let mut tables = 0;
+    for (at, placed) in source.placed.iter().enumerate() {
+        match &placed.element.body {
+            Body::Table(table) => {
+                tables += 1;
+                rows(source, at, table, &mut cutting);
+            }
+            body => others += usize::from(crate::chunk::flow::plain(body).is_some()),
+        }
+    }
+    if tables == 0 {
+        text_rows(source, &mut cutting);
+    } else if others > 0 {
+        cutting.warnings.push(format!("{others} paragraphs outside of tables were left out"));
+    }
+    if cutting.drafts.is_empty() {
+        return Err(Error::invalid("the file has no table with a header and rows below it")
+            .help("put the names of the columns into the first row, or choose another method"));
+    }
+    Ok(cutting)
+}
+
+/// The lines of a text without tables, which has to have a tab or the same number of commas in each.
+fn text_rows(source: &Source<'_>, cutting: &mut Cutting) {
+    let lines = delimited::lines(source);
+    let Some((element, first)) = lines.first() else { return };
+    let delimiter = if first.contains('\t') { '\t' } else { ',' };
+    let cells = |line: &str| line.split(delimiter).map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
+    let columns = cells(first).len();
+    if columns < 2 {
+        return;
+    }
+    let all: Vec<Vec<String>> = lines.iter().map(|(_, line)| cells(line)).collect();
+    let count = all.len();
+    let rows_: Vec<Vec<String>> = all.into_iter().filter(|row| row.len() == columns).collect();
+    if rows_.len() < count {
+        cutting
+            .warnings
+            .push(format!("{} lines do not have {columns} columns and were left out", count - rows_.len()));
+    }
+    rows(source, *element, &Table { caption: None, header_rows: 1, rows: rows_ }, cutting);
+}
+
+fn rows(source: &Source<'_>, element: usize, table: &Table, cutting: &mut Cutting) {
+    // A table has a header by this method, whatever the file says.
+    let header = match sheet::header(table) {
+        (_, 0) => 1.min(table.rows.len()),
+        (_, count) => count,
+    };
+    let (head, rows) = table.rows.split_at(header);
+    let columns = table.rows.iter().map(Vec::len).max().unwrap_or(0);
+    let names = unique(sheet::names(head), columns);
+    let column = |at: usize| rows.iter().filter_map(move |row| row.get(at)).map(String::as_str);
+    let types: Vec<ColumnType> = (0..columns).map(|at| ColumnType::of(column(at))).collect();
+    let mut strange = vec![0_usize; columns];
+    for row in rows {
+        let mut lines = Vec::with_capacity(row.len());
+        let mut fields = Map::new();
+        for (at, cell) in row.iter().enumerate().filter(|(_, cell)| !cell.trim().is_empty()) {
+            lines.push(format!("- {}: {}", names[at], cell.trim()));
+            match types[at].read(cell) {
+                Some(value) => _ = fields.insert(names[at].clone(), value),
+                None => strange[at] += 1,
+            }
+        }
+        if !lines.is_empty() {
+            push(source, element, &lines.join("\n"), &fields, cutting);
+        }
+    }
+    let odd = (0..columns).filter(|at| strange[*at] > 0).take(NAMED_MAX);
+    cutting.warnings.extend(odd.map(|at| {
+        let (name, kind) = (&names[at], types[at].name());
+        format!("{} values of the column `{name}` are no {kind}; they stand in the text only", strange[at])
+    }));
+}
+
+fn push(
+    source: &Source<'_>,
+    element: usize,
+    content: &str,
+    fields: &Map<String, weft_core::value::Json>,
+    cutting: &mut Cutting,
+) {
+    let none = Delimiters::default();
+    let packing =
+        Packing { limit: WHOLE_TOKENS_MAX, overlap: 0, delimiters: &none, headings: HeadingBreaks::Never };
+    let parts = pack_string(content, &packing);
+    if parts.len() > 1 {
+        cutting.warnings.push(format!("a row has more than {WHOLE_TOKENS_MAX} tokens and was cut"));
+    }
+    for (content, _) in parts {
+        let mut draft = Draft::of(source, element, content);
+        draft.piece.fields.clone_from(fields);
+        cutting.drafts.push(draft);
+    }
+}
+
+/// A name for each column, no two the same.
+fn unique(mut names: Vec<String>, columns: usize) -> Vec<String> {
+    names.resize(columns, String::new());
+    let mut seen = std::collections::HashSet::new();
+    for (at, name) in names.iter_mut().enumerate() {
+        if name.is_empty() {
+            *name = format!("column {}", at + 1);
+        }
+        let base = name.clone();
+        let mut number = 2;
+        while !seen.insert(name.clone()) {
+            *name = format!("{base} {number}");
+            number += 1;
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::seam::document_reader::ChunkMethod;
+
+    use crate::chunk::testing::{contents, cut, parsed, request};
+
+    const TABLE: ChunkMethod = ChunkMethod::Table;
+
+    #[test]
+    fn a_row_is_a_piece_with_typed_columns() {
+        let text = "|name|price|in stock|since|name|\n|pen|1|yes|2024-01-02|a|\n|ink|2.5|no||b|\n|||||\n|cup|x|no|2024/2/3|c|";
+        let document = cut(text, "a.xlsx", TABLE, json!({ "chunk_token_num": 4 }));
+        assert_eq!(
+            contents(&document),
+            [
+                "- name: pen\n- price: 1\n- in stock: yes\n- since: 2024-01-02\n- name 2: a",
+                "- name: ink\n- price: 2.5\n- in stock: no\n- name 2: b",
+                "- name: cup\n- price: x\n- in stock: no\n- since: 2024/2/3\n- name 2: c"
+            ]
+        );
+        let fields: Vec<_> = document.pieces.iter().map(|piece| json!(piece.fields)).collect();
+        assert_eq!(
+            fields[0],
+            json!({ "name": "pen", "price": 1.0, "in stock": true, "since": "2024-01-02", "name 2": "a" })
+        );
+        assert_eq!(
+            fields[2],
+            json!({ "name": "cup", "in stock": false, "since": "2024-02-03", "name 2": "c" })
+        );
+        assert_eq!(
+            document.warnings,
+            ["1 values of the column `price` are no number; they stand in the text only"]
+        );
+    }
+
+    #[test]
+    fn lines_of_text_are_rows() {
+        let document = cut("id\tname\n1\tpen\nwrong\n2\tink", "a.txt", TABLE, json!({}));
+        assert_eq!(contents(&document), ["- id: 1\n- name: pen", "- id: 2\n- name: ink"]);
+        assert_eq!(document.pieces[1].fields["id"], json!(2));
+        assert_eq!(document.warnings.len(), 1);
+    }
+
+    #[test]
+    fn without_a_table_it_is_refused() {
+        for text in ["only text", "|a|b|", ""] {
+            let error = crate::chunk::cut(&parsed(text), &request("a.txt", TABLE, json!({}))).unwrap_err();
+            assert!(error.message.contains("no table"), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! From elements to the pieces that are searched.
+//!
+//! A method decides what belongs together; what is common to all of them (limits, overlap, positions, headings,
+//! children, the table of contents) is done in one place for every method.
+
+mod boundary;
+mod delimited;
+mod delimiter;
+mod draft;
+mod flow;
+mod html;
+mod method;
+mod numbering;
+mod pack;
+mod place;
+#[cfg(test)]
+mod properties;
+mod sections;
+mod settings;
+mod sheet;
+#[cfg(test)]
+mod testing;
+mod typed;
+mod writer;
+
+use weft_core::error::{Error, Result};
+use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
+
+use crate::element::{Body, Parsed};
+use flow::Placed;
+use settings::Settings;
+
+/// Tokens of a piece that is meant to be whole, at most: a file, an abstract, a pair, a row.
+pub const WHOLE_TOKENS_MAX: u32 = 32_768;
+
+/// A document that is to be cut.
+pub(crate) struct Source<'a> {
+    /// What was read.
+    pub(crate) parsed: &'a Parsed,
+    /// Its elements without breaks, of the pages that are wanted.
+    pub(crate) placed: Vec<Placed<'a>>,
+    /// The ending of its name, in lower case.
+    pub(crate) ending: String,
+    /// How it is cut.
+    pub(crate) settings: Settings,
+}
+
+/// Cuts a document into pieces.
+///
+/// # Errors
+/// `Invalid` when a setting is wrong, when there is no text, or when the method finds nothing of what it is
+/// for; `Unsupported` when a picture without text is to be described.
+pub fn cut(parsed: &Parsed, request: &ReadRequest) -> Result<ReadDocument> {
+    let settings = Settings::read(&request.settings)?;
+    let ending = request.name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
+    let placed = placed(parsed, &settings);
+    let source = Source { parsed, placed, ending, settings };
+    let cutting = method::of(request.method)(&source)?;
+    if cutting.drafts.is_empty() {
+        return Err(no_text(&source));
+    }
+    draft::finish(&source, cutting)
+}
+
+fn placed<'a>(parsed: &'a Parsed, settings: &Settings) -> Vec<Placed<'a>> {
+    let mut placed = Vec::with_capacity(parsed.elements.len());
+    let (mut page, mut sheet) = (None, None);
+    for element in &parsed.elements {
+        if let Body::Break { number, name } = &element.body {
+            (page, sheet) = (Some(*number), name.as_deref());
+            continue;
+        }
+        let page = element.positions.first().map(|position| position.page).or(page);
+        if page.is_none_or(|page| settings.wants_page(page)) {
+            placed.push(Placed { element, page, sheet });
+        }
+    }
+    placed
+}
+
+fn no_text(source: &Source<'_>) -> Error {
+    let error = Error::invalid("the file has no text");
+    match (&source.settings.pages, source.parsed.pages) {
+        (Some(_), pages @ 1..) => Error::invalid("the pages that are asked for have no text")
+            .help(format!("the file has {pages} pages: change the setting `pages`")),
+        _ => error.help("pictures of text, such as scanned pages, have to be made into text first"),
+    }
+}

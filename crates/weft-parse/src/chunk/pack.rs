@@ -1,0 +1,314 @@
+//! A text is cut into parts that are as long as they may be, at the best place for it.
+
+use std::ops::Range;
+
+use super::boundary;
+use super::delimiter::Delimiters;
+use super::flow::{Flow, Role};
+use crate::tokens::{fitting, tokens, word_tokens, words};
+
+/// Bytes for each token that are looked at: few texts have more, and parts of those are somewhat shorter.
+const BYTES_A_TOKEN: usize = 24;
+/// Words longer than this are counted letter by letter where the room ends.
+const LONG_WORD: usize = 24;
+
+/// Headings that stand above one text; more in a row are a list.
+pub(crate) const HEADINGS_IN_A_ROW_MAX: usize = 8;
+
+/// How a text is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packing<'a> {
+    /// Tokens of a part, at most.
+    pub(crate) limit: u32,
+    /// Tokens that a part repeats of the one before, at most.
+    pub(crate) overlap: u32,
+    /// Where the text may be cut, and where it has to be.
+    pub(crate) delimiters: &'a Delimiters,
+    /// Whether a part that is well filled ends before a heading.
+    pub(crate) headings: HeadingBreaks,
+}
+
+/// What headings do to the parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeadingBreaks {
+    /// A part that is half full ends before one.
+    WhenHalfFull,
+    /// Nothing.
+    Never,
+}
+
+/// A part of the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Where it is.
+    pub(crate) range: Range<usize>,
+    /// Where that begins which no earlier part has.
+    pub(crate) fresh: usize,
+    /// How many tokens it has.
+    pub(crate) tokens: u32,
+}
+
+/// Cuts a range of a text into parts. Together they have everything of it but blanks.
+pub(crate) fn pack(flow: &Flow<'_>, range: Range<usize>, packing: &Packing<'_>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut start = range.start;
+    let ends = packing.delimiters.always_ends(&flow.text[range.clone()]);
+    let cut = !ends.is_empty();
+    for end in ends.into_iter().map(|end| range.start + end).chain([range.end]) {
+        // A marker alone says nothing.
+        if !(cut && packing.delimiters.are_all_of(&flow.text[start..end])) {
+            Packer { flow, packing, end, scan: Scan::default() }.run(start, &mut parts);
+        }
+        start = end;
+    }
+    parts
+}
+
+struct Packer<'a> {
+    flow: &'a Flow<'a>,
+    packing: &'a Packing<'a>,
+    /// Where the range ends.
+    end: usize,
+    scan: Scan,
+}
+
+/// What is known of the text after the start of a part.
+#[derive(Debug, Default)]
+struct Scan {
+    start: usize,
+    /// Where words begin, and how many tokens are before each.
+    words: Vec<(usize, u32)>,
+    /// Where the text ends that fits.
+    room: usize,
+    /// Whether everything fits.
+    all: bool,
+}
+
+impl Scan {
+    /// Counts the text of a range up to a limit.
+    fn run(&mut self, text: &str, start: usize, end: usize, limit: u32) {
+        let window = (start + limit as usize * BYTES_A_TOKEN + 64).min(end);
+        let window = (start..=window).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(start);
+        self.start = start;
+        self.words.clear();
+        self.all = false;
+        let (mut at, mut count) = (start, 0_u32);
+        for word in words(&text[start..window]) {
+            self.words.push((at, count));
+            let more = word_tokens(word);
+            if count + more > limit {
+                let is_long = at == start || word.len() > LONG_WORD || !word.is_ascii();
+                self.room = at + if is_long { fitting(word, limit - count) } else { 0 };
+                return;
+            }
+            count += more;
+            at += word.len();
+        }
+        self.words.push((at, count));
+        self.room = at;
+        self.all = at == end;
+    }
+
+    /// How many tokens there are before a place, or a few less.
+    fn count_at(&self, at: usize) -> u32 {
+        let after = self.words.partition_point(|(word, _)| *word <= at);
+        after.checked_sub(1).map_or(0, |last| self.words[last].1)
+    }
+
+    /// How many tokens the text up to a place has.
+    fn exact(&self, text: &str, end: usize) -> u32 {
+        // Blanks at the end are cut off; how the rest is split does not depend on them but for the last word.
+        let last = text[self.start..end].chars().next_back().map_or(0, char::len_utf8);
+        let after = self.words.partition_point(|(word, _)| *word <= end - last);
+        let (word, count) = after.checked_sub(1).map_or((self.start, 0), |last| self.words[last]);
+        count + tokens(&text[word..end])
+    }
+
+    /// The first place from which on there are at most `tokens` tokens up to `end`.
+    fn tail(&self, end: usize, tokens: u32) -> usize {
+        let total = self.count_at(end);
+        let first = self.words.partition_point(|(_, count)| count + tokens < total);
+        self.words.get(first).map_or(end, |(word, _)| (*word).min(end))
+    }
+}
+
+impl Packer<'_> {
+    fn run(&mut self, start: usize, parts: &mut Vec<Part>) {
+        let mut fresh = self.begin(start);
+        let mut start = fresh;
+        while fresh < self.end {
+            let mut found = self.part_end(start, fresh);
+            if found.is_none() && start < fresh {
+                start = fresh;
+                found = self.part_end(start, fresh);
+            }
+            let (end, tokens) = found.unwrap_or_else(|| self.first_character(start));
+            let trimmed = start + self.flow.text[start..end].trim_end().len();
+            parts.push(Part { range: start..trimmed, fresh, tokens });
+            fresh = self.begin(end);
+            start = match self.packing.overlap {
+                0 => fresh,
+                overlap => self.overlap_start(start, trimmed, overlap).unwrap_or(fresh),
+            };
+        }
+    }
+
+    /// Where the next part begins: blanks are passed over, but not the indentation of a block.
+    fn begin(&self, at: usize) -> usize {
+        let rest = &self.flow.text[at..self.end];
+        let begin = at + (rest.len() - rest.trim_start().len());
+        let before = self.flow.spans.partition_point(|span| span.start <= begin);
+        let block = before.checked_sub(1).map(|last| self.flow.spans[last].start);
+        match block.filter(|block| *block >= at && begin < self.end) {
+            Some(block) => block,
+            None => begin,
+        }
+    }
+
+    /// A character that has more tokens than a part may have.
+    fn first_character(&self, start: usize) -> (usize, u32) {
+        let rest = &self.flow.text[start..self.end];
+        let end = start + rest.chars().next().map_or(0, char::len_utf8);
+        (end, tokens(&self.flow.text[start..end]))
+    }
+
+    /// The best end of a part that has more than what another part has, if it can have that.
+    fn part_end(&mut self, start: usize, fresh: usize) -> Option<(usize, u32)> {
+        let mut scan = std::mem::take(&mut self.scan);
+        scan.run(&self.flow.text, start, self.end, self.packing.limit);
+        let mut end = self.heading_break(&scan, fresh);
+        if end.is_none() && scan.all {
+            end = Some(self.end);
+        }
+        let mut room = scan.room;
+        let found = loop {
+            let Some(at) = end.or_else(|| self.best_end(&scan, fresh, room)) else { break None };
+            let trimmed = start + self.flow.text[start..at].trim_end().len();
+            if trimmed > fresh {
+                let count = scan.exact(&self.flow.text, trimmed);
+                if count <= self.packing.limit {
+                    break Some((at, count));
+                }
+            }
+            // A part of a word may have more tokens than the whole: there is less room than it seemed.
+            end = None;
+            room = boundary::before(&self.flow.text, at.min(room));
+            if room <= fresh {
+                break None;
+            }
+        };
+        self.scan = scan;
+        found
+    }
+
+    /// The first heading before which a part is half full.
+    fn heading_break(&self, scan: &Scan, fresh: usize) -> Option<usize> {
+        if self.packing.headings == HeadingBreaks::Never {
+            return None;
+        }
+        let spans = &self.flow.spans;
+        let first = spans.partition_point(|span| span.start <= fresh);
+        let mut inside = spans[first..].iter().take_while(|span| span.start <= scan.room).enumerate();
+        let found = inside.find(|(at, span)| {
+            let previous = (first + at).checked_sub(1).map(|at| spans[at].role);
+            span.role == Role::Heading
+                && span.start < self.end
+                && previous != Some(Role::Heading)
+                && scan.count_at(span.start) >= self.packing.limit / 2
+        });
+        found.map(|(_, span)| span.start)
+    }
+
+    /// The best place for an end: between blocks or after a delimiter, else between sentences, between words,
+    /// anywhere. A part is a quarter full at least, if it has to end within a block for that.
+    fn best_end(&self, scan: &Scan, fresh: usize, room: usize) -> Option<usize> {
+        if room <= fresh {
+            return None;
+        }
+        let text = &self.flow.text;
+        let quarter = self.packing.limit / 4;
+        let good = |at: &usize| {
+            *at > fresh && *at <= room && scan.count_at(*at) >= quarter && !self.is_after_heading(*at)
+        };
+        if let Some(at) = self.before_code(fresh, room) {
+            return Some(at);
+        }
+        let units = std::iter::successors(self.unit_end(fresh, room), |at| {
+            self.unit_end(fresh, boundary::before(text, *at)).filter(|at| scan.count_at(*at) >= quarter)
+        });
+        let mut between = None;
+        for at in units.filter(|at| boundary::is_between(text, *at)) {
+            if good(&at) {
+                return Some(at);
+            }
+            if between.is_none() && self.is_before_heading(at) && scan.count_at(at) >= quarter {
+                between = Some(at);
+            }
+        }
+        let beyond = (room + 64).min(self.end);
+        let beyond = (room..=beyond).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(room);
+        let start = scan.start;
+        let sentences = || boundary::sentences(&text[start..beyond]).into_iter().map(|at| start + at);
+        if let Some(at) = sentences().rfind(good) {
+            return Some(at);
+        }
+        between
+            .or_else(|| boundary::last_word(text, fresh..beyond, room))
+            .or_else(|| boundary::last_grapheme(text, fresh, room))
+    }
+
+    /// The beginning of a program text that does not fit, if it will fit into the next part.
+    fn before_code(&self, fresh: usize, room: usize) -> Option<usize> {
+        let before = self.flow.spans.partition_point(|span| span.start < room);
+        let span = &self.flow.spans[before.checked_sub(1)?];
+        let is_cut = span.role == Role::Code && span.end > room && span.end <= self.end;
+        if !is_cut || span.end - span.start > self.packing.limit as usize * BYTES_A_TOKEN {
+            return None;
+        }
+        let start = span.start - self.headings_before(span.start);
+        let fits = tokens(&self.flow.text[start..span.end]) <= self.packing.limit;
+        (start > fresh && fits).then_some(start)
+    }
+
+    /// Bytes of the headings right before a block.
+    fn headings_before(&self, at: usize) -> usize {
+        let before = self.flow.spans.partition_point(|span| span.start < at);
+        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == Role::Heading);
+        run.take(HEADINGS_IN_A_ROW_MAX).last().map_or(0, |first| at - first.start)
+    }
+
+    fn is_before_heading(&self, at: usize) -> bool {
+        let next = self.flow.spans.partition_point(|span| span.start < at);
+        self.flow.spans.get(next).is_some_and(|span| span.start == at && span.role == Role::Heading)
+    }
+
+    /// The last place up to `room` where a block begins or a delimiter ends.
+    fn unit_end(&self, fresh: usize, room: usize) -> Option<usize> {
+        if room <= fresh {
+            return None;
+        }
+        let before = self.flow.spans.partition_point(|span| span.start <= room);
+        let block = before.checked_sub(1).map(|last| self.flow.spans[last].start);
+        let delimiter =
+            self.packing.delimiters.last_end(&self.flow.text[fresh..room], 0).map(|at| fresh + at);
+        block.max(delimiter).filter(|at| *at > fresh)
+    }
+
+    /// Whether a part that ends there would leave a heading without what it stands above.
+    fn is_after_heading(&self, at: usize) -> bool {
+        let before = self.flow.spans.partition_point(|span| span.start < at);
+        let run = self.flow.spans[..before].iter().rev().take_while(|span| span.role == Role::Heading);
+        let is_at_end = before.checked_sub(1).is_some_and(|last| at >= self.flow.spans[last].end);
+        is_at_end && (1..=HEADINGS_IN_A_ROW_MAX).contains(&run.take(HEADINGS_IN_A_ROW_MAX + 1).count())
+    }
+
+    /// Where the repeated end of a part begins.
+    fn overlap_start(&self, start: usize, end: usize, overlap: u32) -> Option<usize> {
+        let text = &self.flow.text;
+        let first = self.scan.tail(end, overlap).max(boundary::after(text, start));
+        let fits = |at: &usize| *at >= first && *at < end && tokens(&text[*at..end]) <= overlap;
+        let sentences = boundary::sentences(&text[start..end]).into_iter().map(|at| start + at);
+        let words = || boundary::words(&text[first.min(end)..end]).into_iter().map(|at| first + at);
+        sentences.map(|at| self.begin(at)).find(fits).or_else(|| words().find(fits))
+    }
+}

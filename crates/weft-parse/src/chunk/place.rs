@@ -1,0 +1,70 @@
+//! Where a piece is on its pages.
+
+use weft_core::seam::document_reader::Position;
+
+/// Points between two rectangles that are one, at most: the distance of two lines.
+const GAP_MAX: f32 = 16.0;
+
+/// Adds rectangles; one that goes on where the last one ends makes it larger.
+pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
+    for position in more {
+        let edges = [position.left, position.right, position.top, position.bottom];
+        if !edges.into_iter().all(f32::is_finite) {
+            continue;
+        }
+        match places.last_mut().filter(|last| continues(last, position)) {
+            Some(last) => {
+                last.left = last.left.min(position.left);
+                last.right = last.right.max(position.right);
+                last.top = last.top.min(position.top);
+                last.bottom = last.bottom.max(position.bottom);
+            }
+            None => places.push(*position),
+        }
+    }
+}
+
+/// Whether a rectangle is below another one in the same column, or within it.
+fn continues(last: &Position, next: &Position) -> bool {
+    let shared = last.right.min(next.right) - last.left.max(next.left);
+    let narrower = (last.right - last.left).min(next.right - next.left);
+    last.page == next.page
+        && shared >= narrower / 2.0
+        && next.top - last.bottom <= GAP_MAX
+        && next.top >= last.top
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(page: u32, left: f32, right: f32, top: f32, bottom: f32) -> Position {
+        Position { page, left, right, top, bottom }
+    }
+
+    #[test]
+    fn lines_of_a_column_are_one_rectangle() {
+        let mut places = Vec::new();
+        add(&mut places, &[at(1, 50., 280., 100., 112.), at(1, 50., 250., 114., 126.)]);
+        add(&mut places, &[at(1, 300., 500., 100., 112.), at(2, 300., 500., 112., 120.)]);
+        add(&mut places, &[at(2, f32::NAN, 1., 1., 1.), at(2, 300., 400., 200., 212.)]);
+        assert_eq!(
+            places,
+            [
+                at(1, 50., 280., 100., 126.),
+                at(1, 300., 500., 100., 112.),
+                at(2, 300., 500., 112., 120.),
+                at(2, 300., 400., 200., 212.)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_page_without_rectangles_is_named_once() {
+        let page = Position { page: 3, ..Position::default() };
+        let mut places = Vec::new();
+        add(&mut places, &[page]);
+        add(&mut places, &[page]);
+        assert_eq!(places, [page]);
+    }
+}

@@ -1,0 +1,115 @@
+//! A document in sections: each heading with the text below it.
+
+use std::ops::Range;
+
+use super::flow::{Flow, Role};
+use crate::tokens::tokens;
+
+/// A section of a flow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Section {
+    /// Its spans; headings without text of their own begin the section below them.
+    pub(crate) spans: Range<usize>,
+    /// The headings above it, the outermost first, without those in it.
+    pub(crate) above: Vec<usize>,
+    /// How many tokens it has.
+    pub(crate) tokens: u32,
+}
+
+impl Section {
+    /// Puts two sections that follow each other together.
+    fn join(&mut self, next: &Self) {
+        self.spans.end = next.spans.end;
+        self.tokens += next.tokens;
+    }
+}
+
+/// The sections of a flow, in order; together they have everything.
+pub(crate) fn sections(flow: &Flow<'_>) -> Vec<Section> {
+    let mut sections: Vec<Section> = Vec::new();
+    let mut start = 0;
+    for at in 0..flow.spans.len() {
+        let next = flow.spans.get(at + 1);
+        if next.is_some_and(|next| next.role != Role::Heading) {
+            continue;
+        }
+        // A heading directly above one of a lower level has no text of its own.
+        let is_above_next = next.and_then(|next| next.title).is_some_and(|next| {
+            flow.titles[next].above.is_some() && flow.titles[next].above == flow.spans[at].title
+        });
+        if flow.spans[at].role == Role::Heading && is_above_next {
+            continue;
+        }
+        sections.push(section(flow, start..at + 1));
+        start = at + 1;
+    }
+    sections
+}
+
+fn section(flow: &Flow<'_>, spans: Range<usize>) -> Section {
+    let (first, last) = (&flow.spans[spans.start], &flow.spans[spans.end - 1]);
+    let own = usize::from(first.role == Role::Heading);
+    let mut above: Vec<usize> = flow.ancestors(first.title).skip(own).collect();
+    above.reverse();
+    Section { tokens: tokens(&flow.text[first.start..last.end]), spans, above }
+}
+
+/// Puts neighbours below the same heading together while both have at most `tokens_max` tokens.
+pub(crate) fn pack_siblings(sections: Vec<Section>, tokens_max: u32) -> Vec<Section> {
+    let fits = |last: &Section, next: &Section| {
+        last.above == next.above && !next.above.is_empty() && last.tokens + next.tokens <= tokens_max
+    };
+    fold(sections, fits)
+}
+
+/// Puts sections of less than `tokens_min` tokens together with the next, or the last with the one before, while
+/// both have at most `tokens_max` tokens.
+pub(crate) fn pack_small(sections: Vec<Section>, tokens_min: u32, tokens_max: u32) -> Vec<Section> {
+    let count = sections.len();
+    let mut left = count;
+    let fits = |last: &Section, next: &Section| {
+        left -= 1;
+        let is_small = last.tokens < tokens_min || (left == 1 && next.tokens < tokens_min);
+        is_small && last.tokens + next.tokens <= tokens_max
+    };
+    fold(sections, fits)
+}
+
+fn fold(sections: Vec<Section>, mut fits: impl FnMut(&Section, &Section) -> bool) -> Vec<Section> {
+    let mut packed: Vec<Section> = Vec::with_capacity(sections.len());
+    for section in sections {
+        match packed.last_mut() {
+            Some(last) if fits(last, &section) => last.join(&section),
+            _ => packed.push(section),
+        }
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flow::Tables;
+    use super::super::testing::{blocks, placed};
+    use super::*;
+
+    #[test]
+    fn headings_without_text_begin_the_section_below() {
+        let elements = blocks("intro\n\n# A\n\n## B\n\none\n\n## C\n\ntwo\n\n# D\n\n# E\n\nthree");
+        let placed = placed(&elements);
+        let flow = Flow::new(&placed, Tables::Apart);
+        let texts = |sections: &[Section]| {
+            let text = |section: &Section| {
+                let (first, last) = (section.spans.start, section.spans.end - 1);
+                let above: Vec<&str> =
+                    section.above.iter().map(|at| flow.titles[*at].text.as_str()).collect();
+                let text = &flow.text[flow.spans[first].start..flow.spans[last].end];
+                format!("{}>{}", above.join("/"), text.replace("\n\n", " "))
+            };
+            sections.iter().map(text).collect::<Vec<_>>()
+        };
+        let found = sections(&flow);
+        assert_eq!(texts(&found), [">intro", ">A B one", "A>C two", ">D", ">E three"]);
+        assert_eq!(texts(&pack_small(found.clone(), 2, 100)), [">intro A B one", "A>C two", ">D E three"]);
+        assert_eq!(texts(&pack_small(found, 100, 100)), [">intro A B one C two D E three"]);
+    }
+}

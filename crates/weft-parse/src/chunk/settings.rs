@@ -1,0 +1,182 @@
+//! The settings of a document, read once.
+
+use serde_json::Map;
+use weft_core::error::{Error, Result};
+use weft_core::value::Json;
+
+use super::delimiter::Delimiters;
+
+/// Tokens of a chunk when nothing is said.
+const LIMIT_DEFAULT: u32 = 512;
+/// Tokens of a chunk, at most.
+const LIMIT_MAX: u32 = 2_048;
+/// Percent of a chunk that the next one repeats, at most.
+const OVERLAP_MAX: u32 = 90;
+/// Bytes of a list of delimiters, at most.
+const DELIMITER_BYTES_MAX: usize = 1_024;
+
+/// How rows of a spreadsheet are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SheetStyle {
+    /// One line a row.
+    Lines,
+    /// Tables of some rows each.
+    Html,
+}
+
+/// How a document is cut.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Tokens of a chunk, at most.
+    pub(crate) limit: u32,
+    /// Where the text may be cut.
+    pub(crate) delimiters: Delimiters,
+    /// Where chunks are cut into children.
+    pub(crate) children: Option<Delimiters>,
+    /// How much of a chunk the next one repeats.
+    pub(crate) overlap_percent: u32,
+    /// How rows of a spreadsheet are written.
+    pub(crate) sheets: SheetStyle,
+    /// Which pages are read, first and last; absent: all.
+    pub(crate) pages: Option<Vec<(u32, u32)>>,
+    /// Tokens of text on each side of a table that stand in its chunk, too.
+    pub(crate) table_context: u32,
+}
+
+impl Settings {
+    /// Reads settings by their names; those of other parts of the program are passed over.
+    ///
+    /// # Errors
+    /// `Invalid`, naming the first setting that is wrong.
+    pub(crate) fn read(map: &Map<String, Json>) -> Result<Self> {
+        let given = |name: &str| map.get(name).filter(|value| !value.is_null());
+        let children = text(given("children_delimiter"), "children_delimiter")?.unwrap_or_default();
+        let delimiter = text(given("delimiter"), "delimiter")?.unwrap_or("\n");
+        let delimiters = Delimiters::parse(delimiter);
+        if delimiters.is_empty() {
+            return Err(wrong("delimiter", "is empty", "give one character at least, such as \\n"));
+        }
+        let children = Delimiters::parse(children);
+        Ok(Self {
+            limit: number(given("chunk_token_num"), "chunk_token_num", 1, LIMIT_MAX)?
+                .unwrap_or(LIMIT_DEFAULT),
+            delimiters,
+            children: (!children.is_empty()).then_some(children),
+            overlap_percent: number(given("overlapped_percent"), "overlapped_percent", 0, OVERLAP_MAX)?
+                .unwrap_or(0),
+            sheets: match given("html4excel") {
+                None | Some(Json::Bool(false)) => SheetStyle::Lines,
+                Some(Json::Bool(true)) => SheetStyle::Html,
+                Some(_) => {
+                    return Err(wrong("html4excel", "is neither true nor false", "write true or false"));
+                }
+            },
+            pages: given("pages").map(pages).transpose()?.filter(|ranges| !ranges.is_empty()),
+            table_context: number(given("table_context_size"), "table_context_size", 0, LIMIT_MAX)?
+                .unwrap_or(0),
+        })
+    }
+
+    /// How many tokens of a chunk of `limit` tokens the next one repeats.
+    pub(crate) fn overlap(&self, limit: u32) -> u32 {
+        limit * self.overlap_percent / 100
+    }
+
+    /// Whether a page is to be read.
+    pub(crate) fn wants_page(&self, page: u32) -> bool {
+        self.pages
+            .as_ref()
+            .is_none_or(|ranges| ranges.iter().any(|(first, last)| (*first..=*last).contains(&page)))
+    }
+}
+
+fn wrong(name: &str, what: &str, help: &str) -> Error {
+    Error::invalid(format!("the setting `{name}` {what}")).help(help)
+}
+
+fn text<'a>(value: Option<&'a Json>, name: &str) -> Result<Option<&'a str>> {
+    match value {
+        None => Ok(None),
+        Some(Json::String(text)) if text.len() <= DELIMITER_BYTES_MAX => Ok(Some(text)),
+        Some(Json::String(_)) => Err(wrong(name, "is too long", "give at most 1,024 bytes")),
+        Some(_) => Err(wrong(name, "is not a text", "write it in quotes")),
+    }
+}
+
+/// Whole numbers only: a percentage written as a fraction, such as 0.1, is a mistake and not a tenth of a percent.
+fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option<u32>> {
+    let Some(value) = value else { return Ok(None) };
+    let whole = value.as_f64().filter(|number| number.fract() == 0.0);
+    match whole.filter(|number| (f64::from(min)..=f64::from(max)).contains(number)) {
+        Some(number) => Ok(Some(number as u32)),
+        None => Err(wrong(name, &format!("is {value}"), &format!("give a whole number from {min} to {max}"))),
+    }
+}
+
+fn pages(value: &Json) -> Result<Vec<(u32, u32)>> {
+    let help = "give a list of first and last pages, such as [[1, 10], [15, 15]]";
+    let bad = || wrong("pages", "is not a list of page ranges", help);
+    let page = |number: &Json| {
+        let number = number.as_f64().filter(|number| number.fract() == 0.0 && *number >= 1.0)?;
+        Some(number as u32)
+    };
+    let range = |range: &Json| match range.as_array().map(Vec::as_slice) {
+        Some([first, last]) => {
+            let (first, last) = (page(first).ok_or_else(bad)?, page(last).ok_or_else(bad)?);
+            (first <= last).then_some((first, last)).ok_or_else(bad)
+        }
+        _ => Err(bad()),
+    };
+    value.as_array().ok_or_else(bad)?.iter().map(range).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: &Json) -> Result<Settings> {
+        Settings::read(value.as_object().unwrap())
+    }
+
+    #[test]
+    fn settings_have_defaults() {
+        let settings = read(&json!({ "chunk_token_num": null, "raptor": { "use_raptor": true } })).unwrap();
+        assert_eq!((settings.limit, settings.overlap(512), settings.table_context), (512, 0, 0));
+        assert!(settings.children.is_none() && settings.wants_page(7));
+        let settings = read(&json!({
+            "chunk_token_num": 100.0, "overlapped_percent": 15, "pages": [[2, 3], [9, 9]],
+            "html4excel": true, "children_delimiter": "`;`"
+        }))
+        .unwrap();
+        assert_eq!((settings.limit, settings.overlap(100), settings.sheets), (100, 15, SheetStyle::Html));
+        assert_eq!([1, 2, 3, 4, 9].map(|page| settings.wants_page(page)), [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn a_bad_setting_is_named() {
+        for bad in [
+            json!({ "chunk_token_num": 0 }),
+            json!({ "chunk_token_num": 2049 }),
+            json!({ "chunk_token_num": "512" }),
+            json!({ "overlapped_percent": 91 }),
+            json!({ "overlapped_percent": 0.1 }),
+            json!({ "overlapped_percent": -1 }),
+            json!({ "delimiter": "" }),
+            json!({ "delimiter": 5 }),
+            json!({ "delimiter": "x".repeat(2_000) }),
+            json!({ "children_delimiter": [] }),
+            json!({ "html4excel": "yes" }),
+            json!({ "pages": [[3, 2]] }),
+            json!({ "pages": [[0, 2]] }),
+            json!({ "pages": 7 }),
+            json!({ "table_context_size": 4096 }),
+        ] {
+            let name = bad.as_object().unwrap().keys().next().unwrap().clone();
+            let error = read(&bad).unwrap_err();
+            assert_eq!(error.kind, weft_core::error::ErrorKind::Invalid);
+            assert!(error.message.contains(&name) && error.help.is_some(), "{error:?}");
+        }
+    }
+}

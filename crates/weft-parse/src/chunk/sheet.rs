@@ -1,0 +1,163 @@
+//! Spreadsheets: rows with the names of their columns.
+
+use super::Source;
+use super::draft::{Children, Cutting, Draft};
+use super::flow::{Flow, Placed, Role, Tables};
+use super::settings::SheetStyle;
+use super::writer::Writer;
+use crate::element::{Body, Element, Table};
+
+/// Rows of a table of a spreadsheet in one piece.
+const ROWS_OF_HTML: usize = 12;
+/// Endings of the names of spreadsheets.
+const ENDINGS: [&str; 9] = ["xlsx", "xls", "xlsm", "xlsb", "xltx", "ods", "csv", "tsv", "et"];
+
+/// Whether a document is a spreadsheet: by its name, and nothing but tables.
+pub(crate) fn is_sheet(source: &Source<'_>) -> bool {
+    ENDINGS.contains(&source.ending.as_str())
+        && source.placed.iter().all(|placed| matches!(placed.element.body, Body::Table(_)))
+}
+
+/// The names of the columns, and how many rows they take. Spreadsheets do not mark their header; a first row
+/// of texts without a number among them is one.
+pub(crate) fn header(table: &Table) -> (Vec<String>, usize) {
+    let first_is_header = || {
+        let filled = |cell: &&String| !cell.trim().is_empty();
+        let is_text = |cell: &String| cell.trim().parse::<f64>().is_err();
+        let first = table.rows.first().map(Vec::as_slice).unwrap_or_default();
+        table.rows.len() > 1 && first.iter().filter(filled).all(is_text) && first.iter().any(|c| filled(&c))
+    };
+    let count = match table.header_rows.min(table.rows.len()) {
+        0 => usize::from(first_is_header()),
+        count => count,
+    };
+    (names(&table.rows[..count]), count)
+}
+
+/// The names of columns whose header has several rows.
+pub(crate) fn names(rows: &[Vec<String>]) -> Vec<String> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let name = |column: usize| {
+        let mut parts: Vec<&str> =
+            rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.trim()).collect();
+        parts.dedup();
+        parts.retain(|part| !part.is_empty());
+        parts.join(" ").split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    (0..columns).map(name).collect()
+}
+
+/// Cuts a spreadsheet by the naive method.
+pub(crate) fn cut(source: &Source<'_>) -> Cutting {
+    match source.settings.sheets {
+        SheetStyle::Lines => lines(source),
+        SheetStyle::Html => tables(source),
+    }
+}
+
+/// Each row a line. A cell with the value 0 says as much as any other; only empty ones are left out.
+fn lines(source: &Source<'_>) -> Cutting {
+    let mut flow = Flow { elements: &source.placed, ..Flow::default() };
+    for (at, placed) in source.placed.iter().enumerate() {
+        let Body::Table(table) = &placed.element.body else { continue };
+        let (names, count) = header(table);
+        let sheet = placed.sheet.filter(|name| !is_default_name(name));
+        let mut rows = table.rows[count..].iter().filter_map(|row| line(&names, row)).peekable();
+        if rows.peek().is_none() {
+            flow.push(at, &names.join("; "), "\n", Role::Text);
+        }
+        for row in rows {
+            match sheet {
+                Some(sheet) => flow.push(at, &format!("{row} ——{sheet}"), "\n", Role::Text),
+                None => flow.push(at, &row, "\n", Role::Text),
+            }
+        }
+    }
+    let mut writer = Writer::new(&flow, &source.settings);
+    writer.all();
+    Cutting { drafts: writer.drafts, ..Cutting::default() }
+}
+
+fn line(names: &[String], row: &[String]) -> Option<String> {
+    let mut cells = Vec::with_capacity(row.len());
+    for (at, cell) in row.iter().enumerate() {
+        let cell = cell.trim();
+        match names.get(at).filter(|name| !name.is_empty()) {
+            _ if cell.is_empty() => {}
+            Some(name) => cells.push(format!("{name}：{cell}")),
+            None => cells.push(cell.to_owned()),
+        }
+    }
+    (!cells.is_empty()).then(|| cells.join("; "))
+}
+
+/// Tables of some rows each.
+fn tables(source: &Source<'_>) -> Cutting {
+    let mut drafts: Vec<Draft> = Vec::new();
+    for (at, placed) in source.placed.iter().enumerate() {
+        let Body::Table(table) = &placed.element.body else { continue };
+        let (_, count) = header(table);
+        let (head, rows) = table.rows.split_at(count);
+        let sheet = placed.sheet.filter(|name| !is_default_name(name)).map(str::to_owned);
+        let groups: Vec<&[Vec<String>]> =
+            if rows.is_empty() { vec![rows] } else { rows.chunks(ROWS_OF_HTML).collect() };
+        for group in groups {
+            let rows = head.iter().chain(group).cloned().collect();
+            let caption = table.caption.clone().or_else(|| sheet.clone());
+            let body = Body::Table(Table { caption, header_rows: count, rows });
+            let element = Element { body, positions: placed.element.positions.clone() };
+            let part = [Placed { element: &element, ..*placed }];
+            let flow = Flow::new(&part, Tables::Apart);
+            let mut writer = Writer::new(&flow, &source.settings);
+            writer.all();
+            let owned = |draft: Draft| Draft { elements: at..at + 1, children: Children::None, ..draft };
+            drafts.extend(writer.drafts.into_iter().map(owned));
+        }
+    }
+    Cutting { drafts, ..Cutting::default() }
+}
+
+/// Whether a sheet has the name that the program gave it.
+fn is_default_name(name: &str) -> bool {
+    let name = name.trim().to_lowercase();
+    name.is_empty()
+        || ["sheet", "工作表", "tabelle", "feuil", "hoja"].iter().any(|default| name.starts_with(default))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use weft_core::seam::document_reader::{ChunkMethod, PieceKind};
+
+    use crate::chunk::testing::{contents, cut};
+
+    const NAIVE: ChunkMethod = ChunkMethod::Naive;
+
+    #[test]
+    fn rows_are_lines_with_the_names_of_columns() {
+        let text = "=== 1 Sheet1\n\n|name|stock|note|\n|pen|0||\n|ink|12|blue|\n|||\n\n=== 2 Orders\n\n|id|pen|\n|7|1|";
+        let document = cut(text, "a.xlsx", NAIVE, json!({}));
+        assert_eq!(
+            contents(&document),
+            ["name：pen; stock：0\nname：ink; stock：12; note：blue\nid：7; pen：1 ——Orders"]
+        );
+        let pages: Vec<u32> = document.pieces[0].positions.iter().map(|position| position.page).collect();
+        assert_eq!(pages, [1, 2]);
+        let document = cut(text, "a.xlsx", NAIVE, json!({ "chunk_token_num": 14 }));
+        assert_eq!(document.pieces.len(), 3);
+    }
+
+    #[test]
+    fn rows_are_tables_when_asked_for() {
+        let rows: Vec<String> = (0..25).map(|row| format!("|{row}|v{row}|")).collect();
+        let text = format!("=== 1 Stock\n\n|id|value|\n{}", rows.join("\n"));
+        let document = cut(&text, "a.csv", NAIVE, json!({ "html4excel": true }));
+        let counts: Vec<usize> =
+            contents(&document).iter().map(|content| content.matches("<tr><td>").count()).collect();
+        assert_eq!(counts, [12, 12, 1]);
+        assert!(document.pieces.iter().all(|piece| piece.kind == PieceKind::Table));
+        assert!(contents(&document).iter().all(
+            |content| content.contains("<caption>Stock</caption>") && content.contains("<th>value</th>")
+        ));
+    }
+}

@@ -1,0 +1,71 @@
+//! Documents for tests, written in a few marks of Markdown.
+
+use serde_json::Value;
+use weft_core::seam::document_reader::{ChunkMethod, Position, ReadDocument, ReadRequest};
+
+use super::flow::Placed;
+use crate::element::{Body, Element, Parsed, Table};
+
+/// Blocks between blank lines: `# heading`, `- item`, `|cell|cell|` (the first row is the header), code in
+/// fences without blank lines, `=== 2 name` for a new page, and paragraphs.
+pub(crate) fn blocks(text: &str) -> Vec<Element> {
+    text.split("\n\n").filter(|block| !block.trim().is_empty()).flat_map(block).collect()
+}
+
+fn block(block: &str) -> Vec<Element> {
+    let element = |body: Body| Element { body, positions: Vec::new() };
+    let hashes = block.bytes().take_while(|byte| *byte == b'#').count();
+    if let Some(rest) = block.strip_prefix("=== ") {
+        let (number, name) = rest.split_once(' ').unwrap_or((rest, ""));
+        let name = (!name.is_empty()).then(|| name.to_owned());
+        return vec![element(Body::Break { number: number.parse().unwrap(), name })];
+    }
+    if (1..=6).contains(&hashes) {
+        let text = block[hashes..].trim().to_owned();
+        return vec![element(Body::Heading { level: hashes as u8, text })];
+    }
+    if let Some(code) = block.strip_prefix("```\n").and_then(|rest| rest.strip_suffix("\n```")) {
+        return vec![element(Body::Code { language: None, text: code.to_owned() })];
+    }
+    if block.starts_with("- ") {
+        let item = |line: &str| Body::Item { depth: 0, text: line.trim_start_matches("- ").to_owned() };
+        return block.lines().map(item).map(element).collect();
+    }
+    if block.starts_with('|') {
+        let cells = |line: &str| line.trim_matches('|').split('|').map(str::to_owned).collect();
+        let rows = block.lines().map(cells).collect();
+        return vec![element(Body::Table(Table { caption: None, header_rows: 1, rows }))];
+    }
+    vec![element(Body::Paragraph(block.to_owned()))]
+}
+
+pub(crate) fn placed(elements: &[Element]) -> Vec<Placed<'_>> {
+    elements.iter().map(|element| Placed { element, page: None, sheet: None }).collect()
+}
+
+pub(crate) fn parsed(text: &str) -> Parsed {
+    let elements = blocks(text);
+    let pages = elements.iter().filter(|element| matches!(element.body, Body::Break { .. })).count();
+    Parsed { elements, pages: pages as u32, ..Parsed::default() }
+}
+
+/// A paragraph with a rectangle.
+pub(crate) fn at(text: &str, page: u32, top: f32) -> Element {
+    let position = Position { page, left: 10.0, right: 100.0, top, bottom: top + 10.0 };
+    Element { body: Body::Paragraph(text.to_owned()), positions: vec![position] }
+}
+
+pub(crate) fn request(name: &str, method: ChunkMethod, settings: Value) -> ReadRequest {
+    let Value::Object(settings) = settings else { panic!("settings are an object") };
+    ReadRequest { name: name.to_owned(), method, settings }
+}
+
+/// Cuts a text.
+pub(crate) fn cut(text: &str, name: &str, method: ChunkMethod, settings: Value) -> ReadDocument {
+    super::cut(&parsed(text), &request(name, method, settings)).unwrap()
+}
+
+/// The contents of the pieces.
+pub(crate) fn contents(document: &ReadDocument) -> Vec<&str> {
+    document.pieces.iter().map(|piece| piece.content.as_str()).collect()
+}

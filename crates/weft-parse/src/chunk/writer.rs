@@ -1,0 +1,308 @@
+//! Pieces are written from ranges of a flow: text packed, tables apart.
+
+use std::ops::Range;
+
+use weft_core::seam::document_reader::{DocumentPiece, PieceKind, Position};
+
+use super::delimiter::Delimiters;
+use super::draft::{Children, Draft};
+use super::flow::{Flow, Role, Span};
+use super::pack::{HEADINGS_IN_A_ROW_MAX, HeadingBreaks, Packing, pack};
+use super::settings::Settings;
+use super::{boundary, html, place};
+use crate::element::Table;
+use crate::tokens::tokens;
+
+/// Writes pieces.
+pub(crate) struct Writer<'a> {
+    flow: &'a Flow<'a>,
+    packing: Packing<'a>,
+    table_context: u32,
+    /// What has been written.
+    pub(crate) drafts: Vec<Draft>,
+}
+
+/// Text that stands before a part and is no part of it: the headings above.
+#[derive(Clone, Debug, Default)]
+struct Lead {
+    text: String,
+    tokens: u32,
+}
+
+impl<'a> Writer<'a> {
+    /// A writer with the limits of the settings.
+    pub(crate) fn new(flow: &'a Flow<'a>, settings: &'a Settings) -> Self {
+        let packing = Packing {
+            limit: settings.limit,
+            overlap: settings.overlap(settings.limit),
+            delimiters: &settings.delimiters,
+            headings: HeadingBreaks::Never,
+        };
+        Self { flow, packing, table_context: settings.table_context, drafts: Vec::new() }
+    }
+
+    /// With another limit.
+    #[must_use]
+    pub(crate) fn limit(mut self, limit: u32, settings: &Settings) -> Self {
+        self.packing.limit = limit;
+        self.packing.overlap = settings.overlap(limit);
+        self
+    }
+
+    /// With parts that end before headings when they are half full.
+    #[must_use]
+    pub(crate) fn breaking_at_headings(mut self) -> Self {
+        self.packing.headings = HeadingBreaks::WhenHalfFull;
+        self
+    }
+
+    /// Without cutting at delimiters.
+    #[must_use]
+    pub(crate) fn uncut(mut self, none: &'a Delimiters) -> Self {
+        self.packing.delimiters = none;
+        self.packing.overlap = 0;
+        self
+    }
+
+    /// Writes everything.
+    pub(crate) fn all(&mut self) {
+        self.spans(0..self.flow.spans.len(), &[]);
+    }
+
+    /// Writes some spans; `above` are headings that every piece begins with, as far as there is room.
+    pub(crate) fn spans(&mut self, spans: Range<usize>, above: &[usize]) {
+        let lead = self.lead(above);
+        let all = &self.flow.spans;
+        let mut from = spans.start;
+        for at in spans.clone() {
+            if all[at].role != Role::Table {
+                continue;
+            }
+            // Headings right above a table stand in its piece, not alone in one of their own.
+            let run = all[from..at].iter().rev().take_while(|span| span.role == Role::Heading);
+            let run = run.take(HEADINGS_IN_A_ROW_MAX).count();
+            let titles = &all[at - run..at];
+            let fits = titles.last().is_none_or(|last| {
+                let first = titles.first().unwrap_or(last).start;
+                tokens(&self.flow.text[first..last.end]) <= self.packing.limit / 4
+            });
+            let run = if fits { run } else { 0 };
+            self.text(from..at - run, &lead);
+            self.table(at, at - run..at, &lead);
+            from = at + 1;
+        }
+        self.text(from..spans.end, &lead);
+    }
+
+    /// The innermost of some headings that have room in a quarter of a piece.
+    fn lead(&self, above: &[usize]) -> Lead {
+        let mut lead = Lead::default();
+        for title in above.iter().rev() {
+            let text = format!("{}\n{}", self.flow.titles[*title].text, lead.text);
+            let tokens = tokens(&text);
+            if tokens > self.packing.limit / 4 {
+                break;
+            }
+            lead = Lead { text, tokens };
+        }
+        lead
+    }
+
+    fn text(&mut self, spans: Range<usize>, lead: &Lead) {
+        let all = &self.flow.spans;
+        let (Some(first), Some(last)) = (all.get(spans.start), spans.end.checked_sub(1)) else { return };
+        if spans.is_empty() {
+            return;
+        }
+        let packing = Packing { limit: self.packing.limit - lead.tokens, ..self.packing };
+        for part in pack(self.flow, first.start..all[last].end, &packing) {
+            let content = format!("{}{}", lead.text, &self.flow.text[part.range.clone()]);
+            let tokens = if lead.text.is_empty() { part.tokens } else { tokens(&content) };
+            let inside = self.flow.spans_in(&part.range);
+            let new = self.flow.spans_in(&(part.fresh..part.range.end.max(part.fresh + 1)));
+            let headings = self.flow.path(self.flow.title_at(part.fresh));
+            let positions = self.positions(&self.flow.spans[inside.clone()]);
+            let elements = elements(&self.flow.spans[new]);
+            let piece = DocumentPiece { content, headings, positions, tokens, ..DocumentPiece::default() };
+            self.drafts.push(Draft { piece, elements, children: Children::Allowed });
+        }
+    }
+
+    fn positions(&self, spans: &[Span]) -> Vec<Position> {
+        let mut positions = Vec::new();
+        let mut last = None;
+        for span in spans.iter().filter(|span| span.role != Role::Table) {
+            // Rows of one table come from one element.
+            if last != Some(span.element) {
+                place::add(&mut positions, &self.flow.positions(span.element));
+                last = Some(span.element);
+            }
+        }
+        positions
+    }
+
+    fn table(&mut self, at: usize, titles: Range<usize>, lead: &Lead) {
+        let span = &self.flow.spans[at];
+        let Some(table) = self.flow.table(span) else { return };
+        let mut before = lead.text.clone();
+        for title in &self.flow.spans[titles.clone()] {
+            before.push_str(&self.flow.text[title.start..title.end]);
+            before.push('\n');
+        }
+        let (above, below) = self.context(at, titles.start);
+        if !above.is_empty() {
+            before = format!("{above}\n{before}");
+        }
+        let after = if below.is_empty() { String::new() } else { format!("\n{below}") };
+        let used = tokens(&before) + tokens(&after);
+        let room = self.packing.limit.saturating_sub(used).max(1);
+        let contents = split(table, room, &self.packing);
+        let count = contents.len();
+        for (number, (kind, html)) in contents.into_iter().enumerate() {
+            let mut content = if number == 0 { format!("{before}{html}") } else { html };
+            if number + 1 == count {
+                content.push_str(&after);
+            }
+            let mut positions = Vec::new();
+            place::add(&mut positions, &self.flow.positions(span.element));
+            let headings = self.flow.path(span.title);
+            let tokens = tokens(&content);
+            let piece =
+                DocumentPiece { kind, content, headings, positions, tokens, ..DocumentPiece::default() };
+            let elements = self.flow.spans[titles.start].element..span.element + 1;
+            self.drafts.push(Draft { piece, elements, children: Children::None });
+        }
+    }
+
+    /// Whole sentences before and after a table.
+    fn context(&self, at: usize, titles: usize) -> (String, String) {
+        let room = self.table_context.min(self.packing.limit / 4);
+        if room == 0 {
+            return (String::new(), String::new());
+        }
+        let spans = &self.flow.spans;
+        let is_text = |span: Option<&'a Span>| span.filter(|span| span.role == Role::Text);
+        let above = is_text(titles.checked_sub(1).and_then(|above| spans.get(above)));
+        let below = is_text(spans.get(at + 1));
+        let above = above.map(|span| {
+            let text = &self.flow.text[span.start..span.end];
+            let starts = std::iter::once(0).chain(boundary::sentences(text));
+            let fitting = starts.map(|start| &text[start..]).find(|text| tokens(text) <= room);
+            fitting.unwrap_or_default()
+        });
+        let below = below.map(|span| {
+            let text = &self.flow.text[span.start..span.end];
+            let ends = boundary::sentences(text).into_iter().chain([text.len()]);
+            let fitting = ends.map(|end| &text[..end]).take_while(|text| tokens(text) <= room).last();
+            fitting.unwrap_or_default()
+        });
+        (above.unwrap_or_default().trim().to_owned(), below.unwrap_or_default().trim().to_owned())
+    }
+}
+
+fn elements(spans: &[Span]) -> Range<usize> {
+    match (spans.first(), spans.last()) {
+        (Some(first), Some(last)) => first.element..last.element + 1,
+        _ => 0..0,
+    }
+}
+
+/// Cuts a text that is no part of a flow.
+pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32)> {
+    let mut flow = Flow::default();
+    flow.push(0, text, "", Role::Text);
+    let part = |part: super::pack::Part| (flow.text[part.range].to_owned(), part.tokens);
+    pack(&flow, 0..flow.text.len(), packing).into_iter().map(part).collect()
+}
+
+/// Cuts a table between its rows; each part has the header. What does not fit is given as text.
+fn split(table: &Table, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, String)> {
+    let whole = html::whole(table);
+    if tokens(&whole) <= room {
+        return if has_text(table) { vec![(PieceKind::Table, whole)] } else { Vec::new() };
+    }
+    let count = table.header_rows.min(table.rows.len());
+    let (header, rows) = table.rows.split_at(count);
+    let header = header.iter().map(|row| html::line(row, html::Cell::Header));
+    let open = html::open(table) + &header.collect::<String>();
+    let packing = Packing { limit: room, overlap: 0, ..*packing };
+    let used = tokens(&open) + tokens(html::CLOSE);
+    let mut splitter =
+        Splitter { table, open, used, said: false, body: String::new(), size: 0, packing, parts: Vec::new() };
+    if used > room / 2 {
+        // A header that leaves no room for rows is not repeated.
+        splitter.say_header();
+        "<table>\n".clone_into(&mut splitter.open);
+        splitter.used = tokens(&splitter.open) + tokens(html::CLOSE);
+    }
+    for row in rows.iter().filter(|row| row.iter().any(|cell| !cell.trim().is_empty())) {
+        splitter.row(row);
+    }
+    splitter.close();
+    splitter.say_header();
+    splitter.parts
+}
+
+/// A table on its way into parts.
+struct Splitter<'a> {
+    table: &'a Table,
+    /// What each part begins with.
+    open: String,
+    /// Tokens of the beginning and the end of each part.
+    used: u32,
+    /// Whether the caption and the header are in a part.
+    said: bool,
+    body: String,
+    size: u32,
+    packing: Packing<'a>,
+    parts: Vec<(PieceKind, String)>,
+}
+
+impl Splitter<'_> {
+    fn row(&mut self, row: &[String]) {
+        let line = html::line(row, html::Cell::Data);
+        let more = tokens(&line);
+        if self.used + self.size + more > self.packing.limit {
+            self.close();
+        }
+        if self.used + more > self.packing.limit {
+            self.say_header();
+            self.loose(row);
+            return;
+        }
+        self.body.push_str(&line);
+        self.size += more;
+    }
+
+    fn close(&mut self) {
+        if !self.body.is_empty() {
+            self.parts.push((PieceKind::Table, format!("{}{}{}", self.open, self.body, html::CLOSE)));
+            self.said = true;
+        }
+        self.body.clear();
+        self.size = 0;
+    }
+
+    /// Gives the caption and the header as text, if they are in no part yet.
+    fn say_header(&mut self) {
+        if !std::mem::replace(&mut self.said, true) {
+            self.loose(self.table.caption.as_slice());
+            self.table.rows[..self.table.header_rows.min(self.table.rows.len())]
+                .iter()
+                .for_each(|row| self.loose(row));
+        }
+    }
+
+    fn loose(&mut self, cells: &[String]) {
+        let cells: Vec<&str> = cells.iter().map(|cell| cell.trim()).filter(|cell| !cell.is_empty()).collect();
+        let parts = pack_string(&cells.join("\n"), &self.packing);
+        self.parts.extend(parts.into_iter().map(|(text, _)| (PieceKind::Text, text)));
+    }
+}
+
+fn has_text(table: &Table) -> bool {
+    let caption = table.caption.as_deref().unwrap_or_default();
+    std::iter::once(caption)
+        .chain(table.rows.iter().flatten().map(String::as_str))
+        .any(|text| !text.trim().is_empty())
+}

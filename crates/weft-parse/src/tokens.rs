@@ -1,0 +1,138 @@
+//! How long a text is, in tokens of the vocabulary `cl100k_base`.
+//!
+//! Models and embedders count with vocabularies of their own, which differ by some percent; this one is what
+//! limits of chunks and budgets of prompts are measured with.
+
+use std::cell::RefCell;
+
+use bpe_openai::appendable_encoder::AppendableEncoder;
+use bpe_openai::{Tokenizer, cl100k_base};
+
+/// Words whose length is remembered, for each thread; a power of two.
+const REMEMBERED: usize = 1 << 14;
+/// Bytes of a word that is remembered, at most.
+const REMEMBERED_BYTES_MAX: usize = 15;
+
+/// How many tokens a text has. The vocabulary is loaded at the first call and kept.
+pub fn tokens(text: &str) -> u32 {
+    let mut sum = 0_u32;
+    for word in words(text) {
+        sum = sum.saturating_add(word_tokens(word));
+    }
+    sum
+}
+
+/// The parts of a text that are counted on their own; together they are the text.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    tokenizer().split(text)
+}
+
+/// How many tokens a part of a text has.
+pub(crate) fn word_tokens(word: &str) -> u32 {
+    let bytes = word.as_bytes();
+    match bytes.len() {
+        0 => 0,
+        1 => 1,
+        2..=REMEMBERED_BYTES_MAX => MEMORY.with_borrow_mut(|memory| memory.count(bytes)),
+        _ => counted(bytes),
+    }
+}
+
+/// How many bytes of a word have at most `tokens` tokens, ending between two characters.
+pub(crate) fn fitting(word: &str, tokens: u32) -> usize {
+    let mut encoder = AppendableEncoder::new(&tokenizer().bpe);
+    let mut fits = 0;
+    for (at, c) in word.char_indices() {
+        let end = at + c.len_utf8();
+        encoder.extend(word.as_bytes()[at..end].iter().copied());
+        let count = u32::try_from(encoder.token_count()).unwrap_or(u32::MAX);
+        if count > tokens {
+            break;
+        }
+        fits = end;
+    }
+    fits
+}
+
+fn tokenizer() -> &'static Tokenizer {
+    cl100k_base()
+}
+
+fn counted(bytes: &[u8]) -> u32 {
+    u32::try_from(tokenizer().bpe.count(bytes)).unwrap_or(u32::MAX)
+}
+
+thread_local! {
+    static MEMORY: RefCell<Memory> = RefCell::new(Memory::default());
+}
+
+/// Most words of a text have been there before, and looking one up is ten times faster than counting.
+struct Memory {
+    known: Vec<(u128, u32)>,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self { known: vec![(0, 0); REMEMBERED] }
+    }
+}
+
+impl Memory {
+    fn count(&mut self, bytes: &[u8]) -> u32 {
+        let mut key = [0_u8; 16];
+        key[..bytes.len()].copy_from_slice(bytes);
+        // The length is part of the key, so no key is 0, and a word is not one that ends in zeros.
+        key[REMEMBERED_BYTES_MAX] = bytes.len() as u8;
+        let key = u128::from_le_bytes(key);
+        let folded = (key as u64) ^ ((key >> 64) as u64).rotate_left(29);
+        let place = (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as usize % REMEMBERED;
+        let entry = &mut self.known[place];
+        if entry.0 != key {
+            *entry = (key, counted(bytes));
+        }
+        entry.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_are_those_of_the_vocabulary() {
+        let check = |text: &str, expected: u32| {
+            assert_eq!(tokens(text), expected, "{text:?}");
+            assert_eq!(tokens(text), expected, "{text:?}, remembered");
+        };
+        check("", 0);
+        check("hello world", 2);
+        check("tiktoken is great!", 6);
+        check("2 + 2 = 4", 7);
+        check("お誕生日おめでとう", 9);
+        check("antidisestablishmentarianism", 6);
+    }
+
+    #[test]
+    fn counting_by_words_is_counting_the_whole() {
+        for text in [
+            "don't  stop\n\n  now 12345",
+            "日本語とEnglish、混ぜて。\r\n\r\n再び",
+            "a\0b\u{200d}👩‍👩‍👧 ",
+            "\t\t x",
+        ] {
+            assert_eq!(tokens(text) as usize, cl100k_base().count(text), "{text:?}");
+            assert_eq!(words(text).collect::<String>(), text);
+        }
+    }
+
+    #[test]
+    fn a_word_is_cut_where_its_tokens_end() {
+        let word = "汉字没有空格也没有标点符号".repeat(9);
+        for room in 0..30 {
+            let fits = fitting(&word, room);
+            assert!(word.is_char_boundary(fits));
+            assert!(tokens(&word[..fits]) <= room);
+        }
+        assert_eq!(fitting(&word, 10_000), word.len());
+    }
+}
