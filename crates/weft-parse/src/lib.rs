@@ -2,4 +2,12 @@
 //!
 //! From the bytes of a file to the pieces that are searched, in pure code.
 
+mod archive;
 pub mod element;
+pub mod format;
+mod grid;
+mod markup;
+mod parts;
+mod words;
+
+pub use format::{Settings, parse};
