@@ -1,0 +1,214 @@
+//! Files that hold other files, opened with care.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::io::{Cursor, Read as _};
+
+use zip::ZipArchive;
+
+use crate::format::Unreadable;
+
+/// Files in one archive, at most.
+const ENTRIES_MAX: usize = 20_000;
+/// Bytes of one file in an archive when unpacked, at most.
+const ENTRY_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of all files together that are unpacked, at most.
+const UNPACKED_BYTES_MAX: u64 = 512 << 20;
+
+/// What an archive is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Container {
+    /// A document of Word.
+    Docx,
+    /// A presentation of PowerPoint.
+    Pptx,
+    /// A spreadsheet, in any of the forms that are read.
+    Spreadsheet,
+    /// A book.
+    Epub,
+    /// A mail of Outlook.
+    Outlook,
+    /// A document of Word before 2007.
+    Word97,
+    /// A presentation of PowerPoint before 2007.
+    PowerPoint97,
+    /// A document of the OpenDocument family that is no spreadsheet.
+    OpenDocument,
+    /// A document behind a password.
+    Locked,
+    /// Any other archive.
+    Zip,
+    /// An archive that cannot be opened.
+    Broken,
+}
+
+impl Container {
+    /// What these bytes are, if they are an archive.
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+            return Some(Archive::open(bytes).map_or(Self::Broken, |archive| archive.kind()));
+        }
+        if bytes.starts_with(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1") {
+            return Some(compound(bytes));
+        }
+        None
+    }
+}
+
+fn compound(bytes: &[u8]) -> Container {
+    let Ok(file) = cfb::CompoundFile::open(Cursor::new(bytes)) else {
+        return Container::Broken;
+    };
+    let known = [
+        ("/Workbook", Container::Spreadsheet),
+        ("/Book", Container::Spreadsheet),
+        ("/__properties_version1.0", Container::Outlook),
+        ("/WordDocument", Container::Word97),
+        ("/PowerPoint Document", Container::PowerPoint97),
+        ("/EncryptedPackage", Container::Locked),
+    ];
+    known.into_iter().find(|(path, _)| file.exists(path)).map_or(Container::Zip, |(_, kind)| kind)
+}
+
+/// A zip archive, which unpacks no more than its limits.
+pub struct Archive<'a> {
+    zip: ZipArchive<Cursor<&'a [u8]>>,
+    left: Cell<u64>,
+}
+
+impl<'a> Archive<'a> {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// When it is broken or has too many files.
+    pub fn open(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+        let zip = ZipArchive::new(Cursor::new(bytes))
+            .map_err(|cause| Unreadable::because("its list of files cannot be read", cause))?;
+        if zip.len() > ENTRIES_MAX {
+            return Err(Unreadable::new(format!("it holds {} files, {ENTRIES_MAX} are the most", zip.len())));
+        }
+        Ok(Self { zip, left: Cell::new(UNPACKED_BYTES_MAX) })
+    }
+
+    fn kind(&self) -> Container {
+        let has = |start: &str| self.names().any(|name| name.starts_with(start));
+        if self.zip.index_for_name("mimetype").is_some() && self.zip.index_for_name("content.xml").is_some() {
+            return match self.clone_read("mimetype").as_deref() {
+                Some(kind) if kind.starts_with(b"application/vnd.oasis.opendocument.spreadsheet") => {
+                    Container::Spreadsheet
+                }
+                _ => Container::OpenDocument,
+            };
+        }
+        match () {
+            () if has("word/") => Container::Docx,
+            () if has("ppt/") => Container::Pptx,
+            () if has("xl/") => Container::Spreadsheet,
+            () if has("META-INF/container.xml") => Container::Epub,
+            () => Container::Zip,
+        }
+    }
+
+    fn clone_read(&self, name: &str) -> Option<Vec<u8>> {
+        let mut copy = Archive { zip: self.zip.clone(), left: Cell::new(ENTRY_BYTES_MAX) };
+        copy.read(name).ok().flatten()
+    }
+
+    /// The names of the files in it.
+    pub fn names(&self) -> impl Iterator<Item = Cow<'_, str>> {
+        self.zip.file_names().flatten()
+    }
+
+    /// A file in it; none of that name is `None`.
+    ///
+    /// # Errors
+    /// When it is broken, locked, or larger than the limits.
+    pub fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, Unreadable> {
+        let Some(index) = self.index(name) else { return Ok(None) };
+        let file = self
+            .zip
+            .by_index(index)
+            .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be opened"), cause))?;
+        let most = self.left.get().min(ENTRY_BYTES_MAX);
+        let mut bytes = Vec::new();
+        file.take(most + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be unpacked"), cause))?;
+        let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if size > most {
+            return Err(too_large());
+        }
+        self.left.set(self.left.get() - size);
+        Ok(Some(bytes))
+    }
+
+    /// A file in it that the format cannot do without.
+    ///
+    /// # Errors
+    /// As [`Archive::read`], and when there is none.
+    pub fn need(&mut self, name: &str) -> Result<Vec<u8>, Unreadable> {
+        self.read(name)?.ok_or_else(|| Unreadable::new(format!("`{name}` is missing in it")))
+    }
+
+    /// Unpacks everything to see that it stays within the limits, for libraries that have none.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn check(&mut self) -> Result<(), Unreadable> {
+        for index in 0..self.zip.len() {
+            let Ok(file) = self.zip.by_index(index) else { continue };
+            let most = self.left.get().min(ENTRY_BYTES_MAX);
+            // Whoever needs a broken file in it will say so.
+            let size = std::io::copy(&mut file.take(most + 1), &mut std::io::sink()).unwrap_or_default();
+            if size > most {
+                return Err(too_large());
+            }
+            self.left.set(self.left.get() - size);
+        }
+        Ok(())
+    }
+
+    /// Names are compared without regard to case, as the programs that write them do.
+    fn index(&self, name: &str) -> Option<usize> {
+        let name = name.trim_start_matches('/');
+        self.zip.index_for_name(name).or_else(|| {
+            let found = self.names().find(|one| one.eq_ignore_ascii_case(name))?;
+            self.zip.index_for_name(&found)
+        })
+    }
+}
+
+fn too_large() -> Unreadable {
+    Unreadable::new(format!("unpacked it is larger than {} MiB", UNPACKED_BYTES_MAX >> 20))
+}
+
+/// The path of a file that another one names, both within the same archive.
+pub fn beside(base: &str, target: &str) -> String {
+    if let Some(path) = target.strip_prefix('/') {
+        return path.to_owned();
+    }
+    let mut path: Vec<&str> = base.split('/').collect();
+    path.pop();
+    for part in target.split('/') {
+        match part {
+            ".." => drop(path.pop()),
+            "." | "" => {}
+            part => path.push(part),
+        }
+    }
+    path.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_relative_to_the_file_that_names_them() {
+        let check = |base: &str, target: &str, expected: &str| assert_eq!(beside(base, target), expected);
+        check("ppt/slides/slide1.xml", "../notes/n1.xml", "ppt/notes/n1.xml");
+        check("word/document.xml", "media/a.png", "word/media/a.png");
+        check("word/document.xml", "/word/x.xml", "word/x.xml");
+        check("a.opf", "../../../x", "x");
+    }
+}

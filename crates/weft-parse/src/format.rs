@@ -1,0 +1,246 @@
+//! The kinds of files that are read: one file each, one line each in [`ALL`].
+
+mod code;
+mod delimited;
+mod docx;
+mod epub;
+mod html;
+mod json;
+mod mail;
+mod markdown;
+mod math;
+mod notebook;
+mod office;
+mod outlook;
+mod pdf;
+mod pptx;
+mod spreadsheet;
+mod text;
+mod xml;
+
+use std::borrow::Cow;
+use std::fmt;
+
+use weft_core::value::Json;
+use weft_core::{Error, Result};
+
+use crate::archive::Container;
+use crate::element::Parsed;
+use crate::words::{decode, is_text};
+
+/// How a document is read and cut, by the names of the compatible API.
+pub type Settings = serde_json::Map<String, Json>;
+
+/// Every kind of file, the more particular ones first.
+static ALL: &[&Format] = &[
+    &pdf::FORMAT,
+    &docx::FORMAT,
+    &pptx::FORMAT,
+    &spreadsheet::FORMAT,
+    &epub::FORMAT,
+    &outlook::FORMAT,
+    &html::FORMAT,
+    &xml::FORMAT,
+    &notebook::FORMAT,
+    &json::FORMAT,
+    &mail::FORMAT,
+    &markdown::FORMAT,
+    &delimited::FORMAT,
+    &code::FORMAT,
+    &text::FORMAT,
+];
+
+/// Bytes of a file that are looked at as text to find out what it is.
+const LOOKED_AT: usize = 64 << 10;
+/// Files within files, at most.
+const DEPTH_MAX: u8 = 3;
+
+/// A kind of file.
+pub(crate) struct Format {
+    /// What people call it.
+    pub name: &'static str,
+    /// The endings of its names, in small letters.
+    pub endings: &'static [&'static str],
+    /// Whether its bytes are told from all others by [`Format::looks`], whatever the name.
+    pub is_binary: bool,
+    /// Whether the content is of this kind.
+    pub looks: fn(&Contents<'_>) -> bool,
+    /// Reads it.
+    pub read: fn(&File<'_>) -> Read,
+}
+
+/// What is known of a file before it is read.
+pub(crate) struct Contents<'a> {
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// What it is, if it holds other files.
+    pub container: Option<Container>,
+}
+
+impl<'a> Contents<'a> {
+    fn of(bytes: &'a [u8]) -> Self {
+        Self { bytes, container: Container::of(bytes) }
+    }
+
+    /// Its beginning as text.
+    pub fn text(&self) -> Cow<'a, str> {
+        let start = &self.bytes[..self.bytes.len().min(LOOKED_AT)];
+        Cow::Owned(decode(start))
+    }
+}
+
+/// A file to be read.
+pub(crate) struct File<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// How it is read.
+    pub settings: &'a Settings,
+    /// In how many other files it is.
+    pub depth: u8,
+}
+
+/// Why a file cannot be read: the end of a sentence that begins with "cannot read it:".
+#[derive(Debug)]
+pub(crate) struct Unreadable(pub String);
+
+/// What came of reading.
+pub(crate) type Read = std::result::Result<Parsed, Unreadable>;
+
+impl Unreadable {
+    /// A reason of ours.
+    pub fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+
+    /// A reason that a library gives, after what was being done.
+    pub fn because(reason: &str, cause: impl fmt::Display) -> Self {
+        let cause: String = cause.to_string().chars().take(300).collect();
+        Self(format!("{reason} ({cause})"))
+    }
+}
+
+/// Finds out what a file is made of.
+///
+/// What it is follows from its content where that is beyond doubt, else from the ending of its name,
+/// else from what its text looks like.
+///
+/// # Errors
+/// `Invalid` with a reason for people: a kind of file that is not known, or one that is broken, holds no
+/// text, or is too large.
+pub fn parse(name: &str, bytes: &[u8], settings: &Settings) -> Result<Parsed> {
+    let file = File { name, bytes, settings, depth: 0 };
+    file.read().map_err(|Unreadable(reason)| Error::invalid(format!("cannot read `{name}`: {reason}")))
+}
+
+impl<'a> File<'a> {
+    /// A file in this one.
+    pub fn inner<'b>(&self, name: &'b str, bytes: &'b [u8]) -> File<'b>
+    where
+        'a: 'b,
+    {
+        File { name, bytes, settings: self.settings, depth: self.depth.saturating_add(1) }
+    }
+
+    /// Reads it as what it is.
+    pub fn read(&self) -> Read {
+        if self.depth > DEPTH_MAX {
+            return Err(Unreadable::new("it is in a file in a file in a file"));
+        }
+        if self.bytes.iter().all(u8::is_ascii_whitespace) {
+            return Err(Unreadable::new("it is empty"));
+        }
+        let format = choose(self.name, self.bytes)?;
+        let parsed = (format.read)(self)?;
+        let has_text =
+            parsed.elements.iter().any(|element| !matches!(element.body, crate::element::Body::Break { .. }));
+        if has_text { Ok(parsed) } else { Err(Unreadable::new("there is no text in it")) }
+    }
+
+    /// The ending of its name in small letters.
+    pub fn ending(&self) -> String {
+        ending(self.name)
+    }
+}
+
+fn ending(name: &str) -> String {
+    let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
+    name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default()
+}
+
+fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static Format, Unreadable> {
+    let contents = Contents::of(bytes);
+    if let Some(format) = ALL.iter().find(|format| format.is_binary && (format.looks)(&contents)) {
+        return Ok(format);
+    }
+    if let Some(reason) = not_read(&contents) {
+        return Err(Unreadable::new(reason));
+    }
+    let ending = ending(name);
+    let named = ALL.iter().find(|format| format.endings.contains(&ending.as_str()));
+    if !is_text(bytes) {
+        return Err(Unreadable::new(match named {
+            Some(format) if format.is_binary => {
+                format!("it is no {}, or its beginning is missing", format.name)
+            }
+            Some(_) => "it is no text".to_owned(),
+            None => format!("this kind of file is not known; known are {}", names()),
+        }));
+    }
+    if let Some(format) = named.filter(|format| !format.is_binary) {
+        return Ok(format);
+    }
+    let looks = ALL.iter().find(|format| !format.is_binary && (format.looks)(&contents));
+    Ok(looks.unwrap_or(&&text::FORMAT))
+}
+
+fn names() -> String {
+    let names: Vec<&str> = ALL.iter().map(|format| format.name).collect();
+    names.join(", ")
+}
+
+/// Kinds of files that are known for what they are and not read.
+fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
+    const PICTURE: &str = "it is a picture; OCR is needed to read it";
+    const ARCHIVE: &str = "it is an archive; unpack it and add the files in it";
+    const SOUND: &str = "it is a recording; its words have to be written down first";
+    match contents.container {
+        Some(Container::Word97) => return Some("it is a file of Word 97 to 2003; save it as .docx"),
+        Some(Container::PowerPoint97) => {
+            return Some("it is a file of PowerPoint 97 to 2003; save it as .pptx");
+        }
+        Some(Container::OpenDocument) => {
+            return Some(
+                "it is an OpenDocument file that is no spreadsheet; save it as .docx, .pptx or .pdf",
+            );
+        }
+        Some(Container::Locked) => return Some("it is locked with a password; save it without one"),
+        Some(Container::Zip) => return Some(ARCHIVE),
+        Some(Container::Broken) => {
+            return Some("it is a damaged container: its list of files cannot be read");
+        }
+        _ => {}
+    }
+    const SIGNATURES: &[(&[u8], &str)] = &[
+        (b"\x89PNG", PICTURE),
+        (b"\xff\xd8\xff", PICTURE),
+        (b"GIF8", PICTURE),
+        (b"II*\0", PICTURE),
+        (b"MM\0*", PICTURE),
+        (b"RIFF", "it is a picture, a film or a recording, which has no text"),
+        (b"\x1f\x8b", ARCHIVE),
+        (b"7z\xbc\xaf\x27\x1c", ARCHIVE),
+        (b"Rar!", ARCHIVE),
+        (b"BZh", ARCHIVE),
+        (b"\xfd7zXZ", ARCHIVE),
+        (b"ID3", SOUND),
+        (b"OggS", SOUND),
+        (b"fLaC", SOUND),
+        (b"{\\rtf", "it is a file in the Rich Text Format; save it as .docx"),
+        (b"%!PS", "it is a PostScript file; turn it into a PDF"),
+        (b"\x7fELF", "it is a program"),
+        (b"MZ\x90", "it is a program"),
+    ];
+    SIGNATURES.iter().find(|(start, _)| contents.bytes.starts_with(start)).map(|(_, reason)| *reason)
+}

@@ -1,0 +1,128 @@
+//! Program text, whole.
+
+use super::{Contents, File, Format, Read};
+use crate::parts::Parts;
+use crate::words::decode;
+
+/// Source code, by the endings of the usual languages.
+pub const FORMAT: Format = Format {
+    name: "source code",
+    endings: &[
+        "py",
+        "pyi",
+        "js",
+        "mjs",
+        "cjs",
+        "jsx",
+        "ts",
+        "tsx",
+        "java",
+        "kt",
+        "kts",
+        "scala",
+        "groovy",
+        "c",
+        "h",
+        "cc",
+        "cpp",
+        "cxx",
+        "hpp",
+        "hh",
+        "cs",
+        "go",
+        "rs",
+        "rb",
+        "php",
+        "swift",
+        "m",
+        "mm",
+        "r",
+        "jl",
+        "lua",
+        "pl",
+        "pm",
+        "sh",
+        "bash",
+        "zsh",
+        "fish",
+        "ps1",
+        "bat",
+        "sql",
+        "hs",
+        "ml",
+        "mli",
+        "fs",
+        "clj",
+        "erl",
+        "ex",
+        "exs",
+        "dart",
+        "zig",
+        "nim",
+        "vue",
+        "svelte",
+        "css",
+        "scss",
+        "less",
+        "proto",
+        "graphql",
+        "cmake",
+        "mk",
+        "gradle",
+        "tf",
+        "toml",
+        "yaml",
+        "yml",
+        "ini",
+        "cfg",
+        "conf",
+        "properties",
+        "env",
+        "dockerfile",
+        "vb",
+        "asm",
+        "s",
+        "f90",
+        "f",
+        "pas",
+        "lisp",
+        "el",
+        "vim",
+    ],
+    is_binary: false,
+    looks: |contents: &Contents<'_>| contents.bytes.starts_with(b"#!"),
+    read,
+};
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    let text = decode(file.bytes);
+    let ending = file.ending();
+    let language = FORMAT.endings.contains(&&*ending).then(|| language(&ending).to_owned());
+    parts.code(language, &text.replace("\r\n", "\n"));
+    Ok(parts.finish())
+}
+
+/// What a language is called where its files end otherwise.
+fn language(ending: &str) -> &str {
+    match ending {
+        "py" | "pyi" => "python",
+        "js" | "mjs" | "cjs" | "jsx" => "javascript",
+        "ts" | "tsx" => "typescript",
+        "kt" | "kts" => "kotlin",
+        "h" => "c",
+        "cc" | "cxx" | "hpp" | "hh" => "cpp",
+        "cs" => "csharp",
+        "rs" => "rust",
+        "rb" => "ruby",
+        "jl" => "julia",
+        "pl" | "pm" => "perl",
+        "bash" | "zsh" | "fish" => "sh",
+        "hs" => "haskell",
+        "ml" | "mli" => "ocaml",
+        "ex" | "exs" => "elixir",
+        "erl" => "erlang",
+        "yml" => "yaml",
+        other => other,
+    }
+}

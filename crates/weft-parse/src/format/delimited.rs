@@ -1,0 +1,86 @@
+//! Tables written as text: CSV and its relatives.
+
+use super::{Contents, File, Format, Read, Unreadable};
+use crate::element::Table;
+use crate::grid::header_rows;
+use crate::parts::Parts;
+use crate::words::decode;
+
+/// CSV and TSV.
+pub const FORMAT: Format = Format {
+    name: "CSV",
+    endings: &["csv", "tsv", "tab", "psv"],
+    is_binary: false,
+    looks: |_: &Contents<'_>| false,
+    read,
+};
+
+/// Lines that are looked at to find out what separates the values.
+const LINES_LOOKED_AT: usize = 200;
+/// What may separate values, in the order in which a tie is decided.
+const DELIMITERS: [u8; 4] = [b',', b'\t', b';', b'|'];
+/// Values of one file, at most.
+const CELLS_MAX: usize = 5_000_000;
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    let text = decode(file.bytes);
+    let mut cells = 0;
+    let mut rows = Vec::new();
+    for record in reader(&text, delimiter(&text)).into_records() {
+        let record = record.map_err(|cause| Unreadable::because("its rows cannot be told apart", cause))?;
+        cells += record.len();
+        if cells > CELLS_MAX {
+            parts.warn(format!("the table has more than {CELLS_MAX} values: its rest was left out"));
+            break;
+        }
+        rows.push(record.iter().map(str::to_owned).collect());
+    }
+    parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
+    Ok(parts.finish())
+}
+
+fn reader(text: &str, delimiter: u8) -> csv::Reader<&[u8]> {
+    csv::ReaderBuilder::new()
+        .delimiter(delimiter)
+        .has_headers(false)
+        .flexible(true)
+        .from_reader(text.as_bytes())
+}
+
+/// What separates the values: with it most rows have equally many, and many.
+fn delimiter(text: &str) -> u8 {
+    let score = |delimiter: &u8| {
+        let lengths: Vec<usize> = reader(text, *delimiter)
+            .into_records()
+            .take(LINES_LOOKED_AT)
+            .map(|record| record.map_or(0, |record| record.len()))
+            .collect();
+        let mut counts = std::collections::BTreeMap::new();
+        for length in lengths.iter().filter(|length| **length > 1) {
+            *counts.entry(*length).or_insert(0_usize) += 1;
+        }
+        let (columns, rows) = counts.into_iter().max_by_key(|(_, rows)| *rows).unwrap_or_default();
+        (rows * 100 / lengths.len().max(1), columns)
+    };
+    // Of equal scores the last one is taken, so the list is gone through backwards.
+    DELIMITERS.into_iter().rev().max_by_key(score).unwrap_or(b',')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delimiters_are_guessed() {
+        let check = |text: &str, expected: u8| {
+            assert_eq!(char::from(delimiter(text)), char::from(expected), "{text}");
+        };
+        check("a,b\n1,2\n", b',');
+        check("a;b\n1,5;2,5\n3,5;4\n", b';');
+        check("a\tb\nx, y\tz\n", b'\t');
+        check("a|b|c\n1|2|3\n", b'|');
+        check("\"a;b\",c\n\"d;e\",f\n", b',');
+        check("one column\nno delimiter\n", b',');
+    }
+}

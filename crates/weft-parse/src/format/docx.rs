@@ -1,0 +1,90 @@
+//! DOCX: the text of a document with its headings, lists, tables, notes and comments.
+
+mod body;
+mod styles;
+
+use std::collections::HashMap;
+
+use super::office::{self, main_part, relations};
+use super::{Contents, File, Format, Read, Unreadable};
+use crate::archive::{Archive, Container};
+use crate::markup::{Node, Xml};
+use crate::parts::Parts;
+use body::Body;
+use styles::{Lists, Styles};
+
+/// Documents of Word.
+pub const FORMAT: Format = Format {
+    name: "DOCX",
+    endings: &["docx", "docm", "dotx", "dotm"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::Docx),
+    read,
+};
+
+fn read(file: &File<'_>) -> Read {
+    let mut archive = Archive::open(file.bytes)?;
+    let mut parts = Parts::default();
+    let main = main_part(&mut archive, "word/document.xml")?;
+    let text = crate::markup::written(&archive.need(&main)?);
+    let relations = relations(&mut archive, &main)?;
+    let mut related = |kind: &str| match relations.values().find(|relation| relation.kind == kind) {
+        Some(relation) => office::xml(&mut archive, &relation.target),
+        None => Ok(None),
+    };
+    let styles = related("styles")?.map_or_else(|| Ok(Styles::default()), |text| Styles::read(&text))?;
+    let lists = related("numbering")?.map_or_else(|| Ok(Lists::default()), |text| Lists::read(&text))?;
+    let mut notes = HashMap::new();
+    for kind in ["footnotes", "endnotes", "comments"] {
+        if let Some(text) = related(kind)? {
+            read_notes(kind, &text, &mut notes)?;
+        }
+    }
+    office::properties(&mut archive, &mut parts)?;
+    let mut body = Body::new(&styles, lists, &relations, &notes, &mut parts);
+    body.read(&text)?;
+    Ok(parts.finish())
+}
+
+/// The notes of a part by what refers to them: the kind of note and its id.
+type Notes = HashMap<(&'static str, String), String>;
+
+fn read_notes(kind: &'static str, text: &str, notes: &mut Notes) -> Result<(), Unreadable> {
+    let (element, prefix): (&str, &str) = match kind {
+        "footnotes" => ("footnote", ""),
+        "endnotes" => ("endnote", ""),
+        _ => ("comment", "Comment"),
+    };
+    let mut xml = Xml::new(text);
+    let (mut id, mut said, mut author) = (String::new(), String::new(), String::new());
+    let mut is_text = false;
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => {
+                is_text = tag.name() == "t";
+                if tag.name() == element {
+                    id = tag.attribute("id").unwrap_or_default();
+                    author = tag.attribute("author").unwrap_or_default();
+                    said.clear();
+                }
+            }
+            Node::Text(text) if is_text => said.push_str(&text),
+            Node::Text(_) => {}
+            Node::Close(name) => {
+                is_text = false;
+                if name == "p" {
+                    said.push(' ');
+                }
+                if name == element && !said.trim().is_empty() {
+                    let head = match (prefix, author.as_str()) {
+                        ("", _) => String::new(),
+                        (prefix, "") => format!("{prefix}: "),
+                        (prefix, author) => format!("{prefix} ({author}): "),
+                    };
+                    notes.insert((kind, std::mem::take(&mut id)), format!("{head}{}", said.trim()));
+                }
+            }
+        }
+    }
+    Ok(())
+}

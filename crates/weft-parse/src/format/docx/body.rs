@@ -1,0 +1,309 @@
+//! The text of a document, paragraph by paragraph.
+
+use std::collections::HashMap;
+
+use super::super::Unreadable;
+use super::super::math::Math;
+use super::super::office::{Relation, end_link};
+use super::Notes;
+use super::styles::{ListPlace, Lists, Styles, outline_level};
+use crate::grid::{Grid, Header};
+use crate::markup::{Node, Tag, Xml};
+use crate::parts::Parts;
+
+/// A paragraph that has begun. Text boxes hold paragraphs within paragraphs.
+#[derive(Default)]
+struct Paragraph {
+    text: String,
+    style: String,
+    outline: Option<u8>,
+    list: Option<ListPlace>,
+    /// What is said below it: notes and descriptions of pictures.
+    notes: Vec<String>,
+    pictures: Vec<String>,
+}
+
+/// A table that has begun.
+#[derive(Default)]
+struct Table {
+    grid: Grid,
+    cell: String,
+    columns: usize,
+    goes_on: bool,
+    is_header: bool,
+}
+
+/// Reads the text.
+pub struct Body<'a> {
+    styles: &'a Styles,
+    lists: Lists,
+    relations: &'a HashMap<String, Relation>,
+    notes: &'a Notes,
+    parts: &'a mut Parts,
+    paragraphs: Vec<Paragraph>,
+    tables: Vec<Table>,
+    /// Where links lead, and where in the text they begin.
+    links: Vec<(String, usize)>,
+    math: Option<Math>,
+    /// How many elements are open within one that is passed over.
+    passed_over: usize,
+    is_text: bool,
+    in_run: bool,
+}
+
+impl<'a> Body<'a> {
+    /// A document with these styles, lists, relations and notes.
+    pub fn new(
+        styles: &'a Styles,
+        lists: Lists,
+        relations: &'a HashMap<String, Relation>,
+        notes: &'a Notes,
+        parts: &'a mut Parts,
+    ) -> Self {
+        Self {
+            styles,
+            lists,
+            relations,
+            notes,
+            parts,
+            paragraphs: Vec::new(),
+            tables: Vec::new(),
+            links: Vec::new(),
+            math: None,
+            passed_over: 0,
+            is_text: false,
+            in_run: false,
+        }
+    }
+
+    /// Reads `document.xml`.
+    pub fn read(&mut self, text: &str) -> Result<(), Unreadable> {
+        let mut xml = Xml::new(text);
+        while let Some(node) = xml.next()? {
+            match node {
+                Node::Open(_) if self.passed_over > 0 => self.passed_over += 1,
+                Node::Close(_) if self.passed_over > 0 => self.passed_over -= 1,
+                Node::Text(_) if self.passed_over > 0 => {}
+                Node::Open(tag) => self.open(&tag),
+                Node::Close(name) => self.close(&name),
+                Node::Text(text) => self.text(&text),
+            }
+            if self.parts.is_full() {
+                break;
+            }
+        }
+        // What a broken file does not end.
+        while !self.paragraphs.is_empty() {
+            self.end_paragraph();
+        }
+        while !self.tables.is_empty() {
+            self.end_table();
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(math) = &mut self.math {
+            math.text(text);
+        } else if self.is_text {
+            self.write(text);
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.text.push_str(text);
+        }
+    }
+
+    fn open(&mut self, tag: &Tag<'_>) {
+        if let Some(math) = &mut self.math {
+            math.open(tag);
+            return;
+        }
+        if Math::begins(tag.name()) {
+            let mut math = Math::default();
+            math.open(tag);
+            self.math = Some(math);
+            return;
+        }
+        match tag.name() {
+            // The other choice shows the same; what is deleted or moved away is not there any more.
+            "Fallback" | "del" | "moveFrom" | "instrText" => self.passed_over = 1,
+            "p" => self.paragraphs.push(Paragraph::default()),
+            "r" => self.in_run = true,
+            "t" => self.is_text = true,
+            "tab" | "ptab" if self.in_run => self.write("\t"),
+            "br" | "cr" if self.in_run => self.write("\n"),
+            "noBreakHyphen" => self.write("-"),
+            "hyperlink" => {
+                let target = tag.prefixed("r:id").and_then(|id| self.relations.get(&id));
+                let target =
+                    target.filter(|relation| relation.is_outside).map(|relation| relation.target.clone());
+                let start = self.paragraphs.last().map_or(0, |paragraph| paragraph.text.len());
+                self.links.push((target.unwrap_or_default(), start));
+            }
+            "footnoteReference" => self.note("footnotes", tag),
+            "endnoteReference" => self.note("endnotes", tag),
+            "commentReference" => self.note("comments", tag),
+            "docPr" => self.picture(tag),
+            "tbl" => self.tables.push(Table::default()),
+            "tr" | "tc" | "gridSpan" | "vMerge" | "tblHeader" => self.open_in_table(tag),
+            _ => self.open_property(tag),
+        }
+    }
+
+    fn open_property(&mut self, tag: &Tag<'_>) {
+        let value = || tag.attribute("val").unwrap_or_default();
+        let Some(paragraph) = self.paragraphs.last_mut() else { return };
+        match tag.name() {
+            "pStyle" => paragraph.style = value(),
+            "outlineLvl" => paragraph.outline = value().parse().ok(),
+            "numId" => paragraph.list.get_or_insert_default().list = value(),
+            "ilvl" => paragraph.list.get_or_insert_default().level = value().parse().unwrap_or_default(),
+            _ => {}
+        }
+    }
+
+    fn open_in_table(&mut self, tag: &Tag<'_>) {
+        let Some(table) = self.tables.last_mut() else { return };
+        match tag.name() {
+            "tr" => {
+                table.grid.row();
+                table.is_header = false;
+            }
+            "tc" => {
+                table.cell.clear();
+                (table.columns, table.goes_on) = (1, false);
+            }
+            "gridSpan" => {
+                table.columns = tag.attribute("val").and_then(|count| count.parse().ok()).unwrap_or(1);
+            }
+            "vMerge" => table.goes_on = tag.attribute("val").as_deref() != Some("restart"),
+            _ => table.is_header = true,
+        }
+    }
+
+    fn close(&mut self, name: &str) {
+        if let Some(math) = &mut self.math {
+            if let Some(formula) = math.close() {
+                self.math = None;
+                self.write(&formula);
+            }
+            return;
+        }
+        match name {
+            "p" => self.end_paragraph(),
+            "r" => self.in_run = false,
+            "t" => self.is_text = false,
+            "hyperlink" => {
+                if let (Some((address, start)), Some(paragraph)) =
+                    (self.links.pop(), self.paragraphs.last_mut())
+                {
+                    end_link(&mut paragraph.text, start, &address);
+                }
+            }
+            "tc" => self.end_cell(),
+            "tbl" => self.end_table(),
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, kind: &'static str, tag: &Tag<'_>) {
+        let id = tag.attribute("id").unwrap_or_default();
+        let (Some(text), Some(paragraph)) = (self.notes.get(&(kind, id.clone())), self.paragraphs.last_mut())
+        else {
+            return;
+        };
+        if kind == "comments" {
+            paragraph.notes.push(text.clone());
+        } else {
+            paragraph.text.push_str(&format!("[{id}]"));
+            paragraph.notes.push(format!("[{id}] {text}"));
+        }
+    }
+
+    fn picture(&mut self, tag: &Tag<'_>) {
+        let described = tag.attribute("descr").or_else(|| tag.attribute("title")).unwrap_or_default();
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.pictures.push(described);
+        }
+    }
+
+    fn end_paragraph(&mut self) {
+        let Some(paragraph) = self.paragraphs.pop() else { return };
+        if let Some(table) = self.tables.last_mut() {
+            for text in std::iter::once(&paragraph.text).chain(&paragraph.pictures).chain(&paragraph.notes) {
+                table.cell.push_str(text);
+                table.cell.push(' ');
+            }
+            return;
+        }
+        if !self.styles.is_contents(&paragraph.style) {
+            self.add(&paragraph);
+        }
+        for picture in &paragraph.pictures {
+            self.parts.image(picture);
+        }
+        for note in &paragraph.notes {
+            self.parts.paragraph(note);
+        }
+    }
+
+    fn add(&mut self, paragraph: &Paragraph) {
+        let text = paragraph.text.trim();
+        if text.is_empty() {
+            return;
+        }
+        let place = self.place(paragraph);
+        let number = place.as_ref().map(|place| self.lists.next(place)).unwrap_or_default();
+        let text = if number.is_empty() { text.to_owned() } else { format!("{number} {text}") };
+        let heading = match paragraph.outline {
+            Some(outline) => outline_level(outline),
+            None => self.styles.heading(&paragraph.style),
+        };
+        match (heading, place) {
+            (Some(level), _) => self.parts.heading(level, &text),
+            (None, Some(place)) => self.parts.item(u8::try_from(place.level).unwrap_or(u8::MAX), &text),
+            (None, None) => self.parts.paragraph(&text),
+        }
+    }
+
+    /// The list that a paragraph is in: what it says itself, completed by its style.
+    fn place(&self, paragraph: &Paragraph) -> Option<ListPlace> {
+        let styled = self.styles.list(&paragraph.style);
+        let place = match (&paragraph.list, styled) {
+            (Some(own), Some(styled)) if own.list.is_empty() => {
+                ListPlace { list: styled.list, level: own.level }
+            }
+            (Some(own), _) => own.clone(),
+            (None, styled) => styled?,
+        };
+        // The list 0 takes a paragraph out of the list of its style.
+        Some(place).filter(|place| !place.list.is_empty() && place.list != "0")
+    }
+
+    fn end_cell(&mut self) {
+        let Some(table) = self.tables.last_mut() else { return };
+        let text = if table.goes_on { table.grid.above() } else { std::mem::take(&mut table.cell) };
+        let header = if table.is_header { Header::Yes } else { Header::No };
+        table.grid.cell(&text, header, table.columns, 1);
+    }
+
+    fn end_table(&mut self) {
+        let Some(table) = self.tables.pop() else { return };
+        let mut table = table.grid.finish(None);
+        if let Some(outer) = self.tables.last_mut() {
+            // A table within a cell is part of its text.
+            for row in table.rows {
+                outer.cell.push_str(&row.join(" "));
+                outer.cell.push(' ');
+            }
+            return;
+        }
+        if table.header_rows == 0 {
+            table.header_rows = crate::grid::header_rows(&table.rows);
+        }
+        self.parts.table(table);
+    }
+}

@@ -1,0 +1,320 @@
+//! What styles and lists of a document say of its paragraphs: levels of headings, and numbers.
+
+use std::collections::HashMap;
+
+use super::super::Unreadable;
+use crate::markup::{Node, Tag, Xml};
+
+/// Styles that a style can be based on, one on another.
+const CHAIN_MAX: usize = 20;
+/// Levels of a list.
+const LEVELS: usize = 9;
+
+/// A paragraph style.
+#[derive(Clone, Debug, Default)]
+struct Style {
+    name: String,
+    based_on: Option<String>,
+    outline: Option<u8>,
+    list: Option<ListPlace>,
+}
+
+/// The styles of a document.
+#[derive(Debug, Default)]
+pub struct Styles(HashMap<String, Style>);
+
+/// A list, and how deep in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListPlace {
+    /// The list's id; empty where only the level is said.
+    pub list: String,
+    /// From 0 on.
+    pub level: usize,
+}
+
+fn value(tag: &Tag<'_>) -> String {
+    tag.attribute("val").unwrap_or_default()
+}
+
+impl Styles {
+    /// Reads `styles.xml`.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let mut styles = HashMap::new();
+        let mut xml = Xml::new(text);
+        let (mut id, mut style) = (String::new(), Style::default());
+        while let Some(node) = xml.next()? {
+            match node {
+                Node::Open(tag) => match tag.name() {
+                    "style" => (id, style) = (tag.attribute("styleId").unwrap_or_default(), Style::default()),
+                    "name" => style.name = value(&tag).to_lowercase(),
+                    "basedOn" => style.based_on = Some(value(&tag)),
+                    "outlineLvl" => style.outline = value(&tag).parse().ok(),
+                    "numId" => style.list.get_or_insert_default().list = value(&tag),
+                    "ilvl" => {
+                        style.list.get_or_insert_default().level = value(&tag).parse().unwrap_or_default();
+                    }
+                    _ => {}
+                },
+                Node::Close(name) if name == "style" => {
+                    styles.insert(std::mem::take(&mut id), std::mem::take(&mut style));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(styles))
+    }
+
+    /// A style and those that it is based on, one after another.
+    fn chain(&self, id: &str) -> impl Iterator<Item = &Style> {
+        let mut next = self.0.get(id);
+        std::iter::from_fn(move || {
+            let this = next?;
+            next = this.based_on.as_ref().and_then(|id| self.0.get(id));
+            Some(this)
+        })
+        .take(CHAIN_MAX)
+    }
+
+    /// The level of a heading, if paragraphs of this style are headings.
+    pub fn heading(&self, id: &str) -> Option<u8> {
+        if let Some(outline) = self.chain(id).find_map(|style| style.outline) {
+            return outline_level(outline);
+        }
+        self.chain(id).find_map(|style| match style.name.as_str() {
+            "title" => Some(1),
+            name => name.strip_prefix("heading ").and_then(|level| level.trim().parse().ok()),
+        })
+    }
+
+    /// The list that paragraphs of this style are in.
+    pub fn list(&self, id: &str) -> Option<ListPlace> {
+        self.chain(id).find_map(|style| style.list.clone()).filter(|place| !place.list.is_empty())
+    }
+
+    /// Whether the style is that of a line in a table of contents, which repeats headings.
+    pub fn is_contents(&self, id: &str) -> bool {
+        self.chain(id).any(|style| style.name.starts_with("toc ") && style.name != "toc heading")
+    }
+}
+
+/// Nine levels of headings; the tenth is text.
+pub fn outline_level(outline: u8) -> Option<u8> {
+    (outline < 9).then_some(outline + 1)
+}
+
+/// One level of a list.
+#[derive(Clone, Debug, Default)]
+struct Level {
+    format: String,
+    /// The number as it is shown: `%1.%2`.
+    shown: String,
+    start: u32,
+}
+
+/// The lists of a document, and how far they are.
+#[derive(Debug, Default)]
+pub struct Lists {
+    /// For each list its kind.
+    kinds: HashMap<String, String>,
+    levels: HashMap<String, Vec<Level>>,
+    /// For each list where it begins anew.
+    starts: HashMap<(String, usize), u32>,
+    /// The numbers that each kind of list has come to.
+    counts: HashMap<String, [u32; LEVELS]>,
+    /// Lists that have begun.
+    begun: std::collections::HashSet<(String, usize)>,
+}
+
+impl Lists {
+    /// Reads `numbering.xml`.
+    pub fn read(text: &str) -> Result<Self, Unreadable> {
+        let mut lists = Self::default();
+        let mut xml = Xml::new(text);
+        let (mut kind, mut list, mut level) = (String::new(), String::new(), 0_usize);
+        while let Some(node) = xml.next()? {
+            let Node::Open(tag) = node else { continue };
+            match tag.name() {
+                "abstractNum" => {
+                    kind = tag.attribute("abstractNumId").unwrap_or_default();
+                    list.clear();
+                    lists.levels.insert(kind.clone(), vec![Level::default(); LEVELS]);
+                }
+                "num" => list = tag.attribute("numId").unwrap_or_default(),
+                "abstractNumId" => drop(lists.kinds.insert(list.clone(), value(&tag))),
+                "lvl" | "lvlOverride" => {
+                    level = tag.attribute("ilvl").and_then(|level| level.parse().ok()).unwrap_or_default();
+                }
+                "startOverride" => {
+                    lists.starts.insert((list.clone(), level), value(&tag).parse().unwrap_or(1));
+                }
+                name @ ("numFmt" | "lvlText" | "start") if list.is_empty() => {
+                    let Some(level) = lists.levels.get_mut(&kind).and_then(|levels| levels.get_mut(level))
+                    else {
+                        continue;
+                    };
+                    match name {
+                        "numFmt" => level.format = value(&tag),
+                        "lvlText" => level.shown = value(&tag),
+                        _ => level.start = value(&tag).parse().unwrap_or(1),
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(lists)
+    }
+
+    /// The number that stands before the next paragraph at this place; empty before a bullet.
+    pub fn next(&mut self, place: &ListPlace) -> String {
+        let at = place.level.min(LEVELS - 1);
+        let Some(kind) = self.kinds.get(&place.list).cloned() else { return String::new() };
+        let Some(levels) = self.levels.get(&kind) else { return String::new() };
+        let counts = self.counts.entry(kind).or_insert([0; LEVELS]);
+        if self.begun.insert((place.list.clone(), at))
+            && let Some(start) = self.starts.get(&(place.list.clone(), at))
+        {
+            counts[at] = start.saturating_sub(1);
+        } else if counts[at] == 0 {
+            counts[at] = levels[at].start.max(1) - 1;
+        }
+        counts[at] = counts[at].saturating_add(1);
+        counts[at + 1..].fill(0);
+        if matches!(levels[at].format.as_str(), "bullet" | "none") {
+            return String::new();
+        }
+        let mut shown = levels[at].shown.clone();
+        for (number, level) in levels.iter().enumerate().take(at + 1) {
+            let count = if counts[number] == 0 { level.start.max(1) } else { counts[number] };
+            shown = shown.replace(&format!("%{}", number + 1), &numeral(count, &level.format));
+        }
+        shown
+    }
+}
+
+/// A number as a list shows it.
+fn numeral(number: u32, format: &str) -> String {
+    match format {
+        "lowerLetter" => letters(number),
+        "upperLetter" => letters(number).to_uppercase(),
+        "lowerRoman" => roman(number).to_lowercase(),
+        "upperRoman" => roman(number),
+        "decimalZero" => format!("{number:02}"),
+        format
+            if format.starts_with("chinese")
+                || format.starts_with("japanese")
+                || format == "ideographDigital" =>
+        {
+            chinese(number)
+        }
+        _ => number.to_string(),
+    }
+}
+
+fn letters(number: u32) -> String {
+    let index = number.saturating_sub(1);
+    let letter = char::from(b'a' + u8::try_from(index % 26).unwrap_or_default());
+    letter.to_string().repeat(usize::try_from(index / 26 + 1).unwrap_or(1).min(10))
+}
+
+fn roman(number: u32) -> String {
+    const SIGNS: [(u32, &str); 13] = [
+        (1000, "M"),
+        (900, "CM"),
+        (500, "D"),
+        (400, "CD"),
+        (100, "C"),
+        (90, "XC"),
+        (50, "L"),
+        (40, "XL"),
+        (10, "X"),
+        (9, "IX"),
+        (5, "V"),
+        (4, "IV"),
+        (1, "I"),
+    ];
+    let mut rest = number.min(5_000);
+    let mut text = String::new();
+    for (value, sign) in SIGNS {
+        while rest >= value {
+            text.push_str(sign);
+            rest -= value;
+        }
+    }
+    text
+}
+
+/// Chinese numbers up to 9999, as articles of laws are numbered.
+fn chinese(number: u32) -> String {
+    const DIGITS: [char; 10] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九'];
+    const UNITS: [(u32, &str); 4] = [(1000, "千"), (100, "百"), (10, "十"), (1, "")];
+    if number == 0 || number > 9_999 {
+        return number.to_string();
+    }
+    let (mut text, mut skipped) = (String::new(), false);
+    for (unit, sign) in UNITS {
+        let digit = number / unit % 10;
+        if digit == 0 {
+            skipped |= !text.is_empty();
+            continue;
+        }
+        if std::mem::take(&mut skipped) {
+            text.push('零');
+        }
+        // Eleven is "ten one", not "one ten one".
+        if !(text.is_empty() && digit == 1 && unit == 10) {
+            text.push(DIGITS[digit as usize]);
+        }
+        text.push_str(sign);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_shown_in_many_ways() {
+        let check = |number: u32, format: &str, expected: &str| assert_eq!(numeral(number, format), expected);
+        check(3, "decimal", "3");
+        check(28, "lowerLetter", "bb");
+        check(14, "upperRoman", "XIV");
+        check(7, "decimalZero", "07");
+        check(11, "chineseCounting", "十一");
+        check(205, "chineseCountingThousand", "二百零五");
+        check(1_010, "japaneseCounting", "一千零一十");
+    }
+
+    #[test]
+    fn lists_count_on_their_levels() {
+        let mut lists = Lists::read(
+            r#"<w:numbering><w:abstractNum w:abstractNumId="0">
+                 <w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="decimal"/><w:lvlText w:val="%1."/></w:lvl>
+                 <w:lvl w:ilvl="1"><w:start w:val="1"/><w:numFmt w:val="lowerLetter"/><w:lvlText w:val="%1.%2)"/></w:lvl>
+               </w:abstractNum><w:num w:numId="5"><w:abstractNumId w:val="0"/></w:num>
+               <w:num w:numId="6"><w:abstractNumId w:val="0"/>
+                 <w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride></w:num></w:numbering>"#,
+        )
+        .unwrap();
+        let mut next = |list: &str, level: usize| lists.next(&ListPlace { list: list.to_owned(), level });
+        assert_eq!([next("5", 0), next("5", 1), next("5", 1)], ["1.", "1.a)", "1.b)"]);
+        assert_eq!([next("5", 0), next("5", 1)], ["2.", "2.a)"]);
+        assert_eq!([next("6", 0), next("6", 0)], ["7.", "8."]);
+        assert_eq!(next("9", 0), "");
+    }
+
+    #[test]
+    fn styles_that_lead_in_a_circle_end() {
+        let styles = Styles::read(
+            r#"<w:styles><w:style w:styleId="a"><w:basedOn w:val="b"/></w:style>
+               <w:style w:styleId="b"><w:basedOn w:val="a"/></w:style>
+               <w:style w:styleId="h"><w:name w:val="heading 2"/></w:style>
+               <w:style w:styleId="mine"><w:basedOn w:val="h"/></w:style></w:styles>"#,
+        )
+        .unwrap();
+        assert_eq!(
+            [styles.heading("a"), styles.heading("h"), styles.heading("mine")],
+            [None, Some(2), Some(2)]
+        );
+    }
+}

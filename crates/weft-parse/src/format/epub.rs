@@ -1,0 +1,118 @@
+//! EPUB: the chapters of a book in the order in which they are read.
+
+use std::collections::HashMap;
+
+use super::{Contents, File, Format, Read, Unreadable, html};
+use crate::archive::{Archive, Container, beside};
+use crate::markup::{Node, Xml, written};
+use crate::parts::Parts;
+
+/// Electronic books.
+pub const FORMAT: Format = Format {
+    name: "EPUB",
+    endings: &["epub"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::Epub),
+    read,
+};
+
+/// Chapters of one book, at most.
+const CHAPTERS_MAX: usize = 10_000;
+
+fn read(file: &File<'_>) -> Read {
+    let mut archive = Archive::open(file.bytes)?;
+    let mut parts = Parts::default();
+    let package = package_path(&written(&archive.need("META-INF/container.xml")?))?;
+    let chapters = chapters(&written(&archive.need(&package)?), &mut parts)?;
+    for chapter in chapters {
+        let path = beside(&package, &unescaped(&chapter));
+        match archive.read(&path) {
+            Ok(Some(bytes)) => {
+                parts.page(None);
+                html::fragment(&html::written(&bytes), &mut parts);
+            }
+            Ok(None) => parts.warn(format!("the chapter `{path}` is missing")),
+            Err(Unreadable(reason)) => parts.warn(format!("the chapter `{path}` was left out: {reason}")),
+        }
+        if parts.is_full() {
+            break;
+        }
+    }
+    Ok(parts.finish())
+}
+
+fn package_path(text: &str) -> Result<String, Unreadable> {
+    let mut xml = Xml::new(text);
+    while let Some(node) = xml.next()? {
+        if let Node::Open(tag) = node
+            && tag.name() == "rootfile"
+            && let Some(path) = tag.attribute("full-path")
+        {
+            return Ok(path);
+        }
+    }
+    Err(Unreadable::new("it does not say where its list of chapters is"))
+}
+
+/// The files of the chapters in reading order; and what the book says of itself.
+fn chapters(text: &str, parts: &mut Parts) -> Result<Vec<String>, Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut files, mut order, mut said) = (HashMap::new(), Vec::new(), String::new());
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => {
+                said.clear();
+                let attribute = |name: &str| tag.attribute(name).unwrap_or_default();
+                match tag.name() {
+                    // Lists of chapters made for programs repeat the headings.
+                    "item" if !attribute("properties").split(' ').any(|one| one == "nav") => {
+                        files.insert(attribute("id"), attribute("href"));
+                    }
+                    "itemref" => order.push(attribute("idref")),
+                    _ => {}
+                }
+            }
+            Node::Text(text) => said.push_str(&text),
+            Node::Close(name) => match name.as_str() {
+                "title" => parts.say("title", &said),
+                "creator" => parts.say("author", &said),
+                "date" => parts.say("date", &said),
+                _ => {}
+            },
+        }
+    }
+    Ok(order.into_iter().filter_map(|id| files.remove(&id)).take(CHAPTERS_MAX).collect())
+}
+
+/// `%20` and the like as what they stand for, and no fragment.
+fn unescaped(address: &str) -> String {
+    let address = address.split('#').next().unwrap_or_default();
+    let mut bytes = Vec::with_capacity(address.len());
+    let mut rest = address.as_bytes();
+    while let [first, more @ ..] = rest {
+        let code = match (first, more) {
+            (b'%', [high, low, ..]) => {
+                let digit =
+                    |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+                digit(high).zip(digit(low)).map(|(high, low)| high * 16 + low)
+            }
+            _ => None,
+        };
+        bytes.push(code.unwrap_or(*first));
+        rest = if code.is_some() { &more[2..] } else { more };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unescaped;
+
+    #[test]
+    fn addresses_are_read() {
+        let check = |address: &str, expected: &str| assert_eq!(unescaped(address), expected);
+        check("a%20b.xhtml#top", "a b.xhtml");
+        check("100%", "100%");
+        check("%zz%e6%95%b0", "%zz数");
+    }
+}

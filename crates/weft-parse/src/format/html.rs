@@ -1,0 +1,122 @@
+//! HTML: what a reader of the page sees, its main part first of all.
+
+mod dom;
+mod walk;
+
+use dom::{Dom, Id, Kind};
+
+use super::{Contents, File, Format, Read};
+use crate::parts::Parts;
+use crate::words::{beginning, decode, decode_as};
+
+/// Pages of the web.
+pub const FORMAT: Format = Format {
+    name: "HTML",
+    endings: &["html", "htm", "xhtml", "shtml"],
+    is_binary: false,
+    looks: |contents: &Contents<'_>| is_html(&contents.text()),
+    read,
+};
+
+/// Characters at the beginning of a file that say what it is.
+const LOOKED_AT: usize = 2_000;
+
+fn is_html(text: &str) -> bool {
+    let start = beginning(text.trim_start(), LOOKED_AT).to_ascii_lowercase();
+    let start =
+        start.strip_prefix("<?xml").and_then(|rest| rest.split_once("?>")).map_or(&*start, |rest| rest.1);
+    let mut start = start.trim_start();
+    while let Some((_, rest)) = start.strip_prefix("<!--").and_then(|rest| rest.split_once("-->")) {
+        start = rest.trim_start();
+    }
+    ["<!doctype html", "<html", "<head", "<body", "<table", "<div", "<p>", "<h1"]
+        .iter()
+        .any(|tag| start.starts_with(tag))
+}
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    page(&written(file.bytes), &mut parts);
+    Ok(parts.finish())
+}
+
+/// The text of a page, which says itself how it is written, more or less.
+pub fn written(bytes: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(LOOKED_AT)]).to_ascii_lowercase();
+    let label = start.split_once("charset=").map(|(_, rest)| {
+        let rest = rest.trim_start_matches(['"', '\'', ' ']);
+        rest.split(|c: char| !c.is_ascii_alphanumeric() && !"-_:".contains(c))
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+    });
+    match label {
+        Some(label) => decode_as(bytes, Some(&label)),
+        None => decode(bytes),
+    }
+}
+
+/// Adds a whole page: what it says of itself and its main part.
+pub fn page(text: &str, parts: &mut Parts) {
+    let dom = parsed(text, parts);
+    for id in dom.below(Dom::ROOT) {
+        match dom.name(id) {
+            "title" => parts.say("title", &dom.text(id)),
+            "meta" => {
+                let name = dom.attribute(id, "name").or(dom.attribute(id, "property")).unwrap_or_default();
+                let content = dom.attribute(id, "content").unwrap_or_default();
+                match name.to_ascii_lowercase().as_str() {
+                    "author" | "article:author" | "dc.creator" => parts.say("author", content),
+                    "date" | "article:published_time" | "dc.date" => parts.say("date", content),
+                    _ => {}
+                }
+            }
+            "body" => break,
+            _ => {}
+        }
+    }
+    walk::walk(&dom, main_part(&dom), parts);
+}
+
+/// Adds a piece of HTML, such as the body of a mail.
+pub fn fragment(text: &str, parts: &mut Parts) {
+    let dom = parsed(text, parts);
+    walk::walk(&dom, Dom::ROOT, parts);
+}
+
+fn parsed(text: &str, parts: &mut Parts) -> Dom {
+    let dom = Dom::parse(text);
+    if dom.is_cut {
+        parts.warn("the page is nested too deeply or too large: its rest was left out");
+    }
+    dom
+}
+
+/// What the page itself marks as its main part, if that is not next to nothing.
+fn main_part(dom: &Dom) -> Id {
+    let is_main = |id: &Id| dom.name(*id) == "main" || dom.attribute(*id, "role") == Some("main");
+    let candidates = [
+        dom.below(Dom::ROOT).find(is_main),
+        only(dom.below(Dom::ROOT).filter(|id| dom.name(*id) == "article")),
+    ];
+    let whole = visible_length(dom, Dom::ROOT);
+    candidates.into_iter().flatten().find(|id| visible_length(dom, *id) * 4 >= whole).unwrap_or(Dom::ROOT)
+}
+
+fn only(mut ids: impl Iterator<Item = Id>) -> Option<Id> {
+    ids.next().filter(|_| ids.next().is_none())
+}
+
+fn visible_length(dom: &Dom, id: Id) -> usize {
+    let mut open = vec![id];
+    let mut length = 0;
+    while let Some(id) = open.pop() {
+        if let Kind::Text(text) = dom.kind(id) {
+            length += text.trim().len();
+        }
+        if !walk::is_passed_over(dom, id) {
+            open.extend(dom.children(id));
+        }
+    }
+    length
+}

@@ -1,0 +1,280 @@
+//! The tree that the HTML parser builds, in one list of nodes.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use html5ever::interface::tree_builder::{ElementFlags, NodeOrText, QuirksMode, TreeSink};
+use html5ever::tendril::{StrTendril, TendrilSink as _};
+use html5ever::{Attribute, ParseOpts, QualName, local_name, ns, parse_document};
+
+/// Elements inside one another, at most. The parser looks through all that are open again and again.
+const DEPTH_MAX: usize = 2_000;
+/// How much is given to the parser between two looks at the depth.
+const STEP_BYTES: usize = 16 << 10;
+/// Nodes of one page, at most.
+const NODES_MAX: usize = 5_000_000;
+
+/// A node's place in the list.
+pub type Id = usize;
+
+/// What a node is.
+#[derive(Debug)]
+pub enum Kind {
+    /// An element with its attributes.
+    Element(Rc<QualName>, Vec<Attribute>),
+    /// Text.
+    Text(String),
+    /// The document, a comment or the like.
+    Other,
+}
+
+#[derive(Debug)]
+struct Node {
+    kind: Kind,
+    parent: Option<Id>,
+    children: Vec<Id>,
+    depth: usize,
+}
+
+/// A page.
+#[derive(Debug)]
+pub struct Dom {
+    nodes: Vec<Node>,
+    /// Whether the rest was left out, because it is too deep or too large.
+    pub is_cut: bool,
+}
+
+impl Dom {
+    /// Reads any text as HTML, as browsers do.
+    pub fn parse(text: &str) -> Self {
+        let mut parser = parse_document(Builder::default(), ParseOpts::default());
+        let mut rest = text;
+        while !rest.is_empty() {
+            let step = rest.floor_char_boundary(STEP_BYTES);
+            parser.process(StrTendril::from_slice(&rest[..step]));
+            rest = &rest[step..];
+            let sink = &parser.tokenizer.sink.sink;
+            if sink.deepest.get() > DEPTH_MAX || sink.nodes.borrow().len() > NODES_MAX {
+                break;
+            }
+        }
+        Self { is_cut: !rest.is_empty(), nodes: parser.finish() }
+    }
+
+    /// The document itself.
+    pub const ROOT: Id = 0;
+
+    /// What a node is.
+    pub fn kind(&self, id: Id) -> &Kind {
+        &self.nodes[id].kind
+    }
+
+    /// What is in it.
+    pub fn children(&self, id: Id) -> &[Id] {
+        &self.nodes[id].children
+    }
+
+    /// The name of an element; empty for everything else.
+    pub fn name(&self, id: Id) -> &str {
+        match self.kind(id) {
+            Kind::Element(name, _) => &name.local,
+            _ => "",
+        }
+    }
+
+    /// An attribute of an element.
+    pub fn attribute(&self, id: Id, name: &str) -> Option<&str> {
+        match self.kind(id) {
+            Kind::Element(_, attributes) => {
+                attributes.iter().find(|one| &*one.name.local == name).map(|one| &*one.value)
+            }
+            _ => None,
+        }
+    }
+
+    /// Everything below a node in reading order, the node first.
+    pub fn below(&self, id: Id) -> impl Iterator<Item = Id> + '_ {
+        let mut open = vec![id];
+        std::iter::from_fn(move || {
+            let id = open.pop()?;
+            open.extend(self.children(id).iter().rev());
+            Some(id)
+        })
+    }
+
+    /// All text below a node.
+    pub fn text(&self, id: Id) -> String {
+        let pieces = self.below(id).filter_map(|id| match self.kind(id) {
+            Kind::Text(text) => Some(text.as_str()),
+            _ => None,
+        });
+        pieces.collect()
+    }
+}
+
+/// A node in the hands of the parser.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    id: Id,
+    name: Rc<QualName>,
+}
+
+#[derive(Debug)]
+struct Builder {
+    nodes: RefCell<Vec<Node>>,
+    deepest: Cell<usize>,
+    nameless: Rc<QualName>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        let root = Node { kind: Kind::Other, parent: None, children: Vec::new(), depth: 0 };
+        Self {
+            nodes: RefCell::new(vec![root]),
+            deepest: Cell::new(0),
+            nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
+        }
+    }
+}
+
+impl Builder {
+    fn add(&self, kind: Kind, name: Rc<QualName>) -> Handle {
+        let mut nodes = self.nodes.borrow_mut();
+        nodes.push(Node { kind, parent: None, children: Vec::new(), depth: 0 });
+        Handle { id: nodes.len() - 1, name }
+    }
+
+    /// Puts a child or a text in front of the child with this number.
+    fn insert(&self, parent: Id, at: usize, child: NodeOrText<Handle>) {
+        let child = match child {
+            NodeOrText::AppendNode(handle) => handle.id,
+            NodeOrText::AppendText(text) => {
+                let mut nodes = self.nodes.borrow_mut();
+                let before = at.checked_sub(1).map(|before| nodes[parent].children[before]);
+                if let Some(before) = before
+                    && let Kind::Text(known) = &mut nodes[before].kind
+                {
+                    known.push_str(&text);
+                    return;
+                }
+                drop(nodes);
+                self.add(Kind::Text(text.to_string()), Rc::clone(&self.nameless)).id
+            }
+        };
+        self.detach(child);
+        let mut nodes = self.nodes.borrow_mut();
+        let depth = nodes[parent].depth + 1;
+        self.deepest.set(self.deepest.get().max(depth));
+        nodes[child].parent = Some(parent);
+        nodes[child].depth = depth;
+        let at = at.min(nodes[parent].children.len());
+        nodes[parent].children.insert(at, child);
+    }
+
+    fn detach(&self, child: Id) {
+        let mut nodes = self.nodes.borrow_mut();
+        if let Some(parent) = nodes[child].parent.take() {
+            nodes[parent].children.retain(|one| *one != child);
+        }
+    }
+
+    fn place(&self, child: Id) -> Option<(Id, usize)> {
+        let nodes = self.nodes.borrow();
+        let parent = nodes[child].parent?;
+        Some((parent, nodes[parent].children.iter().position(|one| *one == child)?))
+    }
+}
+
+impl TreeSink for Builder {
+    type Handle = Handle;
+    type Output = Vec<Node>;
+    type ElemName<'a> = &'a QualName;
+
+    fn finish(self) -> Vec<Node> {
+        self.nodes.into_inner()
+    }
+
+    fn parse_error(&self, _: Cow<'static, str>) {}
+
+    fn get_document(&self) -> Handle {
+        Handle { id: Dom::ROOT, name: Rc::clone(&self.nameless) }
+    }
+
+    fn elem_name<'a>(&'a self, target: &'a Handle) -> &'a QualName {
+        &target.name
+    }
+
+    fn create_element(&self, name: QualName, attributes: Vec<Attribute>, _: ElementFlags) -> Handle {
+        let name = Rc::new(name);
+        self.add(Kind::Element(Rc::clone(&name), attributes), name)
+    }
+
+    fn create_comment(&self, _: StrTendril) -> Handle {
+        self.add(Kind::Other, Rc::clone(&self.nameless))
+    }
+
+    fn create_pi(&self, _: StrTendril, _: StrTendril) -> Handle {
+        self.add(Kind::Other, Rc::clone(&self.nameless))
+    }
+
+    fn append(&self, parent: &Handle, child: NodeOrText<Handle>) {
+        let count = self.nodes.borrow()[parent.id].children.len();
+        self.insert(parent.id, count, child);
+    }
+
+    fn append_based_on_parent_node(&self, element: &Handle, before: &Handle, child: NodeOrText<Handle>) {
+        if self.nodes.borrow()[element.id].parent.is_some() {
+            self.append_before_sibling(element, child);
+        } else {
+            self.append(before, child);
+        }
+    }
+
+    fn append_doctype_to_document(&self, _: StrTendril, _: StrTendril, _: StrTendril) {}
+
+    fn get_template_contents(&self, target: &Handle) -> Handle {
+        target.clone()
+    }
+
+    fn same_node(&self, one: &Handle, other: &Handle) -> bool {
+        one.id == other.id
+    }
+
+    fn set_quirks_mode(&self, _: QuirksMode) {}
+
+    fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
+        if let NodeOrText::AppendNode(node) = &child {
+            self.detach(node.id);
+        }
+        if let Some((parent, at)) = self.place(sibling.id) {
+            self.insert(parent, at, child);
+        }
+    }
+
+    fn add_attrs_if_missing(&self, target: &Handle, attributes: Vec<Attribute>) {
+        let mut nodes = self.nodes.borrow_mut();
+        if let Kind::Element(_, known) = &mut nodes[target.id].kind {
+            for attribute in attributes {
+                if !known.iter().any(|one| one.name == attribute.name) {
+                    known.push(attribute);
+                }
+            }
+        }
+    }
+
+    fn remove_from_parent(&self, target: &Handle) {
+        self.detach(target.id);
+    }
+
+    fn reparent_children(&self, node: &Handle, parent: &Handle) {
+        let children = std::mem::take(&mut self.nodes.borrow_mut()[node.id].children);
+        let mut nodes = self.nodes.borrow_mut();
+        let depth = nodes[parent.id].depth + 1;
+        for child in &children {
+            nodes[*child].parent = Some(parent.id);
+            nodes[*child].depth = depth;
+        }
+        nodes[parent.id].children.extend(children);
+    }
+}

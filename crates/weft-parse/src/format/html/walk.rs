@@ -1,0 +1,312 @@
+//! From the tree of a page to its parts.
+
+use super::dom::{Dom, Id, Kind};
+use crate::grid::{Grid, Header};
+use crate::parts::Parts;
+
+/// Adds what is below a node.
+pub fn walk(dom: &Dom, root: Id, parts: &mut Parts) {
+    let mut walk = Walk {
+        dom,
+        parts,
+        inline: String::new(),
+        heading: None,
+        lists: Vec::new(),
+        tables: Vec::new(),
+        code: None,
+        item: None,
+    };
+    // Nodes to enter and, once their children are done, to leave.
+    let mut open = vec![Step::Enter(root)];
+    while let Some(step) = open.pop() {
+        match step {
+            Step::Enter(id) => {
+                if walk.enter(id) {
+                    open.push(Step::Leave(id));
+                    open.extend(dom.children(id).iter().rev().map(|child| Step::Enter(*child)));
+                }
+            }
+            Step::Leave(id) => walk.leave(id),
+        }
+        if walk.parts.is_full() {
+            return;
+        }
+    }
+    walk.flush();
+}
+
+/// What nobody reads: programs, forms, menus, and what is hidden.
+pub fn is_passed_over(dom: &Dom, id: Id) -> bool {
+    let is_hidden = || {
+        dom.attribute(id, "hidden").is_some()
+            || dom.attribute(id, "aria-hidden") == Some("true")
+            || dom.attribute(id, "role") == Some("navigation")
+            || dom.attribute(id, "style").is_some_and(|style| {
+                style.split(';').any(|rule| {
+                    rule.split_once(':')
+                        .is_some_and(|(key, value)| key.trim() == "display" && value.trim() == "none")
+                })
+            })
+    };
+    match dom.name(id) {
+        "" => false,
+        "head" | "script" | "style" | "noscript" | "template" | "iframe" | "object" | "svg" | "canvas"
+        | "select" | "button" | "input" | "textarea" | "nav" | "footer" | "audio" | "video" => true,
+        // The page in other languages.
+        "a" if dom.attribute(id, "hreflang").is_some() => true,
+        _ => is_hidden(),
+    }
+}
+
+enum Step {
+    Enter(Id),
+    Leave(Id),
+}
+
+struct List {
+    /// The number of the next item, where items are numbered.
+    number: Option<u32>,
+}
+
+struct OpenTable {
+    grid: Grid,
+    caption: Option<String>,
+    /// Text around the table, which goes on after it.
+    outside: String,
+}
+
+struct Walk<'a> {
+    dom: &'a Dom,
+    parts: &'a mut Parts,
+    /// Text since the last block began.
+    inline: String,
+    heading: Option<u8>,
+    lists: Vec<List>,
+    /// What stands before the item that has just begun.
+    item: Option<String>,
+    tables: Vec<OpenTable>,
+    /// The element whose text is taken as it is.
+    code: Option<Id>,
+}
+
+impl Walk<'_> {
+    /// Whether what is in it is looked at.
+    fn enter(&mut self, id: Id) -> bool {
+        if let Kind::Text(text) = self.dom.kind(id) {
+            self.text(text);
+            return false;
+        }
+        if is_passed_over(self.dom, id) {
+            return false;
+        }
+        match self.dom.name(id) {
+            "br" => self.inline.push('\n'),
+            "hr" => self.flush(),
+            "img" => self.image(self.dom.attribute(id, "alt").unwrap_or_default()),
+            "math" => {
+                let text = self.dom.attribute(id, "alttext").map_or_else(|| self.dom.text(id), str::to_owned);
+                self.text(&format!(" {text} "));
+            }
+            _ if self.code.is_some() => return true,
+            name => {
+                self.enter_block(id, name);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn enter_block(&mut self, id: Id, name: &str) {
+        match name {
+            "pre" if self.tables.is_empty() => {
+                self.flush();
+                self.code = Some(id);
+            }
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.flush();
+                self.heading = name[1..].parse().ok();
+            }
+            "ul" | "menu" | "dl" => self.list(None),
+            "ol" => {
+                let start = self.dom.attribute(id, "start").and_then(|start| start.trim().parse().ok());
+                self.list(Some(start.unwrap_or(1)));
+            }
+            "li" | "dt" | "dd" => self.begin_item(),
+            "table" => {
+                if self.tables.is_empty() {
+                    self.flush();
+                }
+                let outside = std::mem::take(&mut self.inline);
+                self.tables.push(OpenTable { grid: Grid::default(), caption: None, outside });
+            }
+            "tr" => {
+                self.inline.clear();
+                if let Some(table) = self.tables.last_mut() {
+                    table.grid.row();
+                }
+            }
+            "td" | "th" | "caption" if !self.tables.is_empty() => self.inline.clear(),
+            name if is_block(name) => self.flush(),
+            _ => {}
+        }
+    }
+
+    fn leave(&mut self, id: Id) {
+        if self.code == Some(id) {
+            self.code = None;
+            let text = std::mem::take(&mut self.inline);
+            self.parts.code(language(self.dom, id), &text);
+            return;
+        }
+        if self.code.is_some() {
+            return;
+        }
+        match self.dom.name(id) {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.flush();
+                self.heading = None;
+            }
+            "ul" | "ol" | "menu" | "dl" => {
+                self.flush();
+                self.lists.pop();
+                self.item = None;
+            }
+            name @ ("td" | "th") => self.cell(id, if name == "th" { Header::Yes } else { Header::No }),
+            "caption" if !self.tables.is_empty() => {
+                let text = std::mem::take(&mut self.inline);
+                if let Some(table) = self.tables.last_mut() {
+                    table.caption = Some(text);
+                }
+            }
+            "table" => self.end_table(),
+            name if is_block(name) => self.flush(),
+            _ => {}
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if self.code.is_some() {
+            self.inline.push_str(text);
+            return;
+        }
+        // Ends of lines mean nothing here; `br` does.
+        self.inline.extend(text.chars().map(|c| if matches!(c, '\n' | '\r') { ' ' } else { c }));
+    }
+
+    fn image(&mut self, alt: &str) {
+        if self.tables.is_empty() && self.inline.trim().is_empty() && self.heading.is_none() {
+            self.parts.image(alt);
+        } else {
+            self.text(&format!(" {alt} "));
+        }
+    }
+
+    fn list(&mut self, number: Option<u32>) {
+        self.flush();
+        self.lists.push(List { number });
+    }
+
+    fn begin_item(&mut self) {
+        self.flush();
+        let marker = self.lists.last_mut().and_then(|list| {
+            let number = list.number?;
+            list.number = number.checked_add(1);
+            Some(format!("{number}. "))
+        });
+        self.item = Some(marker.unwrap_or_default());
+    }
+
+    fn cell(&mut self, id: Id, header: Header) {
+        let text = std::mem::take(&mut self.inline);
+        let span = |name| {
+            let span = self.dom.attribute(id, name).and_then(|span| span.trim().parse().ok());
+            span.unwrap_or(1)
+        };
+        let (columns, rows) = (span("colspan"), span("rowspan"));
+        if let Some(table) = self.tables.last_mut() {
+            table.grid.cell(&text, header, columns, rows);
+        }
+    }
+
+    fn end_table(&mut self) {
+        let Some(open) = self.tables.pop() else { return };
+        let table = open.grid.finish(open.caption);
+        self.inline = open.outside;
+        if !self.tables.is_empty() {
+            // A table within a cell is part of its text.
+            for row in table.rows {
+                self.inline.push(' ');
+                self.inline.push_str(&row.join(" "));
+            }
+        } else if table.rows.iter().all(|row| row.iter().filter(|cell| !cell.is_empty()).count() <= 1) {
+            // With one cell a row it serves the layout.
+            for text in table.rows.iter().flatten() {
+                self.parts.paragraph(text);
+            }
+        } else {
+            self.parts.table(table);
+        }
+    }
+
+    /// The block ends: what has been gathered is a part.
+    fn flush(&mut self) {
+        if !self.tables.is_empty() {
+            self.inline.push(' ');
+            return;
+        }
+        if self.inline.trim().is_empty() {
+            self.inline.clear();
+            return;
+        }
+        let text = std::mem::take(&mut self.inline);
+        if let Some(level) = self.heading {
+            self.parts.heading(level, &text);
+        } else if let Some(marker) = self.item.take() {
+            let depth = u8::try_from(self.lists.len().saturating_sub(1)).unwrap_or(u8::MAX);
+            self.parts.item(depth, &format!("{marker}{}", text.trim_start()));
+        } else {
+            self.parts.paragraph(&text);
+        }
+    }
+}
+
+fn is_block(name: &str) -> bool {
+    matches!(
+        name,
+        "address"
+            | "article"
+            | "aside"
+            | "blockquote"
+            | "body"
+            | "center"
+            | "dd"
+            | "details"
+            | "div"
+            | "dl"
+            | "dt"
+            | "fieldset"
+            | "figcaption"
+            | "figure"
+            | "footer"
+            | "form"
+            | "header"
+            | "hgroup"
+            | "html"
+            | "li"
+            | "main"
+            | "p"
+            | "pre"
+            | "section"
+            | "summary"
+    )
+}
+
+/// The language of a program, as highlighters write it into the class.
+fn language(dom: &Dom, id: Id) -> Option<String> {
+    dom.below(id).filter_map(|id| dom.attribute(id, "class")).flat_map(str::split_whitespace).find_map(
+        |class| {
+            let name = class.strip_prefix("language-").or_else(|| class.strip_prefix("lang-"))?;
+            Some(name.to_owned()).filter(|name| !name.is_empty())
+        },
+    )
+}

@@ -1,0 +1,162 @@
+//! JSON: values with the paths that lead to them, records kept together.
+
+use serde_json::Value;
+
+use super::{Contents, File, Format, Read, Unreadable};
+use crate::parts::Parts;
+use crate::words::decode;
+
+/// One value, or one in every line.
+pub const FORMAT: Format = Format {
+    name: "JSON",
+    endings: &["json", "jsonl", "ndjson", "geojson", "json5"],
+    is_binary: false,
+    looks: |contents: &Contents<'_>| {
+        let text = contents.text();
+        // A file that is longer than what is looked at ends somewhere in the middle of a value.
+        let mut values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
+        text.trim_start().starts_with(['{', '['])
+            && values.next().is_some_and(|value| value.map_or_else(|cause| cause.is_eof(), |_| true))
+    },
+    read,
+};
+
+/// Characters of a value that is kept together, at most.
+const RECORD_CHARS_MAX: usize = 1_000;
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    for value in values(&decode(file.bytes))? {
+        record(&value, "", &mut parts);
+    }
+    Ok(parts.finish())
+}
+
+/// The values of a file: one after another, each in lines of its own or not.
+fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
+    let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    values.collect::<Result<_, _>>().map_err(|cause| Unreadable::because("it is no JSON", cause))
+}
+
+/// One part for a value that is short, several for one that is not.
+fn record(value: &Value, path: &str, parts: &mut Parts) {
+    let mut lines = Vec::new();
+    let mut left = RECORD_CHARS_MAX;
+    if !is_list(value) && flatten(value, path, &mut lines, &mut left) {
+        parts.paragraph(&lines.join("\n"));
+        return;
+    }
+    match value {
+        Value::Object(members) => {
+            // What is short stands together, so that a record's own values are not torn apart.
+            let mut short = Vec::new();
+            let mut left = RECORD_CHARS_MAX;
+            let mut long = Vec::new();
+            for (key, value) in members {
+                let path = below(path, key);
+                let before = short.len();
+                if is_list(value) || !flatten(value, &path, &mut short, &mut left) {
+                    short.truncate(before);
+                    left = RECORD_CHARS_MAX.saturating_sub(short.iter().map(String::len).sum());
+                    long.push((path, value));
+                }
+            }
+            parts.paragraph(&short.join("\n"));
+            for (path, value) in long {
+                record(value, &path, parts);
+            }
+        }
+        Value::Array(values) => {
+            for (number, value) in values.iter().enumerate() {
+                record(value, &format!("{path}[{number}]"), parts);
+            }
+        }
+        Value::String(text) => parts.paragraph(&labelled(path, text)),
+        _ => {}
+    }
+}
+
+/// A list of records is never one record.
+fn is_list(value: &Value) -> bool {
+    value.as_array().is_some_and(|values| values.iter().any(|one| one.is_object() || one.is_array()))
+}
+
+/// A line for every value; false when there are too many.
+fn flatten(value: &Value, path: &str, lines: &mut Vec<String>, left: &mut usize) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.iter().all(|(key, value)| flatten(value, &below(path, key), lines, left))
+        }
+        Value::Array(values) if is_list(value) => values
+            .iter()
+            .enumerate()
+            .all(|(number, value)| flatten(value, &format!("{path}[{number}]"), lines, left)),
+        Value::Array(values) => {
+            let mut texts = Vec::new();
+            for value in values {
+                texts.push(plain(value));
+            }
+            add(labelled(path, &texts.join(", ")), lines, left)
+        }
+        Value::Null => true,
+        value => add(labelled(path, &plain(value)), lines, left),
+    }
+}
+
+fn add(line: String, lines: &mut Vec<String>, left: &mut usize) -> bool {
+    let Some(rest) = left.checked_sub(line.chars().count() + 1) else { return false };
+    *left = rest;
+    lines.push(line);
+    true
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn labelled(path: &str, text: &str) -> String {
+    if path.is_empty() { text.to_owned() } else { format!("{path}: {text}") }
+}
+
+fn below(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::element::Body;
+
+    fn paragraphs(text: &str) -> Vec<String> {
+        let mut parts = Parts::default();
+        for value in values(text).unwrap() {
+            record(&value, "", &mut parts);
+        }
+        let bodies = parts.finish().elements.into_iter().map(|element| match element.body {
+            Body::Paragraph(text) => text,
+            other => panic!("{other:?}"),
+        });
+        bodies.collect()
+    }
+
+    #[test]
+    fn records_stay_together_and_paths_are_kept() {
+        assert_eq!(
+            paragraphs(
+                r#"[{"name": "Ada", "born": {"year": 1815}, "tags": ["x", 2]}, {"name": null}, "text"]"#
+            ),
+            ["[0].name: Ada\n[0].born.year: 1815\n[0].tags: x, 2", "[2]: text"],
+        );
+        assert_eq!(paragraphs("{\"a\": 1}\n{\"a\": 2}\n"), ["a: 1", "a: 2"]);
+    }
+
+    #[test]
+    fn long_values_are_apart() {
+        let long = "x".repeat(RECORD_CHARS_MAX);
+        let text = format!(r#"{{"a": 1, "b": "{long}", "c": true, "d": [{{"e": 1}}]}}"#);
+        assert_eq!(
+            paragraphs(&text),
+            ["a: 1\nc: true".to_owned(), format!("b: {long}"), "d[0].e: 1".to_owned()]
+        );
+    }
+}

@@ -1,0 +1,142 @@
+//! EML: headers, text and attachments of a mail.
+
+use mail_parser::{Address, MessageParser, MimeHeaders as _, PartType};
+
+use super::{Contents, File, Format, Read, Unreadable, html, text};
+use crate::parts::Parts;
+
+/// Mails as they are sent.
+pub const FORMAT: Format = Format {
+    name: "EML",
+    endings: &["eml", "mht", "mhtml"],
+    is_binary: false,
+    looks: |contents: &Contents<'_>| looks(&contents.text()),
+    read,
+};
+
+/// Attachments of one mail, at most.
+const ATTACHMENTS_MAX: usize = 100;
+
+/// A mail begins with headers, and among them are some that every mail has.
+fn looks(text: &str) -> bool {
+    let headers: Vec<&str> = text.lines().take_while(|line| !line.trim().is_empty()).take(100).collect();
+    let is_header = |line: &&&str| {
+        let name = line.split_once(':').map(|(name, _)| name);
+        line.starts_with([' ', '\t'])
+            || name.is_some_and(|name| {
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+            })
+    };
+    let has = |wanted: &str| headers.iter().any(|line| line.to_ascii_lowercase().starts_with(wanted));
+    headers.iter().all(|line| is_header(&line))
+        && (has("from:") && (has("subject:") || has("date:") || has("to:")) || has("mime-version:"))
+}
+
+/// What is read of a mail, in whichever form it is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Mail {
+    /// Its subject.
+    pub subject: String,
+    /// Who wrote it, to whom, and when: names of headers and their values.
+    pub headers: Vec<(&'static str, String)>,
+    /// Its text.
+    pub text: String,
+    /// Its text as HTML, which is read when there is no other.
+    pub html: String,
+    /// Names and bytes of what is attached.
+    pub attachments: Vec<(String, Vec<u8>)>,
+}
+
+impl Mail {
+    /// A header, if there is anything in it.
+    pub fn header(&mut self, name: &'static str, value: impl Into<String>) {
+        let value = value.into();
+        if !value.trim().is_empty() {
+            self.headers.push((name, value));
+        }
+    }
+
+    /// Adds it, and what is attached to it as far as that can be read.
+    pub fn add(&self, file: &File<'_>, parts: &mut Parts) {
+        parts.say("title", &self.subject);
+        let header =
+            |name: &str| self.headers.iter().find(|(one, _)| *one == name).map(|(_, value)| value.as_str());
+        parts.say("author", header("From").unwrap_or_default());
+        parts.say("date", header("Date").unwrap_or_default());
+        parts.heading(1, &self.subject);
+        let headers: Vec<String> =
+            self.headers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        parts.paragraph(&headers.join("\n"));
+        if self.text.trim().is_empty() {
+            html::fragment(&self.html, parts);
+        } else {
+            text::paragraphs(&self.text, parts);
+        }
+        if self.attachments.len() > ATTACHMENTS_MAX {
+            parts.warn(format!("only the first {ATTACHMENTS_MAX} attachments were read"));
+        }
+        for (name, bytes) in self.attachments.iter().take(ATTACHMENTS_MAX) {
+            parts.heading(2, &format!("Attachment: {name}"));
+            match file.inner(name, bytes).read() {
+                Ok(parsed) => parts.include(parsed),
+                Err(Unreadable(reason)) => {
+                    parts.warn(format!("cannot read the attachment `{name}`: {reason}"));
+                }
+            }
+        }
+    }
+}
+
+fn read(file: &File<'_>) -> Read {
+    let message =
+        MessageParser::default().parse(file.bytes).ok_or_else(|| Unreadable::new("it is no mail"))?;
+    let mut mail = Mail { subject: message.subject().unwrap_or_default().to_owned(), ..Mail::default() };
+    mail.header("From", addresses(message.from()));
+    mail.header("To", addresses(message.to()));
+    mail.header("Cc", addresses(message.cc()));
+    mail.header("Date", message.date().map(mail_parser::DateTime::to_rfc3339).unwrap_or_default());
+    for part in message.text_bodies() {
+        match &part.body {
+            PartType::Text(text) => mail.text.push_str(text),
+            PartType::Html(text) => mail.html.push_str(text),
+            _ => {}
+        }
+        mail.text.push('\n');
+    }
+    for (number, part) in message.attachments().enumerate() {
+        let name = part.attachment_name().map_or_else(|| format!("attachment {}", number + 1), str::to_owned);
+        let (name, bytes) = match &part.body {
+            PartType::Text(text) | PartType::Html(text) => (name, text.as_bytes().to_vec()),
+            PartType::Binary(bytes) | PartType::InlineBinary(bytes) => (name, bytes.to_vec()),
+            PartType::Message(inner) => (format!("{name}.eml"), inner.raw_message().to_vec()),
+            PartType::Multipart(_) => continue,
+        };
+        mail.attachments.push((name, bytes));
+    }
+    let mut parts = Parts::default();
+    mail.add(file, &mut parts);
+    Ok(parts.finish())
+}
+
+fn addresses(addresses: Option<&Address<'_>>) -> String {
+    let shown = addresses.into_iter().flat_map(Address::iter).map(|one| match (one.name(), one.address()) {
+        (Some(name), Some(address)) => format!("{name} <{address}>"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => String::new(),
+    });
+    shown.filter(|one| !one.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::looks;
+
+    #[test]
+    fn mails_are_known_by_their_headers() {
+        let check = |text: &str, expected: bool| assert_eq!(looks(text), expected, "{text}");
+        check("From: a@example.com\nTo: b@example.com\n\nHi", true);
+        check("MIME-Version: 1.0\nContent-Type: text/plain;\n charset=utf-8\n\nHi", true);
+        check("From: here to there\nis a long way\n\n", false);
+        check("Note: this\n\nis text", false);
+    }
+}

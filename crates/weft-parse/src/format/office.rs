@@ -1,0 +1,88 @@
+//! What the formats of Office have in common: parts that name each other, and what they say of
+//! themselves.
+
+use std::collections::HashMap;
+
+use super::Unreadable;
+use crate::archive::{Archive, beside};
+use crate::markup::{Node, Xml, written};
+use crate::parts::Parts;
+
+/// What one part of a file says of another, or of an address.
+#[derive(Clone, Debug)]
+pub struct Relation {
+    /// What the other is to this one: the last word of its type.
+    pub kind: String,
+    /// The path of the other within the file, or an address.
+    pub target: String,
+    /// Whether the target is an address outside the file.
+    pub is_outside: bool,
+}
+
+/// The relations of a part by their ids; none when it has none.
+pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String, Relation>, Unreadable> {
+    let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
+    let path =
+        if folder.is_empty() { format!("_rels/{name}.rels") } else { format!("{folder}/_rels/{name}.rels") };
+    let mut relations = HashMap::new();
+    let Some(text) = xml(archive, &path)? else { return Ok(relations) };
+    let mut xml = Xml::new(&text);
+    while let Some(node) = xml.next()? {
+        let Node::Open(tag) = node else { continue };
+        if let (Some(id), Some(kind), Some(target)) =
+            (tag.attribute("Id"), tag.attribute("Type"), tag.attribute("Target"))
+        {
+            let is_outside = tag.attribute("TargetMode").as_deref() == Some("External");
+            let target = if is_outside { target } else { beside(part, &target) };
+            let kind = kind.rsplit('/').next().unwrap_or_default().to_owned();
+            relations.insert(id, Relation { kind, target, is_outside });
+        }
+    }
+    Ok(relations)
+}
+
+/// The path of the part that everything hangs on.
+pub fn main_part(archive: &mut Archive<'_>, usual: &str) -> Result<String, Unreadable> {
+    let relations = relations(archive, "")?;
+    let main = relations.into_values().find(|relation| relation.kind == "officeDocument");
+    Ok(main.map_or_else(|| usual.to_owned(), |relation| relation.target))
+}
+
+/// A part as text, if there is one.
+pub fn xml(archive: &mut Archive<'_>, name: &str) -> Result<Option<String>, Unreadable> {
+    Ok(archive.read(name)?.map(|bytes| written(&bytes)))
+}
+
+/// Title, author and date, as the file's properties have them.
+pub fn properties(archive: &mut Archive<'_>, parts: &mut Parts) -> Result<(), Unreadable> {
+    let Some(text) = xml(archive, "docProps/core.xml")? else { return Ok(()) };
+    let mut xml = Xml::new(&text);
+    let (mut said, mut dates) = (String::new(), [String::new(), String::new()]);
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(_) => said.clear(),
+            Node::Text(text) => said.push_str(&text),
+            Node::Close(name) => match name.as_str() {
+                "title" => parts.say("title", &said),
+                "creator" => parts.say("author", &said),
+                "modified" => dates[0].clone_from(&said),
+                "created" => dates[1].clone_from(&said),
+                _ => {}
+            },
+        }
+    }
+    for date in dates {
+        parts.say("date", &date);
+    }
+    Ok(())
+}
+
+/// Adds the address of a link to its text, when it leads out of the file and is not shown anyway.
+pub fn end_link(text: &mut String, start: usize, address: &str) {
+    let shown = text.get(start..).unwrap_or_default();
+    let leads_out =
+        ["http://", "https://", "mailto:", "ftp://"].iter().any(|scheme| address.starts_with(scheme));
+    if leads_out && !shown.trim().is_empty() && !shown.contains(address.trim_start_matches("mailto:")) {
+        text.push_str(&format!(" ({address})"));
+    }
+}

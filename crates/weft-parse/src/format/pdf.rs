@@ -1,0 +1,145 @@
+//! PDF: lines of text put together again as paragraphs, headings and tables.
+//!
+//! A PDF knows glyphs and places, nothing else. What belongs together follows from where it stands
+//! ([`layout`]), what is a heading from the outline of the document or the size of the type, and what
+//! stands at the same place of most pages is no part of the text.
+
+mod layout;
+mod order;
+mod outline;
+mod page;
+mod repeated;
+
+use pdf_oxide::PdfDocument;
+use pdf_oxide::object::Object;
+use weft_core::value::Json;
+
+use super::{Contents, File, Format, Read, Settings, Unreadable};
+use crate::parts::Parts;
+use page::Page;
+
+/// Portable documents.
+pub const FORMAT: Format = Format {
+    name: "PDF",
+    endings: &["pdf"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| {
+        let start = &contents.bytes[..contents.bytes.len().min(1_024)];
+        start.windows(5).any(|bytes| bytes == b"%PDF-")
+    },
+    read,
+};
+
+/// Pages of one document that are read, at most.
+const PAGES_MAX: usize = 10_000;
+
+fn read(file: &File<'_>) -> Read {
+    let document = PdfDocument::from_bytes(file.bytes.to_vec())
+        .map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
+    if document.is_encrypted() && !document.authenticate(b"").unwrap_or(false) {
+        return Err(Unreadable::new("it is locked with a password; save it without one"));
+    }
+    let count = document.page_count().map_err(|cause| Unreadable::because("the PDF is damaged", cause))?;
+    if count == 0 {
+        return Err(Unreadable::new("the PDF has no pages"));
+    }
+    let mut parts = Parts::default();
+    properties(&document, &mut parts);
+    let (pages, unread) = pages(&document, count, file.settings, &mut parts);
+    if pages.iter().all(Page::is_empty) {
+        return Err(Unreadable::new(match unread.first() {
+            Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
+            None => "it has no text layer, as scans do not; OCR is needed to read it".to_owned(),
+        }));
+    }
+    warn(&pages, &unread, &mut parts);
+    let pages = repeated::without(pages);
+    let outline = outline::read(&document);
+    layout::add(&pages, &outline, &mut parts);
+    parts.pages(u32::try_from(count).unwrap_or(u32::MAX));
+    Ok(parts.finish())
+}
+
+/// The pages that are wanted, and why others could not be read.
+fn pages(
+    document: &PdfDocument,
+    count: usize,
+    settings: &Settings,
+    parts: &mut Parts,
+) -> (Vec<Page>, Vec<(usize, String)>) {
+    let wanted = wanted(settings);
+    if count > PAGES_MAX {
+        parts.warn(format!("the PDF has {count} pages: only the first {PAGES_MAX} were read"));
+    }
+    let (mut pages, mut unread) = (Vec::new(), Vec::new());
+    for number in 1..=count.min(PAGES_MAX) {
+        if !wanted.is_empty() && !wanted.iter().any(|(first, last)| (*first..=*last).contains(&number)) {
+            continue;
+        }
+        match Page::read(document, number) {
+            Ok(page) => pages.push(page),
+            Err(reason) => unread.push((number, reason)),
+        }
+    }
+    (pages, unread)
+}
+
+/// The setting `pages`: pairs of a first and a last page. None stands for all.
+fn wanted(settings: &Settings) -> Vec<(usize, usize)> {
+    let number = |value: &Json| value.as_u64().and_then(|number| usize::try_from(number).ok());
+    let ranges = settings.get("pages").and_then(Json::as_array);
+    let pair = |range: &Json| Some((number(range.get(0)?)?, number(range.get(1)?)?));
+    ranges.into_iter().flatten().filter_map(pair).collect()
+}
+
+fn warn(pages: &[Page], unread: &[(usize, String)], parts: &mut Parts) {
+    let empty: Vec<String> = pages
+        .iter()
+        .filter(|page| page.is_empty() && page.has_pictures)
+        .map(|page| page.number.to_string())
+        .collect();
+    if !empty.is_empty() {
+        parts.warn(format!("no text layer on the pages {}; OCR is needed to read them", empty.join(", ")));
+    }
+    for (number, reason) in unread {
+        parts.warn(format!("page {number} cannot be read ({reason})"));
+    }
+}
+
+/// Title, author and date, as the document has them.
+fn properties(document: &PdfDocument, parts: &mut Parts) {
+    let info = document.trailer().as_dict().and_then(|trailer| trailer.get("Info")).cloned();
+    let Some(info) = info.and_then(|info| document.resolve_object(&info).ok()) else { return };
+    let Some(info) = info.as_dict() else { return };
+    let text = |key: &str| match info.get(key).and_then(|value| document.resolve_object(value).ok()) {
+        Some(Object::String(bytes)) => outline::text_string(&bytes),
+        _ => String::new(),
+    };
+    parts.say("title", &text("Title"));
+    parts.say("author", &text("Author"));
+    let date = [text("ModDate"), text("CreationDate")].into_iter().find_map(|date| iso(&date));
+    parts.say("date", &date.unwrap_or_default());
+}
+
+/// `D:20240131123456+01'00'` as a date.
+fn iso(date: &str) -> Option<String> {
+    let digits: String = date.trim_start_matches("D:").chars().take_while(char::is_ascii_digit).collect();
+    let part = |from: usize, to: usize| digits.get(from..to);
+    let day = format!("{}-{}-{}", part(0, 4)?, part(4, 6).unwrap_or("01"), part(6, 8).unwrap_or("01"));
+    Some(match (part(8, 10), part(10, 12), part(12, 14)) {
+        (Some(hour), Some(minute), second) => format!("{day}T{hour}:{minute}:{}", second.unwrap_or("00")),
+        _ => day,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_read() {
+        assert_eq!(iso("D:20240131123456+01'00'").as_deref(), Some("2024-01-31T12:34:56"));
+        assert_eq!(iso("D:2024").as_deref(), Some("2024-01-01"));
+        assert_eq!(iso("yesterday"), None);
+    }
+}

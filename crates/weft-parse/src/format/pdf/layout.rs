@@ -1,0 +1,333 @@
+//! Lines become paragraphs, headings, items and programs.
+
+use std::collections::BTreeMap;
+
+use weft_core::seam::document_reader::Position;
+
+use super::outline::{self, Outline};
+use super::page::{Block, Line, Page};
+use crate::element::{Body, Table};
+use crate::grid::header_rows;
+use crate::parts::Parts;
+use crate::words::{is_unspaced, join};
+
+/// Lines of one heading, at most.
+const HEADING_LINES_MAX: usize = 4;
+/// Characters of one heading, at most.
+const HEADING_CHARS_MAX: usize = 200;
+/// Type that is larger than that of the text by this factor is that of headings.
+const LARGER: f32 = 1.15;
+/// Lines of one paragraph, at most: a page without any order must not become one huge paragraph.
+const LINES_MAX: usize = 400;
+
+/// Measures that hold for the whole document.
+struct Measures {
+    /// The size of the type of most of the text.
+    body: f32,
+    /// The sizes of headings, the largest first, in tenths of a point.
+    headings: Vec<i32>,
+    /// Between lines that are farther apart, in sizes of the type, a paragraph ends.
+    gap: f32,
+    /// Whether type of one width stands for programs here, and not for everything.
+    has_code: bool,
+}
+
+/// Lines that belong together.
+#[derive(Clone, Debug)]
+struct Paragraph {
+    lines: Vec<Line>,
+}
+
+/// Adds what the pages say.
+pub fn add(pages: &[Page], outline: &Outline, parts: &mut Parts) {
+    let measures = measure(pages);
+    let mut open: Option<Paragraph> = None;
+    // Pages whose break has to wait until the paragraph that goes on in them has ended.
+    for page in pages {
+        let mut is_announced = false;
+        for block in &page.blocks {
+            if let (Some(paragraph), Block::Line(line)) = (&mut open, block)
+                && paragraph.takes(line, &measures)
+            {
+                paragraph.lines.push(line.clone());
+                continue;
+            }
+            if let Some(paragraph) = open.take() {
+                paragraph.add(outline, &measures, parts);
+            }
+            announce(page, &mut is_announced, parts);
+            match block {
+                Block::Line(line) => open = Some(Paragraph { lines: vec![line.clone()] }),
+                Block::Table(rows, place) => add_table(rows, *place, parts),
+            }
+        }
+        if !is_announced && open.is_none() {
+            announce(page, &mut is_announced, parts);
+        }
+    }
+    if let Some(paragraph) = open {
+        paragraph.add(outline, &measures, parts);
+    }
+}
+
+fn announce(page: &Page, is_announced: &mut bool, parts: &mut Parts) {
+    if !std::mem::replace(is_announced, true) {
+        let number = u32::try_from(page.number).unwrap_or(u32::MAX);
+        parts.push_at(Body::Break { number, name: None }, Vec::new());
+    }
+}
+
+fn add_table(rows: &[Vec<String>], place: Position, parts: &mut Parts) {
+    let rows: Vec<Vec<String>> =
+        rows.iter().filter(|row| row.iter().any(|cell| !cell.is_empty())).cloned().collect();
+    if !rows.is_empty() {
+        let table = Table { caption: None, header_rows: header_rows(&rows), rows };
+        parts.push_at(Body::Table(table), vec![place]);
+    }
+}
+
+fn lines(pages: &[Page]) -> impl Iterator<Item = &Line> {
+    pages.iter().flat_map(|page| &page.blocks).filter_map(|block| match block {
+        Block::Line(line) => Some(line),
+        Block::Table(..) => None,
+    })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "sizes of type; beyond them the cast stops at the limits"
+)]
+fn tenths(size: f32) -> i32 {
+    (size * 10.0).round() as i32
+}
+
+fn measure(pages: &[Page]) -> Measures {
+    let mut sizes: BTreeMap<i32, usize> = BTreeMap::new();
+    let (mut mono, mut all) = (0, 0);
+    for line in lines(pages) {
+        let count = line.text.chars().count();
+        *sizes.entry(tenths(line.size)).or_default() += count;
+        mono += if line.is_mono { count } else { 0 };
+        all += count;
+    }
+    let body = sizes.iter().max_by_key(|(_, count)| **count).map_or(100, |(size, _)| *size);
+    #[expect(clippy::cast_precision_loss, reason = "sizes of type are small numbers")]
+    let headings =
+        sizes.keys().rev().copied().filter(|size| *size as f32 > body as f32 * LARGER).take(6).collect();
+    let mut gaps: Vec<f32> = Vec::new();
+    let all_lines: Vec<&Line> = lines(pages).collect();
+    for pair in all_lines.windows(2) {
+        let gap = (pair[1].place.top - pair[0].place.bottom) / pair[0].size.max(1.0);
+        if pair[0].place.page == pair[1].place.page
+            && tenths(pair[0].size) == body
+            && (-0.5..1.5).contains(&gap)
+        {
+            gaps.push(gap);
+        }
+    }
+    gaps.sort_unstable_by(f32::total_cmp);
+    let usual = gaps.get(gaps.len() / 2).copied().unwrap_or(0.3);
+    #[expect(clippy::cast_precision_loss, reason = "sizes of type are small numbers")]
+    let body = body as f32 / 10.0;
+    Measures { body, headings, gap: (usual + 0.35).clamp(0.3, 1.2), has_code: mono * 2 < all }
+}
+
+impl Paragraph {
+    fn last(&self) -> &Line {
+        &self.lines[self.lines.len() - 1]
+    }
+
+    /// Whether a line goes on with it.
+    fn takes(&self, line: &Line, measures: &Measures) -> bool {
+        let last = self.last();
+        let is_alike = (last.size - line.size).abs() <= last.size * 0.08
+            && (last.is_mono == line.is_mono || !measures.has_code)
+            && (last.is_bold == line.is_bold
+                || self.lines.len() > 1
+                || last.size <= measures.body * LARGER && !last.is_bold);
+        if !is_alike || self.lines.len() >= LINES_MAX || marker(&line.text).is_some() {
+            return false;
+        }
+        let size = last.size.max(1.0);
+        let gap = (line.place.top - last.place.bottom) / size;
+        let is_below = last.place.page == line.place.page && gap > -0.6;
+        if measures.has_code && last.is_mono {
+            return is_below && gap <= measures.gap * 2.0;
+        }
+        let is_heading = last.size > measures.body * LARGER;
+        if is_below {
+            let overlaps = line.place.left < last.place.right && line.place.right > last.place.left;
+            return gap <= measures.gap
+                && overlaps
+                && !self.ends_here(line, size)
+                && !(is_heading && gap > 0.9);
+        }
+        // The next column or page: the sentence has to go on there.
+        !is_heading
+            && !self.is_short(size)
+            && !ends_sentence(&last.text)
+            && begins_within_sentence(&line.text)
+    }
+
+    /// Whether the next line begins a paragraph, as its indent or the end of the last line tells.
+    fn ends_here(&self, next: &Line, size: f32) -> bool {
+        let left = self.lines.iter().skip(1).map(|line| line.place.left).fold(f32::MAX, f32::min);
+        let is_indented =
+            self.lines.len() > 1 && next.place.left > left + size && next.place.left < left + size * 6.0;
+        is_indented || self.is_short(size) && ends_sentence(&self.last().text)
+    }
+
+    /// Whether its last line ends before the others do.
+    fn is_short(&self, size: f32) -> bool {
+        let right = self.lines.iter().map(|line| line.place.right).fold(0.0, f32::max);
+        self.lines.len() > 1 && self.last().place.right < right - size * 3.0
+    }
+
+    fn add(&self, outline: &Outline, measures: &Measures, parts: &mut Parts) {
+        let positions = self.positions();
+        let first = &self.lines[0];
+        if measures.has_code
+            && self.lines.iter().all(|line| line.is_mono)
+            && (self.lines.len() > 1 || is_alone(first))
+        {
+            let text = self.lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+            parts.push_at(Body::Code { language: None, text }, positions);
+            return;
+        }
+        let mut text = String::new();
+        let mut was_row = false;
+        for line in &self.lines {
+            text = match was_row || line.has_cells {
+                true if !text.is_empty() => text + "\n" + &line.text,
+                _ => flow(text, &line.text),
+            };
+            was_row = line.has_cells;
+        }
+        if text.is_empty() {
+            return;
+        }
+        let body = if let Some(level) = self.heading(&text, outline, measures) {
+            Body::Heading { level, text }
+        } else {
+            match marker(&text) {
+                Some(Marker::Bullet(length)) => {
+                    Body::Item { depth: 0, text: text[length..].trim().to_owned() }
+                }
+                Some(Marker::Number) => Body::Item { depth: 0, text },
+                None => Body::Paragraph(text),
+            }
+        };
+        parts.push_at(body, positions);
+    }
+
+    fn heading(&self, text: &str, outline: &Outline, measures: &Measures) -> Option<u8> {
+        let length = text.chars().count();
+        if self.lines.len() > HEADING_LINES_MAX
+            || length > HEADING_CHARS_MAX
+            || !text.chars().any(char::is_alphabetic)
+        {
+            return None;
+        }
+        let line = &self.lines[0];
+        if let Some(level) = outline.get(&outline::key(text)) {
+            // A word of the text that happens to be a title is as small as the text.
+            let stands_out = line.is_bold || line.size > measures.body * 1.05;
+            return stands_out.then_some(*level);
+        }
+        let size = tenths(line.size);
+        let by_size = measures.headings.iter().position(|one| (*one - size).abs() <= 1);
+        if let Some(rank) = by_size {
+            return u8::try_from(rank + 1).ok();
+        }
+        let is_numbered = line.is_bold && self.lines.len() == 1 && length < 100 && numbered_depth(text) > 0;
+        is_numbered.then(|| u8::try_from(measures.headings.len() + numbered_depth(text)).unwrap_or(6).min(6))
+    }
+
+    /// One rectangle for each column or page that it is on.
+    fn positions(&self) -> Vec<Position> {
+        let mut positions: Vec<Position> = Vec::new();
+        for Line { place, .. } in &self.lines {
+            match positions.last_mut() {
+                Some(last)
+                    if last.page == place.page && place.top >= last.top - 1.0 && place.left < last.right =>
+                {
+                    last.left = last.left.min(place.left);
+                    last.right = last.right.max(place.right);
+                    last.bottom = last.bottom.max(place.bottom);
+                }
+                _ => positions.push(*place),
+            }
+        }
+        positions
+    }
+}
+
+/// A single line of program text stands alone when it looks like one.
+fn is_alone(line: &Line) -> bool {
+    line.text.contains(['$', '#', '=', '(', '{', '/', ';', '_'])
+}
+
+/// Puts a line behind another one; a word that was divided at the end of the line is one again.
+fn flow(mut text: String, line: &str) -> String {
+    let divided = text.ends_with('-')
+        && text.chars().rev().nth(1).is_some_and(char::is_lowercase)
+        && line.starts_with(char::is_lowercase);
+    if divided {
+        text.pop();
+        text.push_str(line);
+        return text;
+    }
+    join(text, line)
+}
+
+fn ends_sentence(text: &str) -> bool {
+    text.trim_end_matches(['"', '\'', ')', '”', '’', '」', '）'])
+        .ends_with(['.', '!', '?', ':', ';', '。', '！', '？', '：', '；', '…'])
+}
+
+fn begins_within_sentence(text: &str) -> bool {
+    text.chars().next().is_some_and(|c| c.is_lowercase() || is_unspaced(c))
+}
+
+enum Marker {
+    /// Bytes of the sign and the blanks behind it.
+    Bullet(usize),
+    Number,
+}
+
+/// What an item of a list begins with.
+fn marker(text: &str) -> Option<Marker> {
+    let mut characters = text.chars();
+    let first = characters.next()?;
+    if matches!(first, '•' | '◦' | '▪' | '■' | '●' | '○' | '◆' | '‣' | '∙' | '·' | '➢' | '✓' | '❑')
+    {
+        return Some(Marker::Bullet(first.len_utf8()));
+    }
+    if matches!(first, '-' | '–' | '*') && characters.next() == Some(' ') {
+        return Some(Marker::Bullet(first.len_utf8()));
+    }
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
+    let rest = &text[digits..];
+    let is_number = (1..=3).contains(&digits)
+        && (rest.starts_with(". ") || rest.starts_with(") ") || rest.starts_with('、'));
+    let in_brackets =
+        text.strip_prefix('(').and_then(|rest| rest.split_once(") ")).is_some_and(|(number, _)| {
+            let is_numeral = |letter: char| matches!(letter, 'i' | 'v' | 'x');
+            match number.len() {
+                1 => number.chars().all(|c| c.is_ascii_alphanumeric()),
+                2 => number.chars().all(|c| c.is_ascii_digit() || is_numeral(c)),
+                length => length <= 4 && number.chars().all(is_numeral) && !number.is_empty(),
+            }
+        });
+    (is_number || in_brackets).then_some(Marker::Number)
+}
+
+/// How many numbers a title begins with: `1.2 Title` has two.
+fn numbered_depth(text: &str) -> usize {
+    let Some((number, rest)) = text.split_once(' ') else { return 0 };
+    let number = number.trim_end_matches('.');
+    let parts: Vec<&str> = number.split('.').collect();
+    let is_number =
+        parts.iter().all(|part| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()));
+    if is_number && rest.starts_with(char::is_alphabetic) { parts.len() } else { 0 }
+}

@@ -1,0 +1,76 @@
+//! PPTX: slide by slide, with tables, charts and the speaker's notes.
+
+mod chart;
+mod slide;
+
+use super::office::{self, main_part, relations};
+use super::{Contents, File, Format, Read, Unreadable};
+use crate::archive::{Archive, Container};
+use crate::markup::{Node, Xml};
+use crate::parts::Parts;
+
+/// Presentations of PowerPoint.
+pub const FORMAT: Format = Format {
+    name: "PPTX",
+    endings: &["pptx", "pptm", "ppsx", "potx"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::Pptx),
+    read,
+};
+
+/// Slides of one presentation, at most.
+const SLIDES_MAX: usize = 5_000;
+
+fn read(file: &File<'_>) -> Read {
+    let mut archive = Archive::open(file.bytes)?;
+    let mut parts = Parts::default();
+    office::properties(&mut archive, &mut parts)?;
+    let main = main_part(&mut archive, "ppt/presentation.xml")?;
+    let text = crate::markup::written(&archive.need(&main)?);
+    let known = relations(&mut archive, &main)?;
+    for id in slide_ids(&text)? {
+        let Some(relation) = known.get(&id).filter(|relation| relation.kind == "slide") else { continue };
+        parts.page(None);
+        if let Err(Unreadable(reason)) = read_slide(&mut archive, &relation.target, &mut parts) {
+            parts.warn(format!("a slide was left out: {reason}"));
+        }
+        if parts.is_full() {
+            break;
+        }
+    }
+    Ok(parts.finish())
+}
+
+/// The slides in their order.
+fn slide_ids(text: &str) -> Result<Vec<String>, Unreadable> {
+    let mut ids = Vec::new();
+    let mut xml = Xml::new(text);
+    while let Some(node) = xml.next()? {
+        if let Node::Open(tag) = node
+            && tag.name() == "sldId"
+            && let Some(id) = tag.prefixed("r:id")
+            && ids.len() < SLIDES_MAX
+        {
+            ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+fn read_slide(archive: &mut Archive<'_>, path: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let text = crate::markup::written(&archive.need(path)?);
+    let known = relations(archive, path)?;
+    let charts = slide::read(&text, &known, parts)?;
+    for id in charts {
+        let Some(relation) = known.get(&id) else { continue };
+        if let Some(text) = office::xml(archive, &relation.target)? {
+            chart::read(&text, parts)?;
+        }
+    }
+    if let Some(notes) = known.values().find(|relation| relation.kind == "notesSlide")
+        && let Some(text) = office::xml(archive, &notes.target)?
+    {
+        slide::read_notes(&text, parts)?;
+    }
+    Ok(())
+}

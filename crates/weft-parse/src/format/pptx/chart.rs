@@ -1,0 +1,92 @@
+//! A chart as the table that it shows.
+
+use std::collections::BTreeMap;
+
+use super::super::Unreadable;
+use crate::element::Table;
+use crate::markup::{Node, Xml};
+use crate::parts::Parts;
+
+/// Points of one series, at most.
+const POINTS_MAX: usize = 10_000;
+/// Series of one chart, at most.
+const SERIES_MAX: usize = 200;
+
+#[derive(Default)]
+struct Series {
+    name: String,
+    labels: BTreeMap<usize, String>,
+    values: BTreeMap<usize, String>,
+}
+
+/// Adds the table of a chart.
+pub fn read(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut all, mut series) = (Vec::new(), None::<Series>);
+    let (mut title, mut text, mut point, mut part) = (String::new(), String::new(), 0, String::new());
+    let mut in_title = false;
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => {
+                text.clear();
+                match tag.name() {
+                    "title" => in_title = series.is_none() && title.is_empty(),
+                    "ser" => series = Some(Series::default()),
+                    name @ ("tx" | "cat" | "val" | "xVal" | "yVal") => name.clone_into(&mut part),
+                    "pt" => {
+                        point = tag.attribute("idx").and_then(|index| index.parse().ok()).unwrap_or_default();
+                    }
+                    _ => {}
+                }
+            }
+            Node::Text(more) => text.push_str(&more),
+            Node::Close(name) => match name.as_str() {
+                "t" if in_title => title.push_str(&text),
+                "title" => in_title = false,
+                "v" => {
+                    if let Some(series) = &mut series {
+                        series.take(&part, point, &text);
+                    }
+                }
+                "ser" => all.extend(series.take().filter(|_| all.len() < SERIES_MAX)),
+                _ => {}
+            },
+        }
+    }
+    if !all.is_empty() {
+        parts.table(table(title, &all));
+    }
+    Ok(())
+}
+
+impl Series {
+    fn take(&mut self, part: &str, point: usize, text: &str) {
+        match part {
+            "tx" if self.name.is_empty() => text.clone_into(&mut self.name),
+            "cat" | "xVal" if self.labels.len() < POINTS_MAX => {
+                drop(self.labels.insert(point, text.to_owned()));
+            }
+            "val" | "yVal" if self.values.len() < POINTS_MAX => {
+                drop(self.values.insert(point, text.to_owned()));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn table(title: String, all: &[Series]) -> Table {
+    let mut labels = BTreeMap::new();
+    for series in all {
+        labels.extend(series.values.keys().map(|point| (*point, String::new())));
+    }
+    for series in all.iter().rev() {
+        labels.extend(series.labels.clone());
+    }
+    let mut rows =
+        vec![std::iter::once(String::new()).chain(all.iter().map(|series| series.name.clone())).collect()];
+    for (point, label) in labels {
+        let values = all.iter().map(|series| series.values.get(&point).cloned().unwrap_or_default());
+        rows.push(std::iter::once(label).chain(values).collect::<Vec<_>>());
+    }
+    Table { caption: Some(title), header_rows: 1, rows }
+}

@@ -1,0 +1,216 @@
+//! One slide: its shapes in the order of the file.
+
+use std::collections::HashMap;
+
+use super::super::Unreadable;
+use super::super::math::Math;
+use super::super::office::{Relation, end_link};
+use crate::grid::{Grid, Header, header_rows};
+use crate::markup::{Node, Tag, Xml};
+use crate::parts::Parts;
+
+/// What a shape is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Role {
+    /// A text box.
+    #[default]
+    Box,
+    Title,
+    /// The text of the slide, in points.
+    Points,
+    /// Date, number, foot.
+    Frame,
+}
+
+#[derive(Default)]
+struct Slide<'a> {
+    relations: Option<&'a HashMap<String, Relation>>,
+    role: Role,
+    text: String,
+    level: u8,
+    /// Whether the paragraph says itself whether it is a point.
+    bullet: Option<bool>,
+    link: Option<(String, usize)>,
+    table: Option<(Grid, String, Span)>,
+    math: Option<Math>,
+    passed_over: usize,
+    is_text: bool,
+    is_picture: bool,
+    charts: Vec<String>,
+}
+
+/// How far a cell reaches, or that another one reaches over it.
+#[derive(Clone, Copy, Default)]
+struct Span {
+    columns: usize,
+    rows: usize,
+    is_covered: bool,
+}
+
+/// Adds what is on a slide; the ids of its charts.
+pub fn read(
+    text: &str,
+    relations: &HashMap<String, Relation>,
+    parts: &mut Parts,
+) -> Result<Vec<String>, Unreadable> {
+    let mut slide = Slide { relations: Some(relations), ..Slide::default() };
+    let mut xml = Xml::new(text);
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(_) if slide.passed_over > 0 => slide.passed_over += 1,
+            Node::Close(_) if slide.passed_over > 0 => slide.passed_over -= 1,
+            Node::Text(_) if slide.passed_over > 0 => {}
+            Node::Open(tag) => slide.open(&tag, parts),
+            Node::Close(name) => slide.close(&name, parts),
+            Node::Text(text) => match &mut slide.math {
+                Some(math) => math.text(&text),
+                None if slide.is_text => slide.text.push_str(&text),
+                None => {}
+            },
+        }
+    }
+    Ok(slide.charts)
+}
+
+/// Adds the speaker's notes.
+pub fn read_notes(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut said, mut is_text, mut is_body) = (String::new(), false, false);
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => match tag.name() {
+                "sp" => is_body = false,
+                "ph" => is_body = tag.attribute("type").as_deref() == Some("body"),
+                "t" => is_text = is_body,
+                "br" => said.push('\n'),
+                _ => {}
+            },
+            Node::Text(text) if is_text => said.push_str(&text),
+            Node::Text(_) => {}
+            Node::Close(name) => {
+                is_text = false;
+                if name == "p" {
+                    said.push('\n');
+                }
+            }
+        }
+    }
+    if !said.trim().is_empty() {
+        parts.paragraph(&format!("Notes: {}", said.trim()));
+    }
+    Ok(())
+}
+
+impl Slide<'_> {
+    fn open(&mut self, tag: &Tag<'_>, parts: &mut Parts) {
+        if let Some(math) = &mut self.math {
+            math.open(tag);
+            return;
+        }
+        match tag.name() {
+            name if Math::begins(name) => {
+                let mut math = Math::default();
+                math.open(tag);
+                self.math = Some(math);
+            }
+            // The other choice shows the same.
+            "Fallback" => self.passed_over = 1,
+            "sp" => (self.role, self.is_picture) = (Role::Box, false),
+            "pic" | "graphicFrame" => (self.role, self.is_picture) = (Role::Box, true),
+            "cNvPr" if self.is_picture => parts.image(&tag.attribute("descr").unwrap_or_default()),
+            "ph" => {
+                self.role = match tag.attribute("type").as_deref() {
+                    Some("title" | "ctrTitle") => Role::Title,
+                    Some("dt" | "ftr" | "sldNum" | "hdr") => Role::Frame,
+                    Some("subTitle") => Role::Box,
+                    _ => Role::Points,
+                }
+            }
+            "p" => {
+                self.text.clear();
+                (self.level, self.bullet, self.link) = (0, None, None);
+            }
+            "pPr" => {
+                self.level = tag.attribute("lvl").and_then(|level| level.parse().ok()).unwrap_or_default();
+            }
+            "buNone" => self.bullet = Some(false),
+            "buChar" | "buAutoNum" | "buBlip" => self.bullet = Some(true),
+            "t" => self.is_text = true,
+            "br" => self.text.push('\n'),
+            "hlinkClick" => {
+                let known = tag.prefixed("r:id").and_then(|id| self.relations?.get(&id).cloned());
+                self.link = known.filter(|one| one.is_outside).map(|one| (one.target, self.text.len()));
+            }
+            "chart" => self.charts.extend(tag.prefixed("r:id")),
+            "tbl" => self.table = Some((Grid::default(), String::new(), Span::default())),
+            "tr" | "tc" => self.open_in_table(tag),
+            _ => {}
+        }
+    }
+
+    fn open_in_table(&mut self, tag: &Tag<'_>) {
+        let Some((grid, cell, span)) = &mut self.table else { return };
+        if tag.name() == "tr" {
+            grid.row();
+            return;
+        }
+        let count = |name: &str| tag.attribute(name).and_then(|count| count.parse().ok()).unwrap_or(1);
+        let flag = |name: &str| matches!(tag.attribute(name).as_deref(), Some("1" | "true"));
+        cell.clear();
+        *span = Span {
+            columns: count("gridSpan"),
+            rows: count("rowSpan"),
+            is_covered: flag("hMerge") || flag("vMerge"),
+        };
+    }
+
+    fn close(&mut self, name: &str, parts: &mut Parts) {
+        if let Some(math) = &mut self.math {
+            if let Some(formula) = math.close() {
+                self.math = None;
+                self.text.push_str(&formula);
+            }
+            return;
+        }
+        match name {
+            "t" => self.is_text = false,
+            "r" => {
+                if let Some((address, start)) = self.link.take() {
+                    end_link(&mut self.text, start, &address);
+                }
+            }
+            "p" => self.end_paragraph(parts),
+            "tc" => {
+                if let Some((grid, cell, span)) = &mut self.table
+                    && !span.is_covered
+                {
+                    grid.cell(cell, Header::No, span.columns, span.rows);
+                }
+            }
+            "tbl" => {
+                if let Some((grid, ..)) = self.table.take() {
+                    let mut table = grid.finish(None);
+                    table.header_rows = header_rows(&table.rows);
+                    parts.table(table);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_paragraph(&mut self, parts: &mut Parts) {
+        let text = std::mem::take(&mut self.text);
+        if let Some((_, cell, _)) = &mut self.table {
+            cell.push_str(&text);
+            cell.push(' ');
+            return;
+        }
+        match self.role {
+            Role::Title => parts.heading(1, &text),
+            Role::Frame => {}
+            Role::Points if self.bullet != Some(false) => parts.item(self.level, &text),
+            Role::Box if self.bullet == Some(true) => parts.item(self.level, &text),
+            Role::Points | Role::Box => parts.paragraph(&text),
+        }
+    }
+}

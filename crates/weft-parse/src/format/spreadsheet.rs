@@ -1,0 +1,185 @@
+//! Spreadsheets: a table for every sheet.
+
+use std::io::Cursor;
+
+use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx};
+
+use super::{Contents, File, Format, Read, Unreadable, office};
+use crate::archive::{Archive, Container};
+use crate::element::Table;
+use crate::grid::header_rows;
+use crate::parts::Parts;
+
+/// Spreadsheets of Excel, old and new, and of OpenDocument.
+pub const FORMAT: Format = Format {
+    name: "a spreadsheet",
+    endings: &["xlsx", "xlsm", "xltx", "xls", "xlsb", "ods"],
+    is_binary: true,
+    looks: |contents: &Contents<'_>| contents.container == Some(Container::Spreadsheet),
+    read,
+};
+
+/// Cells of one file that hold something, at most.
+const CELLS_MAX: usize = 5_000_000;
+/// Columns of one sheet, at most.
+const COLUMNS_MAX: u32 = 2_000;
+/// Empty cells in front of those that hold something, at most, as a multiple of those.
+const EMPTY_MAX: usize = 20_000_000;
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    if file.bytes.starts_with(b"PK") {
+        // The library unpacks whatever is there.
+        let mut archive = Archive::open(file.bytes)?;
+        archive.check()?;
+        office::properties(&mut Archive::open(file.bytes)?, &mut parts)?;
+    }
+    let mut book = calamine::open_workbook_auto_from_rs(Cursor::new(file.bytes))
+        .map_err(|cause| Unreadable::because("the spreadsheet cannot be opened", cause))?;
+    let sheets = book.sheets_metadata().to_vec();
+    let mut cells_left = CELLS_MAX;
+    for sheet in sheets {
+        if sheet.typ != SheetType::WorkSheet || sheet.visible == SheetVisible::VeryHidden {
+            continue;
+        }
+        parts.page(Some(sheet.name.clone()));
+        let mut cells = Cells { rows: Vec::new(), left: cells_left, empty: EMPTY_MAX, is_cut: false };
+        if let Err(cause) = read_sheet(&mut book, &sheet.name, &mut cells) {
+            parts.warn(format!("the sheet `{}` was not read to its end: {}", sheet.name, cause.0));
+        }
+        if cells.is_cut {
+            parts.warn(format!("the sheet `{}` is too large: its rest was left out", sheet.name));
+        }
+        cells_left = cells.left;
+        let rows = trimmed(cells.rows);
+        parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
+    }
+    Ok(parts.finish())
+}
+
+/// The cells of a sheet as they come, row by row.
+struct Cells {
+    rows: Vec<Vec<String>>,
+    left: usize,
+    empty: usize,
+    is_cut: bool,
+}
+
+impl Cells {
+    /// False when no more is taken.
+    fn put(&mut self, row: u32, column: u32, text: String) -> bool {
+        if text.trim().is_empty() || column >= COLUMNS_MAX {
+            self.is_cut |= column >= COLUMNS_MAX && !text.trim().is_empty();
+            return true;
+        }
+        let (row, column) = (row as usize, column as usize);
+        let gap = (row + 1).saturating_sub(self.rows.len())
+            + (column + 1).saturating_sub(self.rows.get(row).map_or(0, Vec::len));
+        if self.left == 0 || gap > self.empty {
+            self.is_cut = true;
+            return false;
+        }
+        self.left -= 1;
+        self.empty -= gap;
+        if self.rows.len() <= row {
+            self.rows.resize_with(row + 1, Vec::new);
+        }
+        let cells = &mut self.rows[row];
+        if cells.len() <= column {
+            cells.resize(column + 1, String::new());
+        }
+        cells[column] = text;
+        true
+    }
+}
+
+/// Without empty rows and the empty columns in front.
+fn trimmed(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    rows.retain(|row| !row.is_empty());
+    let first = |row: &Vec<String>| row.iter().position(|cell| !cell.is_empty());
+    let left = rows.iter().filter_map(first).min().unwrap_or_default();
+    for row in &mut rows {
+        row.drain(..left.min(row.len()));
+    }
+    rows
+}
+
+type Book<'a> = Sheets<Cursor<&'a [u8]>>;
+
+fn read_sheet(book: &mut Book<'_>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
+    match book {
+        Sheets::Xlsx(book) => read_xlsx(book, name, cells),
+        book => {
+            let range =
+                book.worksheet_range(name).map_err(|cause| Unreadable::because("it is broken", cause))?;
+            let (top, left) = range.start().unwrap_or_default();
+            for (row, column, data) in range.used_cells() {
+                let place = |start: u32, offset: usize| {
+                    start.saturating_add(u32::try_from(offset).unwrap_or(u32::MAX))
+                };
+                if !cells.put(place(top, row), place(left, column), shown(data)) {
+                    break;
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Cell by cell, since the range of a sheet may say that it has billions.
+fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> Result<(), Unreadable> {
+    let broken = |cause| Unreadable::because("it is broken", cause);
+    let merged = book.merge_cells_by_sheet_name(name).unwrap_or_default();
+    let mut reader = book.worksheet_cells_reader(name).map_err(broken)?;
+    while let Some(cell) = reader.next_cell().map_err(broken)? {
+        let (row, column) = cell.get_position();
+        let text = match cell.get_value() {
+            DataRef::SharedString(text) => (*text).to_owned(),
+            value => shown(&Data::from(value.clone())),
+        };
+        if !cells.put(row, column, text) {
+            return Ok(());
+        }
+    }
+    // A cell that reaches down stands in each of its rows, so that every row can be understood alone.
+    for area in merged {
+        let ((top, left), (bottom, _)) = (area.start, area.end);
+        let text =
+            cells.rows.get(top as usize).and_then(|row| row.get(left as usize)).cloned().unwrap_or_default();
+        let last = bottom.min(u32::try_from(cells.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
+        for row in top.saturating_add(1)..=last {
+            if !cells.put(row, left, text.clone()) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A value as a reader of the sheet would write it.
+fn shown(data: &Data) -> String {
+    match data {
+        Data::String(text) | Data::DateTimeIso(text) | Data::DurationIso(text) => text.clone(),
+        Data::Int(number) => number.to_string(),
+        Data::Float(number) => number.to_string(),
+        Data::Bool(value) => value.to_string(),
+        Data::DateTime(date) if date.is_duration() => {
+            let seconds = (date.as_f64() * 86_400.0).round();
+            format!(
+                "{}:{:02}:{:02}",
+                (seconds / 3_600.0).floor(),
+                (seconds / 60.0).floor() % 60.0,
+                seconds % 60.0
+            )
+        }
+        Data::DateTime(date) => {
+            let (year, month, day, hour, minute, second, _) = date.to_ymd_hms_milli();
+            match (hour, minute, second) {
+                (0, 0, 0) => format!("{year:04}-{month:02}-{day:02}"),
+                _ => format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"),
+            }
+        }
+        // `#N/A` says nothing to anybody.
+        Data::Error(_) | Data::Empty => String::new(),
+    }
+}

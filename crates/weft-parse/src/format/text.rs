@@ -1,0 +1,38 @@
+//! Text without marks: paragraphs are what stands between empty lines.
+
+use super::{Contents, File, Format, Read};
+use crate::parts::Parts;
+use crate::words::decode;
+
+/// Plain text.
+pub const FORMAT: Format = Format {
+    name: "text",
+    endings: &["txt", "text", "log", "asc", "srt", "vtt", "tex", "rst", "adoc", "org"],
+    is_binary: false,
+    looks: |_: &Contents<'_>| true,
+    read,
+};
+
+fn read(file: &File<'_>) -> Read {
+    let mut parts = Parts::default();
+    paragraphs(&decode(file.bytes), &mut parts);
+    Ok(parts.finish())
+}
+
+/// Adds the paragraphs of a text.
+pub fn paragraphs(text: &str, parts: &mut Parts) {
+    let text = text.replace("\r\n", "\n");
+    let mut paragraph = String::new();
+    for line in text.split(['\n', '\r', '\u{c}']) {
+        if line.trim().is_empty() {
+            parts.paragraph(&paragraph);
+            paragraph.clear();
+        } else {
+            if !paragraph.is_empty() {
+                paragraph.push('\n');
+            }
+            paragraph.push_str(line);
+        }
+    }
+    parts.paragraph(&paragraph);
+}

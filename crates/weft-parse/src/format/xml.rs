@@ -1,0 +1,207 @@
+//! XML: feeds as lists of articles, everything else as its values under the names of their elements.
+
+use super::{Contents, File, Format, Read, Unreadable, html};
+use crate::markup::{Node, Xml, written};
+use crate::parts::Parts;
+use crate::words::line;
+
+/// XML of any kind, RSS and Atom in particular.
+pub const FORMAT: Format = Format {
+    name: "XML",
+    endings: &[
+        "xml", "rss", "atom", "rdf", "xsd", "xsl", "xslt", "opml", "kml", "gpx", "dita", "fb2", "plist",
+    ],
+    is_binary: false,
+    looks: |contents: &Contents<'_>| contents.text().trim_start().starts_with("<?xml"),
+    read,
+};
+
+fn read(file: &File<'_>) -> Read {
+    let text = written(file.bytes);
+    let mut parts = Parts::default();
+    match root(&text)?.as_deref() {
+        Some("rss" | "RDF" | "feed") => feed(&text, &mut parts)?,
+        Some("html") => html::page(&text, &mut parts),
+        Some(_) => values(&text, &mut parts)?,
+        None => return Err(Unreadable::new("it has no element")),
+    }
+    Ok(parts.finish())
+}
+
+fn root(text: &str) -> Result<Option<String>, Unreadable> {
+    let mut xml = Xml::new(text);
+    while let Some(node) = xml.next()? {
+        if let Node::Open(tag) = node {
+            return Ok(Some(tag.name().to_owned()));
+        }
+    }
+    Ok(None)
+}
+
+/// What a feed says of one article, or of itself.
+#[derive(Default)]
+struct Entry {
+    title: String,
+    author: String,
+    date: String,
+    link: String,
+    /// The longest of what claims to be its text.
+    text: String,
+}
+
+impl Entry {
+    fn take(&mut self, name: &str, text: &str) {
+        let field = match name {
+            "title" => &mut self.title,
+            "author" | "creator" | "name" | "managingEditor" => &mut self.author,
+            "pubDate" | "date" | "published" | "updated" | "lastBuildDate" => &mut self.date,
+            "link" => &mut self.link,
+            "description" | "encoded" | "content" | "summary" | "subtitle" => {
+                if text.len() > self.text.len() {
+                    text.clone_into(&mut self.text);
+                }
+                return;
+            }
+            _ => return,
+        };
+        if field.is_empty() {
+            *field = line(text);
+        }
+    }
+
+    fn add(&self, level: u8, parts: &mut Parts) {
+        parts.heading(level, &html_line(&self.title));
+        let about: Vec<&str> =
+            [&*self.author, &*self.date, &*self.link].into_iter().filter(|one| !one.is_empty()).collect();
+        parts.paragraph(&about.join(" · "));
+        html::fragment(&self.text, parts);
+    }
+}
+
+/// A title that may be written as HTML.
+fn html_line(text: &str) -> String {
+    let mut parts = Parts::default();
+    html::fragment(text, &mut parts);
+    let texts = parts.finish().elements.into_iter().filter_map(|element| match element.body {
+        crate::element::Body::Paragraph(text) => Some(text),
+        _ => None,
+    });
+    texts.collect::<Vec<_>>().join(" ")
+}
+
+fn feed(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let (mut about, mut entry) = (Entry::default(), None::<Entry>);
+    let mut shown = false;
+    let mut inner = String::new();
+    // Pictures of a feed have titles and links of their own.
+    let mut image = false;
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => {
+                inner.clear();
+                match tag.name() {
+                    "item" | "entry" => {
+                        show_feed(&about, &mut shown, parts);
+                        entry = Some(Entry::default());
+                    }
+                    "image" => image = true,
+                    "link" => {
+                        if let Some(address) = tag.attribute("href") {
+                            entry.as_mut().unwrap_or(&mut about).take("link", &address);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            Node::Text(text) => inner.push_str(&text),
+            Node::Close(name) => match name.as_str() {
+                "item" | "entry" => {
+                    if let Some(entry) = entry.take() {
+                        entry.add(2, parts);
+                    }
+                }
+                "image" => image = false,
+                name if !image => {
+                    entry.as_mut().unwrap_or(&mut about).take(name, &inner);
+                    inner.clear();
+                }
+                _ => inner.clear(),
+            },
+        }
+    }
+    show_feed(&about, &mut shown, parts);
+    Ok(())
+}
+
+fn show_feed(about: &Entry, shown: &mut bool, parts: &mut Parts) {
+    if !std::mem::replace(shown, true) {
+        parts.say("title", &about.title);
+        parts.say("author", &about.author);
+        parts.say("date", &about.date);
+        about.add(1, parts);
+    }
+}
+
+/// An element that is open.
+struct Open {
+    name: String,
+    text: String,
+    /// What its children without children say, with their names.
+    lines: Vec<String>,
+    has_children: bool,
+}
+
+/// Children that hold nothing but text are lines of one paragraph.
+fn values(text: &str, parts: &mut Parts) -> Result<(), Unreadable> {
+    let mut xml = Xml::new(text);
+    let mut open: Vec<Open> = Vec::new();
+    while let Some(node) = xml.next()? {
+        match node {
+            Node::Open(tag) => {
+                if let Some(parent) = open.last_mut() {
+                    parent.has_children = true;
+                }
+                let lines = tag
+                    .attributes()
+                    .filter(|(key, _)| !key.starts_with("xmlns") && !key.starts_with("xsi:"))
+                    .map(|(key, value)| format!("{key}: {}", line(&value)))
+                    .collect();
+                open.push(Open {
+                    name: tag.name().to_owned(),
+                    text: String::new(),
+                    lines,
+                    has_children: false,
+                });
+            }
+            Node::Text(text) => {
+                if let Some(element) = open.last_mut() {
+                    element.text.push_str(&text);
+                }
+            }
+            Node::Close(_) => {
+                let Some(element) = open.pop() else { continue };
+                close(element, open.last_mut(), parts);
+            }
+        }
+    }
+    while let Some(element) = open.pop() {
+        close(element, open.last_mut(), parts);
+    }
+    Ok(())
+}
+
+fn close(element: Open, parent: Option<&mut Open>, parts: &mut Parts) {
+    let text = line(&element.text);
+    if let (false, true, Some(parent)) = (element.has_children, element.lines.is_empty(), parent) {
+        if !text.is_empty() {
+            parent.lines.push(format!("{}: {text}", element.name));
+        }
+        return;
+    }
+    let mut all = element.lines;
+    if !text.is_empty() {
+        all.push(if element.has_children { text } else { format!("{}: {text}", element.name) });
+    }
+    parts.paragraph(&all.join("\n"));
+}

@@ -1,0 +1,178 @@
+//! Tables whose cells reach over several rows and columns, made plain.
+
+use crate::element::Table;
+
+/// Cells of one table, at most.
+const CELLS_MAX: usize = 2_000_000;
+/// Columns and rows that one cell may cover.
+const SPAN_MAX: usize = 1_000;
+
+/// Takes the cells of a table one after another. A cell that reaches down stands in each of its rows, so
+/// that every row can be understood alone; one that reaches to the right stands once.
+#[derive(Debug, Default)]
+pub struct Grid {
+    rows: Vec<Vec<String>>,
+    /// For each column, what comes down from above, and for how many rows.
+    hanging: Vec<Option<(usize, String)>>,
+    headers: usize,
+    /// Whether the row so far has header cells only.
+    row_is_header: bool,
+    cells: usize,
+}
+
+impl Grid {
+    /// The next row begins.
+    pub fn row(&mut self) {
+        self.end_row();
+        self.rows.push(Vec::new());
+        self.row_is_header = true;
+    }
+
+    /// The next cell of the row.
+    pub fn cell(&mut self, text: &str, header: Header, columns: usize, rows: usize) {
+        if self.rows.is_empty() {
+            self.row();
+        }
+        self.fill();
+        self.row_is_header &= header == Header::Yes;
+        let text = crate::words::line(text);
+        let (columns, rows) = (columns.clamp(1, SPAN_MAX), rows.clamp(1, SPAN_MAX));
+        for column in 0..columns {
+            let shown = if column == 0 { text.clone() } else { String::new() };
+            let place = self.width();
+            if rows > 1 {
+                if self.hanging.len() <= place {
+                    self.hanging.resize(place + 1, None);
+                }
+                self.hanging[place] = Some((rows - 1, shown.clone()));
+            }
+            self.put(shown);
+        }
+    }
+
+    /// Whether the row that is being filled is the first.
+    pub fn is_first_row(&self) -> bool {
+        self.rows.len() <= 1
+    }
+
+    /// What is above the next cell of the row, for formats that mark the cells below.
+    pub fn above(&self) -> String {
+        let (Some(row), before) = (self.rows.last(), self.rows.len().wrapping_sub(2)) else {
+            return String::new();
+        };
+        self.rows.get(before).and_then(|above| above.get(row.len())).cloned().unwrap_or_default()
+    }
+
+    /// The table.
+    pub fn finish(mut self, caption: Option<String>) -> Table {
+        self.end_row();
+        Table { caption, header_rows: self.headers, rows: self.rows }
+    }
+
+    fn width(&self) -> usize {
+        self.rows.last().map_or(0, Vec::len)
+    }
+
+    fn put(&mut self, text: String) {
+        self.cells += 1;
+        if self.cells <= CELLS_MAX
+            && let Some(row) = self.rows.last_mut()
+        {
+            row.push(text);
+        }
+    }
+
+    /// Puts in what comes down from above.
+    fn fill(&mut self) {
+        while let Some(Some((rows, text))) = self.hanging.get_mut(self.rows.last().map_or(0, Vec::len)) {
+            let text = text.clone();
+            *rows -= 1;
+            if *rows == 0 {
+                let place = self.width();
+                self.hanging[place] = None;
+            }
+            let before = self.width();
+            self.put(text);
+            if self.width() == before {
+                return;
+            }
+        }
+    }
+
+    fn end_row(&mut self) {
+        let Some(row) = self.rows.last() else { return };
+        let begun = !row.is_empty();
+        self.fill();
+        // Only the rows at the top are headers.
+        if begun && self.row_is_header && self.headers + 1 == self.rows.len() {
+            self.headers += 1;
+        }
+    }
+}
+
+/// How many of the first rows name the columns, where the file does not say: the first one does when it
+/// has a name for every column, and a number for none.
+pub fn header_rows(rows: &[Vec<String>]) -> usize {
+    let [first, rest @ ..] = rows else { return 0 };
+    let is_name = |cell: &String| !cell.trim().is_empty() && cell.trim().parse::<f64>().is_err();
+    let columns = rest.iter().take(100).map(|row| row.iter().rposition(|cell| !cell.trim().is_empty()));
+    let columns = columns.max().flatten().map_or(0, |last| last + 1);
+    usize::from(columns > 0 && first.len() >= columns && first.iter().take(columns).all(is_name))
+}
+
+/// Whether a cell names the column below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Header {
+    /// It does.
+    Yes,
+    /// It does not.
+    No,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_that_reach_down_stand_in_each_row() {
+        let mut grid = Grid::default();
+        grid.row();
+        grid.cell("Year", Header::Yes, 1, 1);
+        grid.cell("Sales", Header::Yes, 2, 1);
+        grid.row();
+        grid.cell("2023", Header::No, 1, 2);
+        grid.cell("a", Header::No, 1, 1);
+        grid.cell("b", Header::No, 1, 1);
+        grid.row();
+        grid.cell("c", Header::No, 1, 1);
+        grid.cell("d", Header::No, 1, 1);
+        let table = grid.finish(None);
+        assert_eq!(table.header_rows, 1);
+        assert_eq!(table.rows, [["Year", "Sales", ""], ["2023", "a", "b"], ["2023", "c", "d"]]);
+    }
+
+    #[test]
+    fn headers_are_guessed() {
+        let check = |rows: &[&[&str]], expected: usize| {
+            let rows: Vec<Vec<String>> =
+                rows.iter().map(|row| row.iter().map(|&cell| cell.to_owned()).collect()).collect();
+            assert_eq!(header_rows(&rows), expected, "{rows:?}");
+        };
+        check(&[&["name", "age"], &["Ada", "36"]], 1);
+        check(&[&["name", "2023"], &["Ada", "36"]], 0);
+        check(&[&["A title"], &["name", "age"], &["Ada", "36"]], 0);
+        check(&[&["only"]], 0);
+        check(&[], 0);
+    }
+
+    #[test]
+    fn huge_spans_are_cut() {
+        let mut grid = Grid::default();
+        for _ in 0..5_000 {
+            grid.row();
+            grid.cell("x", Header::No, usize::MAX, usize::MAX);
+        }
+        let cells: usize = grid.finish(None).rows.iter().map(Vec::len).sum();
+        assert!(cells <= CELLS_MAX, "{cells}");
+    }
+}

@@ -1,0 +1,175 @@
+//! XML as a stream of what matters. Entities that a document declares itself are never expanded.
+
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use crate::format::Unreadable;
+use crate::words::{beginning, decode, decode_as};
+
+/// Elements inside one another, at most.
+const DEPTH_MAX: usize = 2_000;
+
+/// The next thing in a document.
+#[derive(Debug)]
+pub enum Node<'a> {
+    /// An element begins.
+    Open(Tag<'a>),
+    /// An element ends: its name without prefix.
+    Close(String),
+    /// Text, as it is meant.
+    Text(String),
+}
+
+/// The beginning of an element.
+#[derive(Debug)]
+pub struct Tag<'a>(BytesStart<'a>);
+
+impl Tag<'_> {
+    /// Its name without prefix.
+    pub fn name(&self) -> &str {
+        local(self.0.name().0)
+    }
+
+    /// The value of an attribute, whose name is given without prefix.
+    pub fn attribute(&self, name: &str) -> Option<String> {
+        self.attributes().find(|(key, _)| local(key) == name).map(|(_, value)| value)
+    }
+
+    /// The value of an attribute, whose name is given with its prefix.
+    pub fn prefixed(&self, name: &str) -> Option<String> {
+        self.attributes().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    /// All attributes, names with their prefixes.
+    pub fn attributes(&self) -> impl Iterator<Item = (String, String)> + '_ {
+        let mut all = self.0.attributes();
+        all.with_checks(false);
+        all.flatten().map(|one| {
+            let value =
+                quick_xml::escape::unescape(&one.value).map_or_else(|_| one.value.to_string(), Into::into);
+            (one.key.0.to_owned(), value)
+        })
+    }
+}
+
+fn local(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(_, local)| local)
+}
+
+/// Reads a document.
+pub struct Xml<'a> {
+    reader: Reader<&'a [u8]>,
+    depth: usize,
+}
+
+impl<'a> Xml<'a> {
+    /// From its text.
+    pub fn new(text: &'a str) -> Self {
+        let mut reader = Reader::from_str(text);
+        let config = reader.config_mut();
+        config.expand_empty_elements = true;
+        config.allow_dangling_amp = true;
+        config.allow_unmatched_ends = true;
+        config.check_end_names = false;
+        Self { reader, depth: 0 }
+    }
+
+    /// What comes next; `None` at the end.
+    ///
+    /// # Errors
+    /// When it is broken or nested too deeply.
+    pub fn next(&mut self) -> Result<Option<Node<'a>>, Unreadable> {
+        loop {
+            let at = self.reader.buffer_position();
+            let event = self
+                .reader
+                .read_event()
+                .map_err(|cause| Unreadable::because(&format!("its XML is broken at byte {at}"), cause))?;
+            return Ok(Some(match event {
+                Event::Start(start) | Event::Empty(start) => {
+                    self.depth += 1;
+                    if self.depth > DEPTH_MAX {
+                        return Err(Unreadable::new(format!("its XML is nested more than {DEPTH_MAX} deep")));
+                    }
+                    Node::Open(Tag(start))
+                }
+                Event::End(end) => {
+                    self.depth = self.depth.saturating_sub(1);
+                    Node::Close(local(end.name().0).to_owned())
+                }
+                Event::Text(text) => Node::Text(text.xml10_content().into_owned()),
+                Event::CData(text) => Node::Text(text.xml10_content().into_owned()),
+                Event::GeneralRef(reference) => Node::Text(entity(&reference)),
+                Event::Eof => return Ok(None),
+                Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => continue,
+            }));
+        }
+    }
+}
+
+fn entity(reference: &quick_xml::events::BytesRef<'_>) -> String {
+    if let Ok(Some(character)) = reference.resolve_char_ref() {
+        return character.to_string();
+    }
+    let name = reference.xml10_content();
+    quick_xml::escape::resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)
+}
+
+/// The text of a document, which may say how it is written.
+pub fn written(bytes: &[u8]) -> String {
+    let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]);
+    let declaration = beginning(&start, 200).strip_prefix("<?xml").and_then(|rest| rest.split_once("?>"));
+    let label =
+        declaration.and_then(|(declaration, _)| declaration.split_once("encoding=")).map(|(_, rest)| {
+            rest.trim_start_matches(['"', '\'']).split(['"', '\'']).next().unwrap_or_default().to_owned()
+        });
+    match label {
+        Some(label) => decode_as(bytes, Some(&label)),
+        None => decode(bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(document: &str) -> String {
+        let mut xml = Xml::new(document);
+        let mut text = String::new();
+        while let Some(node) = xml.next().unwrap() {
+            if let Node::Text(piece) = node {
+                text.push_str(&piece);
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn entities_are_what_they_stand_for_and_no_more() {
+        assert_eq!(text("<a>1 &lt; 2 &amp; &#x6570;<![CDATA[<b>]]> &nbsp;</a>"), "1 < 2 & 数<b> &nbsp;");
+        let laughs = "<!DOCTYPE a [<!ENTITY b \"ha\"><!ENTITY c \"&b;&b;&b;\">]><a>&c;</a>";
+        assert_eq!(text(laughs), "&c;");
+    }
+
+    #[test]
+    fn depth_has_a_limit() {
+        let deep = "<a>".repeat(DEPTH_MAX + 1);
+        let mut xml = Xml::new(&deep);
+        let error = loop {
+            match xml.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("no limit"),
+                Err(Unreadable(reason)) => break reason,
+            }
+        };
+        assert!(error.contains("nested"), "{error}");
+    }
+
+    #[test]
+    fn documents_say_how_they_are_written() {
+        assert_eq!(
+            written(b"<?xml version='1.0' encoding='iso-8859-1'?><a>\xe9</a>").matches('\u{e9}').count(),
+            1
+        );
+    }
+}

@@ -1,0 +1,222 @@
+//! The parts of a file as they are found, within limits.
+
+use weft_core::seam::document_reader::Position;
+use weft_core::value::Json;
+
+use crate::element::{Body, Element, Parsed, Table};
+use crate::words::{line, lines};
+
+/// Parts of one file, at most.
+const ELEMENTS_MAX: usize = 500_000;
+/// Bytes of text of one file, at most.
+const TEXT_BYTES_MAX: usize = 128 << 20;
+/// Characters of one value of the metadata, at most.
+const METADATA_CHARS_MAX: usize = 1_000;
+/// Warnings of one file, at most.
+const WARNINGS_MAX: usize = 50;
+
+/// Collects what a file is made of. White space is put in order, and what is empty is left out.
+#[derive(Debug, Default)]
+pub struct Parts {
+    parsed: Parsed,
+    /// The page, slide, sheet or chapter that is being read; 0 without.
+    page: u32,
+    text_bytes: usize,
+    full: bool,
+}
+
+impl Parts {
+    /// What has been found.
+    pub fn finish(self) -> Parsed {
+        self.parsed
+    }
+
+    /// Whether a limit is reached, and the rest of the file is of no use.
+    pub fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// A heading, whose level is brought into 1 to 9.
+    pub fn heading(&mut self, level: u8, text: &str) {
+        let text = line(text);
+        if !text.is_empty() {
+            self.push(Body::Heading { level: level.clamp(1, 9), text });
+        }
+    }
+
+    /// A paragraph; ends of lines in it stay.
+    pub fn paragraph(&mut self, text: &str) {
+        let text = lines(text);
+        if !text.is_empty() {
+            self.push(Body::Paragraph(text));
+        }
+    }
+
+    /// An item of a list.
+    pub fn item(&mut self, depth: u8, text: &str) {
+        let text = lines(text);
+        if !text.is_empty() {
+            self.push(Body::Item { depth, text });
+        }
+    }
+
+    /// Program text, whose white space means something.
+    pub fn code(&mut self, language: Option<String>, text: &str) {
+        let text = text.trim_matches('\n').trim_end();
+        if !text.trim().is_empty() {
+            self.push(Body::Code { language, text: text.replace('\0', "") });
+        }
+    }
+
+    /// A table. Empty rows, and empty columns at the end of rows, are left out.
+    pub fn table(&mut self, table: Table) {
+        let header_rows = table.header_rows;
+        let mut kept_headers = 0;
+        let mut rows = Vec::with_capacity(table.rows.len());
+        for (number, cells) in table.rows.into_iter().enumerate() {
+            let mut row: Vec<String> = cells.iter().map(|cell| line(cell)).collect();
+            row.truncate(row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1));
+            if !row.is_empty() {
+                kept_headers += usize::from(number < header_rows);
+                rows.push(row);
+            }
+        }
+        let caption = table.caption.map(|caption| line(&caption)).filter(|caption| !caption.is_empty());
+        if !rows.is_empty() {
+            self.push(Body::Table(Table { caption, header_rows: kept_headers, rows }));
+        }
+    }
+
+    /// A picture, if the file says anything about it.
+    pub fn image(&mut self, caption: &str) {
+        let caption = line(caption);
+        if !caption.is_empty() {
+            self.push(Body::Image { caption });
+        }
+    }
+
+    /// The next page, slide, sheet or chapter begins. What follows is on it.
+    pub fn page(&mut self, name: Option<String>) {
+        self.page += 1;
+        self.parsed.pages = self.page;
+        self.push_at(Body::Break { number: self.page, name }, Vec::new());
+    }
+
+    /// How many pages the file has, where that is not the number of those that were read.
+    pub fn pages(&mut self, count: u32) {
+        self.parsed.pages = count;
+    }
+
+    /// What could not be read.
+    pub fn warn(&mut self, warning: impl Into<String>) {
+        if self.parsed.warnings.len() < WARNINGS_MAX {
+            self.parsed.warnings.push(warning.into());
+        }
+    }
+
+    /// What the file says of itself; what it says first stands.
+    pub fn say(&mut self, key: &str, value: &str) {
+        let value: String = line(value).chars().take(METADATA_CHARS_MAX).collect();
+        if !value.is_empty() && !self.parsed.metadata.contains_key(key) {
+            self.parsed.metadata.insert(key.to_owned(), Json::String(value));
+        }
+    }
+
+    /// Everything of another file that is part of this one, such as an attachment.
+    pub fn include(&mut self, other: Parsed) {
+        for element in other.elements.into_iter().filter(|one| !matches!(one.body, Body::Break { .. })) {
+            self.push(element.body);
+        }
+        for warning in other.warnings {
+            self.warn(warning);
+        }
+    }
+
+    fn push(&mut self, body: Body) {
+        let positions = match self.page {
+            0 => Vec::new(),
+            page => vec![Position { page, ..Position::default() }],
+        };
+        self.push_at(body, positions);
+    }
+
+    /// A part whose place is known.
+    pub fn push_at(&mut self, body: Body, positions: Vec<Position>) {
+        if self.full {
+            return;
+        }
+        self.text_bytes = self.text_bytes.saturating_add(size(&body));
+        if self.parsed.elements.len() >= ELEMENTS_MAX || self.text_bytes > TEXT_BYTES_MAX {
+            self.full = true;
+            self.warn("the file is too large: its rest was left out");
+            return;
+        }
+        self.parsed.elements.push(Element { body, positions });
+    }
+}
+
+/// Bytes of text in it.
+fn size(body: &Body) -> usize {
+    match body {
+        Body::Heading { text, .. }
+        | Body::Paragraph(text)
+        | Body::Item { text, .. }
+        | Body::Code { text, .. } => text.len(),
+        Body::Table(table) => table.rows.iter().flatten().map(|cell| cell.len() + size_of::<String>()).sum(),
+        Body::Image { caption } => caption.len(),
+        Body::Break { name, .. } => name.as_ref().map_or(0, String::len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_empty_is_left_out_and_white_space_is_put_in_order() {
+        let mut parts = Parts::default();
+        parts.heading(0, " A \n heading ");
+        parts.paragraph(" \u{200b}\n ");
+        parts.item(0, "one\u{a0}\u{a0}two\n\n three ");
+        parts.table(Table {
+            caption: Some(" ".to_owned()),
+            header_rows: 2,
+            rows: vec![vec![String::new(); 3], vec!["a\nb".into(), String::new()], vec!["c".into()]],
+        });
+        let bodies: Vec<Body> = parts.finish().elements.into_iter().map(|element| element.body).collect();
+        assert_eq!(
+            bodies,
+            [
+                Body::Heading { level: 1, text: "A heading".into() },
+                Body::Item { depth: 0, text: "one two\nthree".into() },
+                Body::Table(Table {
+                    caption: None,
+                    header_rows: 1,
+                    rows: vec![vec!["a b".into()], vec!["c".into()]],
+                }),
+            ]
+        );
+    }
+
+    #[test]
+    fn too_much_is_cut_off_with_a_word() {
+        let mut parts = Parts::default();
+        for _ in 0..=ELEMENTS_MAX {
+            parts.paragraph("x");
+        }
+        parts.paragraph("x");
+        assert!(parts.is_full());
+        let parsed = parts.finish();
+        assert_eq!(parsed.elements.len(), ELEMENTS_MAX);
+        assert_eq!(parsed.warnings, ["the file is too large: its rest was left out"]);
+    }
+
+    #[test]
+    fn what_follows_a_page_is_on_it() {
+        let mut parts = Parts::default();
+        parts.page(Some("one".to_owned()));
+        parts.paragraph("x");
+        let parsed = parts.finish();
+        assert_eq!((parsed.pages, parsed.elements[1].positions[0].page), (1, 1));
+    }
+}

@@ -1,0 +1,207 @@
+//! Bytes as text, and text in order.
+
+use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
+
+/// Bytes that are looked at to guess an encoding.
+const GUESSED_BYTES_MAX: usize = 1 << 20;
+
+/// Text from bytes whose encoding is not known: by the mark at their beginning, as UTF-8 if they are,
+/// by the zeros of UTF-16, or else by a guess.
+pub fn decode(bytes: &[u8]) -> String {
+    if let Some((encoding, mark)) = Encoding::for_bom(bytes) {
+        return encoding.decode_without_bom_handling(&bytes[mark..]).0.into_owned();
+    }
+    match std::str::from_utf8(bytes) {
+        Ok(text) if wide(bytes).is_none() => text.to_owned(),
+        _ => guess(bytes).decode_without_bom_handling(bytes).0.into_owned(),
+    }
+}
+
+/// Text from bytes that say themselves how they are written, unless that is plainly wrong.
+pub fn decode_as(bytes: &[u8], label: Option<&str>) -> String {
+    let said = label.and_then(|label| Encoding::for_label(label.trim().as_bytes()));
+    let has_mark = Encoding::for_bom(bytes).is_some();
+    match said {
+        // What happens to be UTF-8 beyond ASCII is UTF-8, whatever it says.
+        Some(encoding)
+            if encoding != UTF_8
+                && !has_mark
+                && (bytes.is_ascii() || std::str::from_utf8(bytes).is_err()) =>
+        {
+            let (text, wrong) = encoding.decode_without_bom_handling(bytes);
+            if wrong { decode(bytes) } else { text.into_owned() }
+        }
+        _ => decode(bytes),
+    }
+}
+
+fn guess(bytes: &[u8]) -> &'static Encoding {
+    if let Some(encoding) = wide(bytes) {
+        return encoding;
+    }
+    let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
+    let shown = &bytes[..bytes.len().min(GUESSED_BYTES_MAX)];
+    detector.feed(shown, shown.len() == bytes.len());
+    let guessed = detector.guess(None, Utf8Detection::Deny);
+    // A broken byte in a text that is otherwise UTF-8 is more likely than a text of accented letters.
+    if is_mostly_utf8(shown) {
+        UTF_8
+    } else if guessed == UTF_8 {
+        WINDOWS_1252
+    } else {
+        guessed
+    }
+}
+
+fn is_mostly_utf8(bytes: &[u8]) -> bool {
+    let (mut good, mut bad) = (0_usize, 0_usize);
+    for chunk in bytes.utf8_chunks() {
+        good += chunk.valid().chars().filter(|character| !character.is_ascii()).count();
+        bad += usize::from(!chunk.invalid().is_empty());
+    }
+    good > 20 * bad
+}
+
+/// UTF-16 without a mark has its zeros all on one side.
+fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
+    let shown = &bytes[..bytes.len().min(4_096)];
+    if bytes.len() < 4 || !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let zeros = |first: usize| shown.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();
+    let half = shown.len() / 2;
+    match (zeros(0), zeros(1)) {
+        (0, odd) if odd * 4 > half => Some(UTF_16LE),
+        (even, 0) if even * 4 > half => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// Whether bytes are text of some kind and not a picture, a program or an archive.
+pub fn is_text(bytes: &[u8]) -> bool {
+    let shown = &bytes[..bytes.len().min(64 << 10)];
+    if Encoding::for_bom(bytes).is_some() || wide(bytes).is_some() {
+        return true;
+    }
+    let strange = shown.iter().filter(|byte| matches!(byte, 0..=8 | 14..=26 | 28..=31 | 127)).count();
+    !shown.contains(&0) && strange * 100 <= shown.len()
+}
+
+/// One line: white space of any kind becomes one blank.
+pub fn line(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        let before = line.len();
+        if before > 0 && !word.is_empty() {
+            line.push(' ');
+        }
+        line.extend(word.chars().filter(|c| !is_invisible(*c)));
+        if line.len() == before + 1 && before > 0 {
+            line.truncate(before);
+        }
+    }
+    line
+}
+
+/// Lines in order, without those that are empty.
+pub fn lines(text: &str) -> String {
+    let lines: Vec<String> = text
+        .split(['\n', '\r', '\u{b}', '\u{c}', '\u{2028}', '\u{2029}'])
+        .map(line)
+        .filter(|line| !line.is_empty())
+        .collect();
+    lines.join("\n")
+}
+
+/// Puts a line behind a text that goes on in it: with a blank between words, and without between
+/// characters of languages that have none.
+pub fn join(mut text: String, line: &str) -> String {
+    let line = line.trim();
+    let (Some(last), Some(first)) = (text.chars().next_back(), line.chars().next()) else {
+        text.push_str(line);
+        return text;
+    };
+    let is_tight = is_unspaced(last) && is_unspaced(first);
+    if !last.is_whitespace() && !is_tight {
+        text.push(' ');
+    }
+    text.push_str(line);
+    text
+}
+
+/// Characters that are written without blanks between them: Chinese, Japanese, and their punctuation.
+pub fn is_unspaced(character: char) -> bool {
+    matches!(character, '\u{2e80}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
+        | '\u{f900}'..='\u{faff}' | '\u{ff00}'..='\u{ffef}' | '\u{20000}'..='\u{323af}')
+}
+
+/// Marks that are nothing to a reader and keep words from being found.
+fn is_invisible(character: char) -> bool {
+    matches!(character, '\u{ad}' | '\u{200b}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
+}
+
+/// The first `count` characters.
+pub fn beginning(text: &str, count: usize) -> &str {
+    text.char_indices().nth(count).map_or(text, |(at, _)| &text[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_become_text() {
+        let check = |bytes: &[u8], expected: &str| assert_eq!(decode(bytes), expected);
+        check(b"plain", "plain");
+        check("größer 数据".as_bytes(), "größer 数据");
+        check(b"\xef\xbb\xbfmark", "mark");
+        check(b"\xff\xfeh\0i\0", "hi");
+        check(b"h\0i\0 \0y\0o\0u\0", "hi you");
+        check(b"\0h\0i\0 \0y\0o\0u", "hi you");
+        check(b"Caf\xe9 au lait, gar\xe7on", "Café au lait, garçon");
+        let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢,住所\n佐藤太郎,30,東京\n");
+        check(&japanese, "名前,年齢,住所\n佐藤太郎,30,東京\n");
+        let (chinese, ..) = encoding_rs::GB18030.encode("中华人民共和国宪法，第一章总纲。");
+        check(&chinese, "中华人民共和国宪法，第一章总纲。");
+        let mut broken = "数据库".repeat(20).into_bytes();
+        broken.push(0xff);
+        check(&broken, &("数据库".repeat(20) + "\u{fffd}"));
+    }
+
+    #[test]
+    fn a_wrong_label_does_no_harm() {
+        assert_eq!(decode_as("é".as_bytes(), Some("utf-8")), "é");
+        assert_eq!(decode_as(b"\xe9", Some("iso-8859-1")), "é");
+        assert_eq!(decode_as("数据".as_bytes(), Some("shift_jis")), "数据");
+        assert_eq!(decode_as("é".as_bytes(), Some("no such thing")), "é");
+    }
+
+    #[test]
+    fn text_is_told_from_other_bytes() {
+        let check = |bytes: &[u8], expected: bool| assert_eq!(is_text(bytes), expected, "{bytes:?}");
+        check(b"", true);
+        check(b"a\tb\r\n", true);
+        check(b"h\0i\0 \0y\0o\0u\0", true);
+        check(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR", false);
+        check(&[1, 2, 3, 4, 5, 6], false);
+    }
+
+    #[test]
+    fn lines_go_on_in_the_next() {
+        let check =
+            |text: &str, next: &str, expected: &str| assert_eq!(join(text.to_owned(), next), expected);
+        check("one", " two", "one two");
+        check("数据", "库", "数据库");
+        check("数据", "base", "数据 base");
+        check("one ", "two", "one two");
+        check("", "two", "two");
+    }
+
+    #[test]
+    fn lines_are_put_in_order() {
+        assert_eq!(line("  a \n\t b\u{a0}c\u{3000}d\u{ad}e \u{200b} "), "a b c de");
+        assert_eq!(lines("a  b\r\n\r\n c \u{c}d"), "a b\nc\nd");
+        assert_eq!(beginning("数据库", 2), "数据");
+    }
+}
