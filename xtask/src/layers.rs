@@ -53,7 +53,15 @@ const LAYERS: &[Layer] = &[
     },
     Layer {
         name: "weft-cli",
-        may_use: &["weft-core", "weft-dsl", "weft-engine", "weft-eval", "weft-components", "weft-server"],
+        may_use: &[
+            "weft-core",
+            "weft-dsl",
+            "weft-engine",
+            "weft-eval",
+            "weft-components",
+            "weft-knowledge",
+            "weft-server",
+        ],
     },
     Layer { name: "weft-testkit", may_use: &["weft-core", "weft-models"] },
     Layer { name: "xtask", may_use: &[] },

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod dataset;
 mod eval;
 mod runs;
 mod schedule;
@@ -10,6 +11,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use self::dataset::{
+    DatasetAddArgs, DatasetChunksArgs, DatasetCommand, DatasetDocumentsArgs, DatasetIngestArgs,
+    DatasetListArgs, DatasetMethodArgs, DatasetRemoveArgs, DatasetSearchArgs, DatasetShowArgs,
+};
 pub use self::eval::{EvalArgs, EvalCommand, EvalRecordArgs};
 pub use self::runs::{
     RunsCommand, RunsDiffArgs, RunsForkArgs, RunsListArgs, RunsPruneArgs, RunsReplayArgs, RunsResumeArgs,
@@ -52,6 +57,11 @@ pub enum Command {
     Run(RunArgs),
     /// Talk to a canvas in the terminal
     Chat(ChatArgs),
+    /// Read documents into datasets and search them
+    Dataset {
+        #[command(subcommand)]
+        command: DatasetCommand,
+    },
     /// Look at what has run
     Runs {
         #[command(subcommand)]

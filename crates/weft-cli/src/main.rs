@@ -6,6 +6,7 @@
 mod args;
 mod chat;
 mod check;
+mod dataset;
 mod demo;
 mod document;
 mod documents;
@@ -39,7 +40,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, RunsCommand, ScheduleCommand, TasksCommand};
+use crate::args::{Cli, Command, DatasetCommand, RunsCommand, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings::{Environment, Flags};
@@ -116,6 +117,16 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Chat(args) => {
             flags.model.clone_from(&args.model);
             chat::run(args, &Setup::read(&environment, &flags).await?).await
+        }
+        Command::Dataset { command } => {
+            // Only these ask a model.
+            let setup = match command {
+                DatasetCommand::Add(_) | DatasetCommand::Ingest(_) | DatasetCommand::Search(_) => {
+                    Setup::read(&environment, &flags).await?
+                }
+                _ => Setup::without_models(&environment, &flags)?,
+            };
+            Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
             // Only a run that goes on asks a model.

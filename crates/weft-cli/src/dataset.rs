@@ -1,0 +1,269 @@
+//! `weft dataset`: documents in, passages out, from the terminal.
+
+mod files;
+mod ingest;
+mod look;
+mod search;
+
+use std::time::Duration;
+
+use weft_core::filter::Metadata;
+use weft_core::id::{DatasetId, DatasetKey, DocumentKey};
+use weft_core::seam::dataset_store::{
+    Dataset, DatasetCounts, DatasetFilter, Document, DocumentFilter, DocumentState, Settings,
+};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::seam::ingest_queue::Wanted;
+use weft_core::value::Json;
+use weft_core::{Error, ErrorKind};
+use weft_knowledge::ingest::Naming;
+use weft_server::App;
+
+use crate::args::{
+    DatasetAddArgs, DatasetCommand, DatasetDocumentsArgs, DatasetMethodArgs, DatasetRemoveArgs,
+};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::local::tenant;
+use crate::run::inputs;
+use crate::screen::{Data, Notes};
+use crate::setup::Setup;
+
+/// Datasets, and documents of one, that are listed at once.
+const PAGE: u64 = 500;
+
+/// Does what is asked with datasets.
+///
+/// # Errors
+/// When there is no such dataset, a setting is wrong, or the data folder cannot be used.
+pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        DatasetCommand::Add(args) => add(args, &app).await,
+        DatasetCommand::List(args) => look::list(args, &app).await,
+        DatasetCommand::Show(args) => look::show(args, &app).await,
+        DatasetCommand::Ingest(args) => ingest::run(args, &app, setup).await,
+        DatasetCommand::Search(args) => search::run(args, &app).await,
+        DatasetCommand::Chunks(args) => look::chunks(args, &app).await,
+        DatasetCommand::Pause(args) => stop(args, Wanted::Pause, &app).await,
+        DatasetCommand::Cancel(args) => stop(args, Wanted::Cancel, &app).await,
+        DatasetCommand::Remove(args) => remove(args, &app).await,
+        DatasetCommand::Reindex(args) => {
+            let dataset = find(&args.dataset, &app).await?;
+            let count = app.library.reindex(&dataset.key).await?;
+            Notes::line(format!("{count} chunks of `{}` are in its index.", dataset.name));
+            Ok(Exit::Done)
+        }
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+async fn add(args: &DatasetAddArgs, app: &App) -> Outcome {
+    let mut dataset = fresh(&args.name, args.embedder.as_deref(), &args.method, app)?;
+    dataset.description = args.description.clone().unwrap_or_default();
+    let made = app.library.create_dataset(dataset, Naming::Exact).await?;
+    tell_embedder(&made);
+    print(made.key.id.as_str())
+}
+
+/// A dataset that is not there yet.
+fn fresh(name: &str, embedder: Option<&str>, cut: &DatasetMethodArgs, app: &App) -> Outcome<Dataset> {
+    let name = name.trim();
+    if name.is_empty() || name.chars().count() > 128 {
+        return Err(Failure::usage("the name of a dataset has 1 to 128 characters"));
+    }
+    let embedder = match embedder {
+        Some("none") => String::new(),
+        Some(named) => named.to_owned(),
+        // Without any model for it a dataset is searched by its words.
+        None => app.models.embedder(&tenant(), "").map(|model| model.name().to_owned()).unwrap_or_default(),
+    };
+    Ok(Dataset {
+        key: DatasetKey::new(&tenant(), DatasetId::generate()),
+        name: name.to_owned(),
+        avatar: String::new(),
+        description: String::new(),
+        language: "English".to_owned(),
+        permission: "me".to_owned(),
+        embedder,
+        method: method(cut)?.unwrap_or_default(),
+        settings: settings(cut)?,
+        similarity_threshold: 0.2,
+        vector_similarity_weight: 0.3,
+        pagerank: 0,
+        created_ms: 0,
+        updated_ms: 0,
+        counts: DatasetCounts::default(),
+    })
+}
+
+fn tell_embedder(dataset: &Dataset) {
+    Notes::line(match dataset.embedder.as_str() {
+        "" => format!("`{}` has no embedding model: it is searched by words alone.", dataset.name),
+        model => format!("`{}` gets its vectors from {model}.", dataset.name),
+    });
+}
+
+fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
+    let Some(named) = &args.method else { return Ok(None) };
+    let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase()));
+    parsed.map(Some).map_err(|_| {
+        Failure::usage(format!("there is no method {}", quoted(named))).help(
+            "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email and tag",
+        )
+    })
+}
+
+fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
+    inputs("--set", &args.settings)
+}
+
+/// A dataset by its name, else by its id.
+async fn find(named: &str, app: &App) -> Outcome<Dataset> {
+    maybe(named, app).await?.ok_or_else(|| {
+        Failure::usage(format!("there is no dataset {}", quoted(named)))
+            .help("`weft dataset list` shows the datasets of this data folder")
+    })
+}
+
+async fn maybe(named: &str, app: &App) -> Outcome<Option<Dataset>> {
+    let filter = DatasetFilter { name: Some(named.to_owned()), limit: 1, ..DatasetFilter::default() };
+    let (found, _) = app.datasets.datasets(&tenant(), &filter).await?;
+    if let Some(dataset) = found.into_iter().next() {
+        return Ok(Some(dataset));
+    }
+    match app.datasets.dataset(&DatasetKey::new(&tenant(), named)).await {
+        Ok(dataset) => Ok(Some(dataset)),
+        Err(Error { kind: ErrorKind::NotFound | ErrorKind::Invalid, .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Every document of a dataset that is in one of these states, the oldest first.
+async fn documents(key: &DatasetKey, states: &[DocumentState], app: &App) -> Outcome<Vec<Document>> {
+    let mut all = Vec::new();
+    loop {
+        let filter = DocumentFilter {
+            states: states.to_vec(),
+            ascending: true,
+            offset: all.len() as u64,
+            limit: PAGE,
+            ..DocumentFilter::default()
+        };
+        let (page, total) = app.datasets.documents(key, &filter).await?;
+        let none = page.is_empty();
+        all.extend(page);
+        if none || all.len() as u64 >= total {
+            return Ok(all);
+        }
+    }
+}
+
+/// A document of a dataset by its name, else by its id.
+async fn document(dataset: &Dataset, named: &str, app: &App) -> Outcome<Document> {
+    let filter = DocumentFilter { name: Some(named.to_owned()), limit: 1, ..DocumentFilter::default() };
+    let (found, _) = app.datasets.documents(&dataset.key, &filter).await?;
+    if let Some(document) = found.into_iter().next() {
+        return Ok(document);
+    }
+    app.datasets.document(&DocumentKey::new(&dataset.key, named)).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound | ErrorKind::Invalid => {
+            Failure::usage(format!("there is no document {} in `{}`", quoted(named), dataset.name))
+                .help(format!("`weft dataset show {}` lists its documents", quoted(&dataset.name)))
+        }
+        _ => error.into(),
+    })
+}
+
+async fn stop(args: &DatasetDocumentsArgs, wanted: Wanted, app: &App) -> Outcome {
+    let dataset = find(&args.dataset, app).await?;
+    let mut chosen = Vec::new();
+    for named in &args.documents {
+        chosen.push(document(&dataset, named, app).await?);
+    }
+    let open = match wanted {
+        Wanted::Cancel => &[DocumentState::Running, DocumentState::Paused][..],
+        Wanted::Pause | Wanted::GoOn => &[DocumentState::Running],
+    };
+    if chosen.is_empty() {
+        chosen = documents(&dataset.key, open, app).await?;
+    }
+    let mut stopped = 0;
+    for document in &chosen {
+        match app.library.stop(&document.key, wanted).await {
+            Ok(()) => stopped += 1,
+            // It may have ended in the meantime.
+            Err(error) if error.kind == ErrorKind::Conflict && args.documents.is_empty() => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let word = if wanted == Wanted::Pause { "paused" } else { "cancelled" };
+    Notes::line(format!("{} {word}.", plural(stopped, "document")));
+    if wanted == Wanted::Pause && stopped > 0 {
+        Notes::line(format!("`weft dataset ingest {}` goes on with them.", quoted(&dataset.name)));
+    }
+    Ok(Exit::Done)
+}
+
+async fn remove(args: &DatasetRemoveArgs, app: &App) -> Outcome {
+    let dataset = find(&args.dataset, app).await?;
+    if args.all {
+        app.library.remove_dataset(&dataset.key).await?;
+        Notes::line(format!("The dataset `{}` is removed.", dataset.name));
+        return Ok(Exit::Done);
+    }
+    let mut ids = Vec::new();
+    for named in &args.documents {
+        ids.push(document(&dataset, named, app).await?.key.id);
+    }
+    let removed = app.library.remove_documents(&dataset.key, &ids).await?;
+    Notes::line(format!("{} of `{}` removed.", plural(removed, "document"), dataset.name));
+    Ok(Exit::Done)
+}
+
+fn plural(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn print(line: &str) -> Outcome {
+    let mut data = Data::stdout();
+    data.line(line)?;
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+/// Metadata as it is given on the command line: texts, numbers and lists of them.
+fn metadata(pairs: &[String]) -> Outcome<Metadata> {
+    let metadata = inputs("--meta", pairs)?;
+    let plain = |value: &Json| value.is_string() || value.is_number();
+    for (key, value) in &metadata {
+        let fits = value.as_array().map_or_else(|| plain(value), |list| list.iter().all(plain));
+        if !fits {
+            return Err(Failure::usage(format!(
+                "the metadata {} is no text, number or list of them",
+                quoted(key)
+            ))
+            .help("write --meta year=2024 or --meta 'tags=[\"a\",\"b\"]'"));
+        }
+    }
+    Ok(metadata)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn methods_and_metadata_are_read_or_refused() {
+        let cut = |name: &str| DatasetMethodArgs { method: Some(name.to_owned()), settings: Vec::new() };
+        assert_eq!(method(&cut("QA")).unwrap(), Some(ChunkMethod::Qa));
+        assert_eq!(method(&DatasetMethodArgs::default()).unwrap(), None);
+        assert_eq!(method(&cut("chapters")).unwrap_err().exit(), Exit::Usage);
+        let pairs = |pairs: &[&str]| pairs.iter().map(|&pair| pair.to_owned()).collect::<Vec<_>>();
+        let read = metadata(&pairs(&["year=2024", "tags=[\"a\",2]", "who=Ada"])).unwrap();
+        assert_eq!(Json::Object(read), serde_json::json!({"year": 2024, "tags": ["a", 2], "who": "Ada"}));
+        assert_eq!(metadata(&pairs(&["a={}"])).unwrap_err().exit(), Exit::Usage);
+        assert_eq!(metadata(&pairs(&["a=true"])).unwrap_err().exit(), Exit::Usage);
+    }
+}

@@ -1,0 +1,336 @@
+//! `weft dataset ingest`: files become chunks that can be searched.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tokio_util::sync::CancellationToken;
+use weft_core::filter::Metadata;
+use weft_core::id::DocumentId;
+use weft_core::seam::dataset_store::{
+    Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Settings,
+};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_knowledge::ingest::{IngestWorker, Naming, WorkerPace};
+use weft_server::App;
+
+use super::{documents, files, find, fresh, maybe, metadata, method, plural, settings, tell_embedder};
+use crate::args::DatasetIngestArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Notes, harmless};
+use crate::serve::stopped;
+use crate::setup::Setup;
+
+/// How often the bar moves.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How long a document that is being read gets to end when the command is stopped; what it has done is kept.
+const GRACE: Duration = Duration::from_millis(100);
+/// Lines in the middle of the work on standard error that is no terminal: one each time so much is done.
+const LINE_EVERY: f64 = 0.1;
+
+/// Reads files into a dataset, or goes on with what is not done.
+///
+/// # Errors
+/// When a path leads nowhere, a setting is wrong, or the data folder cannot be used.
+pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
+    let found = files::below(&args.paths)?;
+    let wishes = Wishes {
+        metadata: metadata(&args.metadata)?,
+        method: method(&args.method)?,
+        settings: settings(&args.method)?,
+        again: args.again,
+    };
+    let dataset = match (maybe(&args.dataset, app).await?, found.is_empty()) {
+        (Some(dataset), _) => dataset,
+        (None, true) => find(&args.dataset, app).await?,
+        (None, false) => {
+            let dataset = fresh(&args.dataset, args.embedder.as_deref(), &args.method, app)?;
+            let made = app.library.create_dataset(dataset, Naming::Exact).await?;
+            Notes::line(format!("The dataset `{}` is new.", made.name));
+            tell_embedder(&made);
+            made
+        }
+    };
+    let mut told = Told::default();
+    let mut wanted = Vec::new();
+    for file in &found {
+        match take_in(file, &dataset, &wishes, app).await? {
+            Taken::New(document) => wanted.push(document.key.id),
+            Taken::Unchanged => told.unchanged += 1,
+            Taken::Refused(why) => {
+                told.failed += 1;
+                Notes::line(format!("  {}: {why}", file.display()));
+            }
+        }
+    }
+    if args.paths.is_empty() {
+        let open = [DocumentState::Running, DocumentState::Paused, DocumentState::Unstarted];
+        wanted = documents(&dataset.key, &open, app).await?.into_iter().map(|one| one.key.id).collect();
+    }
+    app.library.queue(&dataset.key, &wanted).await?;
+    if args.queue {
+        let place = &setup.same_place;
+        Notes::line(format!(
+            "{} waiting for `weft serve{place}` or `weft worker{place}`.",
+            plural(wanted.len() as u64, "document")
+        ));
+        return Ok(if told.failed > 0 { Exit::Failed } else { Exit::Done });
+    }
+    if !wanted.is_empty() {
+        read_all(&dataset, &wanted, app, setup, &mut told).await?;
+    }
+    told.conclude(&find(dataset.key.id.as_str(), app).await?)
+}
+
+/// What is to become of the files of this command.
+struct Wishes {
+    metadata: Metadata,
+    method: Option<ChunkMethod>,
+    settings: Settings,
+    again: bool,
+}
+
+impl Wishes {
+    /// What of it a document has not yet.
+    fn change(&self, document: &Document) -> Option<DocumentChange> {
+        let mut change = DocumentChange::default();
+        let mut metadata = document.metadata.clone();
+        metadata.extend(self.metadata.clone());
+        change.metadata = (metadata != document.metadata).then_some(metadata);
+        change.method = self.method.filter(|method| *method != document.method);
+        let mut settings = document.settings.clone();
+        settings.extend(self.settings.clone());
+        change.settings = (settings != document.settings).then_some(settings);
+        (change != DocumentChange::default()).then_some(change)
+    }
+}
+
+enum Taken {
+    New(Document),
+    Unchanged,
+    Refused(String),
+}
+
+/// Keeps a file as a document. One with the same name and bytes is that document; with other bytes it takes
+/// its place.
+async fn take_in(file: &Path, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let most = app.limits.file_bytes as u64;
+    let bytes = match tokio::fs::metadata(file).await {
+        Ok(about) if about.len() > most => {
+            return Ok(Taken::Refused(format!("it is larger than {most} bytes")));
+        }
+        Ok(_) => tokio::fs::read(file).await,
+        Err(error) => Err(error),
+    };
+    let bytes = match bytes {
+        Ok(bytes) => Bytes::from(bytes),
+        Err(error) => return Ok(Taken::Refused(format!("it cannot be read: {error}"))),
+    };
+    let filter = DocumentFilter { name: Some(name.clone()), limit: 1, ..DocumentFilter::default() };
+    let (before, _) = app.datasets.documents(&dataset.key, &filter).await?;
+    if let Some(before) = before.into_iter().next() {
+        let same = before.size == bytes.len() as u64 && app.library.file(&before.key).await? == bytes;
+        if same {
+            return unchanged(before, wishes, app).await;
+        }
+        app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
+    }
+    let document = match app.library.upload(&dataset.key, &name, bytes).await {
+        Ok(document) => document,
+        Err(error) if error.kind == weft_core::ErrorKind::Invalid => {
+            return Ok(Taken::Refused(error.full()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Taken::New(match wishes.change(&document) {
+        Some(change) => app.library.update_document(&document.key, &change).await?,
+        None => document,
+    }))
+}
+
+async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> Outcome<Taken> {
+    let change = wishes.change(&document);
+    let recut = change.as_ref().is_some_and(|change| change.method.is_some() || change.settings.is_some());
+    let document = match change {
+        Some(change) => app.library.update_document(&document.key, &change).await?,
+        None => document,
+    };
+    let done = document.state == DocumentState::Done && !recut && !wishes.again;
+    Ok(if done { Taken::Unchanged } else { Taken::New(document) })
+}
+
+/// What became of the documents.
+#[derive(Default)]
+struct Told {
+    done: u64,
+    unchanged: u64,
+    failed: u64,
+    stopped: u64,
+}
+
+impl Told {
+    fn conclude(&self, dataset: &Dataset) -> Outcome {
+        let mut parts = vec![format!("{} read", plural(self.done, "document"))];
+        let more = [(self.unchanged, "unchanged"), (self.failed, "failed"), (self.stopped, "stopped")];
+        parts.extend(
+            more.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")),
+        );
+        let chunks = plural(dataset.counts.chunks, "chunk");
+        Notes::line(format!("{}; `{}` has {chunks} now.", parts.join(", "), dataset.name));
+        Ok(if self.failed > 0 { Exit::Failed } else { Exit::Done })
+    }
+}
+
+/// Reads documents in this process until all of them have ended, or somebody stops it.
+async fn read_all(
+    dataset: &Dataset,
+    wanted: &[DocumentId],
+    app: &App,
+    setup: &Setup,
+    told: &mut Told,
+) -> Outcome<()> {
+    let stop = CancellationToken::new();
+    let pace = WorkerPace { concurrency: setup.config.worker.documents_at_once, ..WorkerPace::default() };
+    let worker = IngestWorker::new(Arc::clone(&app.library), pace);
+    let working = tokio::spawn({
+        let stop = stop.clone();
+        async move { worker.run(&stop, GRACE).await }
+    });
+    let mut watch = Watch::new(wanted.len());
+    let interrupted = tokio::select! {
+        seen = watch.until_all_end(dataset, wanted, app, told) => {
+            seen?;
+            false
+        }
+        () = stopped() => true,
+    };
+    stop.cancel();
+    working.await.map_err(|error| Failure::failed(format!("the reading broke off: {error}")))?;
+    watch.close();
+    if interrupted {
+        let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
+        Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
+        return Err(Failure::Known(Exit::Failed));
+    }
+    Ok(())
+}
+
+/// A bar on a terminal, and elsewhere a line now and then.
+struct Watch {
+    bar: Option<ProgressBar>,
+    ended: HashMap<DocumentId, DocumentState>,
+    share_told: f64,
+}
+
+impl Watch {
+    fn new(count: usize) -> Self {
+        let bar = Notes::is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            bar.set_length(1_000);
+            if let Ok(style) = ProgressStyle::with_template("  {bar:32} {percent:>3}%  {prefix}  {wide_msg}")
+            {
+                bar.set_style(style);
+            }
+            bar.set_prefix(format!("0 of {count}"));
+            bar
+        });
+        Self { bar, ended: HashMap::new(), share_told: 0.0 }
+    }
+
+    async fn until_all_end(
+        &mut self,
+        dataset: &Dataset,
+        wanted: &[DocumentId],
+        app: &App,
+        told: &mut Told,
+    ) -> Outcome<()> {
+        loop {
+            let seen = documents(&dataset.key, &[], app).await?;
+            let seen: BTreeMap<&DocumentId, &Document> = seen.iter().map(|one| (&one.key.id, one)).collect();
+            let mut share = 0.0;
+            let mut message = String::new();
+            for id in wanted {
+                // A document that somebody has removed is done with, too.
+                let Some(document) = seen.get(id) else {
+                    self.ended.entry(id.clone()).or_insert(DocumentState::Cancelled);
+                    share += 1.0;
+                    continue;
+                };
+                match document.state {
+                    DocumentState::Running | DocumentState::Unstarted => {
+                        share += document.progress.clamp(0.0, 1.0);
+                        if document.progress > 0.0 && message.is_empty() {
+                            message = format!("{}: {}", document.name, document.message);
+                        }
+                    }
+                    state => {
+                        share += 1.0;
+                        if self.ended.insert(id.clone(), state).is_none() {
+                            self.end(document, told);
+                        }
+                    }
+                }
+            }
+            self.show(share / wanted.len().max(1) as f64, wanted.len(), &message);
+            if self.ended.len() >= wanted.len() {
+                return Ok(());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    fn end(&mut self, document: &Document, told: &mut Told) {
+        let line = match document.state {
+            DocumentState::Done => {
+                told.done += 1;
+                let noticed = document
+                    .message
+                    .trim_start_matches("Task done")
+                    .trim_start_matches(['.', ':', ' ', '\n']);
+                (!noticed.is_empty()).then(|| format!("  {}: {noticed}", document.name))
+            }
+            DocumentState::Failed => {
+                told.failed += 1;
+                Some(format!("  {}: {}", document.name, document.message))
+            }
+            _ => {
+                told.stopped += 1;
+                Some(format!("  {}: stopped", document.name))
+            }
+        };
+        let Some(line) = line else { return };
+        match &self.bar {
+            Some(bar) => bar.println(harmless(&line)),
+            None => Notes::line(line),
+        }
+    }
+
+    fn show(&mut self, share: f64, count: usize, message: &str) {
+        let done = format!("{} of {count}", self.ended.len());
+        match &self.bar {
+            Some(bar) => {
+                // Of a share between 0 and 1 this is at most the length of the bar.
+                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
+                bar.set_position((share.clamp(0.0, 1.0) * 1_000.0) as u64);
+                bar.set_prefix(done);
+                bar.set_message(harmless(message));
+            }
+            None if share - self.share_told >= LINE_EVERY => {
+                self.share_told = share;
+                Notes::line(format!("  {:.0} %, {done} documents", share * 100.0));
+            }
+            None => {}
+        }
+    }
+
+    fn close(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

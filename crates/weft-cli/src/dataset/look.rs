@@ -1,0 +1,168 @@
+//! `weft dataset list`, `show` and `chunks`.
+
+use serde_json::json;
+use weft_core::seam::dataset_store::{
+    ChunkFilter, Dataset, DatasetFilter, Document, DocumentState, StoredChunk,
+};
+use weft_core::seam::document_reader::Position;
+use weft_core::value::Json;
+use weft_server::App;
+
+use super::{PAGE, document, documents, find, plural};
+use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};
+use crate::failure::{Exit, Outcome};
+use crate::local::tenant;
+use crate::screen::{Data, Notes, harmless};
+
+/// Prints a line for each dataset.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
+    let mut data = Data::stdout();
+    let mut offset = 0;
+    loop {
+        let filter = DatasetFilter { ascending: true, offset, limit: PAGE, ..DatasetFilter::default() };
+        let (page, total) = app.datasets.datasets(&tenant(), &filter).await?;
+        if page.is_empty() && offset == 0 {
+            Notes::line("there is no dataset; `weft dataset ingest NAME FOLDER` makes one");
+        }
+        for dataset in &page {
+            data.line(&harmless(&if args.json {
+                dataset_json(dataset).to_string()
+            } else {
+                dataset_line(dataset)
+            }))?;
+        }
+        offset += page.len() as u64;
+        if page.is_empty() || offset >= total {
+            data.flush()?;
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+fn dataset_json(dataset: &Dataset) -> Json {
+    json!({
+        "id": dataset.key.id, "name": dataset.name, "embedding_model": dataset.embedder, "chunk_method": dataset.method,
+        "document_count": dataset.counts.documents, "chunk_count": dataset.counts.chunks, "token_num": dataset.counts.tokens,
+    })
+}
+
+fn dataset_line(dataset: &Dataset) -> String {
+    let embedder = if dataset.embedder.is_empty() { "words alone" } else { &dataset.embedder };
+    let counts = dataset.counts;
+    format!(
+        "{}  {}  {}, {}  {embedder}",
+        dataset.key.id,
+        dataset.name,
+        plural(counts.documents, "document"),
+        plural(counts.chunks, "chunk")
+    )
+}
+
+/// Prints a dataset and a line for each of its documents.
+///
+/// # Errors
+/// When there is no such dataset, or the store cannot be read.
+pub async fn show(args: &DatasetShowArgs, app: &App) -> Outcome {
+    let dataset = find(&args.dataset, app).await?;
+    let mut data = Data::stdout();
+    if !args.json {
+        data.line(&harmless(&dataset_line(&dataset)))?;
+    }
+    for document in documents(&dataset.key, &[], app).await? {
+        data.line(&harmless(&if args.json {
+            document_json(&document).to_string()
+        } else {
+            document_line(&document)
+        }))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn document_json(document: &Document) -> Json {
+    json!({
+        "id": document.key.id, "name": document.name, "size": document.size, "chunk_method": document.method,
+        "state": document.state, "progress": document.progress, "message": document.message, "metadata": document.metadata,
+        "enabled": document.enabled, "chunk_count": document.chunk_count, "token_count": document.token_count,
+    })
+}
+
+fn document_line(document: &Document) -> String {
+    let state = match document.state {
+        DocumentState::Unstarted => "not read".to_owned(),
+        DocumentState::Running => format!("{:.0} %", document.progress * 100.0),
+        DocumentState::Paused => format!("paused at {:.0} %", document.progress * 100.0),
+        DocumentState::Cancelled => "cancelled".to_owned(),
+        DocumentState::Done => plural(document.chunk_count, "chunk"),
+        DocumentState::Failed => format!("failed: {}", document.message),
+    };
+    format!("  {}  {}  {state}", document.key.id, document.name)
+}
+
+/// Prints the chunks of a document.
+///
+/// # Errors
+/// When there is no such document, or the store cannot be read.
+pub async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
+    let dataset = find(&args.dataset, app).await?;
+    let document = document(&dataset, &args.document, app).await?;
+    let mut data = Data::stdout();
+    let mut offset = 0;
+    loop {
+        let filter = ChunkFilter { offset, limit: PAGE, ..ChunkFilter::default() };
+        let (page, total) = app.datasets.chunks(&document.key, &filter).await?;
+        for chunk in &page {
+            match args.json {
+                true => data.line(&harmless(&chunk_json(chunk).to_string()))?,
+                false => data.text(&chunk_text(chunk))?,
+            }
+        }
+        offset += page.len() as u64;
+        if page.is_empty() || offset >= total {
+            data.flush()?;
+            return Ok(Exit::Done);
+        }
+    }
+}
+
+fn chunk_json(chunk: &StoredChunk) -> Json {
+    let positions: Vec<Json> = chunk.positions.iter().map(|position| position.as_json()).collect();
+    json!({
+        "id": chunk.id, "content": chunk.content, "headings": chunk.headings, "positions": positions,
+        "important_keywords": chunk.keywords, "questions": chunk.questions, "available": chunk.available, "tokens": chunk.tokens,
+    })
+}
+
+fn chunk_text(chunk: &StoredChunk) -> String {
+    let pages = pages(&chunk.positions).map(|pages| format!(", {pages}")).unwrap_or_default();
+    let hidden = if chunk.available { "" } else { ", hidden" };
+    format!("── {}: {} tokens{pages}{hidden}\n{}\n\n", chunk.id, chunk.tokens, chunk.content)
+}
+
+/// `page 3` or `pages 3–5`; nothing for what has no pages.
+pub fn pages(positions: &[Position]) -> Option<String> {
+    let first = positions.iter().map(|position| position.page).filter(|page| *page > 0).min()?;
+    let last = positions.iter().map(|position| position.page).max()?;
+    Some(if first == last { format!("page {first}") } else { format!("pages {first}–{last}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_told_in_short() {
+        let at = |pages: &[u32]| {
+            let positions: Vec<Position> =
+                pages.iter().map(|page| Position { page: *page, ..Position::default() }).collect();
+            super::pages(&positions)
+        };
+        assert_eq!(at(&[]), None);
+        assert_eq!(at(&[0]), None);
+        assert_eq!(at(&[2, 2]).as_deref(), Some("page 2"));
+        assert_eq!(at(&[4, 2, 3]).as_deref(), Some("pages 2–4"));
+    }
+}

@@ -1,0 +1,158 @@
+//! `weft dataset search`: passages for a question.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+use weft_core::filter::{Condition, Filter, Operator};
+use weft_core::seam::knowledge::Passage;
+use weft_core::value::Json;
+use weft_knowledge::retrieve::{FilterChoice, Retrieval};
+use weft_server::App;
+
+use crate::args::DatasetSearchArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::local::tenant;
+use crate::screen::{Data, Notes, harmless};
+
+/// How much of a passage is shown, in characters.
+const EXCERPT_CHARS: usize = 240;
+/// The share of the vectors when neither the command nor a dataset says anything.
+const VECTOR_WEIGHT: f64 = 0.3;
+
+/// Prints the best passages.
+///
+/// # Errors
+/// When there is no such dataset, a condition cannot be read, or the search fails.
+pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
+    let conditions = args.conditions.iter().map(|text| condition(text)).collect::<Outcome<Vec<_>>>()?;
+    let unit = |flag: &str, value: f64| match (0.0..=1.0).contains(&value) {
+        true => Ok(value),
+        false => Err(Failure::usage(format!("{flag} must be from 0 to 1 and is {value}"))),
+    };
+    let asked = Retrieval {
+        datasets: args.datasets.clone(),
+        question: args.question.clone(),
+        filter: match conditions.is_empty() {
+            true => FilterChoice::All,
+            false => FilterChoice::Given(Filter { conditions, ..Filter::default() }),
+        },
+        similarity_min: unit("--threshold", args.threshold)?,
+        vector_weight: unit("--vector-weight", args.vector_weight.unwrap_or(VECTOR_WEIGHT))?,
+        reranker: args.reranker.clone().unwrap_or_default(),
+        limit: args.top as usize,
+        ..Retrieval::default()
+    };
+    let found = app.retrieve(&tenant(), &asked).await?;
+    found.notes.iter().for_each(|note| Notes::line(format!("note: {note}")));
+    if found.passages.is_empty() {
+        Notes::line("nothing found");
+    }
+    let mut data = Data::stdout();
+    for (place, passage) in (1..).zip(&found.passages) {
+        match args.json {
+            true => data.line(&harmless(&passage_json(passage).to_string()))?,
+            false => data.text(&passage_text(place, passage))?,
+        }
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn passage_json(passage: &Passage) -> Json {
+    json!(passage)
+}
+
+fn passage_text(place: usize, passage: &Passage) -> String {
+    let chunk = &passage.chunk;
+    let words = chunk.content.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut excerpt: String = words.chars().take(EXCERPT_CHARS).collect();
+    if excerpt.len() < words.len() {
+        excerpt.push('…');
+    }
+    let mut text =
+        format!("{place:>2}. {:.3}  {}", chunk.similarity.unwrap_or_default(), chunk.document_name);
+    if let Some(page) =
+        chunk.positions.first().and_then(|position| position.get(0)?.as_u64()).filter(|page| *page > 0)
+    {
+        // Writing to a String cannot fail.
+        let _ = write!(text, ", page {page}");
+    }
+    let _ = writeln!(text, "  ({})\n    {excerpt}", chunk.id);
+    text
+}
+
+/// Operators as they are found in a condition, the longer ones before those that they begin with.
+const WRITTEN: [&str; 19] = [
+    "not contains",
+    "start with",
+    "end with",
+    "not empty",
+    "not in",
+    "contains",
+    "empty",
+    "in",
+    "is",
+    "≠",
+    "!=",
+    "≥",
+    ">=",
+    "≤",
+    "<=",
+    "==",
+    "=",
+    ">",
+    "<",
+];
+
+/// `year>=2020`, `author contains ada`, `tags in a,b`, `draft empty`.
+fn condition(text: &str) -> Outcome<Condition> {
+    let signs = |written: &str| !written.starts_with(|c: char| c.is_ascii_alphabetic());
+    let at = |written: &&str| {
+        let place = match signs(written) {
+            true => text.find(*written)?,
+            false => format!("{text} ").find(&format!(" {written} "))? + 1,
+        };
+        (place > 0).then_some((place, *written))
+    };
+    let found =
+        WRITTEN.iter().filter_map(at).min_by_key(|(place, written)| (*place, usize::MAX - written.len()));
+    let read = found.and_then(|(place, written)| {
+        let key = text[..place].trim();
+        let value = text.get(place + written.len()..).unwrap_or_default().trim();
+        let operator = Operator::parse(written)?;
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
+        (!key.is_empty()).then(|| Condition { key: key.to_owned(), operator, value })
+    });
+    read.ok_or_else(|| {
+        Failure::usage(format!("--where {} is no condition", quoted(text)))
+            .help("write it such as --where year>=2020 or --where 'author contains Ada'")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let check = |text: &str, key: &str, operator: Operator, value: Json| {
+            let read = condition(text).unwrap_or_else(|_| panic!("{text}"));
+            assert_eq!(read, Condition { key: key.to_owned(), operator, value }, "{text}");
+        };
+        check("year>=2020", "year", Operator::AtLeast, json!(2020));
+        check("year = 2020", "year", Operator::Equal, json!(2020));
+        check("a!=b", "a", Operator::NotEqual, json!("b"));
+        check("author contains Ada L", "author", Operator::Contains, json!("Ada L"));
+        check("author not contains Ada", "author", Operator::NotContains, json!("Ada"));
+        check("tags in [\"a\",\"b\"]", "tags", Operator::In, json!(["a", "b"]));
+        check("tags not in a,b", "tags", Operator::NotIn, json!("a,b"));
+        check("draft empty", "draft", Operator::Empty, json!(""));
+        check("draft not empty", "draft", Operator::NotEmpty, json!(""));
+        check("title start with The", "title", Operator::StartsWith, json!("The"));
+        check("origin is here", "origin", Operator::Equal, json!("here"));
+        for wrong in ["", "year", "=5", "> 3"] {
+            assert!(condition(wrong).is_err(), "{wrong}");
+        }
+    }
+}
