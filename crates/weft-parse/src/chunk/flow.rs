@@ -20,6 +20,17 @@ pub(crate) struct Placed<'a> {
     pub(crate) page: Option<u32>,
     /// The name of the sheet.
     pub(crate) sheet: Option<&'a str>,
+    /// What it is to the element before.
+    pub(crate) joint: Joint,
+}
+
+/// What an element is to the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joint {
+    /// Another block.
+    Block,
+    /// The next line of the same block.
+    Line,
 }
 
 impl Placed<'_> {
@@ -115,7 +126,8 @@ impl<'a> Flow<'a> {
         let mut was_item = false;
         for (at, placed) in elements.iter().enumerate() {
             let is_item = matches!(placed.element.body, Body::Item { .. });
-            let between = if is_item && was_item { "\n" } else { "\n\n" };
+            let is_next = (is_item && was_item) || placed.joint == Joint::Line;
+            let between = if is_next { "\n" } else { "\n\n" };
             if is_apart(&placed.element.body, tables) {
                 flow.separate("\n\n");
                 flow.mark_table(at);
