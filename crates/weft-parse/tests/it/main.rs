@@ -6,3 +6,4 @@ mod choosing;
 mod documents;
 mod formats;
 mod hostile;
+mod process;
