@@ -225,7 +225,7 @@ impl<'a> Flow<'a> {
 
 fn is_apart(body: &Body, tables: Tables) -> bool {
     match (body, tables) {
-        (Body::Table(_), Tables::Apart) => true,
+        (Body::Table(table), Tables::Apart) => html::has_text(table),
         (Body::Table(table), Tables::Inside(tokens_max)) => tokens(&html::whole(table)) > tokens_max,
         _ => false,
     }
@@ -243,7 +243,8 @@ pub(crate) fn plain(body: &Body) -> Option<String> {
             }
         }
         Body::Image { caption } => caption.clone(),
-        Body::Table(table) => html::whole(table),
+        Body::Table(table) if html::has_text(table) => html::whole(table),
+        Body::Table(_) => String::new(),
         Body::Break { .. } => String::new(),
     };
     (!text.trim().is_empty()).then_some(text)
