@@ -36,7 +36,7 @@ fn parsed(script: Script) -> Parsed {
             sentence(script, &mut text, &mut random);
         }
         bytes += text.len();
-        if elements.len() % 12 == 0 {
+        if elements.len().is_multiple_of(12) {
             let body =
                 Body::Heading { level: 1 + random(3) as u8, text: format!("Heading {}", elements.len()) };
             elements.push(Element { body, positions: Vec::new() });
@@ -59,7 +59,7 @@ fn sentence(script: Script, text: &mut String, random: &mut impl FnMut(u64) -> u
                 let id = random(200) * random(200);
                 text.push_str(SYLLABLES[(id % 16) as usize]);
                 text.push_str(SYLLABLES[(id / 16 % 16) as usize]);
-                text.push_str(if id % 3 == 0 { SYLLABLES[(id / 256 % 16) as usize] } else { "" });
+                text.push_str(if id.is_multiple_of(3) { SYLLABLES[(id / 256 % 16) as usize] } else { "" });
                 text.push_str(if word + 1 == words { ". " } else { " " });
             }
             Script::Chinese => {
