@@ -117,14 +117,16 @@ fn run(text: &str, script: Script) -> &str {
 /// Every pair of neighbours; a character that stands alone gives itself.
 fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
     let mut folded = String::new();
-    let chars: Vec<(usize, char)> = run.char_indices().collect();
-    let end = |place: usize| chars.get(place).map_or(run.len(), |(from, _)| *from);
-    let wide = if chars.len() == 1 { 1 } else { 2 };
-    for from in 0..=chars.len() - wide {
-        let range = chars[from].0..end(from + wide);
+    let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
+    borders.push(run.len());
+    let mut give = |from: usize, to: usize| {
         folded.clear();
-        fold::fold(&run[range.clone()], &mut folded);
-        found(&folded, at + range.start..at + range.end, false);
+        fold::fold(&run[from..to], &mut folded);
+        found(&folded, at + from..at + to, false);
+    };
+    match borders[..] {
+        [from, to] => give(from, to),
+        _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
     }
 }
 

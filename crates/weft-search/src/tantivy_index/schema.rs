@@ -153,10 +153,8 @@ pub fn read(record: &[u8]) -> Result<Record<'_>> {
 fn chunk(mut rest: &[u8]) -> Option<Record<'_>> {
     let id = std::str::from_utf8(take(&mut rest)?).ok()?;
     let document = std::str::from_utf8(take(&mut rest)?).ok()?;
-    let vector = match rest.split_first_chunk::<4>() {
-        Some((factor, values)) => Some((f32::from_le_bytes(*factor), values)),
-        None => None,
-    };
+    let vector = rest.split_first_chunk::<4>();
+    let vector = vector.map(|(factor, values)| (f32::from_le_bytes(*factor), values));
     Some(Record::Chunk { id, document, vector })
 }
 
