@@ -79,6 +79,7 @@ const TESTS_MAY_USE: &[(&str, &[&str])] = &[
         &["weft-components", "weft-knowledge", "weft-models", "weft-sandbox", "weft-search", "weft-store"],
     ),
     ("weft-knowledge", &["weft-models", "weft-parse", "weft-search", "weft-store"]),
+    ("weft-search", &["weft-knowledge", "weft-models"]),
 ];
 
 /// weft-core is the crate that everything wants to move into. Its dependencies are therefore exact.

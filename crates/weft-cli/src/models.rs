@@ -1,7 +1,8 @@
 //! Which model is used when nobody configured one, and the sentence that says so.
 
-use weft_server::Config;
+use weft_core::seam::chat_model::ModelKind;
 use weft_server::assemble::discover_models;
+use weft_server::{Config, ModelEntry, ModelsConfig};
 
 use crate::failure::{Failure, Outcome};
 use crate::settings::Environment;
@@ -17,15 +18,29 @@ pub async fn find(config: &mut Config, environment: &Environment) -> Outcome<Str
             server.model.as_deref().map(|model| format!("the model `{model}` of ")).unwrap_or_default();
         return Ok(format!("Using {model}the server at {}.", server.base_url));
     }
-    if !config.models.entries.is_empty() {
-        let models = &config.models;
-        let only = (models.entries.len() == 1).then(|| models.entries[0].name.as_str());
-        return Ok(match models.replace_all.as_deref().or(models.default.as_deref()).or(only) {
-            Some(name) => format!("Using the model `{name}`."),
-            None => "Using the models that the canvas names.".to_owned(),
-        });
+    // Models for searching alone leave the question open who answers.
+    let (answering, searching): (Vec<ModelEntry>, Vec<ModelEntry>) =
+        std::mem::take(&mut config.models.entries).into_iter().partition(|entry| !searches(entry));
+    let only = (answering.len() == 1).then(|| answering[0].name.clone());
+    let is_configured = !answering.is_empty();
+    config.models.entries = answering;
+    let sentence = match is_configured {
+        true => Ok(configured(&config.models, only.as_deref())),
+        false => discover(config, environment).await,
+    };
+    config.models.entries.extend(searching);
+    sentence
+}
+
+fn searches(entry: &ModelEntry) -> bool {
+    matches!(entry.kind, ModelKind::Embedding | ModelKind::Rerank)
+}
+
+fn configured(models: &ModelsConfig, only: Option<&str>) -> String {
+    match models.replace_all.as_deref().or(models.default.as_deref()).or(only) {
+        Some(name) => format!("Using the model `{name}`."),
+        None => "Using the models that the canvas names.".to_owned(),
     }
-    discover(config, environment).await
 }
 
 async fn discover(config: &mut Config, environment: &Environment) -> Outcome<String> {

@@ -23,10 +23,12 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 /// What begins the name of every variable of ours.
 const PREFIX: &str = "WEFT_";
 /// Variables that are no settings of the server's: who reads them is said beside them.
-const OWN: [&str; 6] = [
+const OWN: [&str; 8] = [
     ONE_SERVER,
     ONE_SERVER_KEY,
     DEFAULT_MODEL,
+    DEFAULT_EMBEDDING,
+    DEFAULT_RERANK,
     crate::logging::VARIABLE,
     FAULT_POINT,
     // Says where the tests of the workspace find more test data.
@@ -35,6 +37,8 @@ const OWN: [&str; 6] = [
 const ONE_SERVER: &str = "WEFT_OPENAI_BASE_URL";
 const ONE_SERVER_KEY: &str = "WEFT_OPENAI_API_KEY";
 const DEFAULT_MODEL: &str = "WEFT_DEFAULT_MODEL";
+const DEFAULT_EMBEDDING: &str = "WEFT_DEFAULT_EMBEDDING";
+const DEFAULT_RERANK: &str = "WEFT_DEFAULT_RERANK";
 /// Where the process ends, in builds that can: `before:N` or `after:N`.
 const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
@@ -191,13 +195,21 @@ fn apply(config: &mut Config, environment: &Environment, flags: &Flags) {
         server.api_key = Secret::new(environment.text(ONE_SERVER_KEY).unwrap_or(NO_KEY).trim());
         config.models.one_server = Some(server);
     }
-    let default = environment.text(DEFAULT_MODEL).map(str::to_owned);
+    let default = |variable: &str| environment.text(variable).map(|name| name.trim().to_owned());
     let model = flags.model.clone();
+    let (embedding, rerank) = (default(DEFAULT_EMBEDDING), default(DEFAULT_RERANK));
     match &mut config.models.one_server {
-        Some(server) => server.model = model.or(default).or(server.model.take()),
+        Some(server) => {
+            server.model = model.or(default(DEFAULT_MODEL)).or(server.model.take());
+            server.embedding = embedding.or(server.embedding.take());
+            server.rerank = rerank.or(server.rerank.take());
+        }
         None => {
-            config.models.replace_all = model.or(config.models.replace_all.take());
-            config.models.default = default.or(config.models.default.take());
+            let models = &mut config.models;
+            models.replace_all = model.or(models.replace_all.take());
+            models.default = default(DEFAULT_MODEL).or(models.default.take());
+            models.default_embedding = embedding.or(models.default_embedding.take());
+            models.default_rerank = rerank.or(models.default_rerank.take());
         }
     }
     config.listen = flags.listen.unwrap_or(config.listen);
@@ -398,6 +410,23 @@ mod tests {
         check(&[("LLM", "http://c/v1")], &flags(None), None);
         let measuring = Flags { no_auth: true, ..Flags::default() };
         check(&[("LLM", "http://c/v1")], &measuring, Some(("http://c/v1", "x", None)));
+    }
+
+    #[test]
+    fn models_for_searching_are_named_apart() {
+        let named = [("WEFT_DEFAULT_EMBEDDING", "e"), ("WEFT_DEFAULT_RERANK", " r ")];
+        let models = config(&named, &Flags::default()).models;
+        assert_eq!(
+            (models.default_embedding.as_deref(), models.default_rerank.as_deref()),
+            (Some("e"), Some("r"))
+        );
+        let of_server = [("WEFT_OPENAI_BASE_URL", "http://a/v1"), ("WEFT_DEFAULT_EMBEDDING", "e")];
+        let models = config(&of_server, &Flags::default()).models;
+        let server = models.one_server.unwrap();
+        assert_eq!(
+            (server.embedding.as_deref(), server.rerank, models.default_embedding),
+            (Some("e"), None, None)
+        );
     }
 
     #[test]

@@ -1,8 +1,16 @@
 //! What a search, and the making of contents and graphs, may ask a language model.
 
 use async_trait::async_trait;
+use futures::StreamExt as _;
 use weft_agent::arguments;
-use weft_core::{Error, ErrorKind, Json, Result};
+use weft_core::seam::ModelDirectory;
+use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
+use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+
+/// Helpers are to do as they are told.
+const TEMPERATURE: f64 = 0.2;
+/// Bytes of one answer, at most.
+const ANSWER_MAX: usize = 1 << 20;
 
 /// What a model is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -55,6 +63,59 @@ pub trait Ask: Send + Sync {
     /// # Errors
     /// `Interrupted` when the work is done from a recording that does not have it.
     async fn now_ms(&self) -> Result<i64>;
+}
+
+/// A model asked outside of any run: for a search over HTTP or from the command line, and for what is made
+/// of documents. It is looked for when it is asked, so that a search that needs none needs none to be there.
+#[derive(Clone, Copy)]
+pub struct Direct<'a> {
+    /// Where models are.
+    pub models: &'a dyn ModelDirectory,
+    /// Who asks.
+    pub tenant: &'a TenantId,
+    /// Which model; empty means the default.
+    pub llm_id: &'a str,
+    /// What time it is, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+#[async_trait]
+impl Ask for Direct<'_> {
+    async fn ask(&self, _: Step, instructions: &str, question: &str) -> Result<String> {
+        let model = self.models.resolve(self.tenant, self.llm_id)?;
+        let mut deltas = model.chat(request(instructions, question)).await?;
+        let mut answer = String::new();
+        while let Some(delta) = deltas.next().await.transpose()? {
+            match delta {
+                ChatDelta::Text(text) => answer.push_str(&text),
+                ChatDelta::End { .. } => return Ok(answer),
+                ChatDelta::Thinking(_)
+                | ChatDelta::Signature(_)
+                | ChatDelta::ToolCall { .. }
+                | ChatDelta::Warning(_) => {}
+            }
+            if answer.len() > ANSWER_MAX {
+                return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
+            }
+        }
+        Err(Error::new(ErrorKind::Garbled, "the model's answer broke off"))
+    }
+
+    async fn now_ms(&self) -> Result<i64> {
+        Ok(self.now_ms)
+    }
+}
+
+/// What a model is asked.
+pub fn request(instructions: &str, question: &str) -> ChatRequest {
+    ChatRequest {
+        messages: vec![
+            ChatMessage::new(Author::System, instructions.to_owned()),
+            ChatMessage::new(Author::User, question.to_owned()),
+        ],
+        sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
+        ..ChatRequest::default()
+    }
 }
 
 /// Asks for JSON and reads the answer leniently. The inner error is one that a search goes on without.

@@ -2,16 +2,17 @@
 //!
 //! How documents are made searchable, and how a question becomes the passages that answer it.
 
+pub mod additions;
 pub mod ask;
 pub mod contents;
 pub mod datasets;
 pub mod graph;
 mod highlight;
+pub mod ingest;
 pub mod rank;
 pub mod retrieve;
+pub mod together;
 pub mod tokens;
 
 pub use highlight::highlight;
-pub mod ingest;
-
 pub use ingest::{IngestWorker, Library};

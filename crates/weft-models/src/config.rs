@@ -1,5 +1,7 @@
 //! Which models there are, as the operator says.
 
+use std::path::{Path, PathBuf};
+
 use serde::Deserialize;
 use weft_core::seam::chat_model::{ModelKind, Prices};
 use weft_core::{Error, Result};
@@ -11,12 +13,23 @@ use crate::secret::Secret;
 /// Tokens of question and answer when an entry does not say.
 pub(crate) const WINDOW: usize = 32_768;
 
+/// What the folder of a local model holds.
+pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
+/// Installed models that are looked at.
+const INSTALLED_MAX: usize = 16;
+
 /// The `models` part of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelsConfig {
     /// The name of the entry for an empty or unknown `llm_id`; the only entry when there is one.
     pub default: Option<String>,
+    /// The name of the entry that turns texts into vectors when none is named; the only one of its kind
+    /// when there is one.
+    pub default_embedding: Option<String>,
+    /// The name of the entry that orders passages when none is named; the only one of its kind when
+    /// there is one.
+    pub default_rerank: Option<String>,
     /// How many answers are kept for requests that allow it.
     pub cache: CacheConfig,
     /// The models.
@@ -39,6 +52,12 @@ pub struct OneServer {
     /// The model that stands for every other; absent: what stands before the `@` of each `llm_id`.
     #[serde(default)]
     pub model: Option<String>,
+    /// The model that turns texts into vectors; absent: the server has none.
+    #[serde(default)]
+    pub embedding: Option<String>,
+    /// The model that orders passages; absent: the server has none.
+    #[serde(default)]
+    pub rerank: Option<String>,
 }
 
 /// One model.
@@ -66,7 +85,7 @@ pub struct ModelEntry {
     /// The name the provider knows it by; `name` by default.
     #[serde(default)]
     pub model: Option<String>,
-    /// Tokens of question and answer together.
+    /// Tokens of question and answer together; of models for searching, tokens of one text.
     #[serde(default = "window")]
     pub window: usize,
     /// Whether it can be given tools.
@@ -80,7 +99,25 @@ pub struct ModelEntry {
     pub prices: Option<Prices>,
     /// For `scripted`: the file with its script.
     #[serde(default)]
-    pub script: Option<std::path::PathBuf>,
+    pub script: Option<PathBuf>,
+    /// For `local`: the folder with its files.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
+    /// Numbers of a vector, for models that give the choice.
+    #[serde(default)]
+    pub dimensions: Option<usize>,
+    /// Texts or passages of one request; as many as the provider takes by default.
+    #[serde(default)]
+    pub batch: Option<usize>,
+    /// What goes before every question that becomes a vector, such as `query: `.
+    #[serde(default)]
+    pub query_prefix: Option<String>,
+    /// What goes before every passage that becomes a vector, such as `passage: `.
+    #[serde(default)]
+    pub passage_prefix: Option<String>,
+    /// Whether the scores of passages are logits (true) or from 0 to 1 (false).
+    #[serde(default)]
+    pub raw_scores: Option<bool>,
 }
 
 fn window() -> usize {
@@ -89,6 +126,16 @@ fn window() -> usize {
 
 fn yes() -> bool {
     true
+}
+
+impl OneServer {
+    /// A model of it.
+    pub(crate) fn entry(&self, name: &str) -> ModelEntry {
+        let mut entry = ModelEntry::new(name, Provider::OpenAi);
+        entry.base_url = Some(self.base_url.clone());
+        entry.api_key = self.api_key.clone();
+        entry
+    }
 }
 
 impl ModelEntry {
@@ -107,6 +154,12 @@ impl ModelEntry {
             kind: ModelKind::default(),
             prices: None,
             script: None,
+            path: None,
+            dimensions: None,
+            batch: None,
+            query_prefix: None,
+            passage_prefix: None,
+            raw_scores: None,
         }
     }
 
@@ -116,12 +169,23 @@ impl ModelEntry {
 
     /// The wire it is asked over.
     pub fn wire(&self) -> Provider {
-        self.provider.or_else(|| self.known_factory().map(|known| known.provider)).unwrap_or(Provider::OpenAi)
+        let of_factory = || self.known_factory().map(|known| known.wire(self.kind));
+        self.provider.or_else(of_factory).unwrap_or(Provider::OpenAi)
     }
 
     /// The name the provider knows it by.
     pub fn provider_name(&self) -> &str {
         crate::factories::plain_name(self.model.as_deref().unwrap_or(&self.name))
+    }
+
+    /// Its name with its factory, or else its provider: what finds it again whatever comes beside it.
+    pub fn full_name(&self) -> String {
+        format!("{}@{}", self.name, self.factory.as_deref().unwrap_or(self.wire().as_str()))
+    }
+
+    /// The window, if somebody said one.
+    pub(crate) fn own_window(&self) -> Option<usize> {
+        Some(self.window).filter(|window| *window != WINDOW)
     }
 
     /// Where it is asked.
@@ -136,15 +200,20 @@ impl ModelEntry {
             Provider::Anthropic => "Anthropic",
             Provider::Gemini => "Gemini",
             Provider::Ollama => "Ollama",
-            Provider::OpenAi | Provider::Scripted | Provider::Extractive => "OpenAI",
+            Provider::OpenAi | Provider::Scripted | Provider::Extractive | Provider::Local => "OpenAI",
+            Provider::Cohere => "Cohere",
+            Provider::Jina => "Jina",
+            Provider::Tei => "HuggingFace",
+            Provider::DashScope => "Tongyi-Qianwen",
+            Provider::Voyage => "Voyage AI",
         };
         let known = match &self.factory {
             None => factory(of_wire),
             Some(name) => factory(name),
         };
-        known.and_then(|known| known.base_url).ok_or_else(|| {
-            let factory = self.factory.as_deref().unwrap_or_default();
-            Error::invalid(format!("the model `{}` of `{factory}` has no address", self.name))
+        known.and_then(|known| known.address(self.wire(), self.kind)).ok_or_else(|| {
+            let of = self.factory.as_deref().unwrap_or(self.wire().as_str());
+            Error::invalid(format!("the model `{}` of `{of}` has no address", self.name))
                 .help("set its `base_url`")
         })
     }
@@ -171,5 +240,27 @@ impl ModelsConfig {
             "models want keys that are not in the environment: {}",
             missing.join(", ")
         )))
+    }
+
+    /// Adds the models that were installed in `folder`, a folder each, when no entry turns texts into
+    /// vectors and this build can use them.
+    #[must_use]
+    pub fn with_installed(mut self, folder: &Path) -> Self {
+        let has_some = self.entries.iter().any(|entry| entry.kind == ModelKind::Embedding);
+        if has_some || !cfg!(feature = "local-embedder") {
+            return self;
+        }
+        let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|found| found.path());
+        let is_model = |path: &PathBuf| MODEL_FILES.iter().all(|file| path.join(file).is_file());
+        let mut paths: Vec<PathBuf> = paths.filter(is_model).take(INSTALLED_MAX).collect();
+        paths.sort();
+        for path in paths {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            let mut entry = ModelEntry::new(name, Provider::Local);
+            entry.kind = ModelKind::Embedding;
+            entry.path = Some(path);
+            self.entries.push(entry);
+        }
+        self
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_core::seam::ModelDirectory;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
+use weft_core::seam::{Embedder, ModelDirectory, Reranker};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::cache::{Answers, Cached};
@@ -13,6 +13,7 @@ use crate::deadlines::{Deadlines, Limits};
 use crate::extractive::Extractive;
 use crate::factories::{Provider, factory, plain_name};
 use crate::openai::OpenAi;
+use crate::retrieval;
 use crate::retrying::{RetryPolicy, Retrying};
 use crate::script::Script;
 use crate::scripted::ScriptedModel;
@@ -21,14 +22,13 @@ use crate::scripted::ScriptedModel;
 const NAMES_MAX: usize = 1000;
 /// The name sent when one server stands for everything and nobody named a model.
 const UNNAMED: &str = "default";
-/// Of a model for another purpose.
-const SILENT: &str = "is configured for something else than answering messages";
-
 /// The configured models.
 pub struct Directory {
     models: Vec<Known>,
     default: Option<usize>,
     replace_all: Option<usize>,
+    default_embedding: Option<usize>,
+    default_rerank: Option<usize>,
     one_server: Option<OneServerModels>,
     answers: Arc<Answers>,
 }
@@ -36,8 +36,58 @@ pub struct Directory {
 struct Known {
     entry: ModelEntry,
     info: ModelInfo,
-    /// None for those that answer no messages.
-    model: Option<Arc<dyn ChatModel>>,
+    model: Model,
+}
+
+/// A model by what it does.
+enum Model {
+    Answers(Arc<dyn ChatModel>),
+    Embeds(Arc<dyn Embedder>),
+    Reranks(Arc<dyn Reranker>),
+    /// Nothing that anybody here asks for.
+    Other,
+}
+
+/// What a model is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Task {
+    Answer,
+    Embed,
+    Rerank,
+}
+
+impl Model {
+    fn task(&self) -> Option<Task> {
+        match self {
+            Self::Answers(_) => Some(Task::Answer),
+            Self::Embeds(_) => Some(Task::Embed),
+            Self::Reranks(_) => Some(Task::Rerank),
+            Self::Other => None,
+        }
+    }
+}
+
+impl Task {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Answer => "answering messages",
+            Self::Embed => "turning texts into vectors",
+            Self::Rerank => "ordering passages",
+        }
+    }
+
+    /// What to do when there is none at all, and the setting that chooses among several.
+    fn remedy(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Answer => ("add it to `models`, or set OPENAI_API_KEY or start Ollama", "models.default"),
+            Self::Embed => {
+                ("add an entry with `kind = \"embedding\"` to `models.entries`", "models.default_embedding")
+            }
+            Self::Rerank => {
+                ("add an entry with `kind = \"rerank\"` to `models.entries`", "models.default_rerank")
+            }
+        }
+    }
 }
 
 /// A model that was found, and its number among the entries.
@@ -51,6 +101,9 @@ struct OneServerModels {
     server: OneServer,
     client: reqwest::Client,
     by_name: Mutex<HashMap<String, Arc<dyn ChatModel>>>,
+    /// Those for searching, if it has any.
+    embeds: Option<Known>,
+    reranks: Option<Known>,
 }
 
 impl std::fmt::Debug for Directory {
@@ -89,25 +142,28 @@ impl Directory {
     pub fn open(config: &ModelsConfig, client: &reqwest::Client) -> Result<Self> {
         let set_up = |entry: &ModelEntry| known(entry, client);
         let models = config.entries.iter().map(set_up).collect::<Result<Vec<_>>>()?;
-        let place = |role: &str, name: &Option<String>| match name.as_deref().filter(|name| !name.is_empty())
-        {
-            None => Ok(None),
-            Some(name) => find(&models, name).map(Some).map_err(|error| {
-                Error::invalid(format!("`models.{role}` is `{name}`, and there is no such model"))
-                    .because(error)
-            }),
+        let place = |task: Task, setting: &str, name: &Option<String>| {
+            let of_task: Vec<usize> =
+                (0..models.len()).filter(|at| models[*at].model.task() == Some(task)).collect();
+            match name.as_deref().filter(|name| !name.is_empty()) {
+                None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
+                Some(name) => find(&models, name, task).map(Some).map_err(|error| {
+                    Error::invalid(format!("`{setting}` is `{name}`, and there is no such model"))
+                        .because(error)
+                }),
+            }
         };
-        let answering: Vec<usize> = (0..models.len()).filter(|at| models[*at].model.is_some()).collect();
-        let only = answering.first().copied().filter(|_| answering.len() == 1);
-        let (default, replace_all) =
-            (place("default", &config.default)?.or(only), place("replace_all", &config.replace_all)?);
-        let one_server = config.one_server.clone().map(|server| OneServerModels {
-            server,
-            client: client.clone(),
-            by_name: Mutex::new(HashMap::new()),
-        });
+        let default = place(Task::Answer, "models.default", &config.default)?;
+        let default_embedding = place(Task::Embed, "models.default_embedding", &config.default_embedding)?;
+        let default_rerank = place(Task::Rerank, "models.default_rerank", &config.default_rerank)?;
+        let replace_all = match config.replace_all.as_deref().filter(|name| !name.is_empty()) {
+            None => None,
+            named => place(Task::Answer, "models.replace_all", &named.map(str::to_owned))?,
+        };
+        let one_server = config.one_server.clone();
+        let one_server = one_server.map(|server| OneServerModels::open(server, client)).transpose()?;
         let answers = Arc::new(Answers::new(config.cache));
-        Ok(Self { models, default, replace_all, one_server, answers })
+        Ok(Self { models, default, replace_all, default_embedding, default_rerank, one_server, answers })
     }
 
     /// The model for an `llm_id`, and a sentence when it is not the one that was named.
@@ -123,15 +179,39 @@ impl Directory {
             return Ok(Found { model: server.model(llm_id)?, place: self.models.len(), notice: None });
         }
         let llm_id = llm_id.trim();
-        let (place, notice) =
-            match (self.replace_all.map_or_else(|| find(&self.models, llm_id), Ok), self.default) {
-                (Ok(place), _) => (place, None),
-                (Err(failure), None) => return Err(failure),
-                (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
-            };
-        let model = self.models[place].model.as_ref();
-        let model = model.ok_or_else(|| not_configured(llm_id, SILENT, [].into_iter()))?;
-        Ok(Found { model: Arc::clone(model), place, notice })
+        let (place, notice) = match (
+            self.replace_all.map_or_else(|| find(&self.models, llm_id, Task::Answer), Ok),
+            self.default,
+        ) {
+            (Ok(place), _) => (place, None),
+            (Err(failure), None) => return Err(failure),
+            (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
+        };
+        match &self.models[place].model {
+            Model::Answers(model) => Ok(Found { model: Arc::clone(model), place, notice }),
+            // Nothing else is ever found for this.
+            _ => Err(not_configured(Task::Answer, llm_id, "is not configured", [].into_iter())),
+        }
+    }
+
+    /// A model for searching. Nothing stands in for one that is not there: vectors of two models have
+    /// nothing to do with each other.
+    fn for_search(&self, task: Task, id: &str) -> Result<&Model> {
+        let of_server = |server: &'_ OneServerModels| match task {
+            Task::Embed => server.embeds.is_some(),
+            Task::Rerank | Task::Answer => server.reranks.is_some(),
+        };
+        if let Some(server) = self.one_server.as_ref().filter(|server| of_server(server)) {
+            let known = if task == Task::Embed { &server.embeds } else { &server.reranks };
+            return Ok(known.as_ref().map_or(&Model::Other, |known| &known.model));
+        }
+        let default = if task == Task::Embed { self.default_embedding } else { self.default_rerank };
+        let id = id.trim();
+        let place = match default.filter(|_| id.is_empty()) {
+            Some(place) => place,
+            None => find(&self.models, id, task)?,
+        };
+        Ok(&self.models[place].model)
     }
 
     fn instead(&self, llm_id: &str, place: usize) -> Option<String> {
@@ -155,12 +235,40 @@ impl ModelDirectory for Directory {
         Ok(Arc::new(Cached::new(model, place, tenant.clone(), Arc::clone(&self.answers))))
     }
 
+    fn embedder(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        match self.for_search(Task::Embed, id)? {
+            Model::Embeds(embedder) => Ok(Arc::clone(embedder)),
+            _ => Err(not_configured(Task::Embed, id, "is not configured", [].into_iter())),
+        }
+    }
+
+    fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
+        match self.for_search(Task::Rerank, id)? {
+            Model::Reranks(reranker) => Ok(Arc::clone(reranker)),
+            _ => Err(not_configured(Task::Rerank, id, "is not configured", [].into_iter())),
+        }
+    }
+
     fn list(&self, _tenant: &TenantId) -> Vec<ModelInfo> {
-        self.models.iter().map(|known| known.info.clone()).collect()
+        let of_server = |server: &'_ OneServerModels| {
+            [&server.embeds, &server.reranks].into_iter().flatten().map(|known| known.info.clone()).collect()
+        };
+        let of_server: Vec<ModelInfo> = self.one_server.as_ref().map(of_server).unwrap_or_default();
+        self.models.iter().map(|known| known.info.clone()).chain(of_server).collect()
     }
 }
 
 impl OneServerModels {
+    fn open(server: OneServer, client: &reqwest::Client) -> Result<Self> {
+        let search = |name: &Option<String>, kind: ModelKind| match name {
+            None => Ok(None),
+            Some(name) => known(&ModelEntry { kind, ..server.entry(name) }, client).map(Some),
+        };
+        let embeds = search(&server.embedding, ModelKind::Embedding)?;
+        let reranks = search(&server.rerank, ModelKind::Rerank)?;
+        Ok(Self { server, client: client.clone(), by_name: Mutex::default(), embeds, reranks })
+    }
+
     fn model(&self, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
         let own = wanted(llm_id.trim(), |_| true).name;
         let name = self.server.model.as_deref().unwrap_or(plain_name(own));
@@ -169,10 +277,7 @@ impl OneServerModels {
         if let Some(model) = by_name.get(name) {
             return Ok(Arc::clone(model));
         }
-        let mut entry = ModelEntry::new(name, Provider::OpenAi);
-        entry.base_url = Some(self.server.base_url.clone());
-        entry.api_key = self.server.api_key.clone();
-        let model = model(&entry, &self.client)?;
+        let model = model(&self.server.entry(name), &self.client)?;
         if by_name.len() < NAMES_MAX {
             by_name.insert(name.to_owned(), Arc::clone(&model));
         }
@@ -180,23 +285,29 @@ impl OneServerModels {
     }
 }
 
-/// Name and factory, then the name alone if only one model has it; only models that answer messages.
-fn find(models: &[Known], llm_id: &str) -> Result<usize> {
+/// Name and factory, then the name alone if only one model has it; only models for this task.
+fn find(models: &[Known], llm_id: &str, task: Task) -> Result<usize> {
     let is_known =
         |last: &str| factory(last).is_some() || models.iter().any(|known| is_of(&known.entry, last));
     let wanted = wanted(llm_id, is_known);
-    let (named, silent): (Vec<usize>, Vec<usize>) = (0..models.len())
+    let (named, others): (Vec<usize>, Vec<usize>) = (0..models.len())
         .filter(|at| is_named(&models[*at].entry, &wanted))
-        .partition(|at| models[*at].model.is_some());
+        .partition(|at| models[*at].model.task() == Some(task));
     let fitting = |at: &&usize| wanted.factory.is_some_and(|factory| is_of(&models[**at].entry, factory));
     match (named.iter().find(fitting), named.as_slice()) {
         (Some(at), _) | (None, [at]) => Ok(*at),
         (None, []) => {
-            let what = if silent.is_empty() { "is not configured" } else { SILENT };
-            Err(not_configured(llm_id, what, models.iter().filter(|known| known.model.is_some())))
+            let other = |at: &usize| models[*at].model.task().map_or("something else", Task::words);
+            let what = match others.first() {
+                Some(at) => format!("is configured for {} and not for {}", other(at), task.words()),
+                None => "is not configured".to_owned(),
+            };
+            let candidates = models.iter().filter(|known| known.model.task() == Some(task));
+            Err(not_configured(task, llm_id, &what, candidates))
         }
         (None, several) => {
-            Err(not_configured(llm_id, "is configured more than once", several.iter().map(|at| &models[*at])))
+            let candidates = several.iter().map(|at| &models[*at]);
+            Err(not_configured(task, llm_id, "is configured more than once", candidates))
         }
     }
 }
@@ -211,17 +322,26 @@ fn is_of(entry: &ModelEntry, factory: &str) -> bool {
     entry.factory.as_deref().map_or_else(|| is(entry.wire().as_str()), is)
 }
 
-fn not_configured<'a>(llm_id: &str, what: &str, candidates: impl Iterator<Item = &'a Known>) -> Error {
+fn not_configured<'a>(
+    task: Task,
+    llm_id: &str,
+    what: &str,
+    candidates: impl Iterator<Item = &'a Known>,
+) -> Error {
     let shown = |known: &Known| match &known.entry.factory {
         Some(factory) => format!("`{}@{factory}`", known.entry.name),
         None => format!("`{}`", known.entry.name),
     };
     let candidates: Vec<String> = candidates.map(shown).collect();
-    let wanted =
-        if llm_id.is_empty() { "a default model".to_owned() } else { format!("the model `{llm_id}`") };
+    let wanted = match (llm_id.is_empty(), task) {
+        (true, Task::Answer) => "a default model".to_owned(),
+        (true, _) => format!("a default model for {}", task.words()),
+        (false, _) => format!("the model `{llm_id}`"),
+    };
+    let (add, setting) = task.remedy();
     let help = match candidates.is_empty() {
-        true => "add it to `models`, or set OPENAI_API_KEY or start Ollama".to_owned(),
-        false => format!("use one of {}, or set `models.default`", candidates.join(", ")),
+        true => add.to_owned(),
+        false => format!("use one of {}, or set `{setting}`", candidates.join(", ")),
     };
     Error::new(ErrorKind::NotFound, format!("MODEL_NOT_CONFIGURED: {wanted} {what}")).help(help)
 }
@@ -239,9 +359,18 @@ fn info(entry: &ModelEntry) -> ModelInfo {
 }
 
 fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
-    let answers = matches!(entry.kind, ModelKind::Chat | ModelKind::Vision);
-    let model = answers.then(|| model(entry, client)).transpose()?;
-    let info = model.as_ref().map_or_else(|| info(entry), |model| model.info().clone());
+    let model = match entry.kind {
+        ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
+        ModelKind::Embedding => Model::Embeds(retrieval::embedder(entry, client)?),
+        ModelKind::Rerank => Model::Reranks(retrieval::reranker(entry, client)?),
+        ModelKind::Speech | ModelKind::Tts => Model::Other,
+    };
+    let info = match &model {
+        Model::Answers(model) => model.info().clone(),
+        Model::Embeds(embedder) => ModelInfo { window: embedder.tokens_max(), tools: false, ..info(entry) },
+        Model::Reranks(_) => ModelInfo { tools: false, ..info(entry) },
+        Model::Other => info(entry),
+    };
     Ok(Known { entry: entry.clone(), info, model })
 }
 
@@ -258,6 +387,19 @@ fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatMod
         Provider::Anthropic | Provider::Gemini | Provider::Ollama => {
             let wire = crate::native::Native::new(info, provider, entry, client.clone())?;
             Ok(dependable(wire))
+        }
+        Provider::Local
+        | Provider::Cohere
+        | Provider::Jina
+        | Provider::Tei
+        | Provider::DashScope
+        | Provider::Voyage => {
+            let error = Error::invalid(format!(
+                "the provider `{}` of the model `{}` answers no messages",
+                provider.as_str(),
+                entry.name
+            ));
+            Err(error.help("set `kind` to `embedding` or `rerank`"))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where the factories that canvases name are found, and which wire they speak. One table.
 
 use serde::Deserialize;
+use weft_core::seam::chat_model::ModelKind;
 
 /// Which wire a model is asked over, or which built-in answerer it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -18,6 +19,18 @@ pub enum Provider {
     Scripted,
     /// Quotes the material in its prompt.
     Extractive,
+    /// A model in a folder, which turns texts into vectors in this process.
+    Local,
+    /// Cohere: vectors and scores.
+    Cohere,
+    /// Jina: vectors and scores.
+    Jina,
+    /// Text Embeddings Inference: vectors or scores.
+    Tei,
+    /// DashScope on its own wire: vectors and scores.
+    DashScope,
+    /// Voyage: vectors and scores.
+    Voyage,
 }
 
 impl Provider {
@@ -30,6 +43,12 @@ impl Provider {
             Self::Ollama => "ollama",
             Self::Scripted => "scripted",
             Self::Extractive => "extractive",
+            Self::Local => "local",
+            Self::Cohere => "cohere",
+            Self::Jina => "jina",
+            Self::Tei => "tei",
+            Self::DashScope => "dashscope",
+            Self::Voyage => "voyage",
         }
     }
 }
@@ -39,31 +58,57 @@ pub(crate) struct Factory {
     pub name: &'static str,
     pub provider: Provider,
     pub base_url: Option<&'static str>,
+    /// Another wire and address for vectors and scores.
+    search: Option<(Provider, Option<&'static str>)>,
+}
+
+impl Factory {
+    /// Its wire for models of a kind.
+    pub fn wire(&self, kind: ModelKind) -> Provider {
+        self.search(kind).map_or(self.provider, |(provider, _)| provider)
+    }
+
+    /// Where models of a kind are asked over a wire.
+    pub fn address(&self, wire: Provider, kind: ModelKind) -> Option<&'static str> {
+        match self.search(kind).filter(|(provider, _)| *provider == wire) {
+            Some((_, base_url)) => base_url,
+            None => self.base_url,
+        }
+    }
+
+    fn search(&self, kind: ModelKind) -> Option<(Provider, Option<&'static str>)> {
+        self.search.filter(|_| matches!(kind, ModelKind::Embedding | ModelKind::Rerank))
+    }
+
+    const fn searching(self, provider: Provider, base_url: Option<&'static str>) -> Self {
+        Self { search: Some((provider, base_url)), ..self }
+    }
 }
 
 const fn compatible(name: &'static str, base_url: &'static str) -> Factory {
-    Factory { name, provider: Provider::OpenAi, base_url: Some(base_url) }
+    spoken(name, Provider::OpenAi, base_url)
 }
 
 const fn own(name: &'static str) -> Factory {
-    Factory { name, provider: Provider::OpenAi, base_url: None }
+    Factory { name, provider: Provider::OpenAi, base_url: None, search: None }
+}
+
+const fn spoken(name: &'static str, provider: Provider, base_url: &'static str) -> Factory {
+    Factory { name, provider, base_url: Some(base_url), search: None }
 }
 
 const FACTORIES: &[Factory] = &[
-    Factory {
-        name: "Anthropic",
-        provider: Provider::Anthropic,
-        base_url: Some("https://api.anthropic.com/"),
-    },
-    Factory {
-        name: "Gemini",
-        provider: Provider::Gemini,
-        base_url: Some("https://generativelanguage.googleapis.com/v1beta/"),
-    },
-    Factory { name: "Ollama", provider: Provider::Ollama, base_url: Some("http://127.0.0.1:11434/") },
+    spoken("Anthropic", Provider::Anthropic, "https://api.anthropic.com/"),
+    spoken("Gemini", Provider::Gemini, "https://generativelanguage.googleapis.com/v1beta/"),
+    spoken("Ollama", Provider::Ollama, "http://127.0.0.1:11434/"),
+    spoken("Cohere", Provider::OpenAi, "https://api.cohere.ai/compatibility/v1")
+        .searching(Provider::Cohere, Some("https://api.cohere.com")),
+    spoken("Jina", Provider::Jina, "https://api.jina.ai"),
+    spoken("Voyage AI", Provider::Voyage, "https://api.voyageai.com"),
     compatible("OpenAI", "https://api.openai.com/v1"),
     compatible("DeepSeek", "https://api.deepseek.com/v1"),
-    compatible("Tongyi-Qianwen", "https://dashscope.aliyuncs.com/compatible-mode/v1"),
+    compatible("Tongyi-Qianwen", "https://dashscope.aliyuncs.com/compatible-mode/v1")
+        .searching(Provider::DashScope, Some("https://dashscope.aliyuncs.com")),
     compatible("Moonshot", "https://api.moonshot.cn/v1"),
     compatible("ZHIPU-AI", "https://open.bigmodel.cn/api/paas/v4"),
     compatible("MiniMax", "https://api.minimaxi.com/v1"),
@@ -90,7 +135,7 @@ const FACTORIES: &[Factory] = &[
     own("LM-Studio"),
     own("Xinference"),
     own("ModelScope"),
-    own("HuggingFace"),
+    own("HuggingFace").searching(Provider::Tei, None),
     own("GPUStack"),
     own("xAI"),
     own("TokenPony"),

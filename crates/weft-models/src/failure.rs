@@ -111,7 +111,7 @@ fn reported_parts(json: &Json) -> (String, String) {
     };
     let words = match inner {
         Json::String(text) => text.clone(),
-        _ => text("message"),
+        _ => Some(text("message")).filter(|words| !words.is_empty()).unwrap_or_else(|| text("detail")),
     };
     (format!("{} {} {}", text("code"), text("type"), text("status")).to_lowercase(), words)
 }

@@ -13,9 +13,12 @@ mod extractive;
 mod factories;
 mod failure;
 pub mod inline_tags;
+#[cfg(feature = "local-embedder")]
+mod local;
 mod native;
 mod offer;
 mod openai;
+mod retrieval;
 pub mod retrying;
 mod sampling;
 pub mod script;
@@ -23,6 +26,7 @@ pub mod scripted;
 mod secret;
 mod sse;
 mod tool_images;
+mod vectors;
 
 pub use cache::{Answers, CacheConfig, Cached};
 pub use config::{ModelEntry, ModelsConfig, OneServer};
@@ -31,6 +35,8 @@ pub use directory::Directory;
 pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};
 pub use extractive::Extractive;
 pub use factories::Provider;
+#[cfg(feature = "local-embedder")]
+pub use local::LocalEmbedder;
 pub use retrying::{RetryPolicy, Retrying};
 pub use script::{Reply, Script, Step};
 pub use scripted::ScriptedModel;

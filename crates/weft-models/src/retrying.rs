@@ -33,6 +33,27 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// How long to wait before it is asked again, after try number `tries` (1 for the first) failed with
+    /// `error`: as the policy says, unless the request chose how often and after how long.
+    ///
+    /// # Errors
+    /// The same failure, when it stands; it says how often was asked.
+    pub(crate) fn again(
+        &self,
+        mut error: Error,
+        tries: u32,
+        (retries_max, wanted): (Option<u32>, Option<Duration>),
+    ) -> Result<Duration> {
+        let retries_max = retries_max.unwrap_or(self.retries_max);
+        if let Some(pause) = self.pause(&error, tries, wanted, random()).filter(|_| tries <= retries_max) {
+            return Ok(pause);
+        }
+        if tries > 1 {
+            error.message.push_str(&format!(" (asked {tries} times)"));
+        }
+        Err(error)
+    }
+
     /// How long to wait after try number `tries` (1 for the first) failed with `error`; `None` when
     /// it is not worth another one. `random` spreads callers that failed together over half the wait,
     /// unless the request `wanted` a wait: that one is never cut short.
@@ -94,22 +115,14 @@ impl<M: ChatModel> ChatModel for Retrying<M> {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        let retries_max = request.retries_max.unwrap_or(self.policy.retries_max);
-        let wanted = request.retry_delay;
+        let chosen = (request.retries_max, request.retry_delay);
         let mut tries = 1;
         loop {
-            let mut error = match self.begin(request.clone()).await {
+            let error = match self.begin(request.clone()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let pause = self.policy.pause(&error, tries, wanted, random()).filter(|_| tries <= retries_max);
-            let Some(pause) = pause else {
-                if tries > 1 {
-                    error.message.push_str(&format!(" (asked {tries} times)"));
-                }
-                return Err(error);
-            };
-            tokio::time::sleep(pause).await;
+            tokio::time::sleep(self.policy.again(error, tries, chosen)?).await;
             tries += 1;
         }
     }

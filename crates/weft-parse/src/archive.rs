@@ -130,6 +130,10 @@ impl<'a> Archive<'a> {
             .by_index(index)
             .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be opened"), cause))?;
         let most = self.left.get().min(ENTRY_BYTES_MAX);
+        // What an archive says of its files may be wrong, so it only saves the work.
+        if file.size() > most {
+            return Err(too_large());
+        }
         let mut bytes = Vec::new();
         file.take(most + 1)
             .read_to_end(&mut bytes)
@@ -158,6 +162,9 @@ impl<'a> Archive<'a> {
         for index in 0..self.zip.len() {
             let Ok(file) = self.zip.by_index(index) else { continue };
             let most = self.left.get().min(ENTRY_BYTES_MAX);
+            if file.size() > most {
+                return Err(too_large());
+            }
             // Whoever needs a broken file in it will say so.
             let size = std::io::copy(&mut file.take(most + 1), &mut std::io::sink()).unwrap_or_default();
             if size > most {
@@ -202,6 +209,33 @@ pub fn beside(base: &str, target: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn zeros(count: usize) -> Vec<u8> {
+        use std::io::Write as _;
+        let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        writer.start_file("zeros", zip::write::SimpleFileOptions::default()).unwrap();
+        writer.write_all(&vec![0; count]).unwrap();
+        writer.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn no_more_is_unpacked_than_the_limit() {
+        let mut honest = zeros(10_000);
+        for (limit, expected) in [(10_000, true), (9_999, false)] {
+            let mut archive = Archive::open(&honest).unwrap();
+            archive.left.set(limit);
+            assert_eq!(archive.check().is_ok(), expected);
+            archive.left.set(limit);
+            assert_eq!(archive.read("zeros").is_ok(), expected);
+        }
+        // The size that the list of files gives, which is a lie now.
+        let list = honest.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+        honest[list + 24..list + 28].copy_from_slice(&10_u32.to_le_bytes());
+        let mut archive = Archive::open(&honest).unwrap();
+        archive.left.set(9_999);
+        assert!(archive.read("zeros").is_err());
+        assert!(Archive::open(&honest).unwrap().read("none").unwrap().is_none());
+    }
 
     #[test]
     fn paths_are_relative_to_the_file_that_names_them() {

@@ -9,8 +9,21 @@ pub mod format;
 mod grid;
 mod markup;
 mod parts;
+pub mod reader;
 mod tokens;
 mod words;
 
 pub use format::{Settings, parse};
+pub use reader::{ChildReader, InProcess, Limits, Worker, work};
 pub use tokens::tokens;
+
+use weft_core::Result;
+use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
+
+/// Reads a file and cuts it into pieces.
+///
+/// # Errors
+/// As [`parse`] and [`chunk::cut`].
+pub fn read(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
+    chunk::cut(&parse(&request.name, bytes, &request.settings)?, request)
+}

@@ -66,7 +66,11 @@ fn is_mostly_utf8(bytes: &[u8]) -> bool {
 /// UTF-16 without a mark has its zeros all on one side.
 fn wide(bytes: &[u8]) -> Option<&'static Encoding> {
     let shown = &bytes[..bytes.len().min(4_096)];
-    if bytes.len() < 4 || !bytes.len().is_multiple_of(2) {
+    if bytes.len() < 8 || !bytes.len().is_multiple_of(2) {
+        return None;
+    }
+    let is_strange = |byte: &u8| matches!(byte, 1..=8 | 14..=31);
+    if shown.iter().filter(|byte| is_strange(byte)).count() * 50 > shown.len() {
         return None;
     }
     let zeros = |first: usize| shown.iter().skip(first).step_by(2).filter(|byte| **byte == 0).count();

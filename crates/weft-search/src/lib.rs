@@ -1,12 +1,47 @@
 //! canvas JSON → plan → run → components → events → API: **documents to search**
 //!
-//! A full-text index in memory, and how documents become the chunks it holds.
+//! Indexes of chunks by word and by vector, and the rules by which text becomes words. The older full-text
+//! index in memory, and how documents become the chunks that it holds.
 
+mod analysis;
+mod best;
+mod bm25;
 mod document;
+mod fields;
 mod index;
+mod memory_chunk_index;
 mod postings;
+mod question;
+mod tantivy_index;
+mod vectors;
 mod words;
 
+use weft_core::Error;
+use weft_core::id::{ChunkId, DatasetId, DocumentId};
+
+pub use analysis::{Token, analyze};
 pub use document::{Document, chunks, load_folder};
 pub use index::{MemoryIndex, QUERY_WORDS_MAX, RESULTS_MAX};
+pub use memory_chunk_index::MemoryChunkIndex;
+pub use tantivy_index::{MEMORY_MAX, TantivyIndex};
 pub use words::words;
+
+/// Chunks that each part of a search finds, at most, whatever is asked for.
+pub const HITS_MAX: usize = 16_384;
+
+fn wrong_dimension(dataset: &DatasetId, given: usize, known: usize) -> Error {
+    Error::invalid(format!(
+        "a vector of length {given} does not fit the dataset `{dataset}`, whose vectors have {known}"
+    ))
+    .help("embed questions and documents with the same model; to change it, make the dataset's index again")
+}
+
+fn no_document(dataset: &DatasetId, document: &DocumentId) -> Error {
+    Error::not_found(format!("the index of the dataset `{dataset}` has no document `{document}`"))
+        .help("put the document there before its chunks")
+}
+
+fn no_direction(chunk: &ChunkId) -> Error {
+    Error::invalid(format!("the vector of the chunk `{chunk}` is zero or not finite"))
+        .help("see what the embedding model answers")
+}

@@ -17,7 +17,7 @@ use weft_search::MemoryIndex;
 use weft_store::{FolderWorkspace, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
-pub use weft_models::{Discovered, FoundKeys, ModelsConfig, OneServer, Secret};
+pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_sandbox::work as sandbox_work;
 pub use weft_search::{Document, load_folder};
 
@@ -120,7 +120,8 @@ fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
 }
 
 async fn put_together(config: &Config, store_url: &str) -> Result<App> {
-    let models = Arc::new(Directory::open(&config.models, &weft_net::operator_client()?)?);
+    let models = config.models.clone().with_installed(&config.data.join("models"));
+    let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
     let beside = Arc::new(MemoryIndex::new());

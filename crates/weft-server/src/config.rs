@@ -436,6 +436,20 @@ mod tests {
         assert_eq!(set.servers["files"].env["API_KEY"].reveal(), "value of FILES_KEY");
     }
 
+    /// Models that are shown as examples can be used as they are, but for their keys and files.
+    #[test]
+    fn the_examples_of_models_make_sense() {
+        let file = include_str!("../config.default.toml");
+        let (_, examples) = file.split_once("\n# default = \"fast\"\n").unwrap();
+        let shown: Vec<_> =
+            examples.lines().map_while(|line| line.strip_prefix('#')).map(str::trim_start).collect();
+        let models = parse(&format!("[models]\n{}", shown.join("\n"))).unwrap().models;
+        let names: Vec<&str> = models.entries.iter().map(|entry| entry.name.as_str()).collect();
+        assert_eq!(names, ["fast", "rehearsed", "vectors", "judge", "all-minilm-l6-v2"]);
+        let defaults = [models.default_embedding.as_deref(), models.default_rerank.as_deref()];
+        assert_eq!(defaults, [Some("vectors"), Some("judge")]);
+    }
+
     #[test]
     fn an_unknown_setting_is_named() {
         let error = parse("[limits]\nrun_at_once = 3").unwrap_err();

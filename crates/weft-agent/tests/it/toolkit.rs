@@ -207,3 +207,24 @@ async fn defaults_of_the_schema_are_filled_in() {
     world.toolkit.register(tool).unwrap();
     assert_eq!(result(&world, "plus", json!({})).await.unwrap(), "3");
 }
+
+/// Saved canvases and their prompts know the search by a name with a mistake in it, and without its number.
+#[tokio::test]
+async fn a_search_is_known_by_its_older_name_and_without_its_number() {
+    let world = World::new([
+        Reply::call("search_my_dateset", json!({"q": "a"})),
+        Reply::call("search_my_dateset_0", json!({"q": "b"})),
+        Reply::call("search_my_dataset", json!({"q": "c"})),
+        Reply::text("done"),
+    ]);
+    world.echo("search_my_dataset_0", |_| {});
+    world.ask().await.unwrap();
+    let asked: Vec<String> =
+        ["a", "b", "c"].map(|q| format!("search_my_dataset_0({{\"q\":\"{q}\"}})")).into();
+    assert_eq!(world.called(), asked);
+    // Of two nobody knows which is meant.
+    world.echo("search_my_dataset_1", |_| {});
+    let error = result(&world, "search_my_dateset", json!({"q": "d"})).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::NotFound);
+    assert!(result(&world, "search_my_dateset_1", json!({"q": "e"})).await.is_ok());
+}

@@ -24,9 +24,12 @@ pub(super) fn plain(kind: PieceKind, content: &str) -> String {
             rest = &rest[begin..];
             break;
         };
-        // Cells next to each other are words apart.
-        if !text.ends_with([' ', '\n']) && !text.is_empty() {
-            text.push(if rest[begin..].starts_with("</tr") { '\n' } else { ' ' });
+        // Cells next to each other are words apart, and rows lines.
+        if rest[begin..].starts_with("</tr") {
+            text.truncate(text.trim_end().len());
+            text.push('\n');
+        } else if !text.is_empty() && !text.ends_with([' ', '\n']) {
+            text.push(' ');
         }
         rest = &rest[begin + end + 1..];
     }

@@ -204,7 +204,7 @@ mod tests {
             [("author".to_owned(), "Who One of [\"a\"].".to_owned()), ("year".to_owned(), String::new())];
         assert_eq!((plan.metadata.as_slice(), plan.model.as_str()), (keys.as_slice(), "m@P"));
         let schema = settings(
-            json!({"enable_metadata": true, "metadata": {"type": "object", "properties": {"k": {}}}}),
+            &json!({"enable_metadata": true, "metadata": {"type": "object", "properties": {"k": {}}}}),
         );
         assert_eq!(Plan::new(&schema).metadata, [("k".to_owned(), String::new())]);
         let odd =

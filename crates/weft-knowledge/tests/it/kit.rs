@@ -145,6 +145,14 @@ impl Library {
         shelves.chunks.push(StoredChunk { available: false, ..parent });
     }
 
+    /// A document with its chunks.
+    pub fn document(&self, name: &str) -> (Document, Vec<StoredChunk>) {
+        let shelves = self.0.shelves.lock().unwrap();
+        let document = shelves.documents.iter().find(|document| document.key.id.as_str() == name).unwrap();
+        let own = shelves.chunks.iter().filter(|chunk| chunk.document == document.key).cloned();
+        (document.clone(), own.collect())
+    }
+
     pub fn dataset(&self, name: &str, change: impl FnOnce(&mut Dataset)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.datasets.iter_mut().find(|dataset| dataset.name == name).unwrap());
@@ -399,6 +407,10 @@ fn page<T>(mut all: Vec<T>, (offset, limit): (u64, u64)) -> (Vec<T>, u64) {
 
 #[async_trait]
 impl DatasetStore for Library {
+    async fn tenants(&self) -> Result<Vec<TenantId>> {
+        not_here()
+    }
+
     async fn create(&self, _: &Dataset) -> Result<()> {
         not_here()
     }

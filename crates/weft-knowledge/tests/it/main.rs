@@ -9,6 +9,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod additions;
 mod contents;
 mod filters;
 mod graph;
@@ -17,3 +18,4 @@ mod kit;
 mod parents;
 mod questions;
 mod search;
+mod together;

@@ -62,7 +62,10 @@ fn adapter(provider: Provider) -> AdapterKind {
         Provider::Gemini => AdapterKind::Gemini,
         Provider::Ollama => AdapterKind::Ollama,
         // These have wires of their own here and never come this way.
-        Provider::OpenAi | Provider::Scripted | Provider::Extractive => AdapterKind::OpenAI,
+        Provider::OpenAi | Provider::Scripted | Provider::Extractive | Provider::Local => AdapterKind::OpenAI,
+        Provider::Cohere | Provider::Jina | Provider::Tei | Provider::DashScope | Provider::Voyage => {
+            AdapterKind::OpenAI
+        }
     }
 }
 

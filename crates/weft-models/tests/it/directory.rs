@@ -76,7 +76,7 @@ fn every_kind_is_listed_and_only_those_that_answer_are_found() {
     let config: ModelsConfig = serde_json::from_value(serde_json::json!({"entries": [
         {"name": "gpt-4", "factory": "OpenAI", "window": 8000, "prices": {"prompt": 2.5, "completion": 10.0}},
         {"name": "gpt-4-vision", "factory": "OpenAI", "kind": "vision", "tools": false},
-        {"name": "bge-m3", "factory": "OpenAI-API-Compatible", "kind": "embedding"},
+        {"name": "bge-m3", "factory": "OpenAI-API-Compatible", "base_url": "http://127.0.0.1:9/v1", "kind": "embedding"},
         {"name": "bge-rank", "kind": "rerank"}, {"name": "whisper", "kind": "speech"}, {"name": "voice", "kind": "tts"},
     ]}))
     .unwrap();
@@ -188,6 +188,7 @@ async fn one_server_can_stand_for_everything() {
             base_url: server.base_url.clone(),
             api_key: Secret::default(),
             model: model.map(str::to_owned),
+            ..OneServer::default()
         }),
         ..several()
     };

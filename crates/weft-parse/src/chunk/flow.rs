@@ -20,6 +20,17 @@ pub(crate) struct Placed<'a> {
     pub(crate) page: Option<u32>,
     /// The name of the sheet.
     pub(crate) sheet: Option<&'a str>,
+    /// What it is to the element before.
+    pub(crate) joint: Joint,
+}
+
+/// What an element is to the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joint {
+    /// Another block.
+    Block,
+    /// The next line of the same block.
+    Line,
 }
 
 impl Placed<'_> {
@@ -115,7 +126,8 @@ impl<'a> Flow<'a> {
         let mut was_item = false;
         for (at, placed) in elements.iter().enumerate() {
             let is_item = matches!(placed.element.body, Body::Item { .. });
-            let between = if is_item && was_item { "\n" } else { "\n\n" };
+            let is_next = (is_item && was_item) || placed.joint == Joint::Line;
+            let between = if is_next { "\n" } else { "\n\n" };
             if is_apart(&placed.element.body, tables) {
                 flow.separate("\n\n");
                 flow.mark_table(at);
@@ -213,7 +225,7 @@ impl<'a> Flow<'a> {
 
 fn is_apart(body: &Body, tables: Tables) -> bool {
     match (body, tables) {
-        (Body::Table(_), Tables::Apart) => true,
+        (Body::Table(table), Tables::Apart) => html::has_text(table),
         (Body::Table(table), Tables::Inside(tokens_max)) => tokens(&html::whole(table)) > tokens_max,
         _ => false,
     }
@@ -231,7 +243,8 @@ pub(crate) fn plain(body: &Body) -> Option<String> {
             }
         }
         Body::Image { caption } => caption.clone(),
-        Body::Table(table) => html::whole(table),
+        Body::Table(table) if html::has_text(table) => html::whole(table),
+        Body::Table(_) => String::new(),
         Body::Break { .. } => String::new(),
     };
     (!text.trim().is_empty()).then_some(text)

@@ -16,6 +16,14 @@ pub(crate) fn whole(table: &Table) -> String {
     html
 }
 
+/// Whether anything stands in a table.
+pub(crate) fn has_text(table: &Table) -> bool {
+    let caption = table.caption.as_deref().unwrap_or_default();
+    std::iter::once(caption)
+        .chain(table.rows.iter().flatten().map(String::as_str))
+        .any(|text| !text.trim().is_empty())
+}
+
 /// The end of a table.
 pub(crate) const CLOSE: &str = "</table>";
 

@@ -9,6 +9,7 @@ mod delimiter;
 mod draft;
 mod flow;
 mod html;
+mod lines;
 mod method;
 mod numbering;
 mod pack;
@@ -27,7 +28,7 @@ use weft_core::error::{Error, Result};
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 
 use crate::element::{Body, Parsed};
-use flow::Placed;
+use flow::{Joint, Placed};
 use settings::Settings;
 
 /// Tokens of a piece that is meant to be whole, at most: a file, an abstract, a pair, a row.
@@ -72,7 +73,7 @@ fn placed<'a>(parsed: &'a Parsed, settings: &Settings) -> Vec<Placed<'a>> {
         }
         let page = element.positions.first().map(|position| position.page).or(page);
         if page.is_none_or(|page| settings.wants_page(page)) {
-            placed.push(Placed { element, page, sheet });
+            placed.push(Placed { element, page, sheet, joint: Joint::Block });
         }
     }
     placed

@@ -131,15 +131,18 @@ fn heading_marker(body: &Body) -> Option<Marker> {
         return None;
     }
     let text = plain(body)?;
-    let text = text.trim().trim_start_matches("- ");
-    let found = marker(text)?;
-    let first = text.lines().next().unwrap_or_default();
-    let is_short =
-        first.chars().count() <= HEADING_CHARS_MAX && !first.ends_with(['。', '；', ';', ',', '，']);
-    // The text of an article often stands in its line.
-    let fits = is_short || found == Marker::Article;
+    let found = line_marker(text.trim().trim_start_matches("- ").lines().next()?)?;
     let is_list = matches!(body, Body::Item { .. }) && !found.is_strong();
-    (fits && !is_list).then_some(found)
+    (!is_list).then_some(found)
+}
+
+/// The number of a line that may be a heading by itself.
+pub(crate) fn line_marker(line: &str) -> Option<Marker> {
+    let line = line.trim();
+    let found = marker(line)?;
+    let is_short = line.chars().count() <= HEADING_CHARS_MAX && !line.ends_with(['。', '；', ';', ',', '，']);
+    // The text of an article often stands in its line.
+    (is_short || found == Marker::Article).then_some(found)
 }
 
 /// The number that a line begins with.

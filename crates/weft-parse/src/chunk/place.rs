@@ -13,6 +13,7 @@ pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
             continue;
         }
         match places.last_mut().filter(|last| continues(last, position)) {
+            Some(_) if is_page(position) => {}
             Some(last) => {
                 last.left = last.left.min(position.left);
                 last.right = last.right.max(position.right);
@@ -26,12 +27,20 @@ pub(crate) fn add(places: &mut Vec<Position>, more: &[Position]) {
 
 /// Whether a rectangle is below another one in the same column, or within it.
 fn continues(last: &Position, next: &Position) -> bool {
+    // A page without a rectangle says nothing where its text is known to be.
+    if last.page == next.page && (is_page(last) || is_page(next)) {
+        return is_page(next);
+    }
     let shared = last.right.min(next.right) - last.left.max(next.left);
     let narrower = (last.right - last.left).min(next.right - next.left);
     last.page == next.page
         && shared >= narrower / 2.0
         && next.top - last.bottom <= GAP_MAX
         && next.top >= last.top
+}
+
+fn is_page(position: &Position) -> bool {
+    *position == Position { page: position.page, ..Position::default() }
 }
 
 #[cfg(test)]
@@ -66,5 +75,8 @@ mod tests {
         add(&mut places, &[page]);
         add(&mut places, &[page]);
         assert_eq!(places, [page]);
+        let known = at(3, 5., 6., 5., 6.);
+        add(&mut places, &[known, page]);
+        assert_eq!(places, [page, known]);
     }
 }

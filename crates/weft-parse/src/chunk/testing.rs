@@ -3,7 +3,7 @@
 use serde_json::Value;
 use weft_core::seam::document_reader::{ChunkMethod, Position, ReadDocument, ReadRequest};
 
-use super::flow::Placed;
+use super::flow::{Joint, Placed};
 use crate::element::{Body, Element, Parsed, Table};
 
 /// Blocks between blank lines: `# heading`, `- item`, `|cell|cell|` (the first row is the header), code in
@@ -40,7 +40,7 @@ fn block(block: &str) -> Vec<Element> {
 }
 
 pub(crate) fn placed(elements: &[Element]) -> Vec<Placed<'_>> {
-    elements.iter().map(|element| Placed { element, page: None, sheet: None }).collect()
+    elements.iter().map(|element| Placed { element, page: None, sheet: None, joint: Joint::Block }).collect()
 }
 
 pub(crate) fn parsed(text: &str) -> Parsed {

@@ -219,7 +219,7 @@ pub(crate) fn pack_string(text: &str, packing: &Packing<'_>) -> Vec<(String, u32
 fn split(table: &Table, room: u32, packing: &Packing<'_>) -> Vec<(PieceKind, String)> {
     let whole = html::whole(table);
     if tokens(&whole) <= room {
-        return if has_text(table) { vec![(PieceKind::Table, whole)] } else { Vec::new() };
+        return vec![(PieceKind::Table, whole)];
     }
     let count = table.header_rows.min(table.rows.len());
     let (header, rows) = table.rows.split_at(count);
@@ -298,11 +298,4 @@ impl Splitter<'_> {
         let parts = pack_string(&cells.join("\n"), &self.packing);
         self.parts.extend(parts.into_iter().map(|(text, _)| (PieceKind::Text, text)));
     }
-}
-
-fn has_text(table: &Table) -> bool {
-    let caption = table.caption.as_deref().unwrap_or_default();
-    std::iter::once(caption)
-        .chain(table.rows.iter().flatten().map(String::as_str))
-        .any(|text| !text.trim().is_empty())
 }

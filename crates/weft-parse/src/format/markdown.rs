@@ -43,6 +43,7 @@ pub fn add(text: &str, parts: &mut Parts) {
         raw: String::new(),
         lists: Vec::new(),
         item: None,
+        label: None,
         grid: None,
         link: None,
         language: None,
@@ -65,6 +66,8 @@ struct Walk<'a> {
     /// For each list the number of its next item, where items are numbered.
     lists: Vec<Option<u64>>,
     item: Option<String>,
+    /// What stands before the first paragraph of a footnote.
+    label: Option<String>,
     grid: Option<Grid>,
     /// Where a link leads, and where in the text it begins.
     link: Option<(String, usize)>,
@@ -137,7 +140,7 @@ impl Walk<'_> {
             }
             Tag::FootnoteDefinition(name) => {
                 self.flush();
-                self.inline.push_str(&format!("[{name}] "));
+                self.label = Some(format!("[{name}] "));
             }
             Tag::Link { dest_url, .. } => self.link = Some((dest_url.to_string(), self.inline.len())),
             Tag::Image { .. } => self.image = Some(self.inline.len()),
@@ -230,7 +233,10 @@ impl Walk<'_> {
                 let depth = u8::try_from(self.lists.len().saturating_sub(1)).unwrap_or(u8::MAX);
                 self.parts.item(depth, &format!("{marker}{text}"));
             }
-            None => self.parts.paragraph(&text),
+            None => {
+                let label = self.label.take().unwrap_or_default();
+                self.parts.paragraph(&(label + &text));
+            }
         }
     }
 }

@@ -34,8 +34,7 @@ fn read(file: &File<'_>) -> Read {
         archive.check()?;
         office::properties(&mut Archive::open(file.bytes)?, &mut parts)?;
     }
-    let mut book = calamine::open_workbook_auto_from_rs(Cursor::new(file.bytes))
-        .map_err(|cause| Unreadable::because("the spreadsheet cannot be opened", cause))?;
+    let mut book = open(file.bytes)?;
     let sheets = book.sheets_metadata().to_vec();
     let mut cells_left = CELLS_MAX;
     for sheet in sheets {
@@ -55,6 +54,24 @@ fn read(file: &File<'_>) -> Read {
         parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
     }
     Ok(parts.finish())
+}
+
+/// Opens it as what its content says it is.
+fn open(bytes: &[u8]) -> Result<Book<'_>, Unreadable> {
+    let unopened = |cause: String| Unreadable::because("the spreadsheet cannot be opened", cause);
+    let cursor = Cursor::new(bytes);
+    if !bytes.starts_with(b"PK") {
+        return calamine::Xls::new(cursor).map(Sheets::Xls).map_err(|cause| unopened(cause.to_string()));
+    }
+    let archive = Archive::open(bytes)?;
+    let has = |name: &str| archive.names().any(|one| one.eq_ignore_ascii_case(name));
+    if has("content.xml") {
+        calamine::Ods::new(cursor).map(Sheets::Ods).map_err(|cause| unopened(cause.to_string()))
+    } else if has("xl/workbook.bin") {
+        calamine::Xlsb::new(cursor).map(Sheets::Xlsb).map_err(|cause| unopened(cause.to_string()))
+    } else {
+        Xlsx::new(cursor).map(Sheets::Xlsx).map_err(|cause| unopened(cause.to_string()))
+    }
 }
 
 /// The cells of a sheet as they come, row by row.

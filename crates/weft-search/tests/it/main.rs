@@ -9,6 +9,8 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod index;
+
 use weft_core::citation::Chunk;
 use weft_core::seam::knowledge::{Knowledge as _, Passage, Scored, SearchRequest};
 use weft_core::{ErrorKind, TenantId};
@@ -26,7 +28,7 @@ fn documents() -> Vec<Document> {
     ]
 }
 
-async fn index() -> MemoryIndex {
+async fn memory_index() -> MemoryIndex {
     let index = MemoryIndex::new();
     index.add(&TenantId::new("t"), "help", load_folder(&documents()));
     index
@@ -63,7 +65,7 @@ async fn found(
 
 #[tokio::test]
 async fn the_best_chunk_comes_first_with_a_score_between_0_and_1() {
-    let index = index().await;
+    let index = memory_index().await;
     let check = async |query: &str, expected: &str| {
         let chunks = found(&index, "t", query, &["help"], 0.0).await;
         assert!(chunks[0].content.contains(expected), "{query}: {}", chunks[0].content);
@@ -85,7 +87,7 @@ async fn the_best_chunk_comes_first_with_a_score_between_0_and_1() {
 
 #[tokio::test]
 async fn nothing_and_weak_matches_are_left_out() {
-    let index = index().await;
+    let index = memory_index().await;
     assert!(found(&index, "t", "quantum chromodynamics", &[], 0.0).await.is_empty());
     assert!(found(&index, "t", "the of and", &[], 0.0).await.is_empty());
     assert!(found(&index, "t", "", &[], 0.0).await.is_empty());
@@ -97,7 +99,7 @@ async fn nothing_and_weak_matches_are_left_out() {
 
 #[tokio::test]
 async fn tenants_and_datasets_are_kept_apart() {
-    let index = index().await;
+    let index = memory_index().await;
     let chunk =
         |id: &str| Chunk { id: id.to_owned(), content: "refund secret".to_owned(), ..Chunk::default() };
     index.add(&TenantId::new("other"), "help", vec![chunk("x")]);

@@ -25,8 +25,11 @@ struct Server {
 }
 
 fn config(folder: &Path, models: &ScriptedServer) -> Config {
-    let one_server =
-        OneServer { base_url: models.base_url.clone(), api_key: weft_server::Secret::new("x"), model: None };
+    let one_server = OneServer {
+        base_url: models.base_url.clone(),
+        api_key: weft_server::Secret::new("x"),
+        ..OneServer::default()
+    };
     let mut config = Config { data: folder.to_owned(), ..Config::default() };
     config.models = ModelsConfig { one_server: Some(one_server), ..ModelsConfig::default() };
     config.listen = "127.0.0.1:0".parse().unwrap();

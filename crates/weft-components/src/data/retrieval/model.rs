@@ -3,14 +3,10 @@
 use async_trait::async_trait;
 use weft_agent::ask::ask_text;
 use weft_core::effect::Again;
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Sampling};
 use weft_core::{NodeContext, Result};
-use weft_knowledge::ask::{Ask, Step};
+use weft_knowledge::ask::{Ask, Step, request};
 
 use crate::model::caller::warn_of_prices;
-
-/// Helpers are to do as they are told.
-const TEMPERATURE: f64 = 0.2;
 
 /// The model of an activation.
 #[derive(Debug)]
@@ -27,15 +23,7 @@ impl Ask for Helper<'_> {
         let ctx = self.ctx;
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, self.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
-        let request = ChatRequest {
-            messages: vec![
-                ChatMessage::new(Author::System, instructions.to_owned()),
-                ChatMessage::new(Author::User, question.to_owned()),
-            ],
-            sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
-            ..ChatRequest::default()
-        };
-        ask_text(ctx, &*model, request, &mut |_| {}).await
+        ask_text(ctx, &*model, request(instructions, question), &mut |_| {}).await
     }
 
     async fn now_ms(&self) -> Result<i64> {

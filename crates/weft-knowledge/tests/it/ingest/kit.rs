@@ -190,7 +190,7 @@ impl World {
         let worker = process.worker.run(&stop, Duration::ZERO);
         let idle = async {
             while !self.idle().await {
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                tokio::time::sleep(self.pace.look_every / 2).await;
             }
         };
         tokio::select! {

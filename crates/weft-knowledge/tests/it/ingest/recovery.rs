@@ -169,7 +169,7 @@ async fn a_document_that_ends_every_worker_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_that_its_worker_did_not_live_to_hear_leaves_the_index_right() {
     // At every step of a second reading the process ends, and then the document is cancelled.
-    for step in 0..40 {
+    for step in 0..80 {
         let world = World::new("hash@Test").await;
         let key = world.add("d", "old\nsame").await;
         world.queue(std::slice::from_ref(&key)).await;

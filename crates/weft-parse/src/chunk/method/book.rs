@@ -1,14 +1,18 @@
 //! By the headings of a book: the text of each section with the headings above it.
 
+use std::collections::HashMap;
+use std::ops::Range;
+
 use weft_core::error::Result;
 
 use crate::chunk::Source;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, Placed, Tables, plain};
+use crate::chunk::lines::Lines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_siblings, sections};
 use crate::chunk::writer::Writer;
-use crate::element::Body;
+use crate::element::{Body, Element};
 
 /// Levels of headings that are told apart, at most.
 const LEVELS_MAX: usize = 5;
@@ -23,7 +27,11 @@ const CONTENTS_TITLES: [&str; 6] = ["contents", "table of contents", "目录", "
 
 /// Cuts a book.
 pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let (placed, removed) = without_contents(&source.placed);
+    let mut lines = Lines::new(&source.placed);
+    let contents = table_of_contents(&lines.placed());
+    let removed = contents.len();
+    lines.remove(contents);
+    let placed = lines.placed();
     let levels = Levels::find(&placed);
     let mut cutting = Cutting::default();
     if removed > 0 {
@@ -47,49 +55,35 @@ pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
         }
         cutting.drafts = writer.drafts;
     }
-    // The elements are numbered without the ones that were left out.
-    let first =
-        source.placed.iter().zip(&placed).take_while(|(all, kept)| std::ptr::eq(all.element, kept.element));
-    let first = first.count();
-    for draft in &mut cutting.drafts {
-        for at in [&mut draft.elements.start, &mut draft.elements.end] {
-            *at += if *at > first { removed } else { 0 };
-        }
-    }
+    lines.restore(&mut cutting.drafts);
     Ok(cutting)
 }
 
-/// The elements without the table of contents: its title, and the lines below it that end in the number of a page or
-/// are the headings of the book themselves.
-fn without_contents<'a>(placed: &[Placed<'a>]) -> (Vec<Placed<'a>>, usize) {
-    let texts: Vec<String> = placed
-        .iter()
-        .map(|placed| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default())
-        .collect();
+/// Where the table of contents is: its title, and the lines below it that end in the number of a page or are the
+/// headings of the book themselves.
+fn table_of_contents(placed: &[Placed<'_>]) -> Range<usize> {
+    let text =
+        |placed: &Placed<'_>| plain(&placed.element.body).map(|text| squeezed(&text)).unwrap_or_default();
+    let texts: Vec<String> = placed.iter().map(text).collect();
     let is_title = |text: &String| CONTENTS_TITLES.iter().any(|title| squeezed(title) == *text);
-    let all = || (placed.to_vec(), 0);
-    let Some(title) = texts.iter().position(is_title) else { return all() };
-    let mut end = title + 1;
-    while let Some(text) = texts.get(end) {
-        let is_table = matches!(placed[end].element.body, Body::Table(_));
-        let entry = text.trim_end_matches(|c: char| c.is_ascii_digit());
-        let names_page = entry.len() < text.len() && text.lines().count() <= 2;
-        let comes_again = || texts[end + 1..].contains(text);
-        if is_table || !(text.is_empty() || names_page && is_entry(placed[end].element) || comes_again()) {
-            break;
-        }
-        end += 1;
+    let Some(title) = texts.iter().position(is_title) else { return 0..0 };
+    let mut lasts = HashMap::new();
+    for (at, text) in texts.iter().enumerate() {
+        lasts.insert(text.as_str(), at);
     }
+    let is_entry = |at: usize| {
+        let is_table = matches!(placed[at].element.body, Body::Table(_));
+        let comes_again = lasts.get(texts[at].as_str()).is_some_and(|last| *last > at);
+        !is_table && (comes_again || names_pages(placed[at].element))
+    };
+    let end = (title + 1..placed.len()).find(|at| !is_entry(*at)).unwrap_or(placed.len());
     let lines = |placed: &Placed<'_>| plain(&placed.element.body).map_or(0, |text| text.lines().count());
-    if placed[title + 1..end].iter().map(lines).sum::<usize>() < CONTENTS_LINES_MIN {
-        return all();
-    }
-    let kept = placed[..title].iter().chain(&placed[end..]).copied().collect();
-    (kept, end - title)
+    let count: usize = placed[title + 1..end].iter().map(lines).sum();
+    if count < CONTENTS_LINES_MIN || end == placed.len() { 0..0 } else { title..end }
 }
 
 /// Whether all lines of an element end in a number, after dots or blanks.
-fn is_entry(element: &crate::element::Element) -> bool {
+fn names_pages(element: &Element) -> bool {
     let Some(text) = plain(&element.body) else { return true };
     text.lines().filter(|line| !line.trim().is_empty()).all(|line| {
         let line = line.trim_end();

@@ -5,6 +5,7 @@ use weft_core::error::Result;
 use crate::chunk::Source;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, Tables};
+use crate::chunk::lines::Lines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::sections;
 use crate::chunk::writer::Writer;
@@ -14,14 +15,17 @@ const DEPTH: usize = 2;
 
 /// Cuts a law. Articles are the units, however deep they are; without any, the second level of headings is.
 pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
-    let levels = Levels::find(&source.placed);
+    let lines = Lines::new(&source.placed);
+    let placed = lines.placed();
+    let levels = Levels::find(&placed);
     let deepest = levels.article.or_else(|| levels.distinct().into_iter().take(DEPTH).next_back());
     let level = |at: usize| levels.of(at).filter(|level| Some(*level) <= deepest);
-    let flow = Flow::with_levels(&source.placed, Tables::Apart, level);
+    let flow = Flow::with_levels(&placed, Tables::Apart, level);
     let mut writer = Writer::new(&flow, &source.settings);
     for section in sections(&flow) {
         writer.spans(section.spans, &section.above);
     }
+    lines.restore(&mut writer.drafts);
     Ok(Cutting { drafts: writer.drafts, ..Cutting::default() })
 }
 
@@ -44,6 +48,16 @@ mod tests {
                 "第一章 总则\n第二条 本法所称：\n\n（一）甲；\n\n（二）乙。",
                 "第二章 附则\n\n第三条 自公布之日起施行。"
             ]
+        );
+    }
+
+    #[test]
+    fn the_lines_of_a_plain_text_are_headings_too() {
+        let text = "第一章 总则\n第一条 甲。\n甲续。\n第二条 乙。\n第二章 附则\n第三条 丙。";
+        let document = cut(text, "a.txt", ChunkMethod::Laws, json!({}));
+        assert_eq!(
+            contents(&document),
+            ["第一章 总则\n第一条 甲。\n甲续。", "第一章 总则\n第二条 乙。", "第二章 附则\n第三条 丙。"]
         );
     }
 

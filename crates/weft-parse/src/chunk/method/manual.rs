@@ -5,6 +5,7 @@ use weft_core::error::Result;
 use crate::chunk::Source;
 use crate::chunk::draft::Cutting;
 use crate::chunk::flow::{Flow, Tables};
+use crate::chunk::lines::Lines;
 use crate::chunk::numbering::Levels;
 use crate::chunk::sections::{pack_small, sections};
 use crate::chunk::writer::Writer;
@@ -18,12 +19,15 @@ const SECTION_TOKENS_MIN: u32 = 32;
 pub(crate) fn cut(source: &Source<'_>) -> Result<Cutting> {
     let settings = &source.settings;
     let limit = settings.limit.min(SECTION_TOKENS_MAX);
-    let levels = Levels::find(&source.placed);
-    let flow = Flow::with_levels(&source.placed, Tables::Apart, |at| levels.of(at));
+    let lines = Lines::new(&source.placed);
+    let placed = lines.placed();
+    let levels = Levels::find(&placed);
+    let flow = Flow::with_levels(&placed, Tables::Apart, |at| levels.of(at));
     let mut writer = Writer::new(&flow, settings).limit(limit, settings);
     for section in pack_small(sections(&flow), SECTION_TOKENS_MIN, limit) {
         writer.spans(section.spans, &[]);
     }
+    lines.restore(&mut writer.drafts);
     Ok(Cutting { drafts: writer.drafts, ..Cutting::default() })
 }
 

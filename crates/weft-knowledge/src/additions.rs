@@ -1,0 +1,120 @@
+//! Tables of contents and graphs as they are made while a document is being read.
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::id::ChunkId;
+use weft_core::seam::ModelDirectory;
+use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
+use weft_core::{Json, Result};
+
+use crate::ask::Direct;
+use crate::contents::{self, build};
+use crate::graph::extract::{Method, extract};
+use crate::graph::{KINDS, NAME_MAX, cut};
+use crate::ingest::Addition;
+
+/// Kinds of entities that settings may name.
+const KINDS_MAX: usize = 30;
+
+fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Direct<'a> {
+    let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
+    // Nothing that is made of a document has to do with the time.
+    Direct { models, tenant: &document.key.dataset.tenant, llm_id, now_ms: document.updated_ms }
+}
+
+/// The table of contents of a document: `toc_extraction` asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Contents;
+
+#[async_trait]
+impl Addition for Contents {
+    fn extra(&self) -> Extra {
+        Extra::Contents
+    }
+
+    fn wanted(&self, settings: &Settings) -> bool {
+        settings.get("toc_extraction").and_then(Json::as_bool) == Some(true)
+    }
+
+    /// Of the headings that the chunks stand under, or by a model where there are none.
+    async fn make(
+        &self,
+        models: &dyn ModelDirectory,
+        document: &Document,
+        chunks: &[StoredChunk],
+    ) -> Result<Json> {
+        let mut entries =
+            build::from_paths(chunks.iter().map(|chunk| (&chunk.id, chunk.headings.as_slice())));
+        if entries.is_empty() && !chunks.is_empty() {
+            let passages: Vec<(ChunkId, String)> =
+                chunks.iter().map(|chunk| (chunk.id.clone(), chunk.content.clone())).collect();
+            entries = build::by_model(&model(models, document), &passages).await??;
+        }
+        Ok(if entries.is_empty() { Json::Null } else { contents::to_json(&entries) })
+    }
+}
+
+/// What a document says of things: `graphrag.use_graphrag` asks for it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Graph;
+
+#[async_trait]
+impl Addition for Graph {
+    fn extra(&self) -> Extra {
+        Extra::Graph
+    }
+
+    fn wanted(&self, settings: &Settings) -> bool {
+        settings.get("graphrag").and_then(|graph| graph.get("use_graphrag")).and_then(Json::as_bool)
+            == Some(true)
+    }
+
+    async fn make(
+        &self,
+        models: &dyn ModelDirectory,
+        document: &Document,
+        chunks: &[StoredChunk],
+    ) -> Result<Json> {
+        let settings = document.settings.get("graphrag");
+        let method = settings.and_then(|graph| graph.get("method")).and_then(Json::as_str);
+        let kinds = kinds(settings);
+        let passages: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
+        let method = Method::parse(method.unwrap_or_default());
+        let (graph, _) = extract(&model(models, document), method, &kinds, &passages).await??;
+        Ok(if graph.entities.is_empty() { Json::Null } else { json!(graph) })
+    }
+}
+
+fn kinds(settings: Option<&Json>) -> Vec<String> {
+    let named = settings.and_then(|graph| graph.get("entity_types")).and_then(Json::as_array);
+    let named = named.into_iter().flatten().filter_map(Json::as_str).map(|kind| cut(kind, NAME_MAX));
+    let named: Vec<String> = named.filter(|kind| !kind.is_empty()).take(KINDS_MAX).collect();
+    if named.is_empty() { KINDS.map(str::to_owned).to_vec() } else { named }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_ask_for_them() {
+        let settings = |json: Json| json.as_object().cloned().unwrap();
+        let check = |json: Json, contents: bool, graph: bool| {
+            let settings = settings(json);
+            assert_eq!(
+                (Contents.wanted(&settings), Graph.wanted(&settings)),
+                (contents, graph),
+                "{settings:?}"
+            );
+        };
+        check(json!({}), false, false);
+        check(json!({"toc_extraction": true, "graphrag": {"use_graphrag": false}}), true, false);
+        check(json!({"toc_extraction": "x", "graphrag": {"use_graphrag": true}}), false, true);
+    }
+
+    #[test]
+    fn kinds_are_those_of_the_settings_or_the_usual_ones() {
+        assert_eq!(kinds(None), KINDS);
+        assert_eq!(kinds(Some(&json!({"entity_types": [" law ", "", 7]}))), ["law"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Contents and graphs, made of the chunks of a document with a scripted model.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::chat_model::ModelInfo;
+use weft_core::seam::{ChatModel, ModelDirectory};
+use weft_core::{Result, TenantId};
+use weft_knowledge::additions::{Contents, Graph};
+use weft_knowledge::ingest::Addition as _;
+use weft_testkit::{Reply, Script, ScriptedModel};
+
+use crate::kit::Library;
+
+struct Scripted(ScriptedModel);
+
+impl ModelDirectory for Scripted {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Ok(Arc::new(self.0.clone()))
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+fn library() -> Library {
+    Library::default().with("d", "", &[("book", json!({}), &["Ada lived here.", "And worked."])])
+}
+
+#[tokio::test]
+async fn headings_of_a_file_need_no_model() {
+    let library = library();
+    library.change("book-1", |chunk| chunk.headings = vec!["Work".to_owned()]);
+    let (document, chunks) = library.document("book");
+    let models = Scripted(ScriptedModel::new(Script::new()));
+    let made = Contents.make(&models, &document, &chunks).await.unwrap();
+    assert_eq!(made["entries"], json!([{"level": 1, "title": "Work", "chunks": ["book-1"]}]));
+}
+
+#[tokio::test]
+async fn a_model_makes_what_the_file_lacks() {
+    let (document, chunks) = library().document("book");
+    let headings =
+        Script::new().reply(Reply::text("[{\"title\": \"Life\", \"passage\": 0}]")).reply(Reply::text("[1]"));
+    let models = Scripted(ScriptedModel::new(headings));
+    let made = Contents.make(&models, &document, &chunks).await.unwrap();
+    assert_eq!(made["entries"][0]["chunks"], json!(["book-0", "book-1"]));
+
+    let graph = json!({"entities": [{"name": "Ada", "kind": "person", "description": "x"}], "relations": []});
+    let models = Scripted(ScriptedModel::new(Script::new().reply(Reply::text(graph.to_string()))));
+    let made = Graph.make(&models, &document, &chunks).await.unwrap();
+    assert_eq!(made["entities"][0]["name"], "Ada");
+    let nothing = Script::new().reply(Reply::text("{\"entities\": [], \"relations\": []}"));
+    let models = Scripted(ScriptedModel::new(nothing));
+    assert_eq!(Graph.make(&models, &document, &chunks).await.unwrap(), Json::Null);
+}

@@ -1,0 +1,238 @@
+//! A model that turns texts into vectors in this process: BERT in f32 from a folder, such as
+//! all-MiniLM-L6-v2.
+
+mod bert;
+mod gelu;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use candle_core::Device;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokenizers::{PostProcessor as _, Tokenizer, TruncationParams};
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+use weft_core::{Error, Result};
+
+use bert::{Bert, Shape};
+
+use crate::config::MODEL_FILES;
+
+/// Tokens that are computed at once. More costs memory and is not faster.
+const BATCH_TOKENS_MAX: usize = 512;
+/// Batches that are computed beside each other; each uses all cores.
+const BATCHES_AT_ONCE_MAX: usize = 1;
+/// No token is longer than this on average; what is beyond is not even looked at.
+const BYTES_PER_TOKEN_MAX: usize = 64;
+/// The marks of begin and end, and something between them.
+const TOKENS_MIN: usize = 3;
+/// A longer file of settings is none.
+const SETTINGS_BYTES_MAX: u64 = 1 << 20;
+
+/// The files of a model, all in one folder. One of them is not always there.
+const SHAPE_FILE: &str = MODEL_FILES[0];
+const TOKENIZER_FILE: &str = MODEL_FILES[1];
+const WEIGHTS_FILE: &str = MODEL_FILES[2];
+const SENTENCE_FILE: &str = "sentence_bert_config.json";
+
+/// A model in a folder. Its weights are read when it is first asked.
+pub struct LocalEmbedder {
+    name: String,
+    folder: PathBuf,
+    shape: Shape,
+    tokens_max: usize,
+    model: OnceCell<Arc<Model>>,
+    room: Arc<Semaphore>,
+}
+
+struct Model {
+    bert: Bert,
+    tokenizer: Tokenizer,
+    tokens_max: usize,
+}
+
+#[derive(Deserialize)]
+struct SentenceSettings {
+    max_seq_length: usize,
+}
+
+impl std::fmt::Debug for LocalEmbedder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalEmbedder").field("name", &self.name).field("folder", &self.folder).finish()
+    }
+}
+
+impl LocalEmbedder {
+    /// The model in `folder`, to be remembered by datasets as `name`.
+    ///
+    /// # Errors
+    /// `Invalid` when a file is missing or the model is of another kind.
+    pub fn open(name: impl Into<String>, folder: impl Into<PathBuf>) -> Result<Self> {
+        let (name, folder) = (name.into(), folder.into());
+        for file in MODEL_FILES {
+            if !folder.join(file).is_file() {
+                return Err(Error::invalid(format!("there is no {file} in {}", folder.display()))
+                    .help("`scripts/local-embedder` installs a model"));
+            }
+        }
+        let shape: Shape = settings(&folder.join(SHAPE_FILE))?;
+        shape.check().map_err(|why| {
+            Error::invalid(format!("cannot use {}", folder.join(SHAPE_FILE).display())).because(why)
+        })?;
+        let sentence = folder.join(SENTENCE_FILE);
+        let wanted = match sentence.is_file() {
+            true => settings::<SentenceSettings>(&sentence)?.max_seq_length,
+            false => shape.max_position_embeddings,
+        };
+        let tokens_max = wanted.clamp(TOKENS_MIN, shape.max_position_embeddings);
+        let room = Arc::new(Semaphore::new(BATCHES_AT_ONCE_MAX));
+        Ok(Self { name, folder, shape, tokens_max, model: OnceCell::new(), room })
+    }
+
+    /// The number of dimensions of its vectors.
+    pub fn dimensions(&self) -> usize {
+        self.shape.hidden_size
+    }
+
+    async fn model(&self) -> Result<&Arc<Model>> {
+        let load = || async {
+            let (folder, shape, tokens_max) = (self.folder.clone(), self.shape.clone(), self.tokens_max);
+            let permit = self.permit().await?;
+            blocking(permit, move || Model::load(&folder, &shape, tokens_max)).await.map(Arc::new)
+        };
+        self.model.get_or_try_init(load).await
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit> {
+        let permit = Arc::clone(&self.room).acquire_owned().await;
+        permit.map_err(|cause| Error::internal("the local embedder was closed").because(cause))
+    }
+}
+
+/// Work that keeps its permit to its end, also when nobody waits for it any more.
+async fn blocking<T: Send + 'static>(
+    permit: OwnedSemaphorePermit,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|cause| Error::internal("the local embedder stopped in the middle").because(cause))?
+}
+
+fn settings<T: DeserializeOwned>(path: &Path) -> Result<T> {
+    let failed = || Error::invalid(format!("cannot read {}", path.display()));
+    let length = std::fs::metadata(path).map_err(|cause| failed().because(cause))?.len();
+    if length > SETTINGS_BYTES_MAX {
+        return Err(failed().because(format!("it has {length} bytes")));
+    }
+    let source = std::fs::read(path).map_err(|cause| failed().because(cause))?;
+    serde_json::from_slice(&source).map_err(|cause| failed().because(cause))
+}
+
+impl Model {
+    fn load(folder: &Path, shape: &Shape, tokens_max: usize) -> Result<Self> {
+        let failed = |file: &str, cause: String| {
+            Error::invalid(format!("cannot read {}", folder.join(file).display())).because(cause)
+        };
+        let tensors = candle_core::safetensors::load(folder.join(WEIGHTS_FILE), &Device::Cpu);
+        let bert = tensors.and_then(|tensors| Bert::new(shape, &tensors));
+        let bert = bert.map_err(|cause| failed(WEIGHTS_FILE, cause.to_string()))?;
+        let tokenizer = Tokenizer::from_file(folder.join(TOKENIZER_FILE));
+        let mut tokenizer = tokenizer.map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
+        tokenizer.with_padding(None);
+        let marks = tokenizer.get_post_processor().map_or(0, |marks| marks.added_tokens(false));
+        if marks >= tokens_max {
+            return Err(failed(
+                TOKENIZER_FILE,
+                format!("{marks} marks leave no room in {tokens_max} tokens"),
+            ));
+        }
+        let truncation = TruncationParams { max_length: tokens_max, ..TruncationParams::default() };
+        tokenizer
+            .with_truncation(Some(truncation))
+            .map_err(|cause| failed(TOKENIZER_FILE, cause.to_string()))?;
+        let words = tokenizer.get_vocab_size(true);
+        if words > bert.words() || shape.max_position_embeddings > bert.places() {
+            let known = format!("there are {} words and {} places", bert.words(), bert.places());
+            let wanted =
+                format!("and {words} words and {} places are spoken of", shape.max_position_embeddings);
+            return Err(failed(WEIGHTS_FILE, format!("{known}, {wanted}")));
+        }
+        Ok(Self { bert, tokenizer, tokens_max })
+    }
+
+    fn tokens(&self, text: &str) -> Result<Vec<u32>> {
+        let end = text.floor_char_boundary(self.tokens_max * BYTES_PER_TOKEN_MAX);
+        let encoded = self.tokenizer.encode_fast(&text[..end], true);
+        let encoded = encoded
+            .map_err(|cause| Error::internal("cannot split a text into tokens").because(cause.to_string()))?;
+        let ids = encoded.get_ids();
+        // A tokenizer without marks of begin and end gives nothing for an empty text.
+        Ok(if ids.is_empty() { vec![0] } else { ids.to_vec() })
+    }
+
+    fn vectors(&self, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
+        let vectors = self.bert.vectors(texts);
+        vectors.map_err(|cause| Error::internal("the local embedder failed").because(cause.to_string()))
+    }
+}
+
+/// Texts by the number of their tokens, cut into batches. Equal lengths stand together, so that a batch
+/// of short texts is not held up by a long one.
+fn batches(lengths: &[usize]) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..lengths.len()).collect();
+    order.sort_by_key(|at| lengths[*at]);
+    let mut batches: Vec<Vec<usize>> = Vec::new();
+    let mut room = 0;
+    for at in order {
+        match batches.last_mut().filter(|_| lengths[at] <= room) {
+            Some(batch) => batch.push(at),
+            None => {
+                batches.push(vec![at]);
+                room = BATCH_TOKENS_MAX;
+            }
+        }
+        room = room.saturating_sub(lengths[at]);
+    }
+    batches
+}
+
+#[async_trait]
+impl Embedder for LocalEmbedder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tokens_max(&self) -> usize {
+        self.tokens_max
+    }
+
+    async fn embed(&self, _purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+        let model = Arc::clone(self.model().await?);
+        let (splitter, owned) = (Arc::clone(&model), texts.to_vec());
+        let split = move || owned.iter().map(|text| splitter.tokens(text)).collect::<Result<Vec<_>>>();
+        let tokens = Arc::new(blocking(self.permit().await?, split).await?);
+        let lengths: Vec<usize> = tokens.iter().map(Vec::len).collect();
+        let mut vectors = vec![Vec::new(); texts.len()];
+        for batch in batches(&lengths) {
+            let (model, tokens) = (Arc::clone(&model), Arc::clone(&tokens));
+            let compute = move || {
+                let texts: Vec<&[u32]> = batch.iter().map(|at| tokens[*at].as_slice()).collect();
+                model.vectors(&texts).map(|vectors| (batch, vectors))
+            };
+            let (batch, computed) = blocking(self.permit().await?, compute).await?;
+            for (at, vector) in batch.into_iter().zip(computed) {
+                vectors[at] = vector;
+            }
+        }
+        Ok(Embedded { vectors, tokens: lengths.iter().map(|length| *length as u64).sum() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,204 @@
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use candle_core::Tensor;
+use serde_json::{Value as Json, json};
+use weft_core::ErrorKind;
+use weft_testkit::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
+
+use super::*;
+
+const WIDTH: usize = 16;
+const LAYERS: usize = 2;
+const PLACES: usize = 12;
+const WORDS: [&str; 10] = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "one", "two", "text", "word", "a", "##b"];
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weft-local-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, file: &str, content: &Json) {
+        std::fs::write(self.0.join(file), content.to_string()).unwrap();
+    }
+
+    /// A model that knows ten words and has made-up weights.
+    fn with_model(name: &str) -> Self {
+        let folder = Self::new(name);
+        folder.write(SHAPE_FILE, &shape());
+        folder.write(TOKENIZER_FILE, &tokenizer());
+        candle_core::safetensors::save(&weights(), folder.0.join(WEIGHTS_FILE)).unwrap();
+        folder
+    }
+}
+
+fn shape() -> Json {
+    json!({"model_type": "bert", "hidden_act": "gelu", "hidden_size": WIDTH, "num_attention_heads": 4,
+        "num_hidden_layers": LAYERS, "max_position_embeddings": PLACES, "layer_norm_eps": 1e-12})
+}
+
+fn tokenizer() -> Json {
+    let words: serde_json::Map<String, Json> =
+        WORDS.iter().enumerate().map(|(at, word)| ((*word).to_owned(), json!(at))).collect();
+    let mark = |name: &str| json!({"SpecialToken": {"id": name, "type_id": 0}});
+    let special = |name: &str, id: u32| json!({"id": name, "ids": [id], "tokens": [name]});
+    json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [],
+        "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true,
+            "strip_accents": null, "lowercase": true},
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": {"type": "TemplateProcessing",
+            "single": [mark("[CLS]"), {"Sequence": {"id": "A", "type_id": 0}}, mark("[SEP]")],
+            "pair": [mark("[CLS]"), {"Sequence": {"id": "A", "type_id": 0}}, mark("[SEP]"),
+                {"Sequence": {"id": "B", "type_id": 1}}, mark("[SEP]")],
+            "special_tokens": {"[CLS]": special("[CLS]", 2), "[SEP]": special("[SEP]", 3)}},
+        "decoder": null,
+        "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100, "vocab": words}})
+}
+
+fn weights() -> HashMap<String, Tensor> {
+    let mut tensors = HashMap::new();
+    let mut seed = 1_u32;
+    let mut add = |name: String, shape: &[usize]| {
+        let count = shape.iter().product();
+        let numbers: Vec<f32> = (0..count)
+            .map(|_| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (seed >> 16) as f32 / 65_536.0 - 0.5
+            })
+            .collect();
+        tensors.insert(name, Tensor::from_vec(numbers, shape, &Device::Cpu).unwrap());
+    };
+    let mut pair = |name: String, shape: &[usize]| {
+        add(format!("{name}.weight"), shape);
+        add(format!("{name}.bias"), &shape[..1]);
+    };
+    pair("embeddings.LayerNorm".into(), &[WIDTH]);
+    for at in 0..LAYERS {
+        let layer = format!("encoder.layer.{at}");
+        for part in ["self.query", "self.key", "self.value", "output.dense"] {
+            pair(format!("{layer}.attention.{part}"), &[WIDTH, WIDTH]);
+        }
+        pair(format!("{layer}.attention.output.LayerNorm"), &[WIDTH]);
+        pair(format!("{layer}.intermediate.dense"), &[WIDTH * 4, WIDTH]);
+        pair(format!("{layer}.output.dense"), &[WIDTH, WIDTH * 4]);
+        pair(format!("{layer}.output.LayerNorm"), &[WIDTH]);
+    }
+    for (name, rows) in [("word", WORDS.len()), ("position", PLACES), ("token_type", 2)] {
+        add(format!("embeddings.{name}_embeddings.weight"), &[rows, WIDTH]);
+    }
+    tensors
+}
+
+#[test]
+fn batches_hold_every_text_once_and_not_too_much() {
+    let lengths = [10, 600, 500, 3, 2000, 256];
+    assert_eq!(batches(&lengths), vec![vec![3, 0, 5], vec![2], vec![1], vec![4]]);
+    assert_eq!(batches(&[]), Vec::<Vec<usize>>::new());
+}
+
+#[tokio::test]
+async fn any_model_in_a_folder_keeps_the_contract() {
+    let folder = Folder::with_model("contract");
+    let embedder = LocalEmbedder::open("small@local", &folder.0).unwrap();
+    assert_eq!((embedder.tokens_max(), embedder.dimensions()), (PLACES, WIDTH));
+    embedder_keeps_its_contract(&embedder).await;
+    let cut = LocalEmbedder::open("small@local", &folder.0).unwrap();
+    let texts = ["one ".repeat(PLACES), "one ".repeat(PLACES * 9), String::new()];
+    let embedded = cut.embed(Purpose::Query, &texts).await.unwrap();
+    assert_eq!(embedded.vectors[0], embedded.vectors[1], "what is beyond the window does not count");
+    assert_eq!(embedded.tokens, 12 + 12 + 2);
+    folder.write(SENTENCE_FILE, &json!({"max_seq_length": 5}));
+    assert_eq!(LocalEmbedder::open("small@local", &folder.0).unwrap().tokens_max(), 5);
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_folder_is_told() {
+    let check = async |folder: &Folder, words: &str| {
+        let error = match LocalEmbedder::open("small@local", &folder.0) {
+            Ok(embedder) => embedder.embed(Purpose::Query, &["one".to_owned()]).await.unwrap_err(),
+            Err(error) => error,
+        };
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().contains(words), "{}", error.full());
+    };
+    let folder = Folder::with_model("wrong");
+    folder.write(SHAPE_FILE, &json!({"model_type": "bert"}));
+    check(&folder, "config.json").await;
+    let mut other = shape();
+    other["model_type"] = json!("roberta");
+    folder.write(SHAPE_FILE, &other);
+    check(&folder, "`roberta` with `gelu`").await;
+    for (key, value) in
+        [("num_attention_heads", 0), ("num_attention_heads", 5), ("max_position_embeddings", 0)]
+    {
+        let mut other = shape();
+        other[key] = json!(value);
+        folder.write(SHAPE_FILE, &other);
+        check(&folder, "config.json").await;
+    }
+    let mut larger = shape();
+    larger["num_hidden_layers"] = json!(LAYERS + 1);
+    folder.write(SHAPE_FILE, &larger);
+    check(&folder, "there is no tensor `encoder.layer.2").await;
+    let mut wider = shape();
+    wider["max_position_embeddings"] = json!(PLACES + 1);
+    folder.write(SHAPE_FILE, &wider);
+    check(&folder, "and 10 words and 13 places").await;
+    folder.write(SHAPE_FILE, &shape());
+    folder.write(TOKENIZER_FILE, &json!({}));
+    check(&folder, "tokenizer.json").await;
+    let mut larger = tokenizer();
+    larger["model"]["vocab"]["more"] = json!(WORDS.len());
+    folder.write(TOKENIZER_FILE, &larger);
+    check(&folder, "11 words").await;
+    std::fs::write(folder.0.join(WEIGHTS_FILE), "no weights").unwrap();
+    check(&folder, "model.safetensors").await;
+    std::fs::remove_file(folder.0.join(WEIGHTS_FILE)).unwrap();
+    check(&folder, "scripts/local-embedder").await;
+}
+
+/// The folder where `scripts/local-embedder` puts the real model.
+#[expect(clippy::disallowed_methods, reason = "a test looks where the script puts things")]
+fn installed() -> Option<PathBuf> {
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
+    let folder = data.or_else(home)?.join("weft/models/all-minilm-l6-v2");
+    folder.join(WEIGHTS_FILE).is_file().then_some(folder)
+}
+
+/// `tests/data/minilm.json` has the first numbers of what the model's own program computes.
+#[tokio::test]
+async fn the_vectors_of_minilm_are_those_of_the_reference() {
+    let Some(folder) = installed() else {
+        eprintln!("skipped: `scripts/local-embedder` has not been run here");
+        return;
+    };
+    let embedder = LocalEmbedder::open("all-minilm-l6-v2@local", folder).unwrap();
+    assert_eq!((embedder.tokens_max(), embedder.dimensions()), (256, 384));
+    let expected: Json = serde_json::from_str(include_str!("../../tests/data/minilm.json")).unwrap();
+    let rows = expected["texts"].as_array().unwrap();
+    let texts: Vec<String> = rows.iter().map(|row| row["text"].as_str().unwrap().to_owned()).collect();
+    let found = embedder.embed(Purpose::Passage, &texts).await.unwrap();
+    for (row, vector) in rows.iter().zip(&found.vectors) {
+        let numbers: Vec<f32> = serde_json::from_value(row["numbers"].clone()).unwrap();
+        let apart = numbers.iter().zip(vector).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(apart < 1e-5, "{}: {apart}", row["text"]);
+    }
+    let cosine: f32 = found.vectors[0].iter().zip(&found.vectors[1]).map(|(a, b)| a * b).sum();
+    let near: f32 = serde_json::from_value(expected["near"]["cosine"].clone()).unwrap();
+    assert!((cosine - near).abs() < 1e-5, "{cosine} {near}");
+    near_texts_have_near_vectors(&embedder).await;
+}

@@ -1,0 +1,69 @@
+//! Models for searching: those that turn texts into vectors, and those that order passages. Requests over
+//! HTTP have the shapes of [`wire`]; what is the same for all of them is done once, in [`HttpEmbedder`]
+//! and [`HttpReranker`].
+
+mod cut;
+mod embedder;
+mod kept_queries;
+mod remote;
+mod reranker;
+mod wire;
+
+use std::sync::Arc;
+
+use weft_core::seam::{Embedder, Reranker};
+use weft_core::{Error, Result};
+
+use crate::config::ModelEntry;
+use crate::factories::Provider;
+
+use embedder::HttpEmbedder;
+use kept_queries::KeptQueries;
+use reranker::HttpReranker;
+
+/// The model of an entry that turns texts into vectors.
+///
+/// # Errors
+/// `Invalid` when its provider has none, or what it needs is missing.
+pub(crate) fn embedder(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn Embedder>> {
+    if entry.wire() == Provider::Local {
+        return local(entry);
+    }
+    let Some(wire) = entry.wire().embedding_wire() else {
+        return Err(without(entry, "turns no texts into vectors"));
+    };
+    Ok(Arc::new(KeptQueries::new(HttpEmbedder::new(entry, wire, client)?)))
+}
+
+/// The model of an entry that orders passages.
+///
+/// # Errors
+/// As [`embedder`].
+pub(crate) fn reranker(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn Reranker>> {
+    let Some(wire) = entry.wire().rerank_wire() else {
+        return Err(without(entry, "orders no passages"));
+    };
+    Ok(Arc::new(HttpReranker::new(entry, wire, client)?))
+}
+
+fn without(entry: &ModelEntry, what: &str) -> Error {
+    let provider = entry.wire().as_str();
+    Error::invalid(format!("the provider `{provider}` of the model `{}` {what}", entry.name))
+        .help("set `kind` and `provider` to what fits together; docs/models.md has a table")
+}
+
+#[cfg(feature = "local-embedder")]
+fn local(entry: &ModelEntry) -> Result<Arc<dyn Embedder>> {
+    let Some(path) = &entry.path else {
+        let error = Error::invalid(format!("the local model `{}` has no folder", entry.name));
+        return Err(error.help("set `path` to the folder with its files"));
+    };
+    Ok(Arc::new(KeptQueries::new(crate::local::LocalEmbedder::open(entry.full_name(), path)?)))
+}
+
+#[cfg(not(feature = "local-embedder"))]
+fn local(entry: &ModelEntry) -> Result<Arc<dyn Embedder>> {
+    let error =
+        Error::invalid(format!("the model `{}` is local, and this build has no such models", entry.name));
+    Err(error.help("build with `--features local-embedder`"))
+}

@@ -1,0 +1,107 @@
+//! A model behind an address: one request, one answer in JSON.
+
+use std::time::Duration;
+
+use serde_json::Value as Json;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::config::ModelEntry;
+use crate::failure;
+use crate::retrying::RetryPolicy;
+use crate::secret::Secret;
+
+/// A longer answer is refused: it would be more than a thousand vectors of four thousand numbers.
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Of an answer that is an error, this much is read.
+const REFUSAL_BYTES_MAX: usize = 64 << 10;
+/// How long one request may take.
+const TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Where a model is asked.
+#[derive(Debug)]
+pub(super) struct Remote {
+    /// What the operator calls it.
+    pub name: String,
+    url: reqwest::Url,
+    key: Secret,
+    client: reqwest::Client,
+    policy: RetryPolicy,
+}
+
+impl Remote {
+    /// The model of `entry` at `url`.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that makes no sense.
+    pub fn new(entry: &ModelEntry, url: &str, client: &reqwest::Client) -> Result<Self> {
+        let url = url.parse().map_err(|cause: url::ParseError| {
+            Error::invalid(format!("the base URL of the model `{}` makes no sense", entry.name))
+                .because(cause)
+        })?;
+        let (name, key) = (entry.name.clone(), entry.api_key.clone());
+        Ok(Self { name, url, key, client: client.clone(), policy: RetryPolicy::default() })
+    }
+
+    /// Asks until there is an answer or no hope of one.
+    ///
+    /// # Errors
+    /// What the provider or the way to it said, by kind.
+    pub async fn ask(&self, body: &Json) -> Result<Vec<u8>> {
+        let mut tries = 1;
+        loop {
+            let error = match self.ask_once(body).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            tokio::time::sleep(self.policy.again(error, tries, (None, None))?).await;
+            tries += 1;
+        }
+    }
+
+    async fn ask_once(&self, body: &Json) -> Result<Vec<u8>> {
+        let late = |_| {
+            let seconds = TIME_MAX.as_secs();
+            Error::new(
+                ErrorKind::Timeout,
+                format!("the model `{}` did not answer within {seconds} s", self.name),
+            )
+        };
+        tokio::time::timeout(TIME_MAX, self.exchange(body)).await.map_err(late)?
+    }
+
+    async fn exchange(&self, body: &Json) -> Result<Vec<u8>> {
+        let mut sending = self.client.post(self.url.clone()).json(body);
+        if !self.key.is_empty() {
+            sending = sending.bearer_auth(self.key.reveal());
+        }
+        let no_answer = |cause| failure::no_answer(&self.name, cause, &self.key);
+        let response = sending.send().await.map_err(no_answer)?;
+        if response.status().is_success() {
+            let (body, whole) = read(response, BODY_BYTES_MAX).await.map_err(no_answer)?;
+            return if whole { Ok(body) } else { Err(self.garbled("it is too long")) };
+        }
+        let status = response.status().as_u16();
+        let retry_after = failure::retry_after(response.headers());
+        let (body, _) = read(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
+        let body = String::from_utf8_lossy(&body);
+        Err(failure::refused(&self.name, &failure::Refusal { status, body: &body, retry_after }, &self.key))
+    }
+
+    /// The error for an answer that is none.
+    pub fn garbled(&self, cause: impl std::fmt::Display) -> Error {
+        failure::garbled(&self.name, cause, &self.key)
+    }
+}
+
+/// The body as far as the limit, and whether that was all.
+async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
+    let mut body = Vec::new();
+    while let Some(piece) = response.chunk().await? {
+        let room = bytes_max - body.len();
+        body.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            return Ok((body, false));
+        }
+    }
+    Ok((body, true))
+}

@@ -1,0 +1,132 @@
+//! Scores from a provider: cuts, batches, and one meaning for what comes back.
+
+use async_trait::async_trait;
+use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _, stream};
+use weft_core::seam::Reranker;
+use weft_core::{Error, Result};
+
+use super::cut;
+use super::remote::Remote;
+use super::wire::{Passages, RerankWire, Score, Scores};
+use crate::config::ModelEntry;
+
+/// Requests of one call at the same time.
+const REQUESTS_AT_ONCE_MAX: usize = 4;
+/// What arithmetic may add to a share.
+const SLACK: f32 = 0.001;
+
+/// A model that orders passages, behind an address.
+pub(super) struct HttpReranker {
+    name: String,
+    model: String,
+    remote: Remote,
+    wire: &'static RerankWire,
+    passages_max: usize,
+    tokens_max: usize,
+    scores: Scores,
+}
+
+impl HttpReranker {
+    /// The model of `entry`, asked in the way of `wire`.
+    ///
+    /// # Errors
+    /// `Invalid` for an address that makes no sense, or none.
+    pub fn new(entry: &ModelEntry, wire: &'static RerankWire, client: &reqwest::Client) -> Result<Self> {
+        let scores = match entry.raw_scores {
+            None => wire.scores,
+            Some(true) => Scores::Logits,
+            Some(false) => Scores::Shares,
+        };
+        Ok(Self {
+            name: entry.full_name(),
+            model: entry.provider_name().to_owned(),
+            remote: Remote::new(entry, &(wire.url)(entry.address()?), client)?,
+            wire,
+            passages_max: entry.batch.unwrap_or(wire.passages_max).max(1),
+            tokens_max: entry.own_window().unwrap_or(wire.tokens_max).max(1),
+            scores,
+        })
+    }
+
+    async fn ask(&self, question: &str, passages: Vec<String>) -> Result<Vec<f32>> {
+        let asked = Passages { model: &self.model, question, passages: &passages, scores: self.scores };
+        let body = self.remote.ask(&(self.wire.body)(&asked)).await?;
+        let scores = (self.wire.read)(&body).map_err(|cause| self.remote.garbled(cause))?;
+        let scores = in_order(&scores, passages.len()).map_err(|why| self.remote.garbled(why))?;
+        scores.into_iter().map(|score| self.share(score)).collect()
+    }
+
+    /// A score from 0 to 1.
+    fn share(&self, score: f32) -> Result<f32> {
+        match self.scores {
+            Scores::Logits => Ok(1.0 / (1.0 + (-score).exp())),
+            Scores::Unsure if !(-SLACK..=1.0 + SLACK).contains(&score) => {
+                let message =
+                    format!("the model `{}` gives scores that are not from 0 to 1", self.remote.name);
+                Err(Error::invalid(message).because(format!("one is {score}")).help(
+                    "set `raw_scores = true` if they are logits, or `raw_scores = false` to cut them off",
+                ))
+            }
+            Scores::Unsure | Scores::Shares => Ok(score.clamp(0.0, 1.0)),
+        }
+    }
+}
+
+/// Providers answer with the best first.
+fn in_order(scores: &[Score], count: usize) -> Result<Vec<f32>, String> {
+    let mut ordered = vec![None; count];
+    for Score { index, relevance_score } in scores {
+        match ordered.get_mut(*index) {
+            Some(place @ None) if relevance_score.is_finite() => *place = Some(*relevance_score),
+            Some(None) => return Err(format!("the score of passage {index} is no number")),
+            Some(Some(_)) => return Err(format!("there are two scores for passage {index}")),
+            None => return Err(format!("there is a score for passage {index}, and {count} were sent")),
+        }
+    }
+    let missing = || format!("{count} passages were sent and {} scores came back", scores.len());
+    ordered.into_iter().collect::<Option<Vec<f32>>>().ok_or_else(missing)
+}
+
+#[async_trait]
+impl Reranker for HttpReranker {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>> {
+        // A question that fills the window would leave nothing for the passages.
+        let question = cut::fitting("", question, self.tokens_max.div_ceil(2));
+        let room = self.tokens_max.saturating_sub(cut::tokens(&question)).max(1);
+        let fitting = |passage: &String| cut::fitting("", passage, room).into_owned();
+        let batches: Vec<Vec<String>> =
+            passages.chunks(self.passages_max).map(|chunk| chunk.iter().map(fitting).collect()).collect();
+        let asking = stream::iter(batches).map(|batch| self.ask(&question, batch).boxed());
+        let scores: Vec<Vec<f32>> = asking.buffered(REQUESTS_AT_ONCE_MAX).try_collect().await?;
+        Ok(scores.concat())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_are_put_back_where_they_belong() {
+        let check = |scores: &[(usize, f32)], expected: Result<&[f32], &str>| {
+            let scores: Vec<Score> = scores
+                .iter()
+                .map(|(index, score)| Score { index: *index, relevance_score: *score })
+                .collect();
+            match (in_order(&scores, 2), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(why), Err(words)) => assert!(why.contains(words), "{why}"),
+                (found, expected) => panic!("{found:?}, expected {expected:?}"),
+            }
+        };
+        check(&[(1, 0.9), (0, 0.1)], Ok(&[0.1, 0.9]));
+        check(&[(1, 0.9)], Err("2 passages were sent and 1 scores"));
+        check(&[(1, 0.9), (1, 0.8)], Err("two scores for passage 1"));
+        check(&[(0, 0.9), (2, 0.8)], Err("passage 2, and 2 were sent"));
+        check(&[(0, f32::NAN), (1, 0.8)], Err("no number"));
+    }
+}

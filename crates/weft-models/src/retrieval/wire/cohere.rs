@@ -1,0 +1,64 @@
+//! Cohere, version 2. Its scores are shares from 0 to 1.
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use weft_core::seam::embedder::Purpose;
+
+use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, Unread, Vectors, at, read_results};
+
+pub(in crate::retrieval) const EMBEDDING: EmbeddingWire =
+    EmbeddingWire { url: |base| at(base, "v2", "embed"), texts_max: 96, tokens_max: 8192, body: embed, read };
+
+pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
+    url: |base| at(base, "v2", "rerank"),
+    passages_max: 500,
+    tokens_max: 4096,
+    scores: Scores::Shares,
+    body: rerank,
+    read: read_results,
+};
+
+fn embed(asked: &Texts<'_>) -> Json {
+    let input_type = match asked.purpose {
+        Purpose::Query => "search_query",
+        Purpose::Passage => "search_document",
+    };
+    // Older models read less than others; they cut by themselves.
+    let mut body = json!({"model": asked.model, "texts": asked.texts, "input_type": input_type,
+        "embedding_types": ["float"], "truncate": "END"});
+    if let Some(dimensions) = asked.dimensions {
+        body["output_dimension"] = json!(dimensions);
+    }
+    body
+}
+
+fn read(body: &[u8]) -> Result<Vectors, Unread> {
+    #[derive(Deserialize)]
+    struct Answer {
+        embeddings: ByType,
+        #[serde(default)]
+        meta: Option<Meta>,
+    }
+    #[derive(Deserialize)]
+    struct ByType {
+        float: Vec<Vec<f32>>,
+    }
+    #[derive(Deserialize)]
+    struct Meta {
+        #[serde(default)]
+        billed_units: Option<Billed>,
+    }
+    #[derive(Deserialize)]
+    struct Billed {
+        #[serde(default)]
+        input_tokens: Option<f64>,
+    }
+    let answer: Answer = serde_json::from_slice(body)?;
+    let billed = answer.meta.and_then(|meta| meta.billed_units).and_then(|billed| billed.input_tokens);
+    Ok(Vectors::in_order(answer.embeddings.float, billed.map(|tokens| tokens as u64)))
+}
+
+fn rerank(asked: &Passages<'_>) -> Json {
+    json!({"model": asked.model, "query": asked.question, "documents": asked.passages,
+        "top_n": asked.passages.len()})
+}

@@ -1,0 +1,89 @@
+//! DashScope on its own wire. Its scores are shares from 0 to 1.
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use weft_core::seam::embedder::Purpose;
+
+use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vector, Vectors, at};
+
+pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
+    url: |base| at(root(base), "api/v1", "services/embeddings/text-embedding/text-embedding"),
+    texts_max: 10,
+    tokens_max: 8192,
+    body: embed,
+    read,
+};
+
+pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
+    url: |base| at(root(base), "api/v1", "services/rerank/text-rerank/text-rerank"),
+    passages_max: 100,
+    tokens_max: 4000,
+    scores: Scores::Shares,
+    body: rerank,
+    read: scores,
+};
+
+/// People also write the address of its OpenAI wire.
+fn root(base: &str) -> &str {
+    base.trim().trim_end_matches('/').trim_end_matches("/compatible-mode/v1")
+}
+
+#[derive(Deserialize)]
+struct Usage {
+    #[serde(default)]
+    total_tokens: Option<u64>,
+}
+
+fn embed(asked: &Texts<'_>) -> Json {
+    let text_type = match asked.purpose {
+        Purpose::Query => "query",
+        Purpose::Passage => "document",
+    };
+    let mut body = json!({"model": asked.model, "input": {"texts": asked.texts},
+        "parameters": {"text_type": text_type}});
+    if let Some(dimensions) = asked.dimensions {
+        body["parameters"]["dimension"] = json!(dimensions);
+    }
+    body
+}
+
+fn read(body: &[u8]) -> Result<Vectors, Unread> {
+    #[derive(Deserialize)]
+    struct Answer {
+        output: Output,
+        #[serde(default)]
+        usage: Option<Usage>,
+    }
+    #[derive(Deserialize)]
+    struct Output {
+        embeddings: Vec<Item>,
+    }
+    #[derive(Deserialize)]
+    struct Item {
+        #[serde(default)]
+        text_index: Option<usize>,
+        embedding: Vec<f32>,
+    }
+    let answer: Answer = serde_json::from_slice(body)?;
+    let vector = |item: Item| Vector { index: item.text_index, numbers: item.embedding };
+    let items = answer.output.embeddings.into_iter().map(vector).collect();
+    Ok(Vectors { items, tokens: answer.usage.and_then(|usage| usage.total_tokens) })
+}
+
+fn rerank(asked: &Passages<'_>) -> Json {
+    json!({"model": asked.model, "input": {"query": asked.question, "documents": asked.passages},
+        "parameters": {"return_documents": false, "top_n": asked.passages.len()}})
+}
+
+fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
+    #[derive(Deserialize)]
+    struct Answer {
+        output: Output,
+    }
+    #[derive(Deserialize)]
+    struct Output {
+        results: Vec<Score>,
+    }
+    let answer: Answer = serde_json::from_slice(body)?;
+    Ok(answer.output.results)
+}

@@ -1,0 +1,238 @@
+//! What providers want to be asked and how they answer: one file each.
+
+pub(super) mod cohere;
+pub(super) mod dashscope;
+pub(super) mod jina;
+pub(super) mod ollama;
+pub(super) mod openai;
+pub(super) mod tei;
+pub(super) mod voyage;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use weft_core::seam::embedder::Purpose;
+
+use crate::factories::Provider;
+
+/// Why an answer is none.
+pub(super) type Unread = Box<dyn std::error::Error + Send + Sync>;
+
+/// How one provider turns texts into vectors.
+pub(super) struct EmbeddingWire {
+    /// From the base URL to where it is asked.
+    pub url: fn(&str) -> String,
+    /// Texts of one request, at most.
+    pub texts_max: usize,
+    /// Tokens of one text, unless the operator says otherwise.
+    pub tokens_max: usize,
+    pub body: fn(&Texts<'_>) -> Json,
+    pub read: fn(&[u8]) -> Result<Vectors, Unread>,
+}
+
+/// How one provider scores passages.
+pub(super) struct RerankWire {
+    /// From the base URL to where it is asked.
+    pub url: fn(&str) -> String,
+    /// Passages of one request, at most.
+    pub passages_max: usize,
+    /// Tokens of question and passage together, unless the operator says otherwise.
+    pub tokens_max: usize,
+    /// What its scores are.
+    pub scores: Scores,
+    pub body: fn(&Passages<'_>) -> Json,
+    pub read: fn(&[u8]) -> Result<Vec<Score>, Unread>,
+}
+
+/// What the numbers of a provider mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scores {
+    /// From 0 to 1, as its documentation says; what lies beside is brought to the nearer end.
+    Shares,
+    /// From 0 to 1 as far as anybody knows; what lies beside shows that they are logits.
+    Unsure,
+    /// Any number: the logit of a share.
+    Logits,
+}
+
+/// Texts of one request.
+pub(super) struct Texts<'a> {
+    pub model: &'a str,
+    pub purpose: Purpose,
+    pub texts: &'a [String],
+    /// The number of dimensions, when it was chosen.
+    pub dimensions: Option<usize>,
+}
+
+/// A question and passages of one request.
+pub(super) struct Passages<'a> {
+    pub model: &'a str,
+    pub question: &'a str,
+    pub passages: &'a [String],
+    /// Whether logits are wanted from providers that give the choice.
+    pub scores: Scores,
+}
+
+/// Vectors as they came.
+pub(super) struct Vectors {
+    pub items: Vec<Vector>,
+    /// Tokens that were read, when it is said.
+    pub tokens: Option<u64>,
+}
+
+/// One vector, and the number of its text if it is said.
+pub(super) struct Vector {
+    pub index: Option<usize>,
+    pub numbers: Vec<f32>,
+}
+
+/// One score, and the number of its passage.
+#[derive(Deserialize)]
+pub(super) struct Score {
+    pub index: usize,
+    #[serde(alias = "score")]
+    pub relevance_score: f32,
+}
+
+impl Vectors {
+    fn in_order(vectors: Vec<Vec<f32>>, tokens: Option<u64>) -> Self {
+        let vector = |numbers| Vector { index: None, numbers };
+        Self { items: vectors.into_iter().map(vector).collect(), tokens }
+    }
+}
+
+impl Provider {
+    /// How it turns texts into vectors over HTTP, if it does.
+    pub(super) fn embedding_wire(self) -> Option<&'static EmbeddingWire> {
+        match self {
+            Self::OpenAi => Some(&openai::EMBEDDING),
+            Self::Ollama => Some(&ollama::EMBEDDING),
+            Self::Cohere => Some(&cohere::EMBEDDING),
+            Self::Jina => Some(&jina::EMBEDDING),
+            Self::Tei => Some(&tei::EMBEDDING),
+            Self::DashScope => Some(&dashscope::EMBEDDING),
+            Self::Voyage => Some(&voyage::EMBEDDING),
+            Self::Anthropic | Self::Gemini | Self::Scripted | Self::Extractive | Self::Local => None,
+        }
+    }
+
+    /// How it scores passages over HTTP, if it does.
+    pub(super) fn rerank_wire(self) -> Option<&'static RerankWire> {
+        match self {
+            Self::OpenAi => Some(&openai::RERANK),
+            Self::Cohere => Some(&cohere::RERANK),
+            Self::Jina => Some(&jina::RERANK),
+            Self::Tei => Some(&tei::RERANK),
+            Self::DashScope => Some(&dashscope::RERANK),
+            Self::Voyage => Some(&voyage::RERANK),
+            Self::Ollama | Self::Anthropic | Self::Gemini => None,
+            Self::Scripted | Self::Extractive | Self::Local => None,
+        }
+    }
+}
+
+/// A base URL with something behind it; a version that it already has is not put in twice.
+fn at(base_url: &str, version: &str, rest: &str) -> String {
+    let base = base_url.trim().trim_end_matches('/');
+    let versioned = base.rsplit('/').next().is_some_and(|last| {
+        last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    });
+    if versioned { format!("{base}/{rest}") } else { format!("{base}/{version}/{rest}") }
+}
+
+/// The list that OpenAI's wire, and those made after it, answer with.
+#[derive(Deserialize)]
+struct Listed {
+    data: Vec<ListedVector>,
+    #[serde(default)]
+    usage: Option<ListedUsage>,
+}
+
+#[derive(Deserialize)]
+struct ListedVector {
+    #[serde(default)]
+    index: Option<usize>,
+    embedding: Numbers,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListedUsage {
+    total_tokens: Option<u64>,
+    prompt_tokens: Option<u64>,
+}
+
+/// Numbers, or their bytes in base64.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Numbers {
+    Plain(Vec<f32>),
+    Base64(String),
+}
+
+fn read_listed(body: &[u8]) -> Result<Vectors, Unread> {
+    let Listed { data, usage } = serde_json::from_slice(body)?;
+    let usage = usage.unwrap_or_default();
+    let vector =
+        |item: ListedVector| Ok(Vector { index: item.index, numbers: item.embedding.into_numbers()? });
+    let items = data.into_iter().map(vector).collect::<Result<_, Unread>>()?;
+    Ok(Vectors { items, tokens: usage.total_tokens.or(usage.prompt_tokens) })
+}
+
+impl Numbers {
+    fn into_numbers(self) -> Result<Vec<f32>, Unread> {
+        let text = match self {
+            Self::Plain(numbers) => return Ok(numbers),
+            Self::Base64(text) => text,
+        };
+        let bytes = STANDARD.decode(text)?;
+        let (numbers, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err("a vector in base64 has a part of a number at its end".into());
+        }
+        Ok(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect())
+    }
+}
+
+/// The list that most rerankers answer with.
+fn read_results(body: &[u8]) -> Result<Vec<Score>, Unread> {
+    #[derive(Deserialize)]
+    struct Answer {
+        #[serde(alias = "data")]
+        results: Vec<Score>,
+    }
+    let answer: Answer = serde_json::from_slice(body)?;
+    Ok(answer.results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_its_version_once() {
+        let check = |base: &str, expected: &str| assert_eq!(at(base, "v2", "embed"), expected);
+        check("https://api.cohere.com", "https://api.cohere.com/v2/embed");
+        check("https://api.cohere.com/v2/", "https://api.cohere.com/v2/embed");
+        check("http://vserver/", "http://vserver/v2/embed");
+    }
+
+    #[test]
+    fn vectors_come_as_numbers_and_as_bytes() {
+        let bytes = STANDARD.encode([1.5_f32, -2.0].map(f32::to_le_bytes).concat());
+        let read = |embedding: &str| {
+            let body = format!(
+                r#"{{"data":[{{"index":3,"embedding":{embedding}}}],"usage":{{"prompt_tokens":7}}}}"#
+            );
+            read_listed(body.as_bytes())
+                .map(|vectors| (vectors.items[0].index, vectors.items[0].numbers.clone(), vectors.tokens))
+        };
+        for embedding in ["[1.5,-2]".to_owned(), format!("\"{bytes}\"")] {
+            assert_eq!(read(&embedding).unwrap(), (Some(3), vec![1.5, -2.0], Some(7)));
+        }
+        for embedding in ["\"AAAA\"", "\"?\"", "[null]", "{}"] {
+            assert!(read(embedding).is_err(), "{embedding}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! OpenAI's `/embeddings`, and the `/rerank` of servers that are compatible with it: vLLM, Xinference,
+//! LocalAI, llama.cpp, SiliconFlow. What the scores of those mean depends on the server and its model.
+
+use serde_json::{Value as Json, json};
+
+use super::{EmbeddingWire, Passages, RerankWire, Scores, Texts, read_listed, read_results};
+
+pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
+    url: |base| format!("{}/embeddings", base.trim().trim_end_matches('/')),
+    // Some compatible servers take no more.
+    texts_max: 32,
+    tokens_max: 8191,
+    body: embed,
+    read: read_listed,
+};
+
+pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
+    url: |base| format!("{}/rerank", base.trim().trim_end_matches('/')),
+    passages_max: 64,
+    tokens_max: 8192,
+    scores: Scores::Unsure,
+    body: rerank,
+    read: read_results,
+};
+
+fn embed(asked: &Texts<'_>) -> Json {
+    let mut body = json!({"model": asked.model, "input": asked.texts, "encoding_format": "float"});
+    if let Some(dimensions) = asked.dimensions {
+        body["dimensions"] = json!(dimensions);
+    }
+    body
+}
+
+pub(super) fn rerank(asked: &Passages<'_>) -> Json {
+    json!({"model": asked.model, "query": asked.question, "documents": asked.passages,
+        "top_n": asked.passages.len(), "return_documents": false})
+}

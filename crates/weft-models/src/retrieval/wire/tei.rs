@@ -1,0 +1,50 @@
+//! Text Embeddings Inference, a server for one model. It turns logits into shares unless it is asked not
+//! to.
+
+use serde_json::{Value as Json, json};
+
+use super::{EmbeddingWire, Passages, RerankWire, Score, Scores, Texts, Unread, Vectors};
+
+pub(in crate::retrieval) const EMBEDDING: EmbeddingWire = EmbeddingWire {
+    url: |base| format!("{}/embed", root(base)),
+    // Its own default.
+    texts_max: 32,
+    tokens_max: 8192,
+    body: embed,
+    read,
+};
+
+pub(in crate::retrieval) const RERANK: RerankWire = RerankWire {
+    url: |base| format!("{}/rerank", root(base)),
+    passages_max: 32,
+    tokens_max: 8192,
+    scores: Scores::Shares,
+    body: rerank,
+    read: scores,
+};
+
+/// People also write the address of its OpenAI wire.
+fn root(base: &str) -> &str {
+    base.trim().trim_end_matches('/').trim_end_matches("/v1")
+}
+
+fn embed(asked: &Texts<'_>) -> Json {
+    let mut body = json!({"inputs": asked.texts, "truncate": true, "normalize": true});
+    if let Some(dimensions) = asked.dimensions {
+        body["dimensions"] = json!(dimensions);
+    }
+    body
+}
+
+fn read(body: &[u8]) -> Result<Vectors, Unread> {
+    Ok(Vectors::in_order(serde_json::from_slice(body)?, None))
+}
+
+fn rerank(asked: &Passages<'_>) -> Json {
+    json!({"query": asked.question, "texts": asked.passages, "truncate": true,
+        "raw_scores": asked.scores == Scores::Logits})
+}
+
+fn scores(body: &[u8]) -> Result<Vec<Score>, Unread> {
+    Ok(serde_json::from_slice(body)?)
+}

@@ -1,0 +1,12 @@
+//! What every model's vectors have to be.
+
+/// A vector of the same direction with length 1; one without a direction stays as it is.
+pub(crate) fn normalised(mut vector: Vec<f32>) -> Vec<f32> {
+    let length = vector.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
+    if length > 0.0 && length.is_finite() {
+        for x in &mut vector {
+            *x = (f64::from(*x) / length) as f32;
+        }
+    }
+    vector
+}

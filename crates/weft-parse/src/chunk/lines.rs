@@ -1,0 +1,90 @@
+//! Headings in the lines of a text: a plain text has its chapters and articles in lines of one paragraph.
+
+use std::ops::Range;
+
+use super::draft::Draft;
+use super::flow::{Joint, Placed};
+use super::numbering::{Marker, line_marker};
+use crate::element::{Body, Element};
+
+/// Elements whose numbered lines are elements of their own.
+#[derive(Debug, Default)]
+pub(crate) struct Lines<'a> {
+    lines: Vec<Line<'a>>,
+}
+
+#[derive(Debug)]
+struct Line<'a> {
+    placed: Placed<'a>,
+    /// The line, where it is a part of its element only.
+    own: Option<Element>,
+    /// Its element.
+    origin: usize,
+}
+
+impl Line<'_> {
+    fn placed(&self) -> Placed<'_> {
+        Placed { element: self.own.as_ref().unwrap_or(self.placed.element), ..self.placed }
+    }
+}
+
+impl<'a> Lines<'a> {
+    /// Takes paragraphs apart before and after numbered lines.
+    pub(crate) fn new(placed: &[Placed<'a>]) -> Self {
+        let mut lines = Self::default();
+        for (origin, placed) in placed.iter().enumerate() {
+            let parts = match &placed.element.body {
+                Body::Paragraph(text) => parts(text),
+                _ => Vec::new(),
+            };
+            if parts.len() < 2 {
+                lines.lines.push(Line { placed: *placed, own: None, origin });
+                continue;
+            }
+            for (number, text) in parts.into_iter().enumerate() {
+                let joint = if number == 0 { placed.joint } else { Joint::Line };
+                let own =
+                    Element { body: Body::Paragraph(text), positions: placed.element.positions.clone() };
+                lines.lines.push(Line { placed: Placed { joint, ..*placed }, own: Some(own), origin });
+            }
+        }
+        lines
+    }
+
+    /// The elements.
+    pub(crate) fn placed(&self) -> Vec<Placed<'_>> {
+        self.lines.iter().map(Line::placed).collect()
+    }
+
+    /// Leaves elements out.
+    pub(crate) fn remove(&mut self, range: Range<usize>) {
+        self.lines.drain(range);
+    }
+
+    /// Gives pieces the numbers of the elements that these were made of.
+    pub(crate) fn restore(&self, drafts: &mut [Draft]) {
+        let origin = |at: usize| self.lines.get(at).map(|line| line.origin);
+        for draft in drafts {
+            let last = draft.elements.end.checked_sub(1).and_then(origin).map_or(0, |at| at + 1);
+            draft.elements = origin(draft.elements.start).unwrap_or(0)..last;
+        }
+    }
+}
+
+/// A text, cut before each numbered line, and after it where that is a title only.
+fn parts(text: &str) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    let mut is_closed = true;
+    for line in text.lines() {
+        let marker = line_marker(line);
+        match parts.last_mut() {
+            Some(last) if marker.is_none() && !is_closed => {
+                last.push('\n');
+                last.push_str(line);
+            }
+            _ => parts.push(line.to_owned()),
+        }
+        is_closed = marker.is_some_and(|marker| marker != Marker::Article);
+    }
+    parts
+}

@@ -1,0 +1,54 @@
+//! Which kind of file a file is.
+
+use crate::build::{docx, epub, read, reason, samples, shown};
+
+#[test]
+fn every_kind_is_known_by_its_ending() {
+    for (name, bytes) in samples() {
+        assert!(!read(name, &bytes).elements.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn content_wins_where_it_is_beyond_doubt() {
+    let document = docx("<w:p><w:r><w:t>inside</w:t></w:r></w:p>");
+    for name in ["a.pdf", "a.txt", "a", "a.xlsx"] {
+        assert_eq!(shown(&read(name, &document)), ["inside"], "{name}");
+    }
+    assert_eq!(read("book.zip", &epub()).pages, 2);
+    // Programs export pages as spreadsheets.
+    assert_eq!(shown(&read("a.xls", b"<html><table><tr><td>a<td>b</table>")), ["table(0) a|b"]);
+}
+
+#[test]
+fn without_an_ending_the_text_tells() {
+    let check = |bytes: &[u8], expected: &str| assert_eq!(shown(&read("README", bytes))[0], expected);
+    check(b"<!DOCTYPE html><p>a", "a");
+    check(b"{\"a\": 1}", "a: 1");
+    check(b"# Title\n\ntext", "# Title");
+    check(b"From: a@example.com\nSubject: S\n\ntext", "# S");
+    check(b"#!/bin/sh\necho", "`` #!/bin/sh\necho");
+    check(b"just text", "just text");
+    // The ending of a text is believed.
+    assert_eq!(shown(&read("a.txt", b"# no title")), ["# no title"]);
+}
+
+#[test]
+fn what_is_not_read_says_why() {
+    let check = |name: &str, bytes: &[u8], part: &str| {
+        let reason = reason(name, bytes);
+        assert!(reason.contains(part) && reason.starts_with(&format!("cannot read `{name}`: ")), "{reason}");
+    };
+    check("a.png", b"\x89PNG\r\n\x1a\n0000", "picture");
+    check("a.rtf", b"{\\rtf1 text}", "Rich Text");
+    check("a.zip", &crate::build::archive(&[("x.txt", "x")]), "archive");
+    check("a.docx", b"PK\x03\x04 broken", "damaged container");
+    check("a.pdf", b"\x00\x01\x02 no pdf", "it is no PDF");
+    check("a.dat", b"\x00\x01\x02", "this kind of file is not known");
+    check("a.txt", b"\x00\x01\x02\x03", "it is no text");
+    check("a.txt", b"  \n", "it is empty");
+    check("a.html", b"<script>x</script>", "there is no text in it");
+    check("a.json", b"{\"a\": ", "it is no JSON");
+    check("a.ipynb", b"{}", "no cells");
+    check("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 broken", "damaged container");
+}

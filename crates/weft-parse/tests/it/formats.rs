@@ -1,0 +1,300 @@
+//! What files of each kind are made of.
+
+use weft_parse::Settings;
+
+use crate::build::{MAIL, docx, epub, pdf, pptx, read, samples, shown, text, xlsx};
+
+fn check(name: &str, bytes: impl AsRef<[u8]>, expected: &[&str]) {
+    assert_eq!(shown(&read(name, bytes.as_ref())), expected, "{name}");
+}
+
+#[test]
+fn text_and_code() {
+    check("a.txt", "One.\r\nTwo.\r\n\r\nThree.", &["One.\nTwo.", "Three."]);
+    check("a.rs", "fn a() {\n    b();\n}\n", &["`rust` fn a() {\n    b();\n}"]);
+    check("a.csv", "name;age\nAda;36\n\nGrace;45\n", &["table(1) name|age / Ada|36 / Grace|45"]);
+    check("a.tsv", "Ada\t36\nGrace\t45\n", &["table(0) Ada|36 / Grace|45"]);
+    let (japanese, ..) = encoding_rs::SHIFT_JIS.encode("名前,年齢\n佐藤太郎,30\n");
+    check("a.csv", japanese, &["table(1) 名前|年齢 / 佐藤太郎|30"]);
+}
+
+#[test]
+fn markdown() {
+    let source = "---\ntitle: \"The title\"\ndate: 2024-01-02\n---\n# One\nwrapped\nline\\\nbroken\n\n1. first\n2. second\n   - inner\n\n\
+        | a | b |\n|---|---|\n| 1 | `2` |\n\n```python title=x\nprint()\n```\n\nSee [the site](https://example.com/x) and [this](#one).\n\n\
+        ![A chart](x.png)\n\n<div><p>from <b>HTML</b></div>\n\nText[^n] and $x^2$.\n\n[^n]: The note.\n\n> quoted\n";
+    let parsed = read("a.md", source.as_bytes());
+    assert_eq!(parsed.metadata["title"], "The title");
+    assert_eq!(parsed.metadata["date"], "2024-01-02");
+    check(
+        "a.md",
+        source,
+        &[
+            "# One",
+            "wrapped line\nbroken",
+            "* 1. first",
+            "* 2. second",
+            "  * inner",
+            "table(1) a|b / 1|2",
+            "`python` print()",
+            "See the site (https://example.com/x) and this.",
+            "image A chart",
+            "from HTML",
+            "Text[n] and x^2.",
+            "[n] The note.",
+            "quoted",
+        ],
+    );
+}
+
+#[test]
+fn html() {
+    let source = "<!doctype html><html><head><title>T</title><meta name=author content=Ada><style>x</style></head><body>
+        <nav>menu</nav><h2>Two <i>words</i></h2><p>A<br>b  c <a href=x>link</a> <img alt=pic src=x></p>
+        <ul><li>one<ol start=3><li>inner</ol><li><p>two</ul><img alt='A chart'>
+        <table><caption>Cap<tr><th>h<th>i<tr><td rowspan=2>1<td>2<tr><td>3</table>
+        <table><tr><td>layout only</table>
+        <pre class=language-sh>a\n  b</pre><script>no()</script><div style='display: none'>hidden</div>text<footer>foot</footer>";
+    let parsed = read("a.html", source.as_bytes());
+    assert_eq!(parsed.metadata["title"], "T");
+    assert_eq!(parsed.metadata["author"], "Ada");
+    check(
+        "a.html",
+        source,
+        &[
+            "## Two words",
+            "A\nb c link pic",
+            "* one",
+            "  * 3. inner",
+            "* two",
+            "image A chart",
+            "table(1) Cap: h|i / 1|2 / 1|3",
+            "layout only",
+            "`sh` a\n  b",
+            "text",
+        ],
+    );
+    // The main part is what the page says it is, unless that is next to nothing.
+    check("a.html", "<body><p>menu</p><main><p>the text of the page</p></main>", &["the text of the page"]);
+    check(
+        "a.html",
+        "<body><p>the text of the page, all of it</p><main>x</main>",
+        &["the text of the page, all of it", "x"],
+    );
+    check("a.html", b"<meta charset=iso-8859-1><p>caf\xe9", &["café"]);
+}
+
+#[test]
+fn json_and_xml() {
+    check("a.jsonl", "{\"q\": 1}\n{\"q\": 2}\n", &["q: 1", "q: 2"]);
+    check(
+        "a.xml",
+        "<?xml version='1.0'?><people xmlns='x'><person id='1'><name>Ada</name><age>36</age></person></people>",
+        &["id: 1\nname: Ada\nage: 36"],
+    );
+    check(
+        "a.rss",
+        "<rss><channel><title>News</title><image><title>no</title></image><item><title>One &amp;amp; two</title>
+         <dc:creator>Ada</dc:creator><link>http://x.example/1</link><description><![CDATA[<p>Short]]></description>
+         <content:encoded><![CDATA[<p>The <b>text</b></p><ul><li>i</ul>]]></content:encoded></item></channel></rss>",
+        &["# News", "## One & two", "Ada · http://x.example/1", "The text", "* i"],
+    );
+    check(
+        "a.atom",
+        "<feed><title>Blog</title><entry><title>E</title><author><name>Ada</name></author><link href='http://x.example/2'/>
+         <updated>2024-01-02</updated><summary>Text</summary></entry></feed>",
+        &["# Blog", "## E", "Ada · 2024-01-02 · http://x.example/2", "Text"],
+    );
+    let notebook = samples().into_iter().find(|(name, _)| *name == "a.ipynb").unwrap().1;
+    check("a.ipynb", notebook, &["# A", "b", "`` 1+1", "`` 2"]);
+}
+
+#[test]
+fn documents_of_word() {
+    let run = |text: &str| format!("<w:r><w:t>{text}</w:t></w:r>");
+    let paragraph = |properties: &str, inner: &str| format!("<w:p><w:pPr>{properties}</w:pPr>{inner}</w:p>");
+    let item = |level: u8, text: &str| {
+        paragraph(&format!("<w:numPr><w:ilvl w:val='{level}'/><w:numId w:val='7'/></w:numPr>"), &run(text))
+    };
+    let cell = |properties: &str, text: &str| {
+        format!("<w:tc><w:tcPr>{properties}</w:tcPr><w:p>{}</w:p></w:tc>", run(text))
+    };
+    let body = [
+        paragraph("<w:pStyle w:val='T1'/>", &run("One … 1")),
+        paragraph("<w:pStyle w:val='H1'/>", &run("One")),
+        paragraph("<w:pStyle w:val='Own'/>", &run("Three")),
+        item(0, "first"),
+        item(1, "inner"),
+        item(0, "second"),
+        paragraph(
+            "",
+            &format!(
+                "{}<w:r><w:footnoteReference w:id='2'/></w:r><w:r><w:commentReference w:id='0'/></w:r>",
+                run("said")
+            ),
+        ),
+        paragraph(
+            "",
+            &format!("<w:hyperlink r:id='r5'>{}</w:hyperlink><w:del>{}</w:del>", run("site"), run("gone")),
+        ),
+        paragraph("", "<w:r><w:drawing><wp:docPr descr='A chart'/></w:drawing></w:r>"),
+        paragraph(
+            "",
+            "<m:oMath><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:r><m:t>b</m:t></m:r></m:den></m:f></m:oMath>",
+        ),
+        format!(
+            "<w:tbl><w:tr>{}{}</w:tr><w:tr>{}{}</w:tr><w:tr>{}{}</w:tr></w:tbl>",
+            cell("", "h"),
+            cell("", "i"),
+            cell("<w:vMerge w:val='restart'/>", "x"),
+            cell("", "1"),
+            cell("<w:vMerge/>", ""),
+            cell("", "2")
+        ),
+        paragraph(
+            "",
+            "<mc:AlternateContent><mc:Choice><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p></w:txbxContent></mc:Choice><mc:Fallback><w:p><w:r><w:t>box</w:t></w:r></w:p></mc:Fallback></mc:AlternateContent><w:r><w:t>around</w:t></w:r>",
+        ),
+    ];
+    let bytes = docx(&body.concat());
+    check(
+        "a.docx",
+        &bytes,
+        &[
+            "# One",
+            "### Three",
+            "* 1. first",
+            "  * inner",
+            "* 2. second",
+            "said[2]",
+            "[2] the note",
+            "Comment (Ada): really?",
+            "site (https://example.com/a)",
+            "image A chart",
+            "a/b",
+            "table(1) h|i / x|1 / x|2",
+            "box",
+            "around",
+        ],
+    );
+    let metadata = read("a.docx", &bytes).metadata;
+    assert_eq!((&metadata["title"], &metadata["author"]), (&"The title".into(), &"Grace".into()));
+    assert_eq!(metadata["date"], "2024-01-02T03:04:05Z");
+}
+
+#[test]
+fn presentations() {
+    let slide = "<p:sld><p:sp><p:ph type='title'/><a:p><a:r><a:t>Title</a:t></a:r></a:p></p:sp>
+        <p:sp><p:ph idx='1'/><a:p><a:r><a:t>one</a:t></a:r></a:p><a:p><a:pPr lvl='1'/><a:r><a:t>two</a:t></a:r></a:p></p:sp>
+        <p:sp><p:ph type='sldNum'/><a:p><a:r><a:t>7</a:t></a:r></a:p></p:sp>
+        <p:pic><p:cNvPr descr='A chart'/></p:pic>
+        <p:graphicFrame><a:tbl><a:tr><a:tc><a:p><a:r><a:t>a</a:t></a:r></a:p></a:tc><a:tc><a:p><a:r><a:t>b</a:t></a:r></a:p></a:tc></a:tr></a:tbl></p:graphicFrame></p:sld>";
+    let parsed = read("a.pptx", &pptx(slide));
+    assert_eq!(
+        shown(&parsed),
+        [
+            "--- 1 ",
+            "# Title",
+            "* one",
+            "  * two",
+            "image A chart",
+            "table(0) a|b",
+            "Notes: Say hello",
+            "--- 2 ",
+            "The last"
+        ]
+    );
+    assert_eq!((parsed.pages, parsed.elements[8].positions[0].page), (2, 2));
+}
+
+#[test]
+fn spreadsheets() {
+    let sheet = "<sheetData><row r='2'><c r='B2' t='inlineStr'><is><t>name</t></is></c><c r='C2' t='inlineStr'><is><t>age</t></is></c></row>
+        <row r='3'><c r='B3' t='inlineStr'><is><t>Ada</t></is></c><c r='C3'><v>36</v></c></row>
+        <row r='4'><c r='C4'><v>36.5</v></c></row></sheetData><mergeCells count='1'><mergeCell ref='B3:B4'/></mergeCells>";
+    check("a.xlsx", xlsx(sheet), &["--- 1 People", "table(1) name|age / Ada|36 / Ada|36.5"]);
+}
+
+#[test]
+fn books_and_mails() {
+    let book = read("a.epub", &epub());
+    assert_eq!(shown(&book), ["--- 1 ", "# One", "First text", "--- 2 ", "# Two", "Second text"]);
+    assert_eq!((&book.metadata["title"], &book.metadata["author"]), (&"A book".into(), &"Ada".into()));
+    let mail = read("a.eml", MAIL.as_bytes());
+    assert_eq!(
+        shown(&mail),
+        [
+            "# Grüße",
+            "From: Ada <ada@example.com>\nTo: grace@example.com\nDate: 2024-01-02T03:04:05Z",
+            "Hello Grace.",
+            "See the table.",
+            "## Attachment: people.csv",
+            "table(1) name|age / Ada|36",
+            "## Attachment: x.bin",
+        ]
+    );
+    assert!(mail.warnings[0].starts_with("cannot read the attachment `x.bin`"), "{:?}", mail.warnings);
+}
+
+fn line(size: u32, left: u32, height: u32, text: &str) -> (u32, u32, u32, String) {
+    (size, left, height, text.to_owned())
+}
+
+#[test]
+fn portable_documents() {
+    let page = |number: u32| {
+        vec![
+            line(8, 50, 780, "Annual report"),
+            line(20, 50, 700, &format!("Chapter {number}")),
+            line(10, 50, 660, "The first line of a paragraph that goes on in the next line, with a divi-"),
+            line(10, 50, 648, "ded word, and ends there."),
+            line(10, 50, 610, "- a point"),
+            line(10, 50, 560, "Name"),
+            line(10, 300, 560, &format!("Ada {number}")),
+            line(10, 50, 548, "Age"),
+            line(10, 300, 548, "36"),
+            line(8, 290, 20, &format!("{number} of 3")),
+        ]
+    };
+    let bytes = pdf(&[page(1), page(2), page(3)]);
+    let parsed = read("a.pdf", &bytes);
+    let text =
+        "The first line of a paragraph that goes on in the next line, with a divided word, and ends there.";
+    assert_eq!(shown(&parsed)[..5], ["--- 1 ", "# Chapter 1", text, "* a point", "Name Ada 1\nAge 36"]);
+    assert_eq!(shown(&parsed)[5..7], ["--- 2 ", "# Chapter 2"]);
+    assert_eq!(parsed.pages, 3);
+    let place = parsed.elements[2].positions[0];
+    assert_eq!(place.page, 1);
+    assert!((place.left - 50.0).abs() < 2.0 && place.right > 300.0, "{place:?}");
+    assert!((125.0..142.0).contains(&place.top) && (145.0..160.0).contains(&place.bottom), "{place:?}");
+
+    let settings: Settings = serde_json::from_str(r#"{"pages": [[2, 2]]}"#).unwrap();
+    let some = weft_parse::parse("a.pdf", &bytes, &settings).unwrap();
+    assert!(text_of_pages(&some).iter().all(|page| *page == 2));
+}
+
+fn text_of_pages(parsed: &weft_parse::element::Parsed) -> Vec<u32> {
+    parsed
+        .elements
+        .iter()
+        .flat_map(|element| element.positions.iter().map(|position| position.page))
+        .collect()
+}
+
+#[test]
+fn sentences_go_on_on_the_next_page() {
+    let bytes = pdf(&[
+        vec![line(10, 50, 100, "A sentence that is so long that it does not end on this page and")],
+        vec![line(10, 50, 700, "goes on here."), line(10, 50, 600, "Another one.")],
+    ]);
+    let parsed = read("a.pdf", &bytes);
+    let whole = "A sentence that is so long that it does not end on this page and goes on here.";
+    assert_eq!(shown(&parsed), ["--- 1 ", whole, "--- 2 ", "Another one."]);
+    assert_eq!(parsed.elements[1].positions.iter().map(|one| one.page).collect::<Vec<_>>(), [1, 2]);
+}
+
+#[test]
+fn scans_need_ocr() {
+    assert!(crate::build::reason("a.pdf", &pdf(&[vec![]])).contains("OCR is needed"));
+    assert!(!text(&read("a.pdf", &pdf(&[vec![line(10, 50, 100, "text")], vec![]]))).is_empty());
+}

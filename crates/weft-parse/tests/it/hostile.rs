@@ -1,0 +1,170 @@
+//! Files that are made to do harm, or that are just broken.
+
+use std::io::Cursor;
+
+use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use proptest::sample::Index;
+use weft_parse::{Settings, parse};
+
+use crate::build::{archive, docx, read, reason, samples, text, xlsx};
+
+/// What is larger than the limits is not unpacked; `archive` has a test with sizes that are lies.
+#[test]
+fn bombs_are_not_unpacked() {
+    for (name, path) in [("a.docx", "word/document.xml"), ("a.xlsx", "xl/worksheets/sheet1.xml")] {
+        let mut bytes = archive(&[(path, "<a/>")]);
+        let list = bytes.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+        bytes[list + 24..list + 28].copy_from_slice(&(600_u32 << 20).to_le_bytes());
+        let reason = reason(name, &bytes);
+        assert!(reason.contains("larger than 512 MiB"), "{reason}");
+    }
+}
+
+#[test]
+fn laughs_are_not_multiplied() {
+    let mut entities = String::from("<!ENTITY l0 \"ha\">");
+    for level in 1..30 {
+        let below = format!("&l{};", level - 1).repeat(10);
+        entities.push_str(&format!("<!ENTITY l{level} \"{below}\">"));
+    }
+    let source = format!("<?xml version='1.0'?><!DOCTYPE a [{entities}]><a>text &l29;</a>");
+    assert_eq!(text(&read("a.xml", source.as_bytes())), "a: text &l29;");
+    let body = format!("<!DOCTYPE a [{entities}]><w:p><w:r><w:t>text &l29;</w:t></w:r></w:p>");
+    let bytes = archive(&[("word/document.xml", &body)]);
+    assert_eq!(text(&read("a.docx", &bytes)), "text &l29;");
+}
+
+#[test]
+fn depth_is_bounded() {
+    let deep = 100_000;
+    let check = |name: &str, bytes: Vec<u8>, part: &str| {
+        let said = match parse(name, &bytes, &Settings::new()) {
+            Ok(parsed) => parsed.warnings.join(" "),
+            Err(error) => error.full(),
+        };
+        assert!(said.contains(part), "{name}: {said}");
+    };
+    check("a.xml", "<a>".repeat(deep).into_bytes(), "nested more than");
+    check("a.json", "[".repeat(deep).into_bytes(), "recursion limit");
+    check("a.html", ("<p>text".to_owned() + &"<div>".repeat(deep)).into_bytes(), "nested too deeply");
+    check("a.docx", docx(&("<w:tbl><w:tr><w:tc>".repeat(deep) + "x")), "nested more than");
+    check("a.docx", docx(&("<m:oMath>".to_owned() + &"<m:f><m:num>".repeat(deep))), "nested more than");
+    // Depth that is allowed does not overflow the stack.
+    let quotes = ">".repeat(2_000) + " text";
+    assert!(text(&read("a.md", quotes.as_bytes())).contains("text"));
+    let lists: String = (0..500).map(|depth| format!("{}- a\n", " ".repeat(depth * 2))).collect();
+    assert!(!read("a.md", lists.as_bytes()).elements.is_empty());
+    assert!(text(&read("a.html", ("<b>".repeat(1_500) + "text").as_bytes())).contains("text"));
+}
+
+#[test]
+fn sheets_are_as_large_as_what_is_in_them() {
+    let far = "<dimension ref='A1:XFD1048576'/><sheetData><row r='1'><c r='A1'><v>1</v></c></row>
+        <row r='1048576'><c r='A1048576'><v>2</v></c><c r='XFD1048576'><v>3</v></c></row></sheetData>
+        <mergeCells><mergeCell ref='A1:XFD1048576'/></mergeCells>";
+    let parsed = read("a.xlsx", &xlsx(far));
+    assert!(parsed.warnings[0].contains("too large"), "{:?}", parsed.warnings);
+}
+
+#[test]
+fn outlines_and_pages_in_circles_end() {
+    let object = |text: &str| {
+        let mut pdf = format!("%PDF-1.4\n{text}\n");
+        let start = pdf.len();
+        pdf.push_str(&format!(
+            "xref\n0 1\n0000000000 65535 f \ntrailer << /Root 1 0 R /Size 9 >>\nstartxref\n{start}\n%%EOF"
+        ));
+        pdf
+    };
+    let circles = [
+        "1 0 obj << /Type /Catalog /Pages 2 0 R >> endobj 2 0 obj << /Type /Pages /Kids [2 0 R] /Count 3 >> endobj",
+        "1 0 obj << /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >> endobj 2 0 obj << /Type /Pages /Kids [] /Count 0 >> endobj
+         3 0 obj << /First 4 0 R >> endobj 4 0 obj << /Title (a) /Next 4 0 R /First 3 0 R >> endobj",
+        "1 0 obj 1 0 R endobj",
+    ];
+    for circle in circles {
+        // Whatever comes of it, something comes.
+        let _ = parse("a.pdf", object(circle).as_bytes(), &Settings::new());
+    }
+    let page = "1 0 obj << /Type /Catalog /Pages 2 0 R /Outlines 3 0 R >> endobj
+        2 0 obj << /Type /Pages /Kids [5 0 R] /Count 1 >> endobj 3 0 obj << /First 4 0 R >> endobj
+        4 0 obj << /Title (a) /Next 4 0 R /First 3 0 R >> endobj
+        5 0 obj << /Type /Page /Parent 2 0 R /MediaBox [0 0 9 9] /Contents 6 0 R /Resources << /Font << /F 7 0 R >> /XObject << /X 8 0 R >> >> >> endobj
+        6 0 obj << /Length 44 >> stream\nBT /F 9 Tf 1 1 Td (text) Tj ET /X Do        \nendstream endobj
+        7 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> endobj
+        8 0 obj << /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 8 0 R >> >> /Length 5 >> stream\n/X Do\nendstream endobj";
+    let _ = parse("a.pdf", object(page).as_bytes(), &Settings::new());
+}
+
+/// Reads it under every name, so that every reader of text sees it.
+fn read_anyhow(bytes: &[u8]) {
+    for (name, _) in samples() {
+        let _ = parse(name, bytes, &Settings::new());
+    }
+}
+
+fn cases(count: u32) -> ProptestConfig {
+    ProptestConfig { cases: count, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+proptest! {
+    #![proptest_config(cases(64))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+        read_anyhow(&bytes);
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[\\PC\n\t<>&;#|`*\\[\\]{}\",:-]{0,300}") {
+        read_anyhow(text.as_bytes());
+    }
+}
+
+/// What files of every kind become when some of their bytes are others.
+fn mutated(bytes: &[u8], changes: &[(Index, u8)], cut: Option<Index>) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    for (place, byte) in changes {
+        let at = place.index(bytes.len());
+        bytes[at] = *byte;
+    }
+    if let Some(cut) = cut {
+        bytes.truncate(cut.index(bytes.len()));
+    }
+    bytes
+}
+
+proptest! {
+    #![proptest_config(cases(48))]
+
+    #[test]
+    fn broken_files_are_read_or_refused(
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..12),
+        cut in prop::option::of(any::<Index>()),
+    ) {
+        for (name, bytes) in samples() {
+            let _ = parse(name, &mutated(&bytes, &changes, cut), &Settings::new());
+        }
+    }
+
+    /// Within archives, where the mutation of the archive would only break its checksums.
+    #[test]
+    fn broken_parts_of_archives_are_read_or_refused(
+        changes in prop::collection::vec((any::<Index>(), prop::sample::select(b"<>/='\"&; 09ax\n:!-[]".to_vec())), 1..12),
+        cut in prop::option::of(any::<Index>()),
+    ) {
+        for (name, bytes) in samples() {
+            let Ok(mut inner) = zip::ZipArchive::new(Cursor::new(bytes)) else { continue };
+            let mut files = Vec::new();
+            for index in 0..inner.len() {
+                let mut file = inner.by_index(index).unwrap();
+                let mut text = Vec::new();
+                std::io::Read::read_to_end(&mut file, &mut text).unwrap();
+                let name = file.name().unwrap().into_owned();
+                files.push((name, String::from_utf8_lossy(&mutated(&text, &changes, cut)).into_owned()));
+            }
+            let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+            let _ = parse(name, &archive(&files), &Settings::new());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
+#![allow(missing_docs, reason = "tests")]
+
+mod build;
+mod choosing;
+mod documents;
+mod formats;
+mod hostile;
+mod process;

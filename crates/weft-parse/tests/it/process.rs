@@ -1,0 +1,147 @@
+//! The process around a file.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weft_core::ErrorKind;
+use weft_core::seam::DocumentReader;
+use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
+use weft_parse::{ChildReader, InProcess, Limits, Worker};
+
+use crate::build::{docx, pdf, samples};
+
+fn worker() -> Worker {
+    Worker { program: PathBuf::from(env!("CARGO_BIN_EXE_weft-parse-worker")), arguments: Vec::new() }
+}
+
+fn reader() -> ChildReader {
+    ChildReader::new(worker(), Limits::default(), 2)
+}
+
+fn request(name: &str) -> ReadRequest {
+    ReadRequest { name: name.to_owned(), method: ChunkMethod::Naive, settings: serde_json::Map::new() }
+}
+
+#[tokio::test]
+async fn both_readers_say_the_same() {
+    for (name, bytes) in samples() {
+        let bytes = Bytes::from(bytes);
+        let child = reader().read(&request(name), bytes.clone()).await.unwrap();
+        let own = InProcess::default().read(&request(name), bytes).await.unwrap();
+        assert_eq!(child, own, "{name}");
+        assert!(!child.pieces.is_empty(), "{name}");
+    }
+    let bytes = Bytes::from_static(b"\x89PNG\r\n\x1a\n0000");
+    for reader in [&reader() as &dyn DocumentReader, &InProcess::default()] {
+        let error = reader.read(&request("a.png"), bytes.clone()).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().starts_with("cannot read `a.png`: it is a picture"), "{}", error.full());
+    }
+}
+
+#[tokio::test]
+async fn large_files_are_refused_before_anything_is_started() {
+    let limits = Limits { file_bytes: 9, ..Limits::default() };
+    let nobody = Worker { program: PathBuf::from("/no/such/worker"), arguments: Vec::new() };
+    let error = ChildReader::new(nobody.clone(), limits, 1)
+        .read(&request("a.txt"), Bytes::from_static(b"1234567890"))
+        .await
+        .unwrap_err();
+    assert!(error.full().contains("documents.file_bytes_max"), "{}", error.full());
+    let error = ChildReader::new(nobody, limits, 1)
+        .read(&request("a.txt"), Bytes::from_static(b"1"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.full().contains("/no/such/worker"), "{}", error.full());
+}
+
+/// A document whose reading takes some time in a build for tests.
+fn long_text() -> Bytes {
+    Bytes::from(docx(&"<w:p><w:r><w:t>some words of a text</w:t></w:r></w:p>".repeat(200_000)))
+}
+
+#[tokio::test]
+async fn what_takes_too_long_is_ended() {
+    let limits = Limits { time: Duration::from_millis(5), ..Limits::default() };
+    let error =
+        ChildReader::new(worker(), limits, 1).read(&request("a.docx"), long_text()).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout);
+    assert!(error.full().contains("documents.seconds"), "{}", error.full());
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn what_takes_too_much_memory_is_ended() {
+    // The worker keeps 128 MiB for itself, half of which is its stack.
+    let limits = Limits { memory_bytes: 1, ..Limits::default() };
+    let text = Bytes::from("Some words of a text, and some more.\n\n".repeat(3_000_000));
+    let reader = ChildReader::new(worker(), limits, 1);
+    let error = reader.read(&request("a.txt"), text).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Invalid);
+    assert!(error.full().contains("of memory"), "{}", error.full());
+    // Its place is free again.
+    assert!(reader.read(&request("a.txt"), Bytes::from_static(b"text")).await.is_ok());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_worker_that_breaks_down_takes_nobody_along() {
+    let shell = |script: &str| {
+        let worker =
+            Worker { program: PathBuf::from("/bin/sh"), arguments: vec!["-c".into(), script.into()] };
+        ChildReader::new(worker, Limits::default(), 1)
+    };
+    let check = async |script: &str, kind: ErrorKind| {
+        let error = shell(script).read(&request("a.txt"), Bytes::from_static(b"text")).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{script}: {}", error.full());
+    };
+    check("kill -SEGV $$", ErrorKind::Invalid).await;
+    check("kill -XCPU $$", ErrorKind::Timeout).await;
+    check("echo hello", ErrorKind::Garbled).await;
+    check("exit 3", ErrorKind::Unavailable).await;
+}
+
+#[tokio::test]
+async fn files_wait_for_a_free_place() {
+    let reader = reader();
+    let bytes = Bytes::from(pdf(&[vec![(10, 50, 700, "text".to_owned())]]));
+    let request = request("a.pdf");
+    let all = (0..8).map(|_| reader.read(&request, bytes.clone()));
+    assert!(futures::future::join_all(all).await.into_iter().all(|read| read.is_ok()));
+}
+
+/// The workers with this word that have not ended.
+#[cfg(target_os = "linux")]
+fn workers(mark: &str) -> usize {
+    let marked = |path: &PathBuf| {
+        let words = std::fs::read(path.join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|word| word == mark.as_bytes())
+    };
+    std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(marked).count()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn who_drops_a_reading_ends_its_worker() {
+    let mark = "dropped-by-its-test";
+    let worker = Worker { arguments: vec![mark.into()], ..worker() };
+    let reader = ChildReader::new(worker, Limits::default(), 1);
+    let request = request("a.docx");
+    let until_there_are = async |count: usize| {
+        let there = async {
+            while workers(mark) != count {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), there).await.expect("the workers begin and end");
+    };
+    let mut reading = reader.read(&request, long_text());
+    tokio::select! {
+        read = &mut reading => panic!("{:?}", read.map(|read| read.pieces.len())),
+        () = until_there_are(1) => {}
+    }
+    drop(reading);
+    until_there_are(0).await;
+}

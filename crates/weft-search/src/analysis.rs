@@ -1,0 +1,223 @@
+//! Text becomes the words that it is found by. Documents and questions go through the same rules.
+//!
+//! Each stretch of a text is treated as its own script asks for, whatever stands around it:
+//!
+//! - *Letters and digits* are folded (lower case, half width, without diacritics), and English endings
+//!   are taken off. Parts joined by a sign (`KX-200`, `4.2.1`, `ada@example.com`, `src/main.rs`) are
+//!   found as a whole and each by itself; what hyphens join is also found written together.
+//! - *Chinese* is made simplified and cut by a dictionary; a long word also gives the shorter words in it,
+//!   and characters that belong to no known word also give pairs.
+//! - *Scripts without spaces that have no dictionary here* (kana, hangul, Thai …) give pairs of neighbours.
+//!
+//! The commonest words of English and Chinese are kept and marked, so that a question of nothing else
+//! still finds something.
+
+mod common_words;
+mod fold;
+mod han;
+mod words;
+
+use std::ops::Range;
+
+/// A longer word is cut here; nothing that long is a word.
+const LETTERS_MAX: usize = 64;
+/// So many characters without a break are looked at in one go.
+const RUN_MAX: usize = 1_000;
+
+/// A word of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// In the form that is looked up.
+    pub term: String,
+    /// Where it stands in the text, in bytes. Tokens may overlap.
+    pub range: Range<usize>,
+    /// Whether it is among the commonest words, which say nothing of what a text is about.
+    pub common: bool,
+}
+
+/// The words of a text, in the order in which they end.
+pub fn analyze(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    each_word(text, &mut |term, range, common| {
+        tokens.push(Token { term: term.to_owned(), range, common });
+    });
+    tokens
+}
+
+/// Hands over every word of a text: its term, where it stands, and whether it is a common one.
+pub(crate) fn each_word(text: &str, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+    let mut words = words::Words::default();
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let rest = &text[at..];
+        at += match Script::of(c) {
+            Script::Gap => c.len_utf8(),
+            Script::Word => words.take(rest, at, found),
+            script @ (Script::Han | Script::Pairs) => {
+                let run = run(rest, script);
+                match script {
+                    Script::Han => han::cut(run, at, found),
+                    _ => pairs(run, at, found),
+                }
+                run.len()
+            }
+        };
+    }
+}
+
+/// How a character is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Script {
+    /// Nothing to find.
+    Gap,
+    /// Part of a word between spaces.
+    Word,
+    /// Cut by the dictionary.
+    Han,
+    /// Cut into pairs.
+    Pairs,
+}
+
+impl Script {
+    fn of(c: char) -> Self {
+        if c.is_ascii() {
+            return if c.is_ascii_alphanumeric() { Self::Word } else { Self::Gap };
+        }
+        match u32::from(c) {
+            0x3005..=0x3007 | 0x3400..=0x4dbf | 0x4e00..=0x9fff | 0xf900..=0xfaff | 0x20000..=0x3134f => {
+                Self::Han
+            }
+            // Thai and Lao, Myanmar, Khmer, kana, hangul, half-width kana and hangul.
+            0x0e00..=0x0eff
+            | 0x1000..=0x109f
+            | 0x1100..=0x11ff
+            | 0x1780..=0x17ff
+            | 0x3040..=0x30ff
+            | 0x3130..=0x318f
+            | 0x31f0..=0x31ff
+            | 0xac00..=0xd7af
+            | 0xff66..=0xffdc
+                if c.is_alphabetic() || fold::is_mark(c) =>
+            {
+                Self::Pairs
+            }
+            _ if c.is_alphanumeric() || fold::is_mark(c) => Self::Word,
+            _ => Self::Gap,
+        }
+    }
+}
+
+/// The characters of one script that a text begins with.
+fn run(text: &str, script: Script) -> &str {
+    let end = text.char_indices().take(RUN_MAX).find(|(_, c)| Script::of(*c) != script);
+    let most = || text.char_indices().nth(RUN_MAX).map_or(text.len(), |(at, _)| at);
+    &text[..end.map_or_else(most, |(at, _)| at)]
+}
+
+/// Every pair of neighbours; a character that stands alone gives itself.
+fn pairs(run: &str, at: usize, found: &mut dyn FnMut(&str, Range<usize>, bool)) {
+    let mut folded = String::new();
+    let mut borders: Vec<usize> = run.char_indices().map(|(from, _)| from).collect();
+    borders.push(run.len());
+    let mut give = |from: usize, to: usize| {
+        folded.clear();
+        fold::fold(&run[from..to], &mut folded);
+        found(&folded, at + from..at + to, false);
+    };
+    match borders[..] {
+        [from, to] => give(from, to),
+        _ => borders.windows(3).for_each(|pair| give(pair[0], pair[2])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(text: &str) -> Vec<String> {
+        analyze(text).into_iter().map(|token| token.term).collect()
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(terms(text).join(" "), expected, "{text}");
+    }
+
+    #[test]
+    fn english_words_lose_case_and_endings() {
+        check("Searching the Libraries, quickly!", "search the librari quick");
+        check("The runner's dogs don't bark", "the runner dog don t dont bark");
+        check("  \n…—", "");
+    }
+
+    #[test]
+    fn diacritics_and_widths_do_not_matter() {
+        check("Résumé naïve Ångström", "resum naiv angstrom");
+        check("ＫＸ２００", "kx200");
+        assert_eq!(terms("e\u{301}tude"), terms("étude"));
+        assert_eq!(terms("Straße Łódź"), terms("strasse lodz"));
+        check("Ёлка ΑΘΉΝΑ", "елка αθηνα");
+    }
+
+    #[test]
+    fn identifiers_are_found_whole_and_in_parts() {
+        check("KX-200", "kx 200 kx200");
+        check("version 4.2.1.", "version 4 2 1 4.2.1");
+        check("ada.l@example.com", "ada l exampl com ada.l@example.com");
+        check("src/main.rs", "src main rs src/main.rs");
+        check("max_token_count", "max token count maxtokencount");
+        check("1,234,567 1,2", "1234567 1 2 1,2");
+        check("C++ C# F#", "c c++ c c# f f#");
+        check("2024-05-01", "2024 05 01 2024-05-01");
+        check("low-fat", "low fat lowfat");
+    }
+
+    #[test]
+    fn chinese_is_cut_by_words() {
+        check("退货期限是三十天", "退货 期限 是 三十 十天 三十天");
+        check("中华人民共和国", "中华 华人 人民 共和 共和国 中华人民共和国");
+        check("買東西", "买 东西");
+        check("使用KX-200打印机", "使用 kx 200 kx200 打印 印机 打印机");
+    }
+
+    #[test]
+    fn characters_of_no_known_word_give_pairs_too() {
+        check("鑫垚", "鑫 垚 鑫垚");
+    }
+
+    #[test]
+    fn kana_hangul_and_thai_give_pairs() {
+        check("カタカナ", "カタ タカ カナ");
+        check("ｶﾀ", "カタ");
+        check("한국어 나", "한국 국어 나");
+        assert_eq!(terms("ภาษา").len(), 3);
+        check("日本のラーメン", "日本 のラ ラー ーメ メン");
+    }
+
+    #[test]
+    fn common_words_are_marked_and_kept() {
+        let common = |text: &str| -> Vec<String> {
+            analyze(text).into_iter().filter(|token| token.common).map(|token| token.term).collect()
+        };
+        assert_eq!(common("To be or not to be, Hamlet"), ["to", "be", "or", "not", "to", "be"]);
+        assert_eq!(common("苹果的颜色是什么"), ["的", "是", "什么"]);
+    }
+
+    #[test]
+    fn tokens_know_where_they_stand() {
+        let text = "Die Größe: KX-200，退貨期限。ﾃｽﾄ";
+        for token in analyze(text) {
+            let source = &text[token.range.clone()];
+            assert!(!source.is_empty() && !source.contains(['：', '，', ' ']), "{token:?} {source}");
+        }
+        let whole = analyze("no KX-200 here").into_iter().find(|token| token.term == "kx200").unwrap();
+        assert_eq!(whole.range, 3..9);
+    }
+
+    #[test]
+    fn nothing_is_too_long() {
+        for text in ["a".repeat(100_000), "汉".repeat(100_000), "a-".repeat(50_000), "カ".repeat(5_000)] {
+            assert!(analyze(&text).iter().all(|token| token.term.chars().count() <= LETTERS_MAX + 1));
+        }
+    }
+}

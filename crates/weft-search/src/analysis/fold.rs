@@ -1,0 +1,50 @@
+//! Letters that are meant to be the same become the same.
+
+use unicode_normalization::UnicodeNormalization as _;
+use unicode_normalization::char::compose;
+
+/// Whether it is a sign above or below a letter that is left out. Those of the Indic scripts are vowels
+/// and stay.
+fn is_diacritic(c: char) -> bool {
+    matches!(u32::from(c), 0x0300..=0x036f | 0x1ab0..=0x1aff | 0x1dc0..=0x1dff | 0x20d0..=0x20ff | 0xfe20..=0xfe2f)
+}
+
+/// Whether it belongs to the letter before it.
+pub fn is_mark(c: char) -> bool {
+    unicode_normalization::char::is_combining_mark(c)
+}
+
+/// Appends a text in lower case, in the usual width and without diacritics.
+pub fn fold(text: &str, folded: &mut String) {
+    if text.is_ascii() {
+        folded.extend(text.chars().map(|c| c.to_ascii_lowercase()));
+        return;
+    }
+    let begin = folded.len();
+    for c in text.nfkd().filter(|c| !is_diacritic(*c)).flat_map(char::to_lowercase) {
+        match c {
+            'ß' => folded.push_str("ss"),
+            'æ' => folded.push_str("ae"),
+            'œ' => folded.push_str("oe"),
+            'ø' => folded.push('o'),
+            'ł' => folded.push('l'),
+            'đ' | 'ð' => folded.push('d'),
+            'ı' => folded.push('i'),
+            'þ' => folded.push_str("th"),
+            'ς' => folded.push('σ'),
+            _ => push_composed(folded, begin, c),
+        }
+    }
+}
+
+/// Hangul and kana are whole again; what was taken apart for a diacritic is one letter anyway.
+fn push_composed(folded: &mut String, begin: usize, c: char) {
+    let last = folded[begin..].chars().next_back();
+    match last.and_then(|last| compose(last, c)) {
+        Some(whole) => {
+            folded.pop();
+            folded.push(whole);
+        }
+        None => folded.push(c),
+    }
+}

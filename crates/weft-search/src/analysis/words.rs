@@ -1,0 +1,160 @@
+//! Words of letters and digits, and what is joined of them.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use rust_stemmers::{Algorithm, Stemmer};
+
+use super::common_words::is_common;
+use super::{LETTERS_MAX, Script, fold};
+
+static ENGLISH: LazyLock<Stemmer> = LazyLock::new(|| Stemmer::create(Algorithm::English));
+
+/// Parts of one joined word, at most; what follows is a word of its own.
+const PARTS_MAX: usize = 16;
+
+type Found<'a> = dyn FnMut(&str, Range<usize>, bool) + 'a;
+
+/// Cuts words; keeps its buffers from one to the next.
+#[derive(Debug, Default)]
+pub struct Words {
+    folded: String,
+    whole: String,
+    parts: Vec<Range<usize>>,
+}
+
+impl Words {
+    /// Takes the word that a text begins with, and gives its length in bytes. The text begins at a place
+    /// of a longer one.
+    pub fn take(&mut self, text: &str, at: usize, found: &mut Found<'_>) -> usize {
+        self.parts.clear();
+        let mut end = part(text);
+        self.parts.push(0..end);
+        while let Some(joint) = joint(&text[end..]).filter(|_| self.parts.len() < PARTS_MAX) {
+            let from = end + joint;
+            end = from + part(&text[from..]);
+            self.parts.push(from..end);
+        }
+        if self.parts.len() == 1 {
+            self.word(&text[..end], at..at + end, found);
+            return end + self.suffix(text, end, at, found);
+        }
+        let joints: Vec<&str> = self.parts.windows(2).map(|pair| &text[pair[0].end..pair[1].start]).collect();
+        if is_possessive(&text[self.parts[self.parts.len() - 1].clone()], joints[joints.len() - 1]) {
+            self.parts.pop();
+            if self.parts.len() == 1 {
+                let word = self.parts[0].clone();
+                self.word(&text[word.clone()], at + word.start..at + word.end, found);
+                return end;
+            }
+        }
+        let joints = &joints[..self.parts.len() - 1];
+        if joints.iter().all(|joint| *joint == ",")
+            && self.parts.iter().skip(1).all(|part| is_group(&text[part.clone()]))
+        {
+            let number: String = text[..end].chars().filter(|c| *c != ',').collect();
+            self.word(&number, at..at + end, found);
+            return end;
+        }
+        self.joined(text, joints, at, found);
+        end
+    }
+
+    /// Each part by itself, then the whole.
+    fn joined(&mut self, text: &str, joints: &[&str], at: usize, found: &mut Found<'_>) {
+        let parts = std::mem::take(&mut self.parts);
+        for part in &parts {
+            self.word(&text[part.clone()], at + part.start..at + part.end, found);
+        }
+        let whole = parts[0].start..parts[parts.len() - 1].end;
+        let has_letters = text[whole.clone()].chars().any(char::is_alphabetic);
+        let together = has_letters && joints.iter().all(|joint| is_soft(joint));
+        self.whole.clear();
+        match together {
+            true => parts.iter().for_each(|part| fold::fold(&text[part.clone()], &mut self.whole)),
+            false => fold::fold(&text[whole.clone()], &mut self.whole),
+        }
+        found(cut(&self.whole), at + whole.start..at + whole.end, false);
+        self.parts = parts;
+    }
+
+    fn word(&mut self, word: &str, range: Range<usize>, found: &mut Found<'_>) {
+        self.folded.clear();
+        fold::fold(word, &mut self.folded);
+        let folded = cut(&self.folded);
+        let common = is_common(folded);
+        let has_ending = !common && folded.len() > 2 && folded.bytes().all(|byte| byte.is_ascii_lowercase());
+        match has_ending {
+            true => found(&ENGLISH.stem(folded), range, common),
+            false if folded.is_empty() => {}
+            false => found(folded, range, common),
+        }
+    }
+
+    /// Names such as `C++` and `F#`; gives the length of the sign.
+    fn suffix(&mut self, text: &str, end: usize, at: usize, found: &mut Found<'_>) -> usize {
+        let sign = ["++", "#"].into_iter().find(|sign| text[end..].starts_with(sign)).unwrap_or_default();
+        let next = text[end + sign.len()..].chars().next();
+        if sign.is_empty() || end > 2 || next.is_some_and(|next| Script::of(next) == Script::Word) {
+            return 0;
+        }
+        self.whole.clear();
+        fold::fold(&text[..end + sign.len()], &mut self.whole);
+        found(&self.whole, at..at + end + sign.len(), false);
+        sign.len()
+    }
+}
+
+/// The length of the letters and digits that a text begins with.
+fn part(text: &str) -> usize {
+    text.char_indices().find(|(_, c)| Script::of(*c) != Script::Word).map_or(text.len(), |(at, _)| at)
+}
+
+/// The length of the sign that joins what was before to the word behind it.
+fn joint(text: &str) -> Option<usize> {
+    let mut chars = text.chars();
+    let sign = chars.next().filter(|c| {
+        matches!(
+            c,
+            '-' | '.'
+                | '_'
+                | '/'
+                | '@'
+                | ':'
+                | '+'
+                | '#'
+                | '&'
+                | '\''
+                | '’'
+                | ','
+                | '\\'
+                | '‐'
+                | '‑'
+                | '='
+                | '%'
+        )
+    })?;
+    let next = chars.next()?;
+    (Script::of(next) == Script::Word).then(|| sign.len_utf8())
+}
+
+/// Whether what a sign joins is also written together: `e-mail`, `max_count`, `don't`.
+fn is_soft(joint: &str) -> bool {
+    matches!(joint, "-" | "_" | "‐" | "‑" | "'" | "’")
+}
+
+fn is_possessive(last: &str, joint: &str) -> bool {
+    matches!(joint, "'" | "’") && last.eq_ignore_ascii_case("s")
+}
+
+/// Three digits of a long number.
+fn is_group(part: &str) -> bool {
+    part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn cut(word: &str) -> &str {
+    if word.len() <= LETTERS_MAX {
+        return word;
+    }
+    word.char_indices().nth(LETTERS_MAX).map_or(word, |(at, _)| &word[..at])
+}

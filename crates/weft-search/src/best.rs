@@ -1,0 +1,67 @@
+//! The best of many.
+
+/// Keeps the entries with the highest scores, and of equal ones those that came first.
+#[derive(Debug)]
+pub struct Best<T> {
+    kept: Vec<(f32, T)>,
+    count_max: usize,
+    /// What an entry needs more of to be looked at.
+    bar: f32,
+}
+
+impl<T: Copy + Ord> Best<T> {
+    /// Room for so many.
+    pub fn new(count_max: usize) -> Self {
+        let bar = if count_max == 0 { f32::INFINITY } else { f32::NEG_INFINITY };
+        Self { kept: Vec::new(), count_max, bar }
+    }
+
+    /// Looks at one entry.
+    #[inline]
+    pub fn push(&mut self, score: f32, entry: T) {
+        if score > self.bar {
+            self.keep(score, entry);
+        }
+    }
+
+    fn keep(&mut self, score: f32, entry: T) {
+        self.kept.push((score, entry));
+        // Twice as many as wanted are gathered before the lower half goes, so an entry costs little.
+        if self.kept.len() >= self.count_max * 2 {
+            self.kept.select_nth_unstable_by(self.count_max - 1, in_order);
+            self.kept.truncate(self.count_max);
+            self.bar = self.kept[self.count_max - 1].0;
+        }
+    }
+
+    /// The best first.
+    pub fn into_sorted(mut self) -> Vec<(f32, T)> {
+        self.kept.sort_unstable_by(in_order);
+        self.kept.truncate(self.count_max);
+        self.kept
+    }
+}
+
+fn in_order<T: Ord>(one: &(f32, T), other: &(f32, T)) -> std::cmp::Ordering {
+    other.0.total_cmp(&one.0).then_with(|| one.1.cmp(&other.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_are_kept_in_order() {
+        let scores = [3.0, 1.0, 4.0, 1.0, 5.0, 9.0, 2.0, 6.0, 5.0, 3.0, 5.0];
+        let check = |count_max: usize, expected: &[usize]| {
+            let mut best = Best::new(count_max);
+            scores.iter().enumerate().for_each(|(at, score)| best.push(*score, at));
+            let found: Vec<usize> = best.into_sorted().into_iter().map(|(_, at)| at).collect();
+            assert_eq!(found, expected, "{count_max}");
+        };
+        check(0, &[]);
+        check(1, &[5]);
+        check(4, &[5, 7, 4, 8]);
+        check(99, &[5, 7, 4, 8, 10, 2, 0, 9, 6, 1, 3]);
+    }
+}

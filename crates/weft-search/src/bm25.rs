@@ -1,0 +1,49 @@
+//! How much a word in a chunk says about it (Robertson's BM25).
+
+/// How soon a further occurrence of a word in a chunk counts less.
+const SATURATION: f32 = 1.5;
+/// How much a long chunk is marked down.
+const LENGTH_SHARE: f32 = 0.75;
+
+/// The logarithm of how much rarer a word is than one that is everywhere; above 0 for every word.
+pub fn rarity(total: usize, holding: usize) -> f32 {
+    let (total, holding) = (real(total), real(holding.min(total)));
+    (1.0 + (total - holding + 0.5) / (holding + 0.5)).ln()
+}
+
+/// What is added to the frequency of a word below the line, for chunks of a length.
+pub fn damping(length: f32, average: f32) -> f32 {
+    SATURATION * (1.0 - LENGTH_SHARE + LENGTH_SHARE * length / average.max(1.0))
+}
+
+/// The share of a word's weight that a chunk gets: 1 for one occurrence in a chunk of average length.
+pub fn share(frequency: f32, damping: f32) -> f32 {
+    frequency * (SATURATION + 1.0) / (frequency + damping)
+}
+
+/// A count as a real number.
+#[expect(clippy::cast_precision_loss, reason = "counts of chunks need no more than 24 bits")]
+pub fn real(count: usize) -> f32 {
+    count as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn once_in_an_average_chunk_is_the_measure() {
+        assert!((share(1.0, damping(80.0, 80.0)) - 1.0).abs() < 1e-6);
+        assert!(share(2.0, damping(80.0, 80.0)) < 2.0);
+        assert!(share(1.0, damping(160.0, 80.0)) < 1.0);
+        assert!(share(1.0, damping(0.0, 0.0)) > 1.0);
+    }
+
+    #[test]
+    fn no_word_counts_against_a_chunk() {
+        for (total, holding) in [(0, 0), (1, 1), (10, 10), (10, 99), (1_000_000, 1)] {
+            assert!(rarity(total, holding) > 0.0, "{total} {holding}");
+        }
+        assert!(rarity(100, 1) > rarity(100, 2));
+    }
+}

@@ -1,0 +1,129 @@
+//! A question as the words that are looked up.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use weft_core::seam::index::TextQuery;
+
+use crate::analysis::{analyze, each_word};
+
+/// Different words of one question that are looked for, at most.
+const WORDS_MAX: usize = 256;
+/// Bytes of a question that are read, at most.
+const QUESTION_MAX: usize = 64 * 1024;
+
+/// A word that is looked up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Word {
+    /// In the form that is looked up.
+    pub term: String,
+    /// How often it is asked for.
+    pub weight: f32,
+}
+
+/// The different words of a question. The commonest ones are left out unless there are no others.
+pub fn words(query: &TextQuery) -> Vec<Word> {
+    let mut words = Words::default();
+    words.read(&query.text, 1.0);
+    for (keyword, weight) in query.keywords.iter().filter(|(_, weight)| weight.is_finite() && *weight > 0.0) {
+        words.read(keyword, *weight);
+    }
+    let chosen = if words.telling.is_empty() { words.common } else { words.telling };
+    chosen.into_iter().take(WORDS_MAX).collect()
+}
+
+#[derive(Default)]
+struct Words {
+    telling: Vec<Word>,
+    common: Vec<Word>,
+    places: HashMap<String, usize>,
+}
+
+impl Words {
+    fn read(&mut self, text: &str, weight: f32) {
+        let end = (0..=text.len().min(QUESTION_MAX)).rev().find(|end| text.is_char_boundary(*end));
+        each_word(&text[..end.unwrap_or(0)], &mut |term, _, common| {
+            let list = if common { &mut self.common } else { &mut self.telling };
+            match self.places.get(term) {
+                Some(place) => list[*place].weight += weight,
+                None => {
+                    self.places.insert(term.to_owned(), list.len());
+                    list.push(Word { term: term.to_owned(), weight });
+                }
+            }
+        });
+    }
+}
+
+/// Where words of the question stand in a text, in order and apart.
+pub fn marks(text: &str, query: &TextQuery) -> Vec<Range<usize>> {
+    let wanted = words(query);
+    let mut found: Vec<Range<usize>> = analyze(text)
+        .into_iter()
+        .filter(|token| wanted.iter().any(|word| word.term == token.term))
+        .map(|token| token.range)
+        .collect();
+    found.sort_by_key(|range| (range.start, std::cmp::Reverse(range.end)));
+    let mut marks: Vec<Range<usize>> = Vec::new();
+    for range in found {
+        match marks.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => marks.push(range),
+        }
+    }
+    marks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> Vec<(String, f32)> {
+        let query = TextQuery { text: text.to_owned(), keywords: Vec::new() };
+        words(&query).into_iter().map(|word| (word.term, word.weight)).collect()
+    }
+
+    #[test]
+    fn common_words_are_looked_for_only_alone() {
+        let check = |text: &str, expected: &[(&str, f32)]| {
+            let found = asked(text);
+            let found: Vec<(&str, f32)> =
+                found.iter().map(|(term, weight)| (term.as_str(), *weight)).collect();
+            assert_eq!(found, expected, "{text}");
+        };
+        check("What is the deadline?", &[("deadlin", 1.0)]);
+        check("to be or not to be", &[("to", 2.0), ("be", 2.0), ("or", 1.0), ("not", 1.0)]);
+        check("退货的期限是什么", &[("退货", 1.0), ("期限", 1.0)]);
+        check("是什么", &[("是", 1.0), ("什么", 1.0)]);
+        check("", &[]);
+    }
+
+    #[test]
+    fn keywords_have_their_weight() {
+        let keywords =
+            vec![("return policy".to_owned(), 0.5), ("x".to_owned(), f32::NAN), ("y".to_owned(), -1.0)];
+        let query = TextQuery { text: "returns".to_owned(), keywords };
+        let found: Vec<(String, f32)> =
+            words(&query).into_iter().map(|word| (word.term, word.weight)).collect();
+        assert_eq!(found, [("return".to_owned(), 1.5), ("polici".to_owned(), 0.5)]);
+    }
+
+    #[test]
+    fn marks_follow_the_rules_of_finding() {
+        let marked = |text: &str, question: &str| -> Vec<String> {
+            let query = TextQuery { text: question.to_owned(), keywords: Vec::new() };
+            marks(text, &query).into_iter().map(|mark| text[mark].to_owned()).collect()
+        };
+        assert_eq!(marked("The Searches of the KX-200.", "search kx-200"), ["Searches", "KX-200"]);
+        assert_eq!(marked("中华人民共和国成立", "共和国"), ["共和国"]);
+        assert_eq!(marked("退貨期限", "退货"), ["退貨"]);
+        assert!(marked("", "x").is_empty());
+    }
+
+    #[test]
+    fn a_question_is_bounded() {
+        let long: String = (0..100_000).map(|number| format!("word{number} ")).collect();
+        assert_eq!(asked(&long).len(), WORDS_MAX);
+        assert_eq!(asked(&"汉".repeat(50_000)).len(), 2);
+    }
+}

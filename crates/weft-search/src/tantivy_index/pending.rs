@@ -1,0 +1,124 @@
+//! What is about to be written, and whether it may be.
+
+use std::collections::{HashMap, HashSet};
+
+use weft_core::Result;
+use weft_core::id::{ChunkId, DatasetId, DocumentId};
+use weft_core::seam::index::IndexChange;
+
+use super::snapshot::Snapshot;
+use crate::vectors::row;
+use crate::{no_direction, no_document, wrong_dimension};
+
+/// Changes on top of a state.
+#[derive(Clone)]
+pub struct Pending<'a> {
+    dataset: &'a DatasetId,
+    before: &'a Snapshot,
+    /// Documents that were put there or taken away.
+    documents: HashMap<DocumentId, Presence>,
+    /// Documents of the state whose chunks were taken out.
+    cleared: HashSet<DocumentId>,
+    /// Chunks that were taken out, of the state or of those below.
+    removed: HashSet<ChunkId>,
+    /// Chunks that were added: their document and the length of their vector.
+    added: HashMap<ChunkId, (DocumentId, usize)>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Presence {
+    There,
+    Gone,
+}
+
+impl<'a> Pending<'a> {
+    /// Nothing yet.
+    pub fn new(dataset: &'a DatasetId, before: &'a Snapshot) -> Self {
+        Self {
+            dataset,
+            before,
+            documents: HashMap::new(),
+            cleared: HashSet::new(),
+            removed: HashSet::new(),
+            added: HashMap::new(),
+        }
+    }
+
+    /// What is pending with these changes too, unless one of them may not be made.
+    pub fn checked(&self, changes: &[IndexChange]) -> Result<Self> {
+        let mut next = self.clone();
+        for change in changes {
+            next.add(change)?;
+        }
+        Ok(next)
+    }
+
+    fn add(&mut self, change: &IndexChange) -> Result<()> {
+        match change {
+            IndexChange::Document(document) => {
+                self.documents.insert(document.id.clone(), Presence::There);
+            }
+            IndexChange::Chunks(document, chunks) => {
+                if !self.has(document) {
+                    return Err(no_document(self.dataset, document));
+                }
+                for (id, chunk) in chunks {
+                    let dimension = chunk.vector.as_ref().map_or(0, Vec::len);
+                    if chunk.vector.as_ref().is_some_and(|vector| row(vector).is_none()) {
+                        return Err(no_direction(id));
+                    }
+                    // The chunk that is replaced does not count any more.
+                    self.removed.insert(id.clone());
+                    self.added.remove(id);
+                    if dimension != 0
+                        && let Some(known) = self.dimension()
+                        && known != dimension
+                    {
+                        return Err(wrong_dimension(self.dataset, dimension, known));
+                    }
+                    self.added.insert(id.clone(), (document.clone(), dimension));
+                }
+            }
+            IndexChange::RemoveChunks(ids) => {
+                for id in ids {
+                    self.added.remove(id);
+                    self.removed.insert(id.clone());
+                }
+            }
+            IndexChange::Clear(document) => self.clear(document),
+            IndexChange::RemoveDocument(document) => {
+                self.clear(document);
+                self.documents.insert(document.clone(), Presence::Gone);
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, document: &DocumentId) {
+        self.added.retain(|_, (of, _)| of != document);
+        self.cleared.insert(document.clone());
+    }
+
+    fn has(&self, document: &DocumentId) -> bool {
+        match self.documents.get(document) {
+            Some(presence) => *presence == Presence::There,
+            None => self.before.documents.number(document.as_str()).is_some(),
+        }
+    }
+
+    /// The length of the vectors that are there then.
+    fn dimension(&self) -> Option<usize> {
+        if let Some((_, dimension)) = self.added.values().find(|(_, dimension)| *dimension != 0) {
+            return Some(*dimension);
+        }
+        let size = self.before.size;
+        // Looks at each chunk only when all vectors may be gone, which ends at the first that is not.
+        let stays = |(document, id, has_vector): (u32, &str, bool)| {
+            let document = self.before.documents.get(document);
+            has_vector
+                && !self.removed.contains(id)
+                && document.is_some_and(|document| !self.cleared.contains(&document.id))
+        };
+        (size.vectors > 0 && self.before.chunks().any(stays)).then_some(size.dimension)
+    }
+}

@@ -1,0 +1,258 @@
+//! How chunks and documents are written down.
+//!
+//! A chunk is one entry with its words, its ids and its vector; a document is one entry of its own with its
+//! metadata. So one commit holds everything that belongs together, and there is no second file that
+//! could tell another story after a crash.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use tantivy::TantivyDocument;
+use tantivy::schema::{
+    Field, IndexRecordOption, STORED, STRING, Schema, TextFieldIndexing, TextOptions, Value as _,
+};
+use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
+use weft_core::filter::Metadata;
+use weft_core::id::{ChunkId, DocumentId};
+use weft_core::seam::index::{IndexedChunk, IndexedDocument};
+use weft_core::{Error, Result};
+
+use crate::analysis::each_word;
+use crate::fields;
+use crate::vectors::Row;
+
+/// Goes up when entries are written down in another way or words are cut in another way: an index of
+/// another version is made again.
+pub const VERSION: &str = "1";
+/// The name by which the rules for words are kept.
+pub const WORDS: &str = "weft";
+
+/// The fields of an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields {
+    /// What a chunk is found by.
+    pub words: Field,
+    /// Its id.
+    pub chunk: Field,
+    /// The document it belongs to.
+    pub document: Field,
+    /// The id of a document, in its own entry.
+    pub entry: Field,
+    /// What is read back.
+    pub record: Field,
+}
+
+/// The schema, and its fields.
+pub fn schema() -> (Schema, Fields) {
+    let mut schema = Schema::builder();
+    let words =
+        TextFieldIndexing::default().set_tokenizer(WORDS).set_index_option(IndexRecordOption::WithFreqs);
+    let id = STRING;
+    let fields = Fields {
+        words: schema.add_text_field("words", TextOptions::default().set_indexing_options(words)),
+        chunk: schema.add_text_field("chunk", id.clone()),
+        document: schema.add_text_field("document", id.clone()),
+        entry: schema.add_text_field("entry", id),
+        record: schema.add_bytes_field("record", STORED),
+    };
+    (schema.build(), fields)
+}
+
+/// What is read back of an entry.
+#[derive(Debug)]
+pub enum Record<'a> {
+    /// A chunk.
+    Chunk {
+        /// Its id.
+        id: &'a str,
+        /// Its document.
+        document: &'a str,
+        /// Its vector: the factor and the numbers.
+        vector: Option<(f32, &'a [u8])>,
+    },
+    /// A document.
+    Document(IndexedDocument),
+}
+
+const CHUNK: u8 = b'c';
+const DOCUMENT: u8 = b'd';
+
+/// A document in its own entry.
+#[derive(Serialize, Deserialize)]
+struct StoredDocument {
+    id: DocumentId,
+    metadata: Metadata,
+    available: bool,
+}
+
+/// The entry of a chunk.
+pub fn chunk_entry(
+    fields: Fields,
+    document: &DocumentId,
+    id: &ChunkId,
+    chunk: &IndexedChunk,
+    vector: Option<&Row>,
+) -> TantivyDocument {
+    let mut record = vec![CHUNK];
+    put(&mut record, id.as_str().as_bytes());
+    put(&mut record, document.as_str().as_bytes());
+    if let Some(row) = vector {
+        record.extend(row.factor.to_le_bytes());
+        record.extend(row.values.iter().map(|value| value.to_le_bytes()[0]));
+    }
+    let mut entry = TantivyDocument::default();
+    entry.add_text(fields.words, fields::joined(chunk));
+    entry.add_text(fields.chunk, id.as_str());
+    entry.add_text(fields.document, document.as_str());
+    entry.add_bytes(fields.record, &record);
+    entry
+}
+
+/// The entry of a document.
+pub fn document_entry(fields: Fields, document: &IndexedDocument) -> Result<TantivyDocument> {
+    let IndexedDocument { id, metadata, available } = document.clone();
+    let mut record = vec![DOCUMENT];
+    serde_json::to_writer(&mut record, &StoredDocument { id, metadata, available })
+        .map_err(|cause| Error::internal("cannot write down a document's metadata").because(cause))?;
+    let mut entry = TantivyDocument::default();
+    entry.add_text(fields.entry, document.id.as_str());
+    entry.add_bytes(fields.record, &record);
+    Ok(entry)
+}
+
+fn put(record: &mut Vec<u8>, bytes: &[u8]) {
+    record.extend(u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    record.extend(bytes);
+}
+
+fn take<'a>(record: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, rest) = record.split_first_chunk::<4>()?;
+    let (bytes, rest) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
+    *record = rest;
+    Some(bytes)
+}
+
+/// The bytes of an entry that are read back.
+pub fn record_of(fields: Fields, entry: &TantivyDocument) -> Result<&[u8]> {
+    entry.get_first(fields.record).and_then(|value| value.as_bytes()).ok_or_else(damaged)
+}
+
+/// Reads an entry back.
+pub fn read(record: &[u8]) -> Result<Record<'_>> {
+    match record.split_first() {
+        Some((&CHUNK, rest)) => chunk(rest).ok_or_else(damaged),
+        Some((&DOCUMENT, rest)) => {
+            let StoredDocument { id, metadata, available } =
+                serde_json::from_slice(rest).map_err(|cause| damaged().because(cause))?;
+            Ok(Record::Document(IndexedDocument { id, metadata, available }))
+        }
+        _ => Err(damaged()),
+    }
+}
+
+fn chunk(mut rest: &[u8]) -> Option<Record<'_>> {
+    let id = std::str::from_utf8(take(&mut rest)?).ok()?;
+    let document = std::str::from_utf8(take(&mut rest)?).ok()?;
+    let vector = rest.split_first_chunk::<4>();
+    let vector = vector.map(|(factor, values)| (f32::from_le_bytes(*factor), values));
+    Some(Record::Chunk { id, document, vector })
+}
+
+fn damaged() -> Error {
+    Error::internal("an entry of the index cannot be read").help("make the index of the dataset again")
+}
+
+/// The words of an entry, each field as often as it counts.
+#[derive(Clone, Debug, Default)]
+pub struct Words {
+    terms: String,
+    places: Vec<Range<usize>>,
+    token: Token,
+}
+
+impl Tokenizer for Words {
+    type TokenStream<'a> = WordStream<'a>;
+
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> WordStream<'a> {
+        self.terms.clear();
+        self.places.clear();
+        let Self { terms, places, token } = self;
+        fields::each(text, |field, count| {
+            let before = places.len();
+            each_word(field, &mut |term, _, _| {
+                places.push(terms.len()..terms.len() + term.len());
+                terms.push_str(term);
+            });
+            let once = before..places.len();
+            (1..count).for_each(|_| places.extend_from_within(once.clone()));
+        });
+        token.reset();
+        WordStream { words: self, next: 0 }
+    }
+}
+
+/// Gives the words one by one.
+#[derive(Debug)]
+pub struct WordStream<'a> {
+    words: &'a mut Words,
+    next: usize,
+}
+
+impl TokenStream for WordStream<'_> {
+    fn advance(&mut self) -> bool {
+        let Some(place) = self.words.places.get(self.next) else { return false };
+        self.words.token.text.clear();
+        self.words.token.text.push_str(&self.words.terms[place.clone()]);
+        self.words.token.position = self.next;
+        self.next += 1;
+        true
+    }
+
+    fn token(&self) -> &Token {
+        &self.words.token
+    }
+
+    fn token_mut(&mut self) -> &mut Token {
+        &mut self.words.token
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vectors::row;
+
+    #[test]
+    fn entries_come_back_whole() {
+        let (_, fields) = schema();
+        let chunk = IndexedChunk { content: "x".to_owned(), ..IndexedChunk::default() };
+        let (id, document) = (ChunkId::new("c é"), DocumentId::new(""));
+        let vector = row(&[1.0, -0.5]).unwrap();
+        let entry = chunk_entry(fields, &document, &id, &chunk, Some(&vector));
+        let bytes = record_of(fields, &entry).unwrap();
+        let Record::Chunk { id, document, vector: Some((factor, values)) } = read(bytes).unwrap() else {
+            panic!()
+        };
+        assert_eq!((id, document, factor, values), ("c é", "", vector.factor, &[127_u8, 192][..]));
+        for end in 0..12 {
+            assert!(read(&bytes[..end]).is_err(), "{end}");
+        }
+        let metadata = serde_json::json!({ "year": [1, "2"] }).as_object().unwrap().clone();
+        let document = IndexedDocument { id: DocumentId::new("d"), metadata, available: false };
+        let entry = document_entry(fields, &document).unwrap();
+        let Record::Document(found) = read(record_of(fields, &entry).unwrap()).unwrap() else { panic!() };
+        assert_eq!(found, document);
+    }
+
+    #[test]
+    fn fields_count_as_often_as_they_should() {
+        let chunk =
+            IndexedChunk { title: "Title".to_owned(), content: "text".to_owned(), ..IndexedChunk::default() };
+        let text = fields::joined(&chunk);
+        let mut words = Words::default();
+        let mut found = Vec::new();
+        words.token_stream(&text).process(&mut |token| found.push(token.text.clone()));
+        let titles = found.iter().filter(|word| *word == "titl").count();
+        assert_eq!((titles, found.len()), (fields::TITLE_COUNT, fields::TITLE_COUNT + 1));
+    }
+}

@@ -1,0 +1,311 @@
+//! A question put to several states at once.
+//!
+//! The list of every word of the question is read to its end, and its shares are added up in one number for
+//! each chunk. That is what makes the count of finds and the score of every chunk exact, and it costs
+//! less than skipping does as long as a part's numbers fit into the processor's cache.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::postings::BlockSegmentPostings;
+use tantivy::schema::{Field, IndexRecordOption};
+use tantivy::{TERMINATED, Term};
+use weft_core::id::{DatasetId, DocumentId};
+use weft_core::seam::index::{Hit, IndexAnswer, IndexQuery};
+use weft_core::{Error, Result};
+
+use super::snapshot::{Part, Snapshot, is_set};
+use crate::best::Best;
+use crate::bm25;
+use crate::question::{self, Word};
+use crate::vectors::Wanted;
+use crate::wrong_dimension;
+
+/// Frequencies up to this are looked up instead of computed.
+const FREQUENCIES: usize = 8;
+
+/// A chunk: the place of its part among those that are searched, and its number there.
+type Place = (u32, u32);
+
+/// A part that is searched.
+struct Searched<'a> {
+    dataset: &'a DatasetId,
+    snapshot: &'a Snapshot,
+    part: &'a Part,
+    /// The chunks that pass the conditions; absent: all that are alive.
+    allowed: Option<Vec<u64>>,
+}
+
+impl Searched<'_> {
+    fn allowed(&self) -> &[u64] {
+        self.allowed.as_deref().unwrap_or(&self.part.alive)
+    }
+}
+
+/// Finds chunks in states of datasets. The buffer is used for scores and can be used again.
+pub fn search(
+    datasets: &[(DatasetId, Arc<Snapshot>)],
+    query: &IndexQuery,
+    words_field: Field,
+    scores: &mut Vec<f32>,
+) -> Result<IndexAnswer> {
+    let wanted = match &query.vector {
+        Some(vector) => {
+            for (id, snapshot) in datasets {
+                let dimension = snapshot.size.dimension;
+                if dimension != 0 && dimension != vector.vector.len() {
+                    return Err(wrong_dimension(id, vector.vector.len(), dimension));
+                }
+            }
+            Wanted::new(&vector.vector)
+        }
+        None => None,
+    };
+    let parts = parts(datasets, query);
+    let by_vector = match (&wanted, &query.vector) {
+        (Some(wanted), Some(vector)) => nearest(&parts, wanted, vector.cosine_min, query.count_max),
+        _ => Vec::new(),
+    };
+    let words = query.text.as_ref().map(question::words).unwrap_or_default();
+    let mut text = TextPart::new(datasets, &parts, &words, words_field)?;
+    let vector_places: Vec<Place> = by_vector.iter().map(|(_, place)| *place).collect();
+    let by_text = text.run(&parts, query.count_max, &vector_places, scores);
+    let mut answer = IndexAnswer { hits: Vec::new(), text_once: text.once, text_total: text.total };
+    let mut hits: HashMap<Place, usize> = HashMap::new();
+    for (rank, (cosine, place)) in by_vector.into_iter().enumerate() {
+        hits.insert(place, answer.hits.len());
+        let text = text.of_vectors.get(&place).copied().unwrap_or_default();
+        answer.hits.push(Hit { cosine: Some(cosine), vector_rank: Some(rank), ..hit(&parts, place, text) });
+    }
+    for (rank, (score, place)) in by_text.into_iter().enumerate() {
+        if let Some(known) = hits.get(&place) {
+            answer.hits[*known].text_rank = Some(rank);
+            continue;
+        }
+        let rows = &parts[place.0 as usize].part.contents.rows;
+        let cosine = wanted.as_ref().and_then(|wanted| rows.cosine(place.1, wanted));
+        answer.hits.push(Hit { cosine, text_rank: Some(rank), ..hit(&parts, place, score) });
+    }
+    Ok(answer)
+}
+
+fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {
+    let searched = &parts[part as usize];
+    let contents = &searched.part.contents;
+    let document = searched.snapshot.documents.get(contents.document(chunk));
+    Hit {
+        dataset: searched.dataset.clone(),
+        document: document.map_or_else(|| DocumentId::new(""), |document| document.id.clone()),
+        chunk: contents.id(chunk),
+        text,
+        cosine: None,
+        text_rank: None,
+        vector_rank: None,
+    }
+}
+
+/// The parts of all datasets, with what passes the conditions.
+fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> Vec<Searched<'a>> {
+    let chosen: Option<HashSet<&DocumentId>> = query.documents.as_ref().map(|list| list.iter().collect());
+    let mut parts = Vec::new();
+    for (dataset, snapshot) in datasets {
+        let mut passing = vec![false; snapshot.documents.numbers()];
+        let mut all_pass = true;
+        for (number, document) in snapshot.documents.iter() {
+            let passes = document.available
+                && chosen.as_ref().is_none_or(|chosen| chosen.contains(&document.id))
+                && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata));
+            passing[number] = passes;
+            all_pass &= passes;
+        }
+        for part in &snapshot.parts {
+            let allowed = (!all_pass).then(|| allowed(part, &passing));
+            parts.push(Searched { dataset, snapshot, part, allowed });
+        }
+    }
+    parts
+}
+
+fn allowed(part: &Part, passing: &[bool]) -> Vec<u64> {
+    let mut allowed = part.alive.clone();
+    for (at, word) in allowed.iter_mut().enumerate() {
+        let mut left = *word;
+        while left != 0 {
+            let bit = left.trailing_zeros();
+            left &= left - 1;
+            let chunk = u32::try_from(at * 64).unwrap_or(u32::MAX) + bit;
+            if !passing.get(part.contents.document(chunk) as usize).copied().unwrap_or_default() {
+                *word &= !(1 << bit);
+            }
+        }
+    }
+    allowed
+}
+
+/// The chunks that are nearest to a vector, best first.
+fn nearest(parts: &[Searched<'_>], wanted: &Wanted, cosine_min: f32, count_max: usize) -> Vec<(f32, Place)> {
+    let mut best = Best::new(count_max);
+    for (number, searched) in (0_u32..).zip(parts) {
+        let allowed = searched.allowed();
+        searched.part.contents.rows.each(wanted, |chunk| is_set(allowed, chunk), &mut |cosine, chunk| {
+            if cosine >= cosine_min {
+                best.push(cosine, (number, chunk));
+            }
+        });
+    }
+    best.into_sorted()
+}
+
+/// A word with what it is worth, and its lists.
+struct Asked {
+    worth: f32,
+    lists: Vec<Option<BlockSegmentPostings>>,
+}
+
+struct TextPart {
+    asked: Vec<Asked>,
+    average: f32,
+    once: f32,
+    total: usize,
+    of_vectors: HashMap<Place, f32>,
+}
+
+fn unreadable(cause: std::io::Error) -> Error {
+    Error::internal("cannot read the words of a dataset's index").because(cause)
+}
+
+impl TextPart {
+    /// Looks up the words, and counts over all datasets how rare they are.
+    fn new(
+        datasets: &[(DatasetId, Arc<Snapshot>)],
+        parts: &[Searched<'_>],
+        words: &[Word],
+        field: Field,
+    ) -> Result<Self> {
+        let chunks: usize = datasets.iter().map(|(_, snapshot)| snapshot.size.chunks).sum();
+        let length: u64 = datasets.iter().map(|(_, snapshot)| snapshot.length).sum();
+        let average = bm25::real(usize::try_from(length).unwrap_or(usize::MAX)) / bm25::real(chunks.max(1));
+        let mut text = Self { asked: Vec::new(), average, once: 0.0, total: 0, of_vectors: HashMap::new() };
+        for word in words {
+            let term = Term::from_field_text(field, &word.term);
+            let mut holding = 0;
+            let mut lists = Vec::with_capacity(parts.len());
+            for searched in parts {
+                let list = searched
+                    .part
+                    .words
+                    .read_block_postings(&term, IndexRecordOption::WithFreqs)
+                    .map_err(unreadable)?;
+                holding += list.as_ref().map_or(0, |list| count(list, searched.part));
+                lists.push(list);
+            }
+            if holding > 0 {
+                let worth = word.weight * bm25::rarity(chunks, holding);
+                text.once += worth;
+                text.asked.push(Asked { worth, lists });
+            }
+        }
+        Ok(text)
+    }
+
+    /// The chunks with the highest sums, best first. Notes also the sums of chunks that are asked for.
+    fn run(
+        &mut self,
+        parts: &[Searched<'_>],
+        count_max: usize,
+        noted: &[Place],
+        scores: &mut Vec<f32>,
+    ) -> Vec<(f32, Place)> {
+        let mut best = Best::new(count_max);
+        if self.asked.is_empty() {
+            return Vec::new();
+        }
+        let damping: Vec<f32> = (0..=255)
+            .map(|code| {
+                let length = usize::try_from(FieldNormReader::id_to_fieldnorm(code)).unwrap_or(usize::MAX);
+                bm25::damping(bm25::real(length), self.average)
+            })
+            .collect();
+        let shares = Shares::new(&damping);
+        for (number, searched) in (0_u32..).zip(parts) {
+            let lengths = searched.part.contents.lengths();
+            scores.clear();
+            scores.resize(lengths.len(), 0.0);
+            for asked in &mut self.asked {
+                if let Some(list) = &mut asked.lists[number as usize] {
+                    add(list, asked.worth, &shares, lengths, scores);
+                }
+            }
+            let allowed = searched.allowed();
+            for (chunk, score) in (0_u32..).zip(scores.iter()).filter(|(_, score)| **score > 0.0) {
+                if is_set(allowed, chunk) {
+                    self.total += 1;
+                    best.push(*score, (number, chunk));
+                }
+            }
+            for (part, chunk) in noted.iter().filter(|(part, _)| *part == number) {
+                self.of_vectors.insert((*part, *chunk), scores[*chunk as usize]);
+            }
+        }
+        best.into_sorted()
+    }
+}
+
+/// How many chunks that are there a list names.
+fn count(list: &BlockSegmentPostings, part: &Part) -> usize {
+    if !part.has_dead {
+        return list.doc_freq() as usize;
+    }
+    let mut list = list.clone();
+    let mut count = 0;
+    while list.block_len() > 0 && list.docs().first().is_some_and(|chunk| *chunk != TERMINATED) {
+        count += list.docs().iter().filter(|chunk| is_set(&part.alive, **chunk)).count();
+        list.advance();
+    }
+    count
+}
+
+/// The share of a word's worth for each frequency and length.
+struct Shares<'a> {
+    damping: &'a [f32],
+    known: Vec<[f32; 256]>,
+}
+
+impl<'a> Shares<'a> {
+    fn new(damping: &'a [f32]) -> Self {
+        let row = |frequency: usize| {
+            let mut row = [0.0; 256];
+            for (share, damping) in row.iter_mut().zip(damping) {
+                *share = bm25::share(bm25::real(frequency), *damping);
+            }
+            row
+        };
+        Self { damping, known: (0..FREQUENCIES).map(row).collect() }
+    }
+
+    #[inline]
+    fn of(&self, frequency: u32, length: u8) -> f32 {
+        match self.known.get(frequency as usize) {
+            Some(row) => row[usize::from(length)],
+            None => bm25::share(bm25::real(frequency as usize), self.damping[usize::from(length)]),
+        }
+    }
+}
+
+/// Adds what a word gives to the chunks that hold it.
+fn add(list: &mut BlockSegmentPostings, worth: f32, shares: &Shares<'_>, lengths: &[u8], scores: &mut [f32]) {
+    loop {
+        let chunks = list.docs();
+        if chunks.first().is_none_or(|chunk| *chunk == TERMINATED) {
+            return;
+        }
+        for (chunk, frequency) in chunks.iter().zip(list.freqs()) {
+            let place = *chunk as usize;
+            if let (Some(score), Some(length)) = (scores.get_mut(place), lengths.get(place)) {
+                *score += worth * shares.of(*frequency, *length);
+            }
+        }
+        list.advance();
+    }
+}

@@ -1,0 +1,300 @@
+//! One state of a dataset, which stays as it is while others are written.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use tantivy::fieldnorm::FieldNormReader;
+use tantivy::index::{InvertedIndexReader, SegmentId};
+use tantivy::{Searcher, SegmentReader, TantivyDocument};
+use weft_core::id::{ChunkId, DocumentId};
+use weft_core::seam::index::{IndexSize, IndexedDocument};
+use weft_core::{Error, Result};
+
+use super::schema::{Fields, Record, read, record_of};
+use crate::vectors::Rows;
+
+/// The documents of a dataset, each with a number that it keeps while the dataset is open.
+#[derive(Clone, Debug, Default)]
+pub struct Documents {
+    entries: Vec<Option<Arc<IndexedDocument>>>,
+    numbers: HashMap<DocumentId, u32>,
+    count: usize,
+}
+
+impl Documents {
+    /// Those that there are, with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &IndexedDocument)> {
+        self.entries.iter().enumerate().filter_map(|(number, entry)| Some((number, &**entry.as_ref()?)))
+    }
+
+    /// How many numbers there are.
+    pub fn numbers(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// The number of a document that is there.
+    pub fn number(&self, id: &str) -> Option<u32> {
+        self.numbers.get(id).copied()
+    }
+
+    /// A document by its number.
+    pub fn get(&self, number: u32) -> Option<&IndexedDocument> {
+        self.entries.get(usize::try_from(number).ok()?)?.as_deref()
+    }
+
+    /// Puts a document there, or another in its place.
+    pub fn put(&mut self, document: IndexedDocument) {
+        let number = self.number_for(&document.id);
+        let entry = &mut self.entries[number as usize];
+        self.count += usize::from(entry.is_none());
+        *entry = Some(Arc::new(document));
+    }
+
+    /// Takes a document away; its number is not given again.
+    pub fn remove(&mut self, id: &DocumentId) {
+        if let Some(number) = self.numbers.remove(id)
+            && self.entries[number as usize].take().is_some()
+        {
+            self.count -= 1;
+        }
+    }
+
+    fn number_for(&mut self, id: &DocumentId) -> u32 {
+        if let Some(number) = self.numbers.get(id) {
+            return *number;
+        }
+        let number = u32::try_from(self.entries.len()).unwrap_or(u32::MAX);
+        self.entries.push(None);
+        self.numbers.insert(id.clone(), number);
+        number
+    }
+}
+
+/// No document.
+const NONE: u32 = u32::MAX;
+
+/// What is kept in memory of a part of the index. Parts never change; entries of one may die.
+#[derive(Debug)]
+pub struct Contents {
+    ids: String,
+    id_ends: Vec<u32>,
+    /// Hashes of the ids, sorted.
+    hashes: Vec<u64>,
+    documents: Vec<u32>,
+    lengths: Vec<u8>,
+    /// The vectors.
+    pub rows: Rows,
+}
+
+impl Contents {
+    /// The id of a chunk by its number in this part.
+    pub fn id(&self, chunk: u32) -> ChunkId {
+        ChunkId::new(&self.ids[self.id_range(chunk)])
+    }
+
+    fn id_range(&self, chunk: u32) -> Range<usize> {
+        let at = chunk as usize;
+        let from = at.checked_sub(1).map_or(0, |before| self.id_ends[before]);
+        from as usize..self.id_ends[at] as usize
+    }
+
+    /// The number of the document that a chunk belongs to.
+    pub fn document(&self, chunk: u32) -> u32 {
+        self.documents[chunk as usize]
+    }
+
+    /// The length of each chunk, in tantivy's code.
+    pub fn lengths(&self) -> &[u8] {
+        &self.lengths
+    }
+
+    fn bytes(&self) -> usize {
+        self.ids.capacity()
+            + self.id_ends.capacity() * 4
+            + self.documents.capacity() * 4
+            + self.hashes.capacity() * 8
+            + self.lengths.capacity()
+            + self.rows.bytes()
+    }
+}
+
+/// A part of the index with what is alive in it.
+pub struct Part {
+    id: SegmentId,
+    /// The words.
+    pub words: Arc<InvertedIndexReader>,
+    /// What is in memory.
+    pub contents: Arc<Contents>,
+    /// A bit for each chunk that is there.
+    pub alive: Vec<u64>,
+    /// Whether some are not.
+    pub has_dead: bool,
+}
+
+/// One state of a dataset.
+pub struct Snapshot {
+    /// Its parts.
+    pub parts: Vec<Part>,
+    /// Its documents.
+    pub documents: Arc<Documents>,
+    /// How much it holds.
+    pub size: IndexSize,
+    /// How many words its chunks have together.
+    pub length: u64,
+    /// What it takes in memory.
+    pub bytes: usize,
+}
+
+/// The same for the same id, while the program runs.
+pub fn hash(id: &str) -> u64 {
+    foldhash::fast::FixedState::default().hash_one(id)
+}
+
+/// Whether a bit is set.
+#[inline(always)]
+pub fn is_set(bits: &[u64], place: u32) -> bool {
+    bits.get(place as usize / 64).is_some_and(|word| word >> (place % 64) & 1 == 1)
+}
+
+fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::internal("cannot read the index of a dataset")
+        .because(cause)
+        .help("make the index of the dataset again")
+}
+
+impl Snapshot {
+    /// Reads a state for the first time, documents included.
+    pub fn open(searcher: &Searcher, fields: Fields) -> Result<Self> {
+        let mut documents = Documents::default();
+        let mut parts = Vec::new();
+        for reader in searcher.segment_readers() {
+            let contents = Arc::new(load(reader, fields, &mut documents, Reading::First)?);
+            parts.push(part(reader, fields, contents)?);
+        }
+        Ok(Self::of(parts, Arc::new(documents)))
+    }
+
+    /// The state after this one: documents are known, and parts that were there need not be read again.
+    pub fn next(&self, searcher: &Searcher, fields: Fields, mut documents: Documents) -> Result<Self> {
+        let mut parts = Vec::new();
+        for reader in searcher.segment_readers() {
+            let before = self.parts.iter().find(|part| part.id == reader.segment_id());
+            let contents = match before {
+                Some(part) => Arc::clone(&part.contents),
+                None => Arc::new(load(reader, fields, &mut documents, Reading::Again)?),
+            };
+            parts.push(part(reader, fields, contents)?);
+        }
+        Ok(Self::of(parts, Arc::new(documents)))
+    }
+
+    fn of(parts: Vec<Part>, documents: Arc<Documents>) -> Self {
+        let mut size = IndexSize { documents: documents.count, ..IndexSize::default() };
+        let (mut length, mut bytes) = (0, 0);
+        let lengths: Vec<u64> =
+            (0..=255).map(|code| u64::from(FieldNormReader::id_to_fieldnorm(code))).collect();
+        for part in &parts {
+            let contents = &part.contents;
+            let codes = (0_u32..).zip(&contents.lengths).filter(|(chunk, _)| is_set(&part.alive, *chunk));
+            for (_, code) in codes {
+                size.chunks += 1;
+                length += lengths[usize::from(*code)];
+            }
+            let vectors = contents.rows.chunks().iter().filter(|chunk| is_set(&part.alive, **chunk)).count();
+            if vectors > 0 {
+                size.dimension = contents.rows.dimension();
+            }
+            size.vectors += vectors;
+            bytes += contents.bytes() + part.alive.len() * 8;
+        }
+        Self { parts, documents, size, length, bytes }
+    }
+
+    /// Whether a chunk with an id of this hash may be there.
+    pub fn may_hold(&self, hash: u64) -> bool {
+        self.parts.iter().any(|part| part.contents.hashes.binary_search(&hash).is_ok())
+    }
+
+    /// The chunks that are there: the document, the chunk, and whether it has a vector.
+    pub fn chunks(&self) -> impl Iterator<Item = (u32, &str, bool)> {
+        self.parts.iter().flat_map(|part| {
+            let contents = &part.contents;
+            let alive = (0..contents.documents.len()).filter_map(|at| u32::try_from(at).ok());
+            alive.filter(|chunk| is_set(&part.alive, *chunk)).map(|chunk| {
+                let has_vector = contents.rows.chunks().binary_search(&chunk).is_ok();
+                (contents.document(chunk), &contents.ids[contents.id_range(chunk)], has_vector)
+            })
+        })
+    }
+}
+
+/// Whether documents are to be learned from what is read.
+#[derive(Clone, Copy, PartialEq)]
+enum Reading {
+    First,
+    Again,
+}
+
+fn load(
+    reader: &SegmentReader,
+    fields: Fields,
+    documents: &mut Documents,
+    reading: Reading,
+) -> Result<Contents> {
+    let count = reader.max_doc() as usize;
+    let mut contents = Contents {
+        ids: String::new(),
+        id_ends: Vec::with_capacity(count),
+        hashes: Vec::with_capacity(count),
+        documents: vec![NONE; count],
+        lengths: Vec::with_capacity(count),
+        rows: Rows::default(),
+    };
+    let store = reader.get_store_reader(1).map_err(unreadable)?;
+    let entries = store.iter::<TantivyDocument>(reader.alive_bitset());
+    for (number, entry) in reader.doc_ids_alive().zip(entries) {
+        let entry = entry.map_err(unreadable)?;
+        match read(record_of(fields, &entry)?)? {
+            Record::Chunk { id, document, vector } => {
+                let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
+                contents.id_ends.resize(number as usize, end);
+                contents.ids.push_str(id);
+                contents.hashes.push(hash(id));
+                contents.id_ends.push(u32::try_from(contents.ids.len()).map_err(unreadable)?);
+                contents.documents[number as usize] = documents.number_for(&DocumentId::new(document));
+                if let Some((factor, values)) = vector {
+                    contents.rows.push(number, factor, values.iter().map(|byte| i8::from_le_bytes([*byte])));
+                }
+            }
+            Record::Document(document) if reading == Reading::First => documents.put(document),
+            Record::Document(_) => {}
+        }
+    }
+    let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;
+    contents.id_ends.resize(count, end);
+    contents.ids.shrink_to_fit();
+    contents.hashes.sort_unstable();
+    let norms = reader.get_fieldnorms_reader(fields.words).map_err(unreadable)?;
+    contents.lengths.extend((0..reader.max_doc()).map(|number| norms.fieldnorm_id(number)));
+    Ok(contents)
+}
+
+fn part(reader: &SegmentReader, fields: Fields, contents: Arc<Contents>) -> Result<Part> {
+    let mut alive = vec![0_u64; contents.documents.len().div_ceil(64)];
+    let mut has_dead = false;
+    for (number, document) in (0_u32..).zip(&contents.documents) {
+        if *document == NONE {
+            continue;
+        }
+        match reader.is_deleted(number) {
+            true => has_dead = true,
+            false => alive[number as usize / 64] |= 1 << (number % 64),
+        }
+    }
+    // A chunk that was dead when the part was read is in no list here, and in lists of words still.
+    has_dead |= reader.has_deletes();
+    let words = reader.inverted_index(fields.words).map_err(unreadable)?;
+    Ok(Part { id: reader.segment_id(), words, contents, alive, has_dead })
+}

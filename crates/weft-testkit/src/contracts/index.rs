@@ -1,0 +1,145 @@
+//! The promises of an [`Index`]. The suite works in tenants of its own, so it may run against an index that
+//! holds other things.
+
+mod conditions;
+mod scores;
+mod writes;
+
+use weft_core::filter::{Filter, Metadata};
+use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId, generate};
+use weft_core::seam::Index;
+use weft_core::seam::index::{
+    IndexAnswer, IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
+};
+use weft_core::{ErrorKind, Result};
+
+/// Checks every promise of an index.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn index_keeps_its_contract(index: &dyn Index) {
+    writes::what_is_written_is_found(index).await;
+    writes::chunks_are_replaced_and_taken_out(index).await;
+    writes::a_refused_write_changes_nothing(index).await;
+    writes::a_dataset_can_begin_anew(index).await;
+    writes::an_answer_is_of_one_state(index).await;
+    writes::tenants_are_apart(index).await;
+    conditions::every_operator_filters_both_parts(index).await;
+    conditions::documents_and_availability_count_together(index).await;
+    conditions::metadata_changes_without_the_chunks(index).await;
+    scores::each_part_finds_by_itself(index).await;
+    scores::scores_mean_the_same_in_every_dataset(index).await;
+    scores::scores_are_exact_after_deletes(index).await;
+    scores::words_of_all_parts_and_languages_are_found(index).await;
+    scores::counts_are_bounded_and_totals_honest(index).await;
+}
+
+/// Checks what an index still knows when it is opened again, and that it goes on from there. The
+/// function opens the same place each time.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
+    let dataset = dataset();
+    let index = open();
+    put(&index, &dataset, "d", &[("a", "red apple", &[1.0, 0.0]), ("b", "green pear", &[0.0, 1.0])]).await;
+    fine(index.write(&dataset, vec![IndexChange::RemoveChunks(vec![ChunkId::new("a")])]).await);
+    drop(index);
+    let index = open();
+    assert_eq!(ids(&text(&index, &dataset, "apple pear").await), ["b"]);
+    let size = fine(index.size(&dataset).await);
+    assert_eq!((size.documents, size.chunks, size.vectors, size.dimension), (1, 1, 1, 2));
+    put(&index, &dataset, "d", &[("c", "green pear", &[0.0, 1.0])]).await;
+    put(&index, &dataset, "e", &[("b", "moved pear", &[1.0, 0.0])]).await;
+    drop(index);
+    let index = open();
+    let found = text(&index, &dataset, "pear moved").await;
+    assert_eq!(ids(&found), ["b", "c"]);
+    assert!(found.hits.iter().any(|hit| hit.chunk.as_str() == "b" && hit.document.as_str() == "e"));
+    fine(index.remove(&dataset).await);
+    drop(index);
+    assert_eq!(fine(open().size(&dataset).await).chunks, 0);
+}
+
+fn tenant() -> TenantId {
+    TenantId::new(generate())
+}
+
+fn dataset() -> DatasetKey {
+    DatasetKey::new(&tenant(), generate())
+}
+
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
+    match outcome {
+        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
+        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
+    }
+}
+
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn fine<T>(outcome: Result<T>) -> T {
+    outcome.unwrap_or_else(|error| panic!("{}", error.full()))
+}
+
+/// A chunk: its id, its text, and its vector unless that is empty.
+type Sketch<'a> = (&'a str, &'a str, &'a [f32]);
+
+fn document(id: &str) -> IndexChange {
+    document_with(id, Metadata::new())
+}
+
+fn document_with(id: &str, metadata: Metadata) -> IndexChange {
+    IndexChange::Document(IndexedDocument { id: DocumentId::new(id), metadata, available: true })
+}
+
+fn chunks(document: &str, chunks: &[Sketch<'_>]) -> IndexChange {
+    let chunk = |(id, content, vector): &Sketch<'_>| {
+        let vector = (!vector.is_empty()).then(|| of_length_one(vector));
+        (
+            ChunkId::new(*id),
+            IndexedChunk { content: (*content).to_owned(), vector, ..IndexedChunk::default() },
+        )
+    };
+    IndexChange::Chunks(DocumentId::new(document), chunks.iter().map(chunk).collect())
+}
+
+fn of_length_one(vector: &[f32]) -> Vec<f32> {
+    let length = vector.iter().map(|value| value * value).sum::<f32>().sqrt();
+    vector.iter().map(|value| value / length).collect()
+}
+
+async fn put(index: &dyn Index, dataset: &DatasetKey, id: &str, sketches: &[Sketch<'_>]) {
+    fine(index.write(dataset, vec![document(id), chunks(id, sketches)]).await);
+}
+
+fn query(dataset: &DatasetKey, words: &str, vector: &[f32]) -> IndexQuery {
+    IndexQuery {
+        datasets: vec![dataset.id.clone()],
+        text: (!words.is_empty()).then(|| TextQuery { text: words.to_owned(), keywords: Vec::new() }),
+        vector: (!vector.is_empty()).then(|| VectorQuery { vector: of_length_one(vector), cosine_min: 0.0 }),
+        count_max: 100,
+        ..IndexQuery::default()
+    }
+}
+
+async fn ask(index: &dyn Index, dataset: &DatasetKey, query: &IndexQuery) -> IndexAnswer {
+    fine(index.search(&dataset.tenant, query).await)
+}
+
+async fn text(index: &dyn Index, dataset: &DatasetKey, words: &str) -> IndexAnswer {
+    ask(index, dataset, &query(dataset, words, &[])).await
+}
+
+async fn filtered(index: &dyn Index, dataset: &DatasetKey, query: IndexQuery, filter: Filter) -> IndexAnswer {
+    ask(index, dataset, &IndexQuery { filter: Some(filter), ..query }).await
+}
+
+/// The chunks of an answer, by id.
+fn ids(answer: &IndexAnswer) -> Vec<&str> {
+    let mut ids: Vec<&str> = answer.hits.iter().map(|hit| hit.chunk.as_str()).collect();
+    ids.sort_unstable();
+    ids
+}

@@ -1,0 +1,39 @@
+//! The promises of a [`Reranker`].
+
+use weft_core::seam::Reranker;
+
+/// Checks every promise of a reranker.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn reranker_keeps_its_contract(reranker: &dyn Reranker) {
+    assert!(!reranker.name().trim().is_empty());
+    assert_eq!(scores(reranker, "anything", &[]).await, Vec::<f32>::new());
+    let question = "Where does the cat sleep?";
+    let passages =
+        ["Central banks raised their rates.", "The cat does sleep on the sofa.", "", "汉字", "Rates fell."];
+    let scored = scores(reranker, question, &passages).await;
+    let best = scored.iter().copied().fold(0.0, f32::max);
+    assert_eq!(scored[1], best, "scores stand in the order of the passages: {scored:?}");
+    assert!(scored[0] < best && scored[4] < best, "{scored:?}");
+    // Also when there are more than one request takes, and each by itself.
+    let many: Vec<&str> = (0..130).map(|at| passages[at % 2]).collect();
+    let scored = scores(reranker, question, &many).await;
+    for (at, score) in scored.iter().enumerate() {
+        assert!((score - scored[at % 2]).abs() < 1e-3, "passage {at} got {score}: {scored:?}");
+    }
+    assert!(scored[1] > scored[0]);
+    scores(reranker, "", &passages).await;
+}
+
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+async fn scores(reranker: &dyn Reranker, question: &str, passages: &[&str]) -> Vec<f32> {
+    let passages: Vec<String> = passages.iter().map(|passage| (*passage).to_owned()).collect();
+    let scores = match reranker.rerank(question, &passages).await {
+        Ok(scores) => scores,
+        Err(error) => panic!("{} passages: {}", passages.len(), error.full()),
+    };
+    assert_eq!(scores.len(), passages.len(), "one score for each passage");
+    assert!(scores.iter().all(|score| (0.0..=1.0).contains(score)), "from 0 to 1: {scores:?}");
+    scores
+}

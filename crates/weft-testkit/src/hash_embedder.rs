@@ -1,0 +1,103 @@
+//! A model without a model: words become vectors by their hash.
+
+use async_trait::async_trait;
+use sha2::{Digest as _, Sha256};
+use weft_core::Result;
+use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
+
+/// Numbers of each vector.
+pub const DIMENSIONS: usize = 64;
+/// Tokens that are read.
+const TOKENS_MAX: usize = 512;
+
+/// Gives texts with the same words near vectors: each word, and each ideograph, adds to two of 64 numbers,
+/// chosen by its hash. The same text always gets the same vector, also in another process.
+#[derive(Clone, Debug)]
+pub struct HashEmbedder {
+    name: String,
+}
+
+impl Default for HashEmbedder {
+    fn default() -> Self {
+        Self::named("hash@test")
+    }
+}
+
+impl HashEmbedder {
+    /// One that datasets remember as `name`.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into() }
+    }
+
+    /// The vector of one text.
+    pub fn vector(text: &str) -> Vec<f32> {
+        let mut vector = vec![0.0_f32; DIMENSIONS];
+        for word in words(text).iter().take(TOKENS_MAX) {
+            let digest = Sha256::digest(word.as_bytes());
+            for pair in digest.chunks_exact(2).take(2) {
+                vector[usize::from(pair[0]) % DIMENSIONS] += if pair[1] % 2 == 0 { 1.0 } else { -1.0 };
+            }
+        }
+        let length = vector.iter().map(|x| x * x).sum::<f32>().sqrt();
+        if length == 0.0 {
+            // Words that cancel each other out, or none: a direction of their own.
+            vector[0] = 1.0;
+            return vector;
+        }
+        vector.iter_mut().for_each(|x| *x /= length);
+        vector
+    }
+}
+
+/// Lower-case words; ideographs each by itself.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in text.to_lowercase().chars() {
+        let is_ideograph = u32::from(c) >= 0x2e80;
+        if is_ideograph || !c.is_alphanumeric() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| c.is_alphanumeric()) {
+            word.push(c);
+        }
+        if is_ideograph {
+            words.push(String::new());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+#[async_trait]
+impl Embedder for HashEmbedder {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn tokens_max(&self) -> usize {
+        TOKENS_MAX
+    }
+
+    async fn embed(&self, _purpose: Purpose, texts: &[String]) -> Result<Embedded> {
+        let vectors = texts.iter().map(|text| Self::vector(text)).collect();
+        let tokens = texts.iter().map(|text| words(text).len().min(TOKENS_MAX) as u64).sum();
+        Ok(Embedded { vectors, tokens })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::embedder::{embedder_keeps_its_contract, near_texts_have_near_vectors};
+
+    #[tokio::test]
+    async fn it_keeps_the_contract() {
+        embedder_keeps_its_contract(&HashEmbedder::default()).await;
+        near_texts_have_near_vectors(&HashEmbedder::default()).await;
+    }
+
+    #[test]
+    fn words_and_ideographs_are_cut() {
+        assert_eq!(words("Cats, dogs 和猫!"), ["cats", "dogs", "和", "猫"]);
+    }
+}

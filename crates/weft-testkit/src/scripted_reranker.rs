@@ -1,0 +1,89 @@
+//! A reranker that says what it was told to say.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use weft_core::seam::Reranker;
+use weft_core::{Error, ErrorKind, Result};
+
+/// Passages by their text; those that nobody spoke of get the share of the question's words that they
+/// hold.
+#[derive(Debug, Default)]
+pub struct ScriptedReranker {
+    scores: BTreeMap<String, f32>,
+    fails: Option<ErrorKind>,
+    seen: Mutex<Vec<(String, Vec<String>)>>,
+}
+
+impl ScriptedReranker {
+    /// One that knows no passage.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// This passage gets this score, whatever the question.
+    #[must_use]
+    pub fn with(mut self, passage: impl Into<String>, score: f32) -> Self {
+        self.scores.insert(passage.into(), score);
+        self
+    }
+
+    /// Every question fails.
+    #[must_use]
+    pub fn failing(mut self, kind: ErrorKind) -> Self {
+        self.fails = Some(kind);
+        self
+    }
+
+    /// What it was asked so far: questions with their passages.
+    pub fn seen(&self) -> Vec<(String, Vec<String>)> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// The share of the words of a question that a passage holds.
+pub(crate) fn shared(question: &str, passage: &str) -> f32 {
+    let lower = question.to_lowercase();
+    let asked: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let passage = passage.to_lowercase();
+    let found = asked.iter().filter(|word| passage.contains(**word)).count();
+    found as f32 / asked.len().max(1) as f32
+}
+
+#[async_trait]
+impl Reranker for ScriptedReranker {
+    fn name(&self) -> &str {
+        "scripted@test"
+    }
+
+    async fn rerank(&self, question: &str, passages: &[String]) -> Result<Vec<f32>> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.push((question.to_owned(), passages.to_vec()));
+        if let Some(kind) = self.fails {
+            return Err(Error::new(kind, "the scripted reranker was told to fail"));
+        }
+        let score = |passage: &String| match self.scores.get(passage) {
+            Some(score) => *score,
+            None => shared(question, passage),
+        };
+        Ok(passages.iter().map(score).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contracts::reranker::reranker_keeps_its_contract;
+
+    #[tokio::test]
+    async fn it_keeps_the_contract() {
+        reranker_keeps_its_contract(&ScriptedReranker::new()).await;
+        let told = ScriptedReranker::new().with("a", 0.25);
+        assert_eq!(told.rerank("a", &["a".into(), "a b".into()]).await.unwrap(), [0.25, 1.0]);
+        assert_eq!(told.seen()[0].0, "a");
+        let failing = ScriptedReranker::new().failing(ErrorKind::Timeout);
+        assert_eq!(failing.rerank("a", &[]).await.unwrap_err().kind, ErrorKind::Timeout);
+    }
+}
