@@ -48,8 +48,10 @@ use crate::setup::Setup;
 
 fn main() -> ExitCode {
     // Nothing may have been started or opened by then.
-    if std::env::args_os().nth(1).is_some_and(|word| word == settings::SANDBOX_WORKER) {
-        return weft_server::sandbox_work();
+    match std::env::args_os().nth(1) {
+        Some(word) if word == settings::SANDBOX_WORKER => return weft_server::sandbox_work(),
+        Some(word) if word == settings::DOCUMENT_WORKER => return weft_server::document_work(),
+        _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

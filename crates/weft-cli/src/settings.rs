@@ -44,10 +44,26 @@ const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// Settings and sections at the top.
-const SECTIONS: [&str; 11] =
-    ["data", "files", "limits", "listen", "mcp", "models", "net", "sandbox", "server", "store", "worker"];
+const SECTIONS: [&str; 14] = [
+    "blobs",
+    "data",
+    "documents",
+    "files",
+    "index",
+    "limits",
+    "listen",
+    "mcp",
+    "models",
+    "net",
+    "sandbox",
+    "server",
+    "store",
+    "worker",
+];
 /// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
 pub const SANDBOX_WORKER: &str = "sandbox-worker";
+/// The same for reading one document.
+pub const DOCUMENT_WORKER: &str = "document-worker";
 /// What servers get that want no key; some refuse a request without any.
 const NO_KEY: &str = "x";
 
@@ -154,7 +170,10 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
         Err(unset) => wrong.extend(unset),
     }
     if config.sandbox.worker.is_empty() {
-        config.sandbox.worker = own_worker().unwrap_or_default();
+        config.sandbox.worker = own_worker(SANDBOX_WORKER).unwrap_or_default();
+    }
+    if config.documents.worker.is_empty() {
+        config.documents.worker = own_worker(DOCUMENT_WORKER).unwrap_or_default();
     }
     if let Err(error) = config.check() {
         wrong.push(error.full());
@@ -162,10 +181,10 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     if wrong.is_empty() { Ok(config) } else { Err(refusal(&wrong)) }
 }
 
-/// This very program as what runs programs of canvases.
-fn own_worker() -> Option<Vec<String>> {
+/// This very program as what runs programs of canvases, or reads documents.
+fn own_worker(argument: &str) -> Option<Vec<String>> {
     let program = std::env::current_exe().ok()?.into_os_string().into_string().ok()?;
-    Some(vec![program, SANDBOX_WORKER.to_owned()])
+    Some(vec![program, argument.to_owned()])
 }
 
 fn refusal(wrong: &[String]) -> Failure {

@@ -1,5 +1,7 @@
 //! What a search, and the making of contents and graphs, may ask a language model.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use weft_agent::arguments;
@@ -65,6 +67,9 @@ pub trait Ask: Send + Sync {
     async fn now_ms(&self) -> Result<i64>;
 }
 
+/// How long one answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(120);
+
 /// A model asked outside of any run: for a search over HTTP or from the command line, and for what is made
 /// of documents. It is looked for when it is asked, so that a search that needs none needs none to be there.
 #[derive(Clone, Copy)]
@@ -81,7 +86,21 @@ pub struct Direct<'a> {
 
 #[async_trait]
 impl Ask for Direct<'_> {
-    async fn ask(&self, _: Step, instructions: &str, question: &str) -> Result<String> {
+    async fn ask(&self, step: Step, instructions: &str, question: &str) -> Result<String> {
+        let answer = tokio::time::timeout(ANSWER_TIME, self.answer(instructions, question)).await;
+        answer.unwrap_or_else(|_| {
+            let message = format!("the model did not answer in time while {}", step.purpose());
+            Err(Error::new(ErrorKind::Timeout, message))
+        })
+    }
+
+    async fn now_ms(&self) -> Result<i64> {
+        Ok(self.now_ms)
+    }
+}
+
+impl Direct<'_> {
+    async fn answer(&self, instructions: &str, question: &str) -> Result<String> {
         let model = self.models.resolve(self.tenant, self.llm_id)?;
         let mut deltas = model.chat(request(instructions, question)).await?;
         let mut answer = String::new();
@@ -99,10 +118,6 @@ impl Ask for Direct<'_> {
             }
         }
         Err(Error::new(ErrorKind::Garbled, "the model's answer broke off"))
-    }
-
-    async fn now_ms(&self) -> Result<i64> {
-        Ok(self.now_ms)
     }
 }
 

@@ -9,8 +9,8 @@ use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, ModelDirectory, RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore,
-    TokenStore, WorkQueue,
+    CanvasStore, Clock, DatasetStore, Knowledge, ModelDirectory, RunStore, ScheduleStore, SessionStore,
+    SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
@@ -18,6 +18,7 @@ use weft_core::{
 };
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
+use weft_knowledge::ingest::Library;
 use weft_search::MemoryIndex;
 
 use crate::config::LimitsConfig;
@@ -57,6 +58,10 @@ pub struct Parts {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// Datasets with their documents, to be changed.
+    pub library: Arc<Library>,
+    /// Datasets, to be asked.
+    pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
     pub beside: Arc<MemoryIndex>,
     /// Language models.
@@ -101,6 +106,12 @@ pub struct App {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// Datasets with their documents, to be read. They are changed in the library.
+    pub datasets: Arc<dyn DatasetStore>,
+    /// Datasets with their documents, to be changed.
+    pub library: Arc<Library>,
+    /// Datasets, to be asked.
+    pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
     pub beside: Arc<MemoryIndex>,
     /// Language models.
@@ -138,6 +149,9 @@ impl App {
             tokens: parts.tokens,
             queue: parts.queue,
             schedules: parts.schedules,
+            datasets: Arc::clone(parts.library.store()),
+            library: parts.library,
+            knowledge: parts.knowledge,
             beside: parts.beside,
             models: parts.models,
             catalog: parts.catalog,

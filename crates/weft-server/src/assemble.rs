@@ -2,27 +2,36 @@
 
 use std::sync::Arc;
 
+use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::workspace::NoWorkspace;
-use weft_core::seam::{Clock, Knowledge, ModelDirectory, Sandbox, Seams, ToolSource, Workspace};
+use weft_core::seam::{
+    BlobStore, Clock, DocumentReader, Index, Knowledge, ModelDirectory, Sandbox, Seams, ToolSource, Workspace,
+};
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
+use weft_knowledge::additions::{Contents, Graph};
+use weft_knowledge::datasets::Datasets;
+use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
+use weft_knowledge::together::Together;
 use weft_mcp::Servers;
 use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
+use weft_parse::ChildReader;
 use weft_sandbox::{ProcessSandbox, Worker};
-use weft_search::MemoryIndex;
-use weft_store::{FolderWorkspace, Store};
+use weft_search::{MemoryIndex, TantivyIndex};
+use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
+pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 pub use weft_search::{Document, load_folder};
 
 use crate::app::{App, Parts};
-use crate::config::{Config, SandboxConfig};
+use crate::config::{Config, DocumentsConfig, SandboxConfig};
 
 /// Sets everything up as the configuration says.
 ///
@@ -33,7 +42,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
     if config.store.url.is_empty() {
         make_folder(config).await?;
     }
-    put_together(config, &config.store_url()).await
+    put_together(config, &config.store_url(), Place::Folders).await
 }
 
 /// The same with a store that ends with the process and no data folder.
@@ -42,7 +51,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
 /// As [`assemble`].
 pub async fn assemble_in_memory(config: &Config) -> Result<App> {
     config.check()?;
-    put_together(config, "sqlite::memory:").await
+    put_together(config, "sqlite::memory:", Place::Memory).await
 }
 
 /// Which models to use when none are configured: what `keys` open, then what runs on this machine,
@@ -119,17 +128,67 @@ fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
     }
 }
 
-async fn put_together(config: &Config, store_url: &str) -> Result<App> {
+/// What reads documents; none when the configuration names no worker or lets none run.
+pub fn document_reader(config: &Config) -> Option<Arc<dyn DocumentReader>> {
+    let DocumentsConfig { at_once, worker, .. } = &config.documents;
+    let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
+    let arguments = arguments.iter().map(Into::into).collect();
+    let worker = weft_parse::Worker { program: program.into(), arguments };
+    Some(Arc::new(ChildReader::new(worker, config.documents.limits()?, *at_once)))
+}
+
+/// Where an app keeps what is in no database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// In folders.
+    Folders,
+    /// In memory; it is gone with the app.
+    Memory,
+}
+
+/// Datasets, to be changed and to be asked.
+fn datasets(
+    config: &Config,
+    place: Place,
+    (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
+) -> Result<(Arc<Library>, Datasets)> {
+    let (blobs, index): (Arc<dyn BlobStore>, Arc<dyn Index>) = match place {
+        Place::Folders => (
+            Arc::new(FolderBlobs::new(config.blobs_folder()?)),
+            Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
+        ),
+        Place::Memory => (Arc::new(MemoryBlobs::default()), Arc::new(TantivyIndex::in_memory())),
+    };
+    let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
+    let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
+    let parts = LibraryParts {
+        store: store.datasets(),
+        queue: store.ingest(),
+        blobs,
+        index,
+        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        models,
+        clock: Arc::clone(clock),
+        additions: vec![Arc::new(Contents), Arc::new(Graph)],
+    };
+    let limits = LibraryLimits { file_bytes_max: config.documents.file_bytes_max as u64 };
+    Ok((Arc::new(Library::new(parts, limits)), asked))
+}
+
+async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
     let beside = Arc::new(MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let (library, datasets) = datasets(config, place, (&store, &models, &clock))?;
+    let knowledge: Arc<dyn Knowledge> =
+        Arc::new(Together::new(Arc::clone(&beside) as Arc<dyn Knowledge>, Arc::new(datasets)));
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
-        knowledge: Arc::clone(&beside) as Arc<dyn Knowledge>,
+        knowledge: Arc::clone(&knowledge),
         tools: Arc::new(servers.clone()) as Arc<dyn ToolSource>,
         workspace: workspace(config),
         sandbox: sandbox(config),
@@ -155,6 +214,8 @@ async fn put_together(config: &Config, store_url: &str) -> Result<App> {
         tokens: store.tokens(),
         queue: store.work(),
         schedules: store.schedules(),
+        library,
+        knowledge,
         beside,
         models,
         model_check: Arc::new(move |_: &TenantId, llm_id: &str| {
@@ -194,5 +255,17 @@ mod tests {
         check("", 4, ErrorKind::Denied).await;
         check("/no/such/worker", 0, ErrorKind::Denied).await;
         check("/no/such/worker now", 4, ErrorKind::Unavailable).await;
+    }
+
+    #[test]
+    fn documents_are_read_by_a_worker_or_not_at_all() {
+        let mut config = Config::default();
+        assert!(document_reader(&config).is_none());
+        config.documents.worker = vec!["/no/such/worker".to_owned()];
+        assert!(document_reader(&config).is_some());
+        config.documents.at_once = 0;
+        assert!(document_reader(&config).is_none());
+        config.documents.seconds = 0.0;
+        assert!(config.check().unwrap_err().full().contains("documents: seconds"));
     }
 }

@@ -228,7 +228,6 @@ impl Params {
     /// What stands behind the `?` of an address.
     #[cfg(test)]
     pub fn parse(text: &str) -> Self {
-        #[expect(clippy::unwrap_used, reason = "tests fail by panicking")]
         Query::try_from_uri(&format!("/?{text}").parse().unwrap()).map(|Query(params)| Self(params)).unwrap()
     }
 

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
 use weft_core::budget::{BudgetLimits, PeriodLimits};
 use weft_core::seam::sandbox::Limits;
-use weft_core::{CanvasId, Error, Result};
+use weft_core::{CanvasId, Error, ErrorKind, Result};
 use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
@@ -24,6 +24,10 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Canvases, sessions, runs and tokens.
     pub store: StoreConfig,
+    /// Uploaded files.
+    pub blobs: BlobsConfig,
+    /// What is searched.
+    pub index: IndexConfig,
     /// How long runs are kept.
     pub retention: RetentionConfig,
     /// What runs and requests may use.
@@ -38,6 +42,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// Programs of canvases and models.
     pub sandbox: SandboxConfig,
+    /// Files that are read into datasets.
+    pub documents: DocumentsConfig,
     /// The HTTP server.
     pub server: ServerConfig,
     /// Work of the queue.
@@ -50,6 +56,34 @@ pub struct Config {
 pub struct StoreConfig {
     /// `sqlite:PATH`, `postgres://…` or `mysql://…`; empty for a SQLite file in the data folder.
     pub url: String,
+}
+
+/// Where uploaded files are kept.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BlobsConfig {
+    /// `folder:PATH`; empty for a folder in the data folder.
+    pub url: String,
+}
+
+/// Where the index of the datasets is kept.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct IndexConfig {
+    /// `folder:PATH`; empty for a folder in the data folder.
+    pub url: String,
+}
+
+/// The folder that a setting names.
+fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
+    match url.split_once(':') {
+        None if url.is_empty() => Ok(data.join(absent)),
+        Some(("folder", path)) if !path.is_empty() => Ok(data.join(path)),
+        _ => {
+            Err(Error::new(ErrorKind::Unsupported, format!("{name} is `{url}`, which this build cannot use"))
+                .help("write `folder:` and a path, or leave it empty for a folder in the data folder"))
+        }
+    }
 }
 
 /// How long runs are kept. What either number lets go is removed; conversations are not.
@@ -90,6 +124,8 @@ pub struct LimitsConfig {
     pub tenant_budget: PeriodLimits,
     /// Bytes of a request body.
     pub body_bytes: usize,
+    /// Bytes of a request that uploads files.
+    pub upload_bytes: usize,
     /// Checked canvas versions kept in memory.
     pub plans_kept: usize,
     /// Entries of a list on one page.
@@ -164,6 +200,45 @@ impl SandboxConfig {
     }
 }
 
+/// Files that are read into datasets, each in a process of its own.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DocumentsConfig {
+    /// How many are read at the same time; 0: none is.
+    pub at_once: usize,
+    /// How long reading one may take.
+    pub seconds: f64,
+    /// Bytes of memory that reading one may use.
+    pub memory_bytes: usize,
+    /// Bytes that one may have.
+    pub file_bytes_max: usize,
+    /// The program that reads them, with its arguments. Empty: `weft` itself, and in a program that embeds
+    /// the server none.
+    pub worker: Vec<String>,
+}
+
+impl Default for DocumentsConfig {
+    fn default() -> Self {
+        let weft_parse::Limits { time, memory_bytes, file_bytes } = weft_parse::Limits::default();
+        let seconds = time.as_secs_f64();
+        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker: Vec::new() }
+    }
+}
+
+impl DocumentsConfig {
+    /// What reading one file may use, when the numbers make sense.
+    pub fn limits(&self) -> Option<weft_parse::Limits> {
+        const MEMORY_MIN: usize = 16 << 20;
+        let &Self { memory_bytes, file_bytes_max: file_bytes, .. } = self;
+        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
+        let sound = !time.is_zero()
+            && time <= Duration::from_secs(86_400)
+            && memory_bytes >= MEMORY_MIN
+            && file_bytes > 0;
+        sound.then_some(weft_parse::Limits { time, memory_bytes, file_bytes })
+    }
+}
+
 /// The HTTP server.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -180,13 +255,15 @@ pub struct WorkerConfig {
     pub enabled: bool,
     /// Runs of the queue at the same time in one process.
     pub concurrency: usize,
+    /// Documents that are read at the same time in one process.
+    pub documents_at_once: usize,
     /// How long work is remembered that is done, in days.
     pub kept_days: u64,
 }
 
 impl Default for WorkerConfig {
     fn default() -> Self {
-        Self { enabled: true, concurrency: 16, kept_days: 30 }
+        Self { enabled: true, concurrency: 16, documents_at_once: 2, kept_days: 30 }
     }
 }
 
@@ -207,6 +284,8 @@ impl Default for Config {
             data: PathBuf::from("weft-data"),
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 9380)),
             store: StoreConfig::default(),
+            blobs: BlobsConfig::default(),
+            index: IndexConfig::default(),
             retention: RetentionConfig::default(),
             limits: LimitsConfig::default(),
             models: ModelsConfig::default(),
@@ -214,6 +293,7 @@ impl Default for Config {
             net: NetConfig::default(),
             files: FilesConfig::default(),
             sandbox: SandboxConfig::default(),
+            documents: DocumentsConfig::default(),
             server: ServerConfig::default(),
             worker: WorkerConfig::default(),
         }
@@ -236,6 +316,7 @@ impl Default for LimitsConfig {
             canvas_budgets: BTreeMap::new(),
             tenant_budget: PeriodLimits::default(),
             body_bytes: 16 << 20,
+            upload_bytes: 1 << 30,
             plans_kept: 256,
             page_size: 1_000,
             shutdown_seconds: 10,
@@ -293,6 +374,7 @@ impl LimitsConfig {
             ("node_seconds", self.node_seconds == 0),
             ("output_bytes", self.output_bytes == 0),
             ("body_bytes", self.body_bytes == 0),
+            ("upload_bytes", self.upload_bytes == 0),
             ("plans_kept", self.plans_kept == 0),
             ("page_size", self.page_size == 0),
         ];
@@ -307,6 +389,22 @@ impl Config {
             "" => format!("sqlite:{}", self.data.join("weft.db").display()),
             url => url.to_owned(),
         }
+    }
+
+    /// The folder of uploaded files.
+    ///
+    /// # Errors
+    /// `Unsupported` for another place than a folder.
+    pub fn blobs_folder(&self) -> Result<PathBuf> {
+        folder("blobs.url", &self.blobs.url, &self.data, "blobs")
+    }
+
+    /// The folder of the index.
+    ///
+    /// # Errors
+    /// `Unsupported` for another place than a folder.
+    pub fn index_folder(&self) -> Result<PathBuf> {
+        folder("index.url", &self.index.url, &self.data, "index")
     }
 
     /// The folder of the files that agents have, if they have any.
@@ -328,9 +426,22 @@ impl Config {
         if self.worker.concurrency == 0 {
             wrong.push("worker.concurrency must be at least 1".to_owned());
         }
+        if self.worker.documents_at_once == 0 {
+            wrong.push("worker.documents_at_once must be at least 1".to_owned());
+        }
+        wrong.extend(
+            [self.blobs_folder(), self.index_folder()]
+                .into_iter()
+                .filter_map(|folder| Some(folder.err()?.full())),
+        );
         if self.sandbox.limits().is_none() {
             let message = "sandbox: seconds must be more than 0 and at most a day, memory_bytes at least 1048576, \
                            output_bytes at least 1";
+            wrong.push(message.to_owned());
+        }
+        if self.documents.limits().is_none() {
+            let message = "documents: seconds must be more than 0 and at most a day, memory_bytes at least 16777216, \
+                           file_bytes_max at least 1";
             wrong.push(message.to_owned());
         }
         let useless = self.limits.useless_budgets();
@@ -391,6 +502,8 @@ mod tests {
             "url",
             "runs_at_once",
             "body_bytes",
+            "upload_bytes",
+            "documents_at_once",
             "allow",
             "auth",
             "page_size",
@@ -487,6 +600,23 @@ mod tests {
         assert_eq!(config.store_url(), "sqlite:weft-data/weft.db");
         config.store.url = "postgres://db/weft".to_owned();
         assert_eq!(config.store_url(), "postgres://db/weft");
+    }
+
+    #[test]
+    fn uploads_and_index_are_in_the_data_folder_unless_they_are_elsewhere() {
+        let mut config = Config::default();
+        assert_eq!(config.blobs_folder().unwrap(), PathBuf::from("weft-data/blobs"));
+        assert_eq!(config.index_folder().unwrap(), PathBuf::from("weft-data/index"));
+        config.blobs.url = "folder:/srv/blobs".to_owned();
+        config.index.url = "folder:other".to_owned();
+        assert_eq!(config.blobs_folder().unwrap(), PathBuf::from("/srv/blobs"));
+        assert_eq!(config.index_folder().unwrap(), PathBuf::from("weft-data/other"));
+        config.blobs.url = "s3://bucket".to_owned();
+        config.worker.documents_at_once = 0;
+        let error = config.check().unwrap_err().message;
+        for part in ["blobs.url is `s3://bucket`", "worker.documents_at_once"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 
     #[test]

@@ -15,8 +15,21 @@ pub struct ApiError {
     status: StatusCode,
     message: String,
     data: Json,
-    /// The OpenAI-compatible routes say it a second time in their own shape.
-    openai: bool,
+    /// What its readers know.
+    shape: Shape,
+}
+
+/// What the readers of a failure know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Shape {
+    /// A code, a message and data.
+    #[default]
+    Envelope,
+    /// The same, and a second time in the words of the OpenAI-compatible routes.
+    OpenAi,
+    /// A code and a message, and nothing else: old clients take any other JSON for the file that they
+    /// asked for.
+    Bare,
 }
 
 /// The codes of the API.
@@ -65,7 +78,13 @@ fn codes(kind: ErrorKind) -> (u16, StatusCode) {
 impl ApiError {
     /// A failure with HTTP status 200.
     pub fn new(code: u16, message: impl Into<String>) -> Self {
-        Self { code, status: StatusCode::OK, message: message.into(), data: Json::Null, openai: false }
+        Self {
+            code,
+            status: StatusCode::OK,
+            message: message.into(),
+            data: Json::Null,
+            shape: Shape::default(),
+        }
     }
 
     /// An argument is missing or wrong.
@@ -113,11 +132,18 @@ impl ApiError {
         self
     }
 
+    /// Says its code and its message, and nothing else.
+    #[must_use]
+    pub fn bare(mut self) -> Self {
+        self.shape = Shape::Bare;
+        self
+    }
+
     /// Says it in the shape of the OpenAI API as well, and with an HTTP status that its clients take for a
     /// failure: they look at nothing else.
     #[must_use]
     pub fn for_openai(mut self) -> Self {
-        self.openai = true;
+        self.shape = Shape::OpenAi;
         if self.status == StatusCode::OK {
             self.status = match self.code {
                 code::ARGUMENT => StatusCode::BAD_REQUEST,
@@ -146,15 +172,16 @@ impl From<Error> for ApiError {
 struct Failure<'a> {
     code: u16,
     message: &'a str,
-    data: &'a Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<&'a Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Json>,
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let Self { code, status, message, data, openai } = self;
-        let error = openai.then(|| {
+        let Self { code, status, message, data, shape } = self;
+        let error = (shape == Shape::OpenAi).then(|| {
             let kind = match status {
                 StatusCode::UNAUTHORIZED => "authentication_error",
                 status if status.is_server_error() => "server_error",
@@ -162,7 +189,8 @@ impl IntoResponse for ApiError {
             };
             json!({"message": message, "type": kind, "param": null, "code": code})
         });
-        envelope::respond(status, &Failure { code, message: &message, data: &data, error })
+        let data = (shape != Shape::Bare).then_some(&data);
+        envelope::respond(status, &Failure { code, message: &message, data, error })
     }
 }
 

@@ -23,6 +23,7 @@ mod retention;
 pub mod router;
 pub mod routes;
 pub mod schedule;
+mod searching;
 pub mod serve;
 pub mod spending;
 pub mod sse;
@@ -36,7 +37,8 @@ pub mod worker;
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
     Discovered, Document, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers,
-    Verdict, assemble, assemble_in_memory, discover_models, load_folder, sandbox_work,
+    Verdict, assemble, assemble_in_memory, discover_models, document_reader, document_work, load_folder,
+    sandbox_work,
 };
 pub use config::{Auth, Config, WorkerConfig};
 pub use serve::{ServeOptions, bind, serve, work};

@@ -7,7 +7,7 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, post, put};
+use axum::routing::{get, patch, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::trace::TraceLayer;
@@ -15,8 +15,8 @@ use tower_http::trace::TraceLayer;
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::routes::{
-    again, agents, canvas, completions, conversations, health, models, openai, runs, schedules, sessions,
-    spending, tasks, traces,
+    again, agents, canvas, chunks, completions, conversations, datasets, documents, graph, health, metadata,
+    models, openai, parsing, retrieval, runs, schedules, sessions, spending, tasks, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -32,6 +32,9 @@ pub fn router(state: ServerState) -> Router {
         .merge(of_agents())
         .merge(of_schedules())
         .merge(of_runs())
+        .nest("/api/v1/datasets", of_datasets())
+        .nest("/api/v1/datasets/{id}", of_documents(state.app.limits.upload_bytes))
+        .merge(of_searches())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
         .fallback(no_route)
@@ -89,6 +92,48 @@ fn of_schedules() -> Router<ServerState> {
         )
         .route("/api/v1/agents/{id}/schedules/{schedule}/run", post(schedules::run))
         .route("/api/v1/agents/{id}/schedules/{schedule}/runs", get(schedules::runs))
+}
+
+fn of_datasets() -> Router<ServerState> {
+    Router::new()
+        .route("/", get(datasets::list).post(datasets::create).delete(datasets::delete))
+        .route("/{id}", get(datasets::get).put(datasets::update).patch(datasets::update))
+}
+
+fn of_documents(upload_max: usize) -> Router<ServerState> {
+    // Files are larger than everything else, and are not read into memory together.
+    let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
+    let documents = upload.merge(get(documents::list).delete(documents::delete));
+    Router::new()
+        .route("/knowledge_graph", get(graph::get).delete(graph::delete))
+        .route("/metadata/summary", get(metadata::summary))
+        .route("/metadata/update", post(metadata::update))
+        .route("/metadata/config", get(metadata::get_config).put(metadata::set_config))
+        .route("/auto_metadata", get(metadata::get_config).put(metadata::set_config))
+        .route("/chunks", post(parsing::start).delete(parsing::stop))
+        .route("/documents", documents)
+        .route("/documents/parse", post(parsing::parse))
+        .route("/documents/stop", post(parsing::halt))
+        .route("/documents/metadatas", patch(metadata::update))
+        .route(
+            "/documents/{document}",
+            get(documents::download).put(documents::update).patch(documents::update),
+        )
+        .route("/documents/{document}/metadata/config", put(metadata::set_document_config))
+        .route(
+            "/documents/{document}/chunks",
+            get(chunks::list).post(chunks::add).patch(chunks::switch).delete(chunks::delete),
+        )
+        .route(
+            "/documents/{document}/chunks/{chunk}",
+            get(chunks::get).put(chunks::update).patch(chunks::update),
+        )
+}
+
+fn of_searches() -> Router<ServerState> {
+    Router::new()
+        .route("/api/v1/retrieval", post(retrieval::search))
+        .route("/api/v1/dify/retrieval", post(retrieval::of_dify))
 }
 
 fn of_runs() -> Router<ServerState> {

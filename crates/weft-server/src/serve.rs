@@ -15,7 +15,7 @@ use crate::config::{Auth, Config, RetentionConfig, WorkerConfig, check_auth};
 use crate::connection::Guarded;
 use crate::router::router;
 use crate::state::ServerState;
-use crate::worker::Worker;
+use crate::worker::{Worker, read_documents};
 
 /// After the runs have ended, streams have this long to reach their readers.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
@@ -84,7 +84,10 @@ pub async fn serve(
     // What a worker does is large; one allocation keeps it off everybody's stack.
     let mut working = Box::pin(maybe_done(async {
         match &worker {
-            Some(worker) => worker.run(&stopping, options.grace).await,
+            Some(worker) => {
+                let reading = read_documents(&app, options.worker, &stopping, options.grace);
+                futures::join!(worker.run(&stopping, options.grace), Box::pin(reading));
+            }
             None => stopping.cancelled().await,
         }
     }));
@@ -124,7 +127,9 @@ pub async fn work(
 ) -> Result<()> {
     let stop = CancellationToken::new();
     let worker = Worker::new(app.clone(), config);
-    let mut working = Box::pin(maybe_done(worker.run(&stop, grace)));
+    let mut working = Box::pin(maybe_done(async {
+        futures::join!(worker.run(&stop, grace), Box::pin(read_documents(&app, config, &stop, grace)));
+    }));
     tokio::select! {
         () = app.keep_runs_going() => {}
         () = Box::pin(app.keep_tasks_timely()) => {}

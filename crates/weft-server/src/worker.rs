@@ -1,11 +1,13 @@
 //! Starts what schedules ask for and does the work of the queue, until told to stop.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weft_core::ErrorKind;
 use weft_core::seam::work_queue::{Settled, Taken};
+use weft_knowledge::ingest::{IngestWorker, WorkerPace};
 
 use crate::app::App;
 use crate::config::WorkerConfig;
@@ -133,6 +135,18 @@ impl Worker {
             tracing::warn!(error = error.full(), "cannot forget old work");
         }
     }
+}
+
+/// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is
+/// left for another worker after that.
+pub(crate) async fn read_documents(
+    app: &App,
+    config: WorkerConfig,
+    stop: &CancellationToken,
+    grace: Duration,
+) {
+    let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
+    IngestWorker::new(Arc::clone(&app.library), pace).run(stop, grace).await;
 }
 
 fn ms(duration: Duration) -> i64 {

@@ -12,6 +12,7 @@ mod failure;
 mod ids;
 mod journal;
 mod lane;
+mod memory_blobs;
 mod migration;
 mod open;
 mod pack;
@@ -24,5 +25,6 @@ mod turn;
 mod workspace;
 
 pub use blobs::FolderBlobs;
+pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
 pub use workspace::FolderWorkspace;

@@ -203,6 +203,8 @@ fn programs_run_in_a_worker_that_ends_with_them() {
 #[test]
 fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
     let home = Home::new();
-    assert_eq!(home.weft(&["sandbox-worker"]).code, Some(65));
-    assert!(!home.weft(&["--help"]).stdout.contains("sandbox-worker"));
+    for worker in ["sandbox-worker", "document-worker"] {
+        assert_eq!(home.weft(&[worker]).code, Some(65));
+        assert!(!home.weft(&["--help"]).stdout.contains(worker));
+    }
 }

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Metadata;
 use crate::value::Json;
 
@@ -164,4 +164,16 @@ pub trait DocumentReader: Send + Sync {
     /// is broken, has no text, or is too large; `Timeout` when it takes too long; `Unavailable` when no
     /// process can be started.
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument>;
+}
+
+/// Where no file can be read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoReader;
+
+#[async_trait]
+impl DocumentReader for NoReader {
+    async fn read(&self, request: &ReadRequest, _bytes: Bytes) -> Result<ReadDocument> {
+        let message = format!("`{}` cannot be read: nothing here reads files", request.name);
+        Err(Error::new(ErrorKind::Unavailable, message).help("name a program that does in the configuration"))
+    }
 }

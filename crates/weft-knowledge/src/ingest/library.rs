@@ -93,6 +93,11 @@ impl Library {
         &self.parts.store
     }
 
+    /// Bytes of a file, at most.
+    pub fn file_bytes_max(&self) -> u64 {
+        self.limits.file_bytes_max
+    }
+
     /// The index, for searching.
     pub fn index(&self) -> &Arc<dyn Index> {
         &self.parts.index

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::{ChunkId, DatasetId};
+use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk};
 
 use super::document::once;
 use super::python;
@@ -17,77 +18,43 @@ const CONTENT_MAX: usize = 1_000_000;
 /// How many keywords, questions or places somebody may give a chunk.
 const LIST_MAX: usize = 1_000;
 
-/// What somebody says of a chunk. What is absent stays as it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ChunkFields {
-    /// Its text.
-    pub content: Option<String>,
-    /// Words that it is to be found by.
-    pub keywords: Option<Vec<String>>,
-    /// Questions that it answers.
-    pub questions: Option<Vec<String>>,
-    /// Whether it is found.
-    pub available: Option<bool>,
-    /// Where it is in the document.
-    pub positions: Option<Vec<Position>>,
+/// Reads the body of a new chunk.
+///
+/// # Errors
+/// 102 in the API's words.
+pub fn new(body: &Body) -> Result<NewChunk, ApiError> {
+    let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
+    let texts = |key| list(body, key, "is required to be a list");
+    let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
+    refuse_what_is_not_kept(body, "is required to be a list")?;
+    let (keywords, questions) = (keywords.unwrap_or_default(), questions.unwrap_or_default());
+    Ok(NewChunk { content, keywords, questions })
 }
 
-impl ChunkFields {
-    /// Reads the body of a new chunk.
-    ///
-    /// # Errors
-    /// 102 in the API's words.
-    pub fn of_new(body: &Body) -> Result<Self, ApiError> {
-        let content = content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?;
-        let texts = |key| list(body, key, "is required to be a list");
-        let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
-        refuse_what_is_not_kept(body, "is required to be a list")?;
-        let (keywords, questions) = (keywords.unwrap_or_default(), questions.unwrap_or_default());
-        let fields = Self { content: Some(content), keywords: Some(keywords), ..Self::default() };
-        Ok(Self { questions: Some(questions), ..fields })
-    }
-
-    /// Reads the body of a change.
-    ///
-    /// # Errors
-    /// 102 in the API's words; 100 for `available` that is no number.
-    pub fn of_change(body: &Body) -> Result<Self, ApiError> {
-        let content = match body.get("content") {
-            None => None,
-            Some(_) => Some(content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?),
-        };
-        let texts = |key| list(body, key, "should be a list");
-        let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
-        refuse_what_is_not_kept(body, "should be a list")?;
-        let available = match (body.get("available"), body.get("available_int")) {
-            (Some(value), _) | (None, Some(value)) => Some(switch(value)?),
-            (None, None) => None,
-        };
-        let positions = match body.get("positions") {
-            None => None,
-            Some(Json::Array(list)) if list.len() <= LIST_MAX => {
-                Some(list.iter().map(position).collect::<Result<_, _>>()?)
-            }
-            Some(_) => return Err(ApiError::data("`positions` should be a list")),
-        };
-        Ok(Self { content, keywords, questions, available, positions })
-    }
-
-    /// The chunk with these changes.
-    pub fn changed(self, before: StoredChunk) -> StoredChunk {
-        // What was searched in place of the old text says nothing about a new one.
-        let searched =
-            before.searched.filter(|_| self.content.as_ref().is_none_or(|new| *new == before.content));
-        StoredChunk {
-            searched,
-            content: self.content.unwrap_or(before.content),
-            keywords: self.keywords.unwrap_or(before.keywords),
-            questions: self.questions.unwrap_or(before.questions),
-            available: self.available.unwrap_or(before.available),
-            positions: self.positions.unwrap_or(before.positions),
-            ..before
+/// Reads the body of a change.
+///
+/// # Errors
+/// 102 in the API's words; 100 for `available` that is no number.
+pub fn edit(body: &Body) -> Result<ChunkEdit, ApiError> {
+    let content = match body.get("content") {
+        None => None,
+        Some(_) => Some(content(body)?.ok_or_else(|| ApiError::data("`content` is required"))?),
+    };
+    let texts = |key| list(body, key, "should be a list");
+    let (keywords, questions) = (texts("important_keywords")?, texts("questions")?);
+    refuse_what_is_not_kept(body, "should be a list")?;
+    let available = match (body.get("available"), body.get("available_int")) {
+        (Some(value), _) | (None, Some(value)) => Some(switch(value)?),
+        (None, None) => None,
+    };
+    let positions = match body.get("positions") {
+        None => None,
+        Some(Json::Array(list)) if list.len() <= LIST_MAX => {
+            Some(list.iter().map(position).collect::<Result<_, _>>()?)
         }
-    }
+        Some(_) => return Err(ApiError::data("`positions` should be a list")),
+    };
+    Ok(ChunkEdit { content, keywords, questions, positions, available })
 }
 
 fn content(body: &Body) -> Result<Option<String>, ApiError> {
@@ -158,7 +125,6 @@ fn position(json: &Json) -> Result<Position, ApiError> {
         .and_then(|list| list.iter().map(Json::as_f64).collect::<Option<_>>())
         .filter(|list: &Vec<f64>| list.len() == 5 && list.iter().all(|number| number.is_finite()))
         .ok_or_else(wrong)?;
-    #[expect(clippy::cast_possible_truncation, reason = "coordinates on a page need no more precision")]
     let [left, right, top, bottom] = [1, 2, 3, 4].map(|place| numbers[place] as f32);
     let page = json[0].as_u64().and_then(|page| u32::try_from(page).ok()).ok_or_else(wrong)?;
     Ok(Position { page, left, right, top, bottom })
@@ -168,13 +134,16 @@ fn position(json: &Json) -> Result<Position, ApiError> {
 ///
 /// # Errors
 /// 102 in the API's words; 100 for a switch that is no number.
-pub fn switching(body: &Body) -> Result<(Vec<String>, bool), ApiError> {
+pub fn switching(body: &Body) -> Result<(Vec<String>, Availability), ApiError> {
     let ids = list(body, "chunk_ids", "should be a list")?.unwrap_or_default();
     if ids.is_empty() {
         return Err(ApiError::data("`chunk_ids` is required."));
     }
     match body.get("available").or_else(|| body.get("available_int")) {
-        Some(value) => Ok((once(ids).0, switch(value)?)),
+        Some(value) => {
+            let into = if switch(value)? { Availability::Found } else { Availability::Hidden };
+            Ok((once(ids).0, into))
+        }
         None => Err(ApiError::data("`available_int` or `available` is required.")),
     }
 }
@@ -278,7 +247,6 @@ pub fn created(chunk: &StoredChunk, dataset: &DatasetId) -> Json {
     }})
 }
 
-#[expect(clippy::cast_precision_loss, reason = "milliseconds of this era fit")]
 fn seconds(ms: i64) -> f64 {
     ms as f64 / 1_000.0
 }
@@ -359,14 +327,14 @@ mod tests {
 
     #[test]
     fn a_new_chunk_needs_a_text() {
-        let fields = ChunkFields::of_new(&body(json!({
+        let fields = new(&body(json!({
             "content": "text", "important_keywords": ["a", "a", ""], "tag_kwd": [], "questions": [], "image_base64": null,
         })))
         .unwrap();
-        assert_eq!(fields.keywords.unwrap(), ["a", "a", ""]);
-        assert_eq!((fields.content.as_deref(), fields.questions), (Some("text"), Some(vec![])));
+        assert_eq!(fields.keywords, ["a", "a", ""]);
+        assert_eq!((fields.content.as_str(), fields.questions.len()), ("text", 0));
         let check = |json: Json, words: &str| {
-            let error = told(ChunkFields::of_new(&body(json.clone())).unwrap_err());
+            let error = told(new(&body(json.clone())).unwrap_err());
             assert!(error.contains("code: 102") && error.contains(&format!("{words:?}")), "{json}: {error}");
         };
         check(json!({}), "`content` is required");
@@ -376,26 +344,25 @@ mod tests {
             check(json!({"content": "x", key: "y"}), &format!("`{key}` is required to be a list"));
             check(json!({"content": "x", key: [1]}), &format!("`{key}` must be a list of strings"));
         }
-        let error = told(ChunkFields::of_new(&body(json!({"content": "x", "tag_kwd": ["t"]}))).unwrap_err());
+        let error = told(new(&body(json!({"content": "x", "tag_kwd": ["t"]}))).unwrap_err());
         assert!(error.contains("keeps no tags"), "{error}");
-        let error =
-            told(ChunkFields::of_new(&body(json!({"content": "x", "image_base64": "aa"}))).unwrap_err());
+        let error = told(new(&body(json!({"content": "x", "image_base64": "aa"}))).unwrap_err());
         assert!(error.contains("`image_base64`"), "{error}");
     }
 
     #[test]
     fn a_change_leaves_what_it_does_not_name() {
-        let change = |json: Json| ChunkFields::of_change(&body(json)).unwrap().changed(chunk());
-        assert_eq!(change(json!({})), chunk());
-        assert_eq!(change(json!({"content": null})), chunk());
+        let change = |json: Json| edit(&body(json)).unwrap();
+        assert_eq!(change(json!({})), ChunkEdit::default());
+        assert_eq!(change(json!({"content": null})), ChunkEdit::default());
         let changed = change(json!({"content": "new", "questions": [], "available": 0}));
-        assert_eq!((changed.content.as_str(), changed.questions.len(), changed.available), ("new", 0, false));
-        assert_eq!((changed.searched, changed.keywords), (None, vec!["k".to_owned()]));
-        assert_eq!(change(json!({"available_int": "1"})), chunk());
+        assert_eq!((changed.content.as_deref(), changed.available), (Some("new"), Some(false)));
+        assert_eq!((changed.questions, changed.keywords), (Some(vec![]), None));
+        assert_eq!(change(json!({"available_int": "1"})).available, Some(true));
         let changed = change(json!({"positions": [[2, 1, 2.5, 3, 4]]}));
-        assert_eq!(changed.positions[0].as_json(), json!([2, 1.0, 2.5, 3.0, 4.0]));
+        assert_eq!(changed.positions.unwrap()[0].as_json(), json!([2, 1.0, 2.5, 3.0, 4.0]));
         let check = |json: Json, code: u16, words: &str| {
-            let error = told(ChunkFields::of_change(&body(json.clone())).unwrap_err());
+            let error = told(edit(&body(json.clone())).unwrap_err());
             assert!(error.contains(&format!("code: {code}")) && error.contains(words), "{json}: {error}");
         };
         check(json!({"content": ""}), 102, "\"`content` is required\"");
@@ -412,7 +379,7 @@ mod tests {
     fn several_chunks_are_switched_and_removed() {
         assert_eq!(
             switching(&body(json!({"chunk_ids": ["a", "b", "a"], "available_int": 0}))).unwrap(),
-            (vec!["a".to_owned(), "b".to_owned()], false)
+            (vec!["a".to_owned(), "b".to_owned()], Availability::Hidden)
         );
         let check = |json: Json, words: &str| {
             assert!(told(switching(&body(json)).unwrap_err()).contains(&format!("{words:?}")));

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
-use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Settings};
+use weft_core::seam::dataset_store::{Dataset, DatasetCounts, DatasetFilter, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{DatasetId, TenantId};
+use weft_core::{DatasetId, DatasetKey, TenantId};
 
 use super::method::{self, METHODS};
 use super::rules::{Problems, Rule, line};
@@ -151,6 +151,28 @@ impl DatasetFields {
             settings,
             ..before
         }
+    }
+}
+
+/// A new dataset, before anything is said of it.
+pub fn fresh(tenant: &TenantId, embedder: String, now_ms: i64) -> Dataset {
+    let method = ChunkMethod::default();
+    Dataset {
+        key: DatasetKey::new(tenant, DatasetId::generate()),
+        name: String::new(),
+        avatar: String::new(),
+        description: String::new(),
+        language: "English".to_owned(),
+        permission: "me".to_owned(),
+        embedder,
+        method,
+        settings: method::defaults(method),
+        similarity_threshold: 0.2,
+        vector_similarity_weight: 0.3,
+        pagerank: 0,
+        created_ms: now_ms,
+        updated_ms: now_ms,
+        counts: DatasetCounts::default(),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
+use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
 
 use super::dataset::Removal;
@@ -72,6 +73,31 @@ fn kind(name: &str) -> &'static str {
         suffix if AURAL.contains(&suffix) => "aural",
         _ => "doc",
     }
+}
+
+/// Whether nothing can be read from a file, going by its name. What else cannot be read is found out later.
+pub(crate) fn is_no_document(name: &str) -> bool {
+    const OTHERS: [&str; 24] = [
+        "7z", "avi", "bin", "bz2", "class", "dll", "dylib", "exe", "gz", "iso", "jar", "mkv", "mov", "mp4",
+        "mpeg", "mpg", "o", "rar", "so", "tar", "wasm", "webm", "xz", "zip",
+    ];
+    kind(name) == "aural" || OTHERS.contains(&suffix(name).as_str())
+}
+
+/// How a new document is cut that is of a kind with a method of its own.
+pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
+    let method = match suffix(&document.name).as_str() {
+        "ppt" | "pptx" | "pages" => ChunkMethod::Presentation,
+        "eml" | "msg" => ChunkMethod::Email,
+        _ if kind(&document.name) == "visual" => ChunkMethod::Picture,
+        _ => return None,
+    };
+    let settings = Some(method::defaults(method));
+    (method != document.method).then(|| DocumentChange {
+        method: Some(method),
+        settings,
+        ..DocumentChange::default()
+    })
 }
 
 /// The type that a file of this name is sent with. Nothing that a browser would run.
@@ -191,7 +217,7 @@ fn renamed(name: String, document: &Document) -> Result<Option<String>, ApiError
     Ok(Some(name))
 }
 
-type Cut = (Option<weft_core::seam::document_reader::ChunkMethod>, Option<Settings>);
+type Cut = (Option<ChunkMethod>, Option<Settings>);
 
 /// The method and the settings, as far as they change.
 fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {

@@ -4,6 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::{Value as Json, json};
 
 /// A success: code 0.
 #[derive(Debug)]
@@ -19,6 +20,23 @@ struct Envelope<'a, T> {
 impl<T: Serialize> IntoResponse for Success<T> {
     fn into_response(self) -> Response {
         respond(StatusCode::OK, &Envelope { code: 0, message: "success", data: &self.0 })
+    }
+}
+
+/// A page of a list, and how many there are in all.
+#[derive(Debug)]
+pub struct Listed {
+    /// The page.
+    pub data: Vec<Json>,
+    /// How many there are in all.
+    pub total: u64,
+}
+
+impl IntoResponse for Listed {
+    fn into_response(self) -> Response {
+        let Self { data, total } = self;
+        let body = json!({"code": 0, "message": "success", "data": data, "total_datasets": total});
+        respond(StatusCode::OK, &body)
     }
 }
 

@@ -6,6 +6,7 @@ pub mod completion;
 pub mod dataset;
 pub mod document;
 pub mod envelope;
+pub mod graph;
 pub mod metadata;
 mod method;
 pub mod model;

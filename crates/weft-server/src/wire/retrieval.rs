@@ -1,7 +1,10 @@
 //! Searches: what requests ask for, and how answers show what was found.
 
-use serde_json::Value as Json;
-use weft_core::filter::Filter;
+use serde_json::{Value as Json, json};
+use weft_core::ChunkId;
+use weft_core::filter::{Filter, Metadata};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, Passage};
+use weft_knowledge::retrieve::Retrieved;
 
 use super::{metadata, python};
 use crate::body::Body;
@@ -9,9 +12,6 @@ use crate::error::{ApiError, code};
 
 /// Hits of a page when nobody says how many.
 const PAGE_SIZE: usize = 30;
-
-/// Candidates of each part of a search, at most.
-const CANDIDATES_MAX: usize = 1_024;
 
 /// Languages that one question is translated into, at most.
 const LANGUAGES_MAX: usize = 10;
@@ -134,6 +134,89 @@ impl RetrievalRequest {
     }
 }
 
+/// What was found, as `POST /retrieval` answers it; `highlights` stand beside the passages.
+pub fn answer(found: &Retrieved, highlights: &[Option<String>], metadata: Option<&[String]>) -> Json {
+    let chunks: Vec<Json> = found
+        .passages
+        .iter()
+        .zip(highlights)
+        .map(|(passage, highlight)| {
+            let mut hit = hit(passage);
+            if let Some(highlight) = highlight {
+                hit["highlight"] = json!(highlight);
+            }
+            if let Some(keys) = metadata {
+                hit["document_metadata"] = Json::Object(chosen(&passage.metadata, keys));
+            }
+            hit
+        })
+        .collect();
+    let documents: Vec<_> = found
+        .documents
+        .iter()
+        .map(|document| json!({"doc_name": document.name, "doc_id": document.id, "count": document.count}))
+        .collect();
+    let mut answer = json!({"total": found.total, "chunks": chunks, "doc_aggs": documents});
+    if !found.notes.is_empty() {
+        answer["notes"] = json!(found.notes);
+    }
+    answer
+}
+
+fn hit(passage: &Passage) -> Json {
+    let chunk = &passage.chunk;
+    json!({
+        "id": chunk.id,
+        "content": chunk.content,
+        "content_ltks": "",
+        "document_id": chunk.document_id,
+        "document_keyword": chunk.document_name,
+        "document_name": chunk.document_name,
+        "dataset_id": chunk.dataset_id,
+        "important_keywords": passage.keywords,
+        "questions": passage.questions,
+        "image_id": chunk.image_id.as_deref().unwrap_or_default(),
+        "similarity": score(chunk.similarity),
+        "vector_similarity": score(chunk.vector_similarity),
+        "term_similarity": score(chunk.term_similarity),
+        "positions": chunk.positions,
+        "doc_type_kwd": chunk.doc_type.as_deref().unwrap_or_default(),
+        "doc_type": chunk.doc_type.as_deref().unwrap_or_default(),
+        "url": chunk.url,
+        "mom_id": passage.parent.as_ref().map(ChunkId::as_str).unwrap_or_default(),
+    })
+}
+
+/// Scores that there are none of read as 0, which clients can compute with.
+fn score(score: Option<f64>) -> f64 {
+    score.filter(|score| score.is_finite()).unwrap_or(0.0)
+}
+
+fn chosen(all: &Metadata, keys: &[String]) -> Metadata {
+    let wanted = |key: &String| keys.is_empty() || keys.contains(key);
+    all.iter().filter(|(key, _)| wanted(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+/// What was found, as `POST /dify/retrieval` answers it.
+pub fn records(found: &Retrieved) -> Json {
+    let records: Vec<_> = found
+        .passages
+        .iter()
+        .map(|passage| {
+            let chunk = &passage.chunk;
+            let mut metadata = passage.metadata.clone();
+            metadata.insert("doc_id".to_owned(), json!(chunk.document_id));
+            json!({
+                "content": chunk.content,
+                "score": score(chunk.similarity),
+                "title": chunk.document_name,
+                "metadata": metadata,
+            })
+        })
+        .collect();
+    json!({"records": records})
+}
+
 fn texts(json: &Json) -> Option<Vec<String>> {
     json.as_array()?.iter().map(|text| text.as_str().map(str::to_owned)).collect()
 }
@@ -169,11 +252,6 @@ fn whole(body: &Body, key: &str) -> Option<usize> {
     usize::try_from(number).ok().filter(|number| *number > 0)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "it is between 1 and the maximum"
-)]
 fn candidates(top_k: f64) -> usize {
     (top_k as usize).clamp(1, CANDIDATES_MAX)
 }
@@ -193,7 +271,6 @@ fn shown_metadata(body: &Body) -> Option<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn body(json: Json) -> Body {
         Body(json.as_object().unwrap().clone())

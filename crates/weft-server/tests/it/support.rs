@@ -206,6 +206,7 @@ pub fn process_at(
         clock: Arc::clone(&clock),
     });
     let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+    let (library, datasets) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock));
     let parts = Parts {
         engine: Engine::new(seams, Some(stores), limits.engine()),
         canvases: store.clone(),
@@ -217,6 +218,8 @@ pub fn process_at(
         queue: store.clone(),
         schedules: store.clone(),
         beside,
+        library,
+        knowledge: Arc::new(datasets),
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),

@@ -1,6 +1,3 @@
-use weft_core::DatasetKey;
-use weft_core::seam::dataset_store::DatasetCounts;
-
 use super::*;
 
 fn body(json: Json) -> Body {

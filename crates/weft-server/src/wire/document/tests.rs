@@ -1,4 +1,3 @@
-use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DatasetKey, DocumentKey};
 
 use super::*;
@@ -77,6 +76,25 @@ fn files_are_told_apart_by_their_endings() {
         attachment("a\"\r\nX: 语.pdf"),
         "attachment; filename=\"a___X_ _.pdf\"; filename*=UTF-8''a%22%0D%0AX%3A%20%E8%AF%AD.pdf"
     );
+}
+
+#[test]
+fn kinds_of_files_with_a_method_of_their_own() {
+    for (name, method) in [
+        ("a.pptx", Some(ChunkMethod::Presentation)),
+        ("a.EML", Some(ChunkMethod::Email)),
+        ("a.png", Some(ChunkMethod::Picture)),
+        ("a.txt", None),
+    ] {
+        let change = suited(&document(name));
+        assert_eq!(change.as_ref().and_then(|change| change.method), method, "{name}");
+        assert!(!is_no_document(name), "{name}");
+    }
+    let slides = Document { method: ChunkMethod::Presentation, ..document("a.pptx") };
+    assert_eq!(suited(&slides), None);
+    for name in ["a.mp3", "a.EXE", "a.tar.gz"] {
+        assert!(is_no_document(name), "{name}");
+    }
 }
 
 #[test]

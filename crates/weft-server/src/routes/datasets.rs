@@ -1,0 +1,186 @@
+//! Datasets: what documents are kept in and searched by.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
+use weft_core::{DatasetId, DatasetKey, ErrorKind};
+use weft_knowledge::ingest::Naming;
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::dataset::{self, DatasetFields, Removal, none_owned, not_owned, view};
+use crate::wire::envelope::{Listed, Success};
+
+/// Datasets that are removed in one go.
+const REMOVED_AT_ONCE: u64 = 100;
+
+/// `POST /api/v1/datasets`. A name that is taken gets a number.
+///
+/// # Errors
+/// 101 with a line for every field that is wrong; 102 for an embedding model that there is none of.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let fields = DatasetFields::of_new(&body)?;
+    let embedder = match fields.embedding_model.as_deref().filter(|name| !name.is_empty()) {
+        Some(name) => embedder(&state, &caller, name)?,
+        None => default_embedder(&state, &caller)?,
+    };
+    let new = dataset::fresh(&caller.tenant, embedder, state.app.clock.now_ms());
+    let created = state.app.library.create_dataset(fields.changed(new), Naming::Numbered).await?;
+    Ok(Success(view(&created)).into_response())
+}
+
+/// The name of a model that makes vectors.
+fn embedder(state: &ServerState, caller: &Caller, name: &str) -> Result<String, ApiError> {
+    let found = state.app.models.embedder(&caller.tenant, name);
+    found.map(|model| model.name().to_owned()).map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data(format!("Model {name} not found for model embedding")),
+        _ => error.into(),
+    })
+}
+
+/// The name of the model that makes vectors when nobody names one. Without one words are searched alone.
+fn default_embedder(state: &ServerState, caller: &Caller) -> Result<String, ApiError> {
+    match state.app.models.embedder(&caller.tenant, "") {
+        Ok(model) => Ok(model.name().to_owned()),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(String::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// `GET /api/v1/datasets`: by `id`, `ids`, `name`, `page`, `page_size`, `orderby` and `desc`.
+///
+/// # Errors
+/// 101 with a line for every parameter that is wrong; 102 for an unknown id or name.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let query = dataset::query(&params, state.app.limits.page_size)?;
+    let (datasets, total) = state.app.datasets.datasets(&caller.tenant, &query.filter).await?;
+    if total < query.named.len().min(1) as u64 {
+        let named = query.named.first().map(String::as_str).unwrap_or_default();
+        return Err(not_owned(&caller.tenant, named));
+    }
+    let shown = datasets.iter().map(view).collect();
+    Ok(Listed { data: shown, total }.into_response())
+}
+
+/// `GET /api/v1/datasets/{id}`.
+///
+/// # Errors
+/// 102 for an unknown one.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    Ok(Success(view(&own(&state, &caller, &id).await?)).into_response())
+}
+
+async fn own(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
+    let id = dataset::dataset_id(id)?;
+    owned::dataset(state, caller, id.as_str(), |id| not_owned(&caller.tenant, id)).await
+}
+
+/// `PUT /api/v1/datasets/{id}`: changes what is given and nothing else.
+///
+/// # Errors
+/// 101 with a line for every field that is wrong; 102 for an unknown one, a name that is taken, and another
+/// embedding model where there are chunks.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    dataset::dataset_id(&id)?;
+    let fields = DatasetFields::of_change(&body)?;
+    let before = own(&state, &caller, &id).await?;
+    let embedder = match fields.embedding_model.as_deref() {
+        None => before.embedder.clone(),
+        Some("") => String::new(),
+        Some(name) => embedder(&state, &caller, name)?,
+    };
+    if embedder != before.embedder && before.counts.chunks > 0 {
+        let (chunks, embedder) = (before.counts.chunks, before.embedder);
+        let message = format!("When chunk_num ({chunks}) > 0, embedding_model must remain {embedder}");
+        return Err(ApiError::data(message));
+    }
+    let other_model = embedder != before.embedder;
+    let changed = Dataset { embedder, ..fields.changed(before) };
+    let name = changed.name.clone();
+    let updated = state.app.library.update_dataset(changed).await;
+    let updated = updated.map_err(|error| match error.kind {
+        ErrorKind::Conflict if !other_model => {
+            ApiError::data(format!("Dataset name '{name}' already exists"))
+        }
+        ErrorKind::Conflict => ApiError::data(error.full()),
+        _ => error.into(),
+    })?;
+    Ok(Success(view(&updated)).into_response())
+}
+
+/// `DELETE /api/v1/datasets {ids, delete_all}`: only with ids, or when `delete_all` says so.
+///
+/// # Errors
+/// 101 for ids that are none; 102 when one of them is unknown, and then nothing is removed.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let removed = match dataset::removal(&body)? {
+        Removal::Nothing => 0,
+        Removal::These(ids) => {
+            let mut missing = Vec::new();
+            for id in &ids {
+                match state.app.datasets.dataset(&DatasetKey::new(&caller.tenant, id.as_str())).await {
+                    Ok(_) => {}
+                    Err(error) if error.kind == ErrorKind::NotFound => missing.push(id.clone()),
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            if !missing.is_empty() {
+                return Err(none_owned(&caller.tenant, &missing));
+            }
+            for id in &ids {
+                remove(&state, &caller, DatasetId::from(id.as_str())).await?;
+            }
+            ids.len()
+        }
+        Removal::Everything => remove_all(&state, &caller).await?,
+    };
+    Ok(Success(json!({"success_count": removed})).into_response())
+}
+
+async fn remove_all(state: &ServerState, caller: &Caller) -> Result<usize, ApiError> {
+    let mut removed = 0;
+    loop {
+        let filter = DatasetFilter { limit: REMOVED_AT_ONCE, ..DatasetFilter::default() };
+        let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;
+        if datasets.is_empty() {
+            return Ok(removed);
+        }
+        for dataset in datasets {
+            remove(state, caller, dataset.key.id).await?;
+            removed += 1;
+        }
+    }
+}
+
+/// One that somebody else has just removed is gone all the same.
+async fn remove(state: &ServerState, caller: &Caller, id: DatasetId) -> Result<(), ApiError> {
+    match state.app.library.remove_dataset(&DatasetKey::new(&caller.tenant, id)).await {
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}

@@ -1,0 +1,159 @@
+//! Documents of a dataset.
+
+use axum::extract::{Path, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
+use weft_core::{DatasetKey, DocumentId, ErrorKind};
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::dataset::Removal;
+use crate::wire::document::{self, view};
+use crate::wire::envelope::Success;
+
+/// Documents that are removed in one go.
+const REMOVED_AT_ONCE: u64 = 100;
+
+/// `GET …/documents`: by `id`, `ids`, `name`, `keywords`, `suffix`, `run`, `metadata_condition`,
+/// `create_time_from`, `create_time_to`, `page`, `page_size`, `orderby` and `desc`.
+///
+/// # Errors
+/// 102 for an unknown dataset, id or name.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, document::dataset_not_owned).await?;
+    let query = document::query(&params, state.app.limits.page_size)?;
+    let (documents, total) = state.app.datasets.documents(&dataset.key, &query.filter).await?;
+    if let (0, Some(named)) = (total, query.named.first()) {
+        return Err(ApiError::data(format!("You don't own the document {named}.")));
+    }
+    let docs: Vec<_> = documents.iter().map(view).collect();
+    Ok(Success(json!({"total": total, "docs": docs})).into_response())
+}
+
+/// `PUT` or `PATCH …/documents/{document}`: changes what is given and nothing else.
+///
+/// # Errors
+/// 102 for an unknown one and for fields that are wrong; 101 for a name that does not fit.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, document)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let missing = |_: &str| ApiError::data("you don't own the dataset");
+    let dataset = owned::dataset(&state, &caller, &id, missing).await?;
+    let missing = |_: &str| ApiError::data("the dataset doesn't own the document");
+    let before = owned::document(&state, &dataset.key, &document, missing).await?;
+    let change = document::change(&body, &before)?;
+    if change == DocumentChange::default() {
+        return Ok(Success(view(&before)).into_response());
+    }
+    let renamed = change.name.is_some();
+    let recut = change.method.is_some() && before.state == DocumentState::Running;
+    let updated = state.app.library.update_document(&before.key, &change).await;
+    let document = updated.map_err(|error| match error.kind {
+        ErrorKind::Conflict if renamed && !recut => {
+            ApiError::data("Duplicated document name in the same dataset.")
+        }
+        ErrorKind::Conflict => ApiError::data(error.full()),
+        _ => error.into(),
+    })?;
+    Ok(Success(view(&document)).into_response())
+}
+
+/// `GET …/documents/{document}`: the file as it was uploaded. It is sent to be saved and never to be shown.
+///
+/// # Errors
+/// 102 for an unknown one or an empty file, with a code and a message and nothing else.
+pub async fn download(
+    State(state): State<ServerState>,
+    caller: Result<Caller, ApiError>,
+    Path((id, document)): Path<(String, String)>,
+) -> Response {
+    match file(&state, caller, &id, &document).await {
+        Ok(response) => response,
+        Err(error) => error.bare().into_response(),
+    }
+}
+
+async fn file(
+    state: &ServerState,
+    caller: Result<Caller, ApiError>,
+    id: &str,
+    document: &str,
+) -> Result<Response, ApiError> {
+    let caller = caller?;
+    let missing = |id: &str| ApiError::data(format!("You do not own the dataset {id}."));
+    let dataset = owned::dataset(state, &caller, id, missing).await?;
+    let missing = |id: &str| ApiError::data(format!("The dataset not own the document {id}."));
+    let document = owned::document(state, &dataset.key, document, missing).await?;
+    if document.size == 0 {
+        return Err(ApiError::data("This file is empty."));
+    }
+    let bytes = state.app.library.file(&document.key).await?;
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_static(document::media_type(&document.name));
+    headers.insert(header::CONTENT_TYPE, kind);
+    if let Ok(attachment) = HeaderValue::from_str(&document::attachment(&document.name)) {
+        headers.insert(header::CONTENT_DISPOSITION, attachment);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    Ok(response)
+}
+
+/// `DELETE …/documents {ids}` or `{delete_all: true}`.
+///
+/// # Errors
+/// 101 for ids that are none; 102 for an unknown dataset or document, and then nothing is removed.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, document::dataset_not_owned).await?;
+    let deleted = match document::removal(&body, &id)? {
+        Removal::Nothing => 0,
+        Removal::These(ids) => {
+            let (documents, missing) = owned::documents(&state, &dataset.key, &ids).await?;
+            if !missing.is_empty() {
+                let message = format!(
+                    "These documents do not belong to dataset {id} or Document not found: {}",
+                    missing.join(", ")
+                );
+                return Err(ApiError::data(message));
+            }
+            let ids: Vec<DocumentId> = documents.into_iter().map(|document| document.key.id).collect();
+            state.app.library.remove_documents(&dataset.key, &ids).await?;
+            ids.len()
+        }
+        Removal::Everything => remove_all(&state, &dataset.key).await?,
+    };
+    Ok(Success(json!({"deleted": deleted})).into_response())
+}
+
+async fn remove_all(state: &ServerState, dataset: &DatasetKey) -> Result<usize, ApiError> {
+    let mut removed = 0;
+    loop {
+        let filter = DocumentFilter { limit: REMOVED_AT_ONCE, ..DocumentFilter::default() };
+        let (documents, _) = state.app.datasets.documents(dataset, &filter).await?;
+        let ids: Vec<DocumentId> = documents.into_iter().map(|document| document.key.id).collect();
+        if ids.is_empty() {
+            return Ok(removed);
+        }
+        state.app.library.remove_documents(dataset, &ids).await?;
+        removed += ids.len();
+    }
+}

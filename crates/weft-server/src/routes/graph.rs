@@ -1,0 +1,60 @@
+//! The knowledge graph of a dataset.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_core::DocumentKey;
+use weft_core::seam::dataset_store::Extra;
+use weft_knowledge::graph::Subgraph;
+use weft_knowledge::graph::merge::merge;
+
+use super::owned;
+use crate::auth::Caller;
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::envelope::Success;
+use crate::wire::graph::view;
+
+/// Authentication error, in the words of the graph's routes.
+const NO_AUTHORIZATION: u16 = 109;
+
+fn not_owned(_: &str) -> ApiError {
+    ApiError::new(NO_AUTHORIZATION, "no authorization")
+}
+
+/// `GET …/knowledge_graph`: the most important entities, and how they have to do with each other.
+///
+/// # Errors
+/// 109 for an unknown dataset.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
+    let kept = state.app.datasets.extras(&dataset.key, Extra::Graph).await?;
+    let parts = kept.into_iter().filter_map(|(_, json)| serde_json::from_value::<Subgraph>(json).ok());
+    let parts: Vec<Subgraph> = parts.collect();
+    let merged = tokio::task::spawn_blocking(move || view(&merge(parts)));
+    let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
+    Ok(Success(json!({"graph": graph, "mind_map": {}})).into_response())
+}
+
+/// `DELETE …/knowledge_graph`: documents make theirs again when they are read again.
+///
+/// # Errors
+/// 109 for an unknown dataset.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
+    for (document, _) in state.app.datasets.extras(&dataset.key, Extra::Graph).await? {
+        let key = DocumentKey::new(&dataset.key, document);
+        state.app.datasets.put_extra(&key, Extra::Graph, &Json::Null).await?;
+    }
+    // Who has put the graph together looks at when the dataset was changed.
+    state.app.library.update_dataset(dataset).await?;
+    Ok(Success(true).into_response())
+}

@@ -1,0 +1,180 @@
+//! Metadata of the documents of a dataset.
+
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentFilter};
+use weft_core::{DatasetKey, DocumentId};
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::document::once;
+use crate::wire::envelope::Success;
+use crate::wire::metadata::{MetadataUpdate, Summary, config, put_config};
+
+/// Documents that are read in one go.
+const ROWS_AT_ONCE: u64 = 500;
+
+/// `GET …/metadata/summary`: of the documents of `doc_ids`, or of all.
+///
+/// # Errors
+/// 102 for an unknown dataset or document.
+pub async fn summary(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let mut ids: Vec<String> = params.all("doc_ids").map(str::to_owned).collect();
+    ids.extend(body.texts("doc_ids")?.unwrap_or_default());
+    let mut summary = Summary::default();
+    if ids.is_empty() {
+        let mut offset = 0;
+        loop {
+            let documents = page(&state, &dataset.key, &DocumentFilter::default(), offset).await?;
+            if documents.is_empty() {
+                break;
+            }
+            offset += documents.len() as u64;
+            documents.iter().for_each(|document| summary.add(&document.metadata));
+        }
+    } else {
+        let documents = these(&state, &dataset, ids).await?;
+        documents.iter().for_each(|document| summary.add(&document.metadata));
+    }
+    Ok(Success(summary.into_json()).into_response())
+}
+
+async fn page(
+    state: &ServerState,
+    dataset: &DatasetKey,
+    filter: &DocumentFilter,
+    offset: u64,
+) -> Result<Vec<Document>, ApiError> {
+    // The oldest first: documents that are added meanwhile do not move the others.
+    let filter = DocumentFilter { ascending: true, offset, limit: ROWS_AT_ONCE, ..filter.clone() };
+    Ok(state.app.datasets.documents(dataset, &filter).await?.0)
+}
+
+/// The documents with these ids.
+async fn these(state: &ServerState, dataset: &Dataset, ids: Vec<String>) -> Result<Vec<Document>, ApiError> {
+    let (documents, missing) = owned::documents(state, &dataset.key, &once(ids).0).await?;
+    if missing.is_empty() {
+        return Ok(documents);
+    }
+    let (id, missing) = (&dataset.key.id, missing.join(", "));
+    Err(ApiError::data(format!("These documents do not belong to dataset {id}: {missing}")))
+}
+
+/// `POST …/metadata/update {selector, updates, deletes}`: the same change of many documents.
+///
+/// # Errors
+/// 102 for an unknown dataset or document, or in the API's words for what is wrong with the body.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    let asked = MetadataUpdate::read(&body)?;
+    let matched = matched(&state, &dataset, &asked).await?;
+    let mut updated = 0;
+    for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
+        let filter = DocumentFilter { ids: Some(ids.to_vec()), ..DocumentFilter::default() };
+        for document in page(&state, &dataset.key, &filter, 0).await? {
+            let metadata = asked.applied(&document.metadata);
+            if metadata != document.metadata {
+                let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
+                state.app.library.update_document(&document.key, &change).await?;
+                updated += 1;
+            }
+        }
+    }
+    Ok(Success(json!({"updated": updated, "matched_docs": matched.len()})).into_response())
+}
+
+/// Which documents the change is for. They are named before the first one changes, since a change may
+/// alter what fits.
+async fn matched(
+    state: &ServerState,
+    dataset: &Dataset,
+    asked: &MetadataUpdate,
+) -> Result<Vec<DocumentId>, ApiError> {
+    let fits =
+        |document: &Document| asked.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata));
+    if let Some(ids) = &asked.documents {
+        let documents = these(state, dataset, ids.clone()).await?;
+        let fitting = documents.into_iter().filter(|document| fits(document));
+        return Ok(fitting.map(|document| document.key.id).collect());
+    }
+    let (mut matched, mut offset) = (Vec::new(), 0);
+    let filter = DocumentFilter { metadata: asked.filter.clone(), ..DocumentFilter::default() };
+    loop {
+        let documents = page(state, &dataset.key, &filter, offset).await?;
+        if documents.is_empty() {
+            return Ok(matched);
+        }
+        offset += documents.len() as u64;
+        matched.extend(documents.into_iter().map(|document| document.key.id));
+    }
+}
+
+/// `GET …/metadata/config`: what a model is to find out about each document.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn get_config(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    Ok(Success(config(&dataset.settings)).into_response())
+}
+
+/// `PUT …/metadata/config`.
+///
+/// # Errors
+/// 102 for an unknown dataset.
+pub async fn set_config(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let mut dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
+    put_config(&mut dataset.settings, &Json::Object(body.0));
+    let dataset = state.app.library.update_dataset(dataset).await?;
+    Ok(Success(config(&dataset.settings)).into_response())
+}
+
+/// `PUT …/documents/{document}/metadata/config {metadata}`: the same for one document.
+///
+/// # Errors
+/// 101 without `metadata`; 102 for an unknown dataset or document.
+pub async fn set_document_config(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((id, document)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let missing = |_: &str| ApiError::data("you don't own the dataset");
+    let dataset = owned::dataset(&state, &caller, &id, missing).await?;
+    let missing = |document: &str| ApiError::data(format!("document {document} not found in dataset {id}"));
+    let document = owned::document(&state, &dataset.key, &document, missing).await?;
+    if body.get("metadata").is_none() {
+        return Err(ApiError::argument("metadata is required"));
+    }
+    let mut settings = document.settings;
+    put_config(&mut settings, &Json::Object(body.0));
+    let change = DocumentChange { settings: Some(settings), ..DocumentChange::default() };
+    let document = state.app.library.update_document(&document.key, &change).await?;
+    Ok(Success(crate::wire::document::view(&document)).into_response())
+}

@@ -1,0 +1,145 @@
+//! Questions to datasets.
+
+use std::collections::HashSet;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::Value as Json;
+use weft_core::seam::dataset_store::Dataset;
+use weft_core::seam::index::TextQuery;
+use weft_core::seam::knowledge::Passage;
+use weft_core::{DatasetKey, DocumentId, ErrorKind};
+use weft_knowledge::retrieve::{Count, FilterChoice, Retrieval, Retrieved};
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::chunk::dataset_not_owned;
+use crate::wire::document::once;
+use crate::wire::envelope::{Success, respond};
+use crate::wire::retrieval::{RetrievalRequest, answer, records};
+
+/// `POST /api/v1/retrieval`.
+///
+/// # Errors
+/// 102 for an unknown dataset or document, for datasets whose vectors cannot be compared, and in the API's
+/// words for what is wrong with the body.
+pub async fn search(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let page_max = usize::try_from(state.app.limits.page_size).unwrap_or(usize::MAX);
+    let request = RetrievalRequest::read(&body, page_max)?;
+    let mut datasets = Vec::new();
+    for id in once(request.datasets.clone()).0 {
+        datasets.push(owned::dataset(&state, &caller, &id, dataset_not_owned).await?);
+    }
+    // Those that are searched by words alone can stand beside any others.
+    let models: HashSet<&str> = datasets.iter().map(|dataset| dataset.embedder.as_str()).collect();
+    if models.iter().filter(|model| !model.is_empty()).count() > 1 {
+        return Err(ApiError::data("Datasets use different embedding models."));
+    }
+    let found = find(&state, &caller, &datasets, &request).await?;
+    let mut highlights = Vec::with_capacity(found.passages.len());
+    for passage in &found.passages {
+        let marked = || highlighted(&state, &request.question, passage);
+        highlights.push(request.highlight.then(marked).flatten());
+    }
+    Ok(Success(answer(&found, &highlights, request.metadata.as_deref())).into_response())
+}
+
+async fn find(
+    state: &ServerState,
+    caller: &Caller,
+    datasets: &[Dataset],
+    request: &RetrievalRequest,
+) -> Result<Retrieved, ApiError> {
+    let documents = match request.documents.is_empty() {
+        true => None,
+        false => Some(of_datasets(state, datasets, &request.documents).await?),
+    };
+    let asked = Retrieval {
+        datasets: datasets.iter().map(|dataset| dataset.key.id.to_string()).collect(),
+        question: request.question.clone(),
+        documents,
+        filter: request.filter.clone().map_or(FilterChoice::All, FilterChoice::Given),
+        similarity_min: request.similarity_min,
+        vector_weight: request.vector_weight,
+        candidates_max: request.candidates_max,
+        reranker: request.reranker.clone(),
+        languages: request.languages.clone(),
+        keywords: request.keyword,
+        contents: request.contents,
+        graph: request.graph,
+        offset: request.offset,
+        limit: request.limit,
+        count: Count::Exact,
+    };
+    Ok(state.app.retrieve(&caller.tenant, &asked).await?)
+}
+
+/// Documents of one of the datasets each.
+async fn of_datasets(
+    state: &ServerState,
+    datasets: &[Dataset],
+    ids: &[String],
+) -> Result<Vec<DocumentId>, ApiError> {
+    let mut missing = once(ids.to_vec()).0;
+    let mut found = Vec::new();
+    for dataset in datasets {
+        let (documents, rest) = owned::documents(state, &dataset.key, &missing).await?;
+        found.extend(documents.into_iter().map(|document| document.key.id));
+        missing = rest;
+    }
+    match missing.first() {
+        None => Ok(found),
+        Some(id) => Err(ApiError::data(format!("The datasets don't own the document {id}"))),
+    }
+}
+
+/// The sentences of a passage where the question's words stand.
+fn highlighted(state: &ServerState, question: &str, passage: &Passage) -> Option<String> {
+    let query = TextQuery { text: question.to_owned(), ..TextQuery::default() };
+    let marks = state.app.library.index().marks(&passage.chunk.content, &query);
+    weft_knowledge::highlight(&passage.chunk.content, &marks)
+}
+
+/// `POST /api/v1/dify/retrieval`: what Dify asks of a knowledge base. Its failures have an HTTP status, which
+/// is all that its clients look at.
+///
+/// # Errors
+/// 400 for a body that makes no sense; 403 without a valid token; 404 for an unknown dataset.
+pub async fn of_dify(
+    State(state): State<ServerState>,
+    caller: Result<Caller, ApiError>,
+    body: Result<Body, ApiError>,
+) -> Response {
+    match dify(&state, caller, body).await {
+        Ok(records) => respond(StatusCode::OK, &records),
+        Err(error) => error.into_response(),
+    }
+}
+
+async fn dify(
+    state: &ServerState,
+    caller: Result<Caller, ApiError>,
+    body: Result<Body, ApiError>,
+) -> Result<Json, ApiError> {
+    let caller = caller.map_err(|error| error.bare().with_status(StatusCode::FORBIDDEN))?;
+    let refused = |error: ApiError| error.bare().with_status(StatusCode::BAD_REQUEST);
+    let request = RetrievalRequest::of_dify(&body.map_err(refused)?).map_err(refused)?;
+    let key = DatasetKey::new(&caller.tenant, request.datasets[0].as_str());
+    let dataset = state.app.datasets.dataset(&key).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => {
+            ApiError::new(404, "Knowledgebase not found!").bare().with_status(StatusCode::NOT_FOUND)
+        }
+        _ => ApiError::from(error).bare(),
+    })?;
+    let found = find(state, &caller, std::slice::from_ref(&dataset), &request).await;
+    let failed = |error: ApiError| error.bare().with_status(StatusCode::INTERNAL_SERVER_ERROR);
+    Ok(records(&found.map_err(failed)?))
+}

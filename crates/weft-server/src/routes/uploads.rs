@@ -1,0 +1,145 @@
+//! Files that become documents. One file is in memory at a time; of a request that fails nothing is kept.
+
+use std::time::Duration;
+
+use axum::body::Bytes;
+use axum::extract::multipart::{Field, Multipart, MultipartError};
+use axum::extract::{FromRequest as _, Path, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use weft_core::DocumentId;
+use weft_core::seam::dataset_store::{Dataset, Document};
+
+use super::owned;
+use crate::auth::Caller;
+use crate::body::Params;
+use crate::error::{ApiError, code};
+use crate::state::ServerState;
+use crate::wire::document::{self, dataset_not_found, view};
+use crate::wire::envelope::Success;
+
+/// Files of one request.
+const FILES_MAX: usize = 1_000;
+
+/// Parts of one request, fields that are no files included.
+const PARTS_MAX: usize = 2 * FILES_MAX;
+
+/// How long nothing of the body may come.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// `POST …/documents`: every part with the name `file`. The type of the request decides how it is read, and
+/// nothing but a form is.
+///
+/// # Errors
+/// 101 without a file or for a name that does not fit; 102 for an unknown dataset; 500 for a kind of file
+/// that is not read.
+pub async fn upload(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let missing = |id: &str| dataset_not_found(&caller.tenant, id);
+    let dataset = owned::dataset(&state, &caller, &id, missing).await?;
+    match params.get("type").unwrap_or("local") {
+        "local" => {}
+        "empty" => {
+            return Err(ApiError::data(
+                "a document without a file has nothing to be found by; upload a file",
+            ));
+        }
+        "web" => {
+            let message = "pages of the web are not fetched; upload the page as a file";
+            return Err(ApiError::data(message));
+        }
+        _ => {
+            let message = "`type` must be one of \"local\", \"web\", or \"empty\".";
+            return Err(ApiError::argument(message));
+        }
+    }
+    let form = Multipart::from_request(request, &state).await;
+    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let mut kept = Vec::new();
+    match keep_each(&state, &dataset, &mut form, &mut kept).await {
+        Ok(()) if kept.is_empty() => Err(ApiError::argument("No file part!")),
+        Ok(()) => Ok(Success(kept.iter().map(view).collect::<Vec<_>>()).into_response()),
+        Err(error) => {
+            let ids: Vec<DocumentId> = kept.into_iter().map(|document| document.key.id).collect();
+            if !ids.is_empty() {
+                state.app.library.remove_documents(&dataset.key, &ids).await?;
+            }
+            Err(error)
+        }
+    }
+}
+
+async fn keep_each(
+    state: &ServerState,
+    dataset: &Dataset,
+    form: &mut Multipart,
+    kept: &mut Vec<Document>,
+) -> Result<(), ApiError> {
+    let mut parts = 0;
+    while let Some(part) = timely(form.next_field()).await? {
+        parts += 1;
+        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
+            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        }
+        if part.name() != Some("file") {
+            passed_over(part).await?;
+            continue;
+        }
+        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        if document::is_no_document(&name) {
+            let message = format!("{name}: This type of file has not been supported yet!");
+            return Err(ApiError::new(code::FAILED, message));
+        }
+        let bytes = whole(part, state.app.library.file_bytes_max(), &name).await?;
+        kept.push(state.app.library.upload(&dataset.key, &name, bytes).await?);
+        suit(state, kept).await?;
+    }
+    Ok(())
+}
+
+/// Slides, mails and pictures are cut in ways of their own, whatever the dataset says of other files.
+async fn suit(state: &ServerState, kept: &mut [Document]) -> Result<(), ApiError> {
+    let Some(last) = kept.last_mut() else { return Ok(()) };
+    if let Some(change) = document::suited(last) {
+        *last = state.app.library.update_document(&last.key, &change).await?;
+    }
+    Ok(())
+}
+
+async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
+    while timely(part.chunk()).await?.is_some() {}
+    Ok(())
+}
+
+async fn whole(mut part: Field<'_>, bytes_max: u64, name: &str) -> Result<Bytes, ApiError> {
+    let mut bytes = Vec::new();
+    while let Some(piece) = timely(part.chunk()).await? {
+        if (bytes.len() + piece.len()) as u64 > bytes_max {
+            let message =
+                format!("{name}: the file has more than {bytes_max} bytes (`documents.file_bytes_max`)");
+            return Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(bytes.into())
+}
+
+/// The next part of the body, if it comes in time.
+async fn timely<T>(
+    next: impl Future<Output = Result<Option<T>, MultipartError>>,
+) -> Result<Option<T>, ApiError> {
+    match tokio::time::timeout(SILENCE_MAX, next).await {
+        Ok(Ok(next)) => Ok(next),
+        Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+            let message = "the upload is too large; the limit is the setting `limits.upload_bytes`";
+            Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE))
+        }
+        Ok(Err(_)) => Err(ApiError::argument("the form cannot be read: it is broken, or ended too early")),
+        Err(_) => Err(ApiError::argument("the body of the request did not come in time")),
+    }
+}

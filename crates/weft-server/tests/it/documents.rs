@@ -1,0 +1,353 @@
+//! Documents: uploaded, read, listed, changed, downloaded, removed.
+
+use serde_json::{Value as Json, json};
+use weft_server::Auth;
+use weft_server::config::LimitsConfig;
+use weft_testkit::Script;
+
+use crate::shelf::form;
+use crate::support::{Bench, bench, bench_with};
+
+async fn names(bench: &Bench, path: &str) -> Vec<String> {
+    let docs = bench.get(path).await.data()["docs"].take();
+    docs.as_array().unwrap().iter().map(|doc| doc["name"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn files_are_uploaded_read_and_listed() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let kept =
+        bench.upload(&dataset, &[("a.txt", "one\ntwo"), ("b.txt", "broken"), ("a.txt", "x")]).await.data();
+    assert_eq!(
+        (&kept[0]["run"], &kept[0]["type"], &kept[0]["size"]),
+        (&json!("UNSTART"), &json!("doc"), &json!(7))
+    );
+    assert_eq!(kept[2]["name"], "a(1).txt");
+    assert_eq!(kept[0]["dataset_id"], dataset.rsplit('/').next().unwrap());
+    let ids: Vec<_> =
+        kept.as_array().unwrap().iter().map(|doc| doc["id"].as_str().unwrap().to_owned()).collect();
+
+    let read = bench.read(&dataset, &[&ids[0], &ids[1]]).await;
+    assert_eq!(read["total"], 3);
+    let of = |id: &str| read["docs"].as_array().unwrap().iter().find(|doc| doc["id"] == id).unwrap();
+    let (good, bad, unread) = (of(&ids[0]), of(&ids[1]), of(&ids[2]));
+    assert_eq!(
+        (&good["run"], &good["progress"], &good["chunk_count"]),
+        (&json!("DONE"), &json!(1.0), &json!(2))
+    );
+    assert!(good["progress_msg"].as_str().unwrap().contains("Task done"), "{good}");
+    assert!(good["process_begin_at"].as_str().unwrap().ends_with("GMT"), "{good}");
+    assert_eq!((&bad["run"], &bad["progress"]), (&json!("FAIL"), &json!(-1.0)));
+    assert!(bad["progress_msg"].as_str().unwrap().contains("`b.txt` is broken"), "{bad}");
+    assert_eq!(unread["run"], "UNSTART");
+    let counts = bench.get(&dataset).await.data();
+    assert_eq!((&counts["document_count"], &counts["chunk_count"]), (&json!(3), &json!(2)));
+
+    let list = |query: &str| format!("{dataset}/documents?desc=False&{query}");
+    assert_eq!(names(&bench, &list("keywords=A")).await, ["a.txt", "a(1).txt"]);
+    assert_eq!(names(&bench, &list("run=FAIL&run=0")).await, ["b.txt", "a(1).txt"]);
+    assert_eq!(names(&bench, &list("page=2&page_size=2")).await, ["a(1).txt"]);
+    assert_eq!(names(&bench, &list(&format!("id={}", ids[1]))).await, ["b.txt"]);
+    assert_eq!(names(&bench, &list("name=a.txt")).await, ["a.txt"]);
+    assert_eq!(names(&bench, &list("suffix=pdf")).await, [""; 0]);
+    assert_eq!(names(&bench, &list("create_time_from=1&create_time_to=2")).await, [""; 0]);
+    let refusal = bench.get(&list("id=nope")).await.refusal();
+    assert_eq!(refusal, (102, "You don't own the document nope.".to_owned()));
+    assert_eq!(
+        bench.get(&list("name=nope")).await.refusal(),
+        (102, "You don't own the document nope.".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn uploads_that_make_no_sense_are_refused_whole() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let check = async |files: &[(&str, &str)], code: u64, words: &str| {
+        let (got, message) = bench.upload(&dataset, files).await.refusal();
+        assert!(got == code && message.contains(words), "{files:?}: {got} {message}");
+        assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["total"], 0, "{files:?}");
+    };
+    check(&[], 101, "No file part!").await;
+    check(&[("", "x")], 101, "No file selected!").await;
+    check(&[("a.txt", "x"), ("..", "x")], 101, "No file selected!").await;
+    let long = format!("{}.txt", "x".repeat(252));
+    check(&[("a.txt", "x"), (&long, "x")], 101, "File name must be 255 bytes or less.").await;
+    let words = "a.mp3: This type of file has not been supported yet!";
+    check(&[("a.txt", "x"), ("a.mp3", "x")], 500, words).await;
+    check(&[("a.txt", "x"), ("b.txt", "")], 101, "empty").await;
+
+    // A form that ends in the middle of a file.
+    let (body, kind) = form(&[("a.txt", "x"), ("b.txt", "yyyy")]);
+    let half = body[..body.len() - 16].to_owned();
+    let (code, message) = bench.send(bench.upload_of(&dataset, half, &kind)).await.refusal();
+    assert!(code == 101 && message.contains("cannot be read"), "{message}");
+    assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["total"], 0);
+    // Only a form brings files, whatever else names one.
+    let text = json!({"file": "/etc/passwd", "files": [{"path": "/etc/passwd", "filepath": "/etc/passwd"}]});
+    for kind in
+        ["application/json", "text/plain", "application/x-www-form-urlencoded", "multipart/mixed; boundary=x"]
+    {
+        let refused = bench.send(bench.upload_of(&dataset, text.to_string(), kind)).await.refusal();
+        assert_eq!(refused, (101, "No file part!".to_owned()), "{kind}");
+    }
+    for (query, code, words) in [
+        ("type=web", 102, "not fetched"),
+        ("type=x", 101, "`type` must be one of \"local\", \"web\", or \"empty\"."),
+    ] {
+        let refused =
+            bench.post(&format!("{dataset}/documents?{query}"), json!({"url": "http://127.0.0.1"})).await;
+        let (got, message) = refused.refusal();
+        assert!(got == code && message.contains(words), "{query}: {message}");
+    }
+    let unknown = bench.upload("/api/v1/datasets/0f0e0d0c0b0a11ee8000000000000001", &[("a.txt", "x")]).await;
+    let words = "Can't find the dataset with ID 0f0e0d0c0b0a11ee8000000000000001!";
+    assert_eq!(unknown.refusal(), (102, words.to_owned()));
+}
+
+#[tokio::test]
+async fn uploads_have_limits_of_their_own() {
+    let limits = LimitsConfig { body_bytes: 500, upload_bytes: 5_000, ..LimitsConfig::default() };
+    let bench = bench_with(Script::new(), Auth::On, limits).await;
+    let dataset = bench.dataset("Docs").await;
+    // Larger than other requests may be.
+    bench.upload(&dataset, &[("a.txt", &"x".repeat(1_500))]).await.data();
+    let large = bench.upload(&dataset, &[("b.txt", &"x".repeat(2_500))]).await;
+    assert_eq!((large.status.as_u16(), large.refusal().0), (413, 413));
+    assert!(large.refusal().1.contains("documents.file_bytes_max"), "{}", large.refusal().1);
+    let each = "x".repeat(1_900);
+    let many = bench.upload(&dataset, &[("c.txt", &each), ("d.txt", &each), ("e.txt", &each)]).await;
+    assert_eq!((many.status.as_u16(), many.refusal().0), (413, 413), "{}", many.text);
+    assert_eq!(names(&bench, &format!("{dataset}/documents")).await, ["a.txt"]);
+    assert_eq!(bench.post("/api/v1/datasets", json!({"name": "x".repeat(600)})).await.status.as_u16(), 413);
+}
+
+#[tokio::test]
+async fn a_file_comes_back_as_it_was_and_is_never_shown() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let page = "<script>alert(1)</script>";
+    for (name, saved) in
+        [("../../evil.html", "evil.html"), ("C:\\x\\a.svg", "a.svg"), ("bericht ä.txt", "bericht ä.txt")]
+    {
+        let kept = bench.upload(&dataset, &[(name, page)]).await.data();
+        assert_eq!(kept[0]["name"], saved);
+        let file = bench.get(&format!("{dataset}/documents/{}", kept[0]["id"].as_str().unwrap())).await;
+        assert_eq!(file.text, page);
+        let header = |name: &str| file.headers[name].to_str().unwrap().to_owned();
+        assert!(header("content-disposition").starts_with("attachment; filename=\""), "{name}");
+        assert_eq!(header("x-content-type-options"), "nosniff");
+        assert!(
+            !header("content-type").contains("html") && !header("content-type").contains("svg"),
+            "{name}"
+        );
+        assert!(!header("content-disposition").contains(".."), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_download_that_fails_has_a_code_and_a_message_and_nothing_else() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = dataset.rsplit('/').next().unwrap().to_owned();
+    let document = bench.document(&dataset, "a.txt", "secret").await;
+    let other_dataset = bench.dataset("Other").await;
+    let path = format!("{dataset}/documents/{document}");
+    let check = async |bench: &Bench, path: &str, code: u64, message: &str| {
+        let failure = bench.get(path).await.json();
+        assert_eq!(failure, json!({"code": code, "message": message}), "{path}");
+    };
+    check(&bench, &format!("{dataset}/documents/x"), 102, "The dataset not own the document x.").await;
+    let elsewhere = format!("{other_dataset}/documents/{document}");
+    check(&bench, &elsewhere, 102, &format!("The dataset not own the document {document}.")).await;
+    let other = bench.as_stranger().await;
+    check(&other, &path, 102, &format!("You do not own the dataset {id}.")).await;
+    // Nor through a dataset of their own.
+    let theirs = other.dataset("Theirs").await;
+    let through = format!("{theirs}/documents/{document}");
+    check(&other, &through, 102, &format!("The dataset not own the document {document}.")).await;
+    let mut nobody = bench.as_stranger().await;
+    nobody.token = "nonsense".to_owned();
+    let refused = nobody.get(&path).await;
+    assert_eq!((refused.status.as_u16(), refused.json().as_object().unwrap().len()), (401, 2));
+    // A path in place of an id leads nowhere.
+    for id in ["..%2F..%2Fweft.db", "%2e%2e", "documents%2F1"] {
+        assert_eq!(bench.get(&format!("{dataset}/documents/{id}")).await.refusal().0, 102, "{id}");
+    }
+}
+
+#[tokio::test]
+async fn a_document_is_changed_and_removed() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = dataset.rsplit('/').next().unwrap().to_owned();
+    let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", "two")]).await.data();
+    let (first, second) = (kept[0]["id"].as_str().unwrap(), kept[1]["id"].as_str().unwrap());
+    bench.read(&dataset, &[first]).await;
+    let path = format!("{dataset}/documents/{first}");
+    let change = async |method: &str, body: Json| bench.ask(method, &path, body).await;
+
+    let changed = change("PATCH", json!({"name": "A.TXT", "meta_fields": {"author": "Ada", "year": 1952}}))
+        .await
+        .data();
+    assert_eq!((&changed["name"], &changed["meta_fields"]["year"]), (&json!("A.TXT"), &json!(1952)));
+    assert_eq!((&changed["run"], &changed["chunk_count"]), (&json!("DONE"), &json!(1)), "it stays as it is");
+    assert_eq!(change("PUT", json!({"enabled": false})).await.data()["status"], "0");
+    assert_eq!(change("PUT", json!({"enabled": 1})).await.data()["status"], "1");
+    let refusal = change("PATCH", json!({"name": "B.txt"})).await.refusal();
+    assert_eq!(refusal, (102, "Duplicated document name in the same dataset.".to_owned()));
+    let refusal = change("PATCH", json!({"name": "a.md"})).await.refusal();
+    assert_eq!(refusal, (101, "The extension of file can't be changed".to_owned()));
+    // Another method drops the chunks.
+    let changed = change("PATCH", json!({"chunk_method": "qa"})).await.data();
+    assert_eq!((&changed["run"], &changed["chunk_count"]), (&json!("UNSTART"), &json!(0)));
+    assert_eq!(changed["chunk_method"], "qa");
+    let unknown = format!("{dataset}/documents/x");
+    let refusal = bench.ask("PATCH", &unknown, json!({})).await.refusal();
+    assert_eq!(refusal, (102, "the dataset doesn't own the document".to_owned()));
+
+    let documents = format!("{dataset}/documents");
+    let delete = async |body: Json| bench.ask("DELETE", &documents, body).await;
+    let words = format!("should either provide doc ids or set delete_all(true), dataset: {id}. ");
+    assert_eq!(delete(json!({"ids": null, "delete_all": false})).await.refusal(), (102, words));
+    let words = format!("These documents do not belong to dataset {id} or Document not found: x, y");
+    assert_eq!(delete(json!({"ids": [first, "x", "y"]})).await.refusal(), (102, words));
+    assert_eq!(bench.get(&documents).await.data()["total"], 2, "nothing was removed");
+    assert_eq!(delete(json!({"ids": [first], "delete_all": false})).await.data(), json!({"deleted": 1}));
+    assert_eq!(bench.get(&documents).await.data()["docs"][0]["id"], second);
+    assert_eq!(delete(json!({"ids": null, "delete_all": true})).await.data(), json!({"deleted": 1}));
+    assert_eq!(bench.get(&documents).await.data(), json!({"total": 0, "docs": []}));
+}
+
+#[tokio::test]
+async fn reading_is_asked_for_and_called_off() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", "two"), ("c.txt", "three")]).await.data();
+    let id = |place: usize| kept[place]["id"].as_str().unwrap();
+    let chunks = format!("{dataset}/chunks");
+    let start = async |body: Json| bench.post(&chunks, body).await;
+    assert_eq!(start(json!({})).await.refusal(), (102, "`document_ids` is required".to_owned()));
+    // Those that are there begin, whatever is said of the others.
+    let refusal = start(json!({"document_ids": [id(0), "x"]})).await.refusal();
+    assert_eq!(refusal, (102, "Documents not found: ['x']".to_owned()));
+    let refusal = start(json!({"document_ids": [id(0)]})).await.refusal();
+    assert_eq!(refusal, (102, "Can't parse document that is currently being processed".to_owned()));
+    let told = start(json!({"document_ids": [id(1), id(1)]})).await.data();
+    assert_eq!(told, json!({"success_count": 1, "errors": [format!("Duplicate document ids: {}", id(1))]}));
+    let parse = format!("{dataset}/documents/parse");
+    assert_eq!(
+        bench.post(&parse, json!({"document_ids": [id(2)]})).await.data(),
+        json!({"success_count": 1})
+    );
+
+    let stop = async |body: Json| bench.ask("DELETE", &chunks, body).await;
+    assert_eq!(stop(json!({"document_ids": [id(0)]})).await.data(), Json::Null);
+    let again = stop(json!({"document_ids": [id(0)]})).await;
+    let words = "Can't stop parsing document that has not started or already completed";
+    assert_eq!(again.refusal(), (102, words.to_owned()));
+    assert_eq!(again.json()["data"]["error_code"], "DOC_STOP_PARSING_INVALID_STATE");
+    let refusal = stop(json!({"document_ids": ["x"]})).await.refusal();
+    assert_eq!(refusal, (102, "you don't own the document x".to_owned()));
+    let halt = format!("{dataset}/documents/stop");
+    assert_eq!(bench.post(&halt, json!({"document_ids": [id(1)]})).await.data(), json!({"success_count": 1}));
+    let listed = bench.get(&format!("{dataset}/documents?run=CANCEL")).await.data();
+    assert_eq!(listed["total"], 2);
+
+    let other = bench.as_stranger().await;
+    let own = format!("You don't own the dataset {}.", dataset.rsplit('/').next().unwrap());
+    for (method, path) in [("POST", &chunks), ("DELETE", &chunks), ("POST", &parse), ("POST", &halt)] {
+        let refusal = other.ask(method, path, json!({"document_ids": [id(2)]})).await.refusal();
+        assert_eq!(refusal, (102, own.clone()), "{method} {path}");
+    }
+}
+
+#[tokio::test]
+async fn metadata_is_summed_up_and_changed() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let mut ids = Vec::new();
+    for (name, author) in [("a.txt", "Ada"), ("b.txt", "Ada"), ("c.txt", "Grace")] {
+        let id = bench.document(&dataset, name, "x").await;
+        let path = format!("{dataset}/documents/{id}");
+        bench.ask("PATCH", &path, json!({"meta_fields": {"author": [author], "year": 1950}})).await.data();
+        ids.push(id);
+    }
+    let summary = bench.get(&format!("{dataset}/metadata/summary")).await.data();
+    assert_eq!(summary["summary"]["author"], json!({"type": "list", "values": [["Ada", 2], ["Grace", 1]]}));
+    let some = bench.get(&format!("{dataset}/metadata/summary?doc_ids={},{}", ids[0], ids[2])).await.data();
+    assert_eq!(some["summary"]["author"]["values"], json!([["Ada", 1], ["Grace", 1]]));
+    let update = format!("{dataset}/metadata/update");
+    let condition = json!({"conditions": [{"name": "author", "comparison_operator": "is", "value": "ada"}]});
+    // The change alters what fits.
+    let body = json!({"selector": {"metadata_condition": condition}, "updates": [{"key": "author", "value": "Lovelace"}]});
+    assert_eq!(bench.post(&update, body).await.data(), json!({"updated": 2, "matched_docs": 2}));
+    let body = json!({"selector": {"document_ids": []}, "deletes": [{"key": "year"}]});
+    assert_eq!(bench.post(&update, body).await.data(), json!({"updated": 0, "matched_docs": 0}));
+    let body = json!({"deletes": [{"key": "year"}]});
+    assert_eq!(
+        bench.ask("PATCH", &format!("{dataset}/documents/metadatas"), body).await.data()["updated"],
+        3
+    );
+    let summary = bench.get(&format!("{dataset}/metadata/summary")).await.data();
+    assert_eq!(
+        summary["summary"],
+        json!({"author": {"type": "list", "values": [["Lovelace", 2], ["Grace", 1]]}})
+    );
+    let body = json!({"selector": {"document_ids": ["x"]}, "deletes": []});
+    let id = dataset.rsplit('/').next().unwrap();
+    let words = format!("These documents do not belong to dataset {id}: x");
+    assert_eq!(bench.post(&update, body).await.refusal(), (102, words));
+    let condition = "%7B%22conditions%22:%5B%7B%22name%22:%22author%22,%22value%22:%22grace%22%7D%5D%7D";
+    assert_eq!(
+        names(&bench, &format!("{dataset}/documents?metadata_condition={condition}")).await,
+        ["c.txt"]
+    );
+
+    let config = format!("{dataset}/metadata/config");
+    assert_eq!(bench.get(&config).await.data()["metadata"], json!([]));
+    let put = bench.ask("PUT", &config, json!({"metadata": [{"key": "author"}]})).await.data();
+    assert_eq!((&put["metadata"], &put["enabled"]), (&json!([{"key": "author"}]), &json!(true)));
+    assert_eq!(bench.get(&config).await.data(), put);
+    let config = format!("{dataset}/documents/{}/metadata/config", ids[0]);
+    assert_eq!(
+        bench.ask("PUT", &config, json!({})).await.refusal(),
+        (101, "metadata is required".to_owned())
+    );
+    let put = bench.ask("PUT", &config, json!({"metadata": [{"key": "kind"}]})).await.data();
+    assert_eq!(put["parser_config"]["metadata"], json!([{"key": "kind"}]));
+
+    let other = bench.as_stranger().await;
+    let own = (102, format!("You don't own the dataset {id}."));
+    assert_eq!(other.get(&format!("{dataset}/metadata/summary")).await.refusal(), own);
+    assert_eq!(other.post(&update, json!({"deletes": [{"key": "author"}]})).await.refusal(), own);
+    assert_eq!(other.ask("PUT", &format!("{dataset}/metadata/config"), json!({})).await.refusal(), own);
+    let refusal = other.ask("PUT", &config, json!({"metadata": []})).await.refusal();
+    assert_eq!(refusal, (102, "you don't own the dataset".to_owned()));
+}
+
+#[tokio::test]
+async fn documents_are_their_tenants_alone() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let id = dataset.rsplit('/').next().unwrap().to_owned();
+    let document = bench.document(&dataset, "a.txt", "one").await;
+    let other = bench.as_stranger().await;
+    let owned = (102, format!("You don't own the dataset {id}. "));
+    assert_eq!(other.get(&format!("{dataset}/documents")).await.refusal(), owned);
+    let delete = json!({"delete_all": true});
+    assert_eq!(other.ask("DELETE", &format!("{dataset}/documents"), delete).await.refusal(), owned);
+    let refusal = other.upload(&dataset, &[("b.txt", "x")]).await.refusal();
+    assert_eq!(refusal, (102, format!("Can't find the dataset with ID {id}!")));
+    let path = format!("{dataset}/documents/{document}");
+    let refusal = other.ask("PATCH", &path, json!({"name": "b.txt"})).await.refusal();
+    assert_eq!(refusal, (102, "you don't own the dataset".to_owned()));
+    // A document is reached through its own dataset only.
+    let theirs = other.dataset("Theirs").await;
+    let through = format!("{theirs}/documents/{document}");
+    assert_eq!(other.ask("PATCH", &through, json!({"enabled": false})).await.refusal().0, 102);
+    let list = format!("{theirs}/documents?id={document}");
+    assert_eq!(other.get(&list).await.refusal(), (102, format!("You don't own the document {document}.")));
+    assert_eq!(bench.get(&format!("{dataset}/documents")).await.data()["docs"][0]["name"], "a.txt");
+}

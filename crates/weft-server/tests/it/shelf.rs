@@ -1,0 +1,130 @@
+//! A library in memory for the bench, with a reader that knows lines, and the ways clients use it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
+use weft_core::filter::Metadata;
+use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
+use weft_core::seam::{Clock, ModelDirectory};
+use weft_core::{Error, Result};
+use weft_knowledge::datasets::Datasets;
+use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
+use weft_search::MemoryChunkIndex;
+use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
+
+use crate::support::{Bench, Reading};
+
+/// Each line of a file is a piece; a file with the word `broken` cannot be read.
+struct Lines;
+
+#[async_trait]
+impl DocumentReader for Lines {
+    async fn read(&self, request: &ReadRequest, bytes: bytes::Bytes) -> Result<ReadDocument> {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if text.contains("broken") {
+            return Err(Error::invalid(format!("`{}` is broken", request.name)));
+        }
+        let place = Position { page: 1, left: 1.0, right: 2.0, top: 3.0, bottom: 4.0 };
+        let piece = |line: &str| DocumentPiece {
+            content: line.to_owned(),
+            positions: vec![place],
+            tokens: 3,
+            ..DocumentPiece::default()
+        };
+        let pieces = text.lines().filter(|line| !line.is_empty()).map(piece).collect();
+        Ok(ReadDocument { pieces, metadata: Metadata::new(), ..ReadDocument::default() })
+    }
+}
+
+/// What a file may have on the bench.
+pub const FILE_BYTES_MAX: u64 = 2_000;
+
+/// An empty library, and its datasets to be asked.
+pub fn shelf(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> (Arc<Library>, Datasets) {
+    let store = Arc::new(MemoryDatasets::new());
+    let index = Arc::new(MemoryChunkIndex::new());
+    let datasets = Datasets::new(store.clone(), index.clone(), Arc::clone(&models));
+    let parts = LibraryParts {
+        store: store.clone(),
+        queue: store,
+        blobs: Arc::new(MemoryBlobs::default()),
+        index,
+        reader: Arc::new(Lines),
+        models,
+        clock,
+        additions: Vec::new(),
+    };
+    (Arc::new(Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX })), datasets)
+}
+
+/// The body of a form, and its type.
+pub fn form(files: &[(&str, &str)]) -> (String, String) {
+    let mut body = String::new();
+    for (name, text) in files {
+        let head = format!("Content-Disposition: form-data; name=\"file\"; filename=\"{name}\"");
+        body.push_str(&format!("--frontier\r\n{head}\r\nContent-Type: text/html\r\n\r\n{text}\r\n"));
+    }
+    body.push_str("--frontier--\r\n");
+    (body, "multipart/form-data; boundary=frontier".to_owned())
+}
+
+impl Bench {
+    /// Makes a dataset and gives its path.
+    pub async fn dataset(&self, name: &str) -> String {
+        let created = self.post("/api/v1/datasets", json!({"name": name})).await.data();
+        format!("/api/v1/datasets/{}", created["id"].as_str().unwrap())
+    }
+
+    pub async fn upload(&self, dataset: &str, files: &[(&str, &str)]) -> Reading {
+        let (body, kind) = form(files);
+        self.send(self.upload_of(dataset, body, &kind)).await
+    }
+
+    pub fn upload_of(&self, dataset: &str, body: String, kind: &str) -> Request<Body> {
+        Request::builder()
+            .method("POST")
+            .uri(format!("{dataset}/documents"))
+            .header("authorization", format!("Bearer {}", self.token))
+            .header("content-type", kind)
+            .body(Body::from(body))
+            .unwrap()
+    }
+
+    /// Uploads a file and gives its id.
+    pub async fn document(&self, dataset: &str, name: &str, text: &str) -> String {
+        let kept = self.upload(dataset, &[(name, text)]).await.data();
+        kept[0]["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Has documents read, and waits until none of the dataset is being read.
+    pub async fn read(&self, dataset: &str, ids: &[&str]) -> Json {
+        self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
+        let stop = CancellationToken::new();
+        let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
+        let worker = IngestWorker::new(Arc::clone(&self.app.library), pace);
+        let done = async {
+            loop {
+                let listed = self.get(&format!("{dataset}/documents?run=RUNNING")).await.data();
+                if listed["total"] == 0 {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            stop.cancel();
+        };
+        futures::join!(worker.run(&stop, Duration::from_secs(5)), done);
+        self.get(&format!("{dataset}/documents?page_size=100&desc=false")).await.data()
+    }
+
+    /// The same requests with another tenant's token.
+    pub async fn as_stranger(&self) -> Self {
+        let token = self.stranger().await;
+        let (app, router) = (self.app.clone(), self.router.clone());
+        Self { app, router, token, model: self.model.clone(), store: self.store.clone() }
+    }
+}

@@ -1,0 +1,43 @@
+//! Files as people gave them, in memory, for a store that ends with its process.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use weft_core::seam::BlobStore;
+use weft_core::seam::blob_store::checked;
+use weft_core::{Error, Result, TenantId};
+
+type Blobs = HashMap<(TenantId, String), Bytes>;
+
+/// Files in memory. A clone is another handle to the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryBlobs(Arc<Mutex<Blobs>>);
+
+impl MemoryBlobs {
+    fn of(&self, tenant: &TenantId, name: &str) -> Result<(MutexGuard<'_, Blobs>, (TenantId, String))> {
+        checked(name)?;
+        Ok((self.0.lock().unwrap_or_else(PoisonError::into_inner), (tenant.clone(), name.to_owned())))
+    }
+}
+
+#[async_trait]
+impl BlobStore for MemoryBlobs {
+    async fn put(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<()> {
+        let (mut blobs, key) = self.of(tenant, name)?;
+        blobs.insert(key, bytes);
+        Ok(())
+    }
+
+    async fn get(&self, tenant: &TenantId, name: &str) -> Result<Bytes> {
+        let (blobs, key) = self.of(tenant, name)?;
+        blobs.get(&key).cloned().ok_or_else(|| Error::not_found("there is no stored file with this name"))
+    }
+
+    async fn remove(&self, tenant: &TenantId, name: &str) -> Result<()> {
+        let (mut blobs, key) = self.of(tenant, name)?;
+        blobs.remove(&key);
+        Ok(())
+    }
+}
