@@ -159,12 +159,12 @@ fn portable_documents_have_the_words_that_others_find() {
 #[test]
 fn chinese_is_read_with_its_places_and_titles() {
     let Some(bytes) = file("debian-reference.zh-cn.pdf") else { return };
-    let settings: Settings = serde_json::from_str(r#"{"pages": [[1, 2], [29, 36]]}"#).unwrap();
+    let settings: Settings = serde_json::from_str(r#"{"pages": [[1, 2], [29, 32]]}"#).unwrap();
     let parsed = parse("debian-reference.zh-cn.pdf", &bytes, &settings).unwrap();
     assert_eq!((parsed.pages, &parsed.metadata["title"]), (251, &"Debian 参考手册".into()));
     assert!(parsed.warnings[0].contains("no text layer on the pages 1;"), "{:?}", parsed.warnings);
     let unspaced = |text: &str| text.chars().filter(|c| ('\u{4e00}'..='\u{9fff}').contains(c)).count();
-    assert!(unspaced(&text(&parsed)) > 3_000, "{}", unspaced(&text(&parsed)));
+    assert!(unspaced(&text(&parsed)) > 1_500, "{}", unspaced(&text(&parsed)));
     let places = |page: u32| {
         let of_page = parsed
             .elements
@@ -173,7 +173,7 @@ fn chinese_is_read_with_its_places_and_titles() {
             .filter(move |place| place.page == page);
         of_page.filter(|place| place.top >= 0.0 && place.bottom <= 800.0 && place.right > place.left).count()
     };
-    assert!((29..=36).all(|page| places(page) > 3));
+    assert!((29..=32).all(|page| places(page) > 3));
     let headings: Vec<(u8, &str)> = parsed
         .elements
         .iter()

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use proptest::prelude::{ProptestConfig, any, prop, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use proptest::sample::Index;
 use weft_parse::{Settings, parse};
 
@@ -134,37 +134,64 @@ fn mutated(bytes: &[u8], changes: &[(Index, u8)], cut: Option<Index>) -> Vec<u8>
     bytes
 }
 
+/// Files of every kind, changed.
+fn read_broken(changes: &[(Index, u8)], cut: Option<Index>) {
+    for (name, bytes) in samples() {
+        let _ = parse(name, &mutated(&bytes, changes, cut), &Settings::new());
+    }
+}
+
+/// Archives with changed parts, since changes of the archives themselves only break their checksums.
+fn read_broken_parts(changes: &[(Index, u8)], cut: Option<Index>) {
+    for (name, bytes) in samples() {
+        let Ok(mut inner) = zip::ZipArchive::new(Cursor::new(bytes)) else { continue };
+        let mut files = Vec::new();
+        for index in 0..inner.len() {
+            let mut file = inner.by_index(index).unwrap();
+            let mut text = Vec::new();
+            std::io::Read::read_to_end(&mut file, &mut text).unwrap();
+            let name = file.name().unwrap().into_owned();
+            files.push((name, String::from_utf8_lossy(&mutated(&text, changes, cut)).into_owned()));
+        }
+        let files: Vec<(&str, &str)> =
+            files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+        let _ = parse(name, &archive(&files), &Settings::new());
+    }
+}
+
+fn any_changes() -> impl Strategy<Value = Vec<(Index, u8)>> {
+    prop::collection::vec((any::<Index>(), any::<u8>()), 1..12)
+}
+
+/// Signs that mean something in XML.
+fn marks() -> impl Strategy<Value = Vec<(Index, u8)>> {
+    let mark = prop::sample::select(b"<>/='\"&; 09ax\n:!-[]".to_vec());
+    prop::collection::vec((any::<Index>(), mark), 1..12)
+}
+
 proptest! {
     #![proptest_config(cases(48))]
 
     #[test]
-    fn broken_files_are_read_or_refused(
-        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..12),
-        cut in prop::option::of(any::<Index>()),
-    ) {
-        for (name, bytes) in samples() {
-            let _ = parse(name, &mutated(&bytes, &changes, cut), &Settings::new());
-        }
+    fn broken_files_are_read_or_refused(changes in any_changes(), cut in prop::option::of(any::<Index>())) {
+        read_broken(&changes, cut);
     }
 
-    /// Within archives, where the mutation of the archive would only break its checksums.
     #[test]
-    fn broken_parts_of_archives_are_read_or_refused(
-        changes in prop::collection::vec((any::<Index>(), prop::sample::select(b"<>/='\"&; 09ax\n:!-[]".to_vec())), 1..12),
-        cut in prop::option::of(any::<Index>()),
-    ) {
-        for (name, bytes) in samples() {
-            let Ok(mut inner) = zip::ZipArchive::new(Cursor::new(bytes)) else { continue };
-            let mut files = Vec::new();
-            for index in 0..inner.len() {
-                let mut file = inner.by_index(index).unwrap();
-                let mut text = Vec::new();
-                std::io::Read::read_to_end(&mut file, &mut text).unwrap();
-                let name = file.name().unwrap().into_owned();
-                files.push((name, String::from_utf8_lossy(&mutated(&text, &changes, cut)).into_owned()));
-            }
-            let files: Vec<(&str, &str)> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-            let _ = parse(name, &archive(&files), &Settings::new());
-        }
+    fn broken_parts_of_archives_are_read_or_refused(changes in marks(), cut in prop::option::of(any::<Index>())) {
+        read_broken_parts(&changes, cut);
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(3_000))]
+
+    #[test]
+    #[ignore = "takes many minutes; see fuzz/README.md"]
+    fn many_broken_files(changes in any_changes(), marks in marks(), cut in prop::option::of(any::<Index>())) {
+        read_broken(&changes, cut);
+        read_broken(&marks, None);
+        read_broken_parts(&marks, cut);
+        read_broken_parts(&changes, None);
     }
 }

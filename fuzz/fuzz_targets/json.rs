@@ -1,0 +1,4 @@
+//! JSON.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weft_fuzz::read("a.json", bytes));

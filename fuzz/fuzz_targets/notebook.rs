@@ -1,0 +1,4 @@
+//! Notebooks.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| weft_fuzz::read("a.ipynb", bytes));
