@@ -34,19 +34,6 @@ pub(crate) fn list<T: AsRef<str>>(texts: &[T]) -> String {
     format!("[{}]", texts.iter().map(|text| quoted_text(text.as_ref())).collect::<Vec<_>>().join(", "))
 }
 
-/// What kind of value it is.
-pub(crate) fn type_name(value: &Json) -> &'static str {
-    match value {
-        Json::Null => "NoneType",
-        Json::Bool(_) => "bool",
-        Json::Number(number) if number.is_f64() => "float",
-        Json::Number(_) => "int",
-        Json::String(_) => "str",
-        Json::Array(_) => "list",
-        Json::Object(_) => "dict",
-    }
-}
-
 fn quoted_text(text: &str) -> String {
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     let mut shown = String::with_capacity(text.len() + 2);
@@ -87,8 +74,5 @@ mod tests {
         check(json!({"a": {"b": []}}), "{'a': {'b': []}}");
         assert_eq!(list(&["x", "y"]), "['x', 'y']");
         assert_eq!(list::<&str>(&[]), "[]");
-        let kinds = [json!(null), json!(true), json!(1), json!(1.5), json!("x"), json!([]), json!({})];
-        let names: Vec<_> = kinds.iter().map(type_name).collect();
-        assert_eq!(names, ["NoneType", "bool", "int", "float", "str", "list", "dict"]);
     }
 }

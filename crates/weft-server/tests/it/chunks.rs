@@ -122,7 +122,7 @@ async fn questions_find_passages() {
     // As the SDK asks.
     let body = json!({
         "page": 1, "page_size": 30, "similarity_threshold": 0.0, "vector_similarity_weight": 0.3, "top_k": 1024,
-        "rerank_id": null, "keyword": false, "question": "quick fox", "dataset_ids": [id], "document_ids": [],
+        "rerank_id": null, "keyword": false, "question": "quick brown fox", "dataset_ids": [id], "document_ids": [],
         "cross_languages": null, "metadata_condition": null, "use_kg": false, "toc_enhance": false,
     });
     let with = |key: &str, value: Json| {
@@ -230,7 +230,7 @@ async fn dify_asks_in_its_own_way() {
     let id = dataset.rsplit('/').next().unwrap();
     let ask = async |bench: &Bench, body: Json| bench.post("/api/v1/dify/retrieval", body).await;
     let setting = json!({"top_k": 1, "score_threshold": 0.0});
-    let body = json!({"knowledge_id": id, "query": "quick fox", "retrieval_setting": setting});
+    let body = json!({"knowledge_id": id, "query": "quick brown fox", "retrieval_setting": setting});
     let found = ask(&bench, body.clone()).await;
     let record = &found.json()["records"][0];
     assert_eq!(

@@ -19,6 +19,11 @@ async fn keeps_all_contracts(opened: &Store) {
     store::stores_keep_large_values(opened, opened).await;
 }
 
+#[tokio::test]
+async fn blobs_in_memory() {
+    datasets::blob_store_keeps_its_contract(&weft_store::MemoryBlobs::default()).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn folder_of_blobs() {
     let folder = tempfile::tempdir().unwrap();
