@@ -277,7 +277,7 @@ mod tests {
         };
         let (right, wrong) = (condition("author", json!("ada")), condition("nothing", json!(1)));
         check(Logic::And, vec![right.clone(), wrong.clone()], false);
-        check(Logic::Or, vec![wrong.clone(), right.clone()], true);
+        check(Logic::Or, vec![wrong.clone(), right], true);
         check(Logic::Or, vec![wrong], false);
         check(Logic::And, vec![], true);
         check(Logic::Or, vec![], true);

@@ -119,7 +119,7 @@ enum Taken {
 /// its place.
 async fn take_in(file: &Path, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let most = app.limits.file_bytes as u64;
+    let most = app.library.file_bytes_max();
     let bytes = match tokio::fs::metadata(file).await {
         Ok(about) if about.len() > most => {
             return Ok(Taken::Refused(format!("it is larger than {most} bytes")));

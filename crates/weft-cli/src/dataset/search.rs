@@ -105,18 +105,19 @@ const WRITTEN: [&str; 19] = [
     "<",
 ];
 
+/// Where an operator stands in a condition, behind a key. One of letters is a word of its own.
+fn place(text: &str, written: &str) -> Option<usize> {
+    let place = match written.starts_with(|c: char| c.is_ascii_alphabetic()) {
+        true => format!("{text} ").find(&format!(" {written} "))? + 1,
+        false => text.find(written)?,
+    };
+    (place > 0).then_some(place)
+}
+
 /// `year>=2020`, `author contains ada`, `tags in a,b`, `draft empty`.
 fn condition(text: &str) -> Outcome<Condition> {
-    let signs = |written: &str| !written.starts_with(|c: char| c.is_ascii_alphabetic());
-    let at = |written: &&str| {
-        let place = match signs(written) {
-            true => text.find(*written)?,
-            false => format!("{text} ").find(&format!(" {written} "))? + 1,
-        };
-        (place > 0).then_some((place, *written))
-    };
-    let found =
-        WRITTEN.iter().filter_map(at).min_by_key(|(place, written)| (*place, usize::MAX - written.len()));
+    let found = WRITTEN.iter().filter_map(|written| Some((place(text, written)?, *written)));
+    let found = found.min_by_key(|(place, written)| (*place, usize::MAX - written.len()));
     let read = found.and_then(|(place, written)| {
         let key = text[..place].trim();
         let value = text.get(place + written.len()..).unwrap_or_default().trim();

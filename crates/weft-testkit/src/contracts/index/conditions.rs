@@ -8,7 +8,7 @@ use weft_core::seam::index::{IndexChange, IndexQuery, IndexedDocument};
 
 use super::{ask, chunks, dataset, document_with, filtered, fine, ids, query, text};
 
-fn metadata(value: serde_json::Value) -> Metadata {
+fn metadata(value: &serde_json::Value) -> Metadata {
     value.as_object().cloned().unwrap_or_default()
 }
 
@@ -16,10 +16,10 @@ fn metadata(value: serde_json::Value) -> Metadata {
 pub async fn every_operator_filters_both_parts(index: &dyn Index) {
     let dataset = dataset();
     let documents = [
-        ("one", metadata(json!({ "author": ["Ada", "Grace"], "year": 1952 }))),
-        ("two", metadata(json!({ "author": "Alan", "year": "1936" }))),
-        ("three", metadata(json!({ "city": "New York" }))),
-        ("four", metadata(json!({}))),
+        ("one", metadata(&json!({ "author": ["Ada", "Grace"], "year": 1952 }))),
+        ("two", metadata(&json!({ "author": "Alan", "year": "1936" }))),
+        ("three", metadata(&json!({ "city": "New York" }))),
+        ("four", metadata(&json!({}))),
     ];
     for (id, metadata) in &documents {
         let sketch = chunks(id, &[(id, "apple", &[1.0, 0.0])]);
@@ -53,7 +53,7 @@ pub async fn every_operator_filters_both_parts(index: &dyn Index) {
 pub async fn documents_and_availability_count_together(index: &dyn Index) {
     let dataset = dataset();
     for (id, year) in [("a", 1), ("b", 2), ("c", 2)] {
-        let document = document_with(id, metadata(json!({ "year": year })));
+        let document = document_with(id, metadata(&json!({ "year": year })));
         fine(index.write(&dataset, vec![document, chunks(id, &[(id, "apple", &[1.0])])]).await);
     }
     let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(2) };
@@ -66,7 +66,7 @@ pub async fn documents_and_availability_count_together(index: &dyn Index) {
     assert!(ask(index, &dataset, &none).await.hits.is_empty());
     let hidden = IndexedDocument {
         id: DocumentId::new("b"),
-        metadata: metadata(json!({ "year": 2 })),
+        metadata: metadata(&json!({ "year": 2 })),
         available: false,
     };
     fine(index.write(&dataset, vec![IndexChange::Document(hidden)]).await);
@@ -77,9 +77,9 @@ pub async fn documents_and_availability_count_together(index: &dyn Index) {
 pub async fn metadata_changes_without_the_chunks(index: &dyn Index) {
     let dataset = dataset();
     let sketch = chunks("d", &[("a", "apple", &[1.0, 0.0]), ("b", "apple", &[0.0, 1.0])]);
-    fine(index.write(&dataset, vec![document_with("d", metadata(json!({ "year": 1 }))), sketch]).await);
+    fine(index.write(&dataset, vec![document_with("d", metadata(&json!({ "year": 1 }))), sketch]).await);
     let before = ask(index, &dataset, &query(&dataset, "apple", &[1.0, 0.0])).await;
-    fine(index.write(&dataset, vec![document_with("d", metadata(json!({ "year": 2 })))]).await);
+    fine(index.write(&dataset, vec![document_with("d", metadata(&json!({ "year": 2 })))]).await);
     let after = ask(index, &dataset, &query(&dataset, "apple", &[1.0, 0.0])).await;
     assert_eq!((ids(&before), before.text_once), (ids(&after), after.text_once));
     for (year, count) in [(1, 0), (2, 2)] {
