@@ -35,4 +35,5 @@ mod worker;
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::Addition;
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
+pub use plan::WORDS_ALONE;
 pub use worker::{IngestWorker, WorkerPace};

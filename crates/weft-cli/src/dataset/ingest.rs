@@ -14,7 +14,7 @@ use weft_core::seam::dataset_store::{
     Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Settings,
 };
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_knowledge::ingest::{IngestWorker, Naming, WorkerPace};
+use weft_knowledge::ingest::{IngestWorker, Naming, WORDS_ALONE, WorkerPace};
 use weft_server::App;
 
 use super::{documents, files, find, fresh, maybe, metadata, method, plural, settings, tell_embedder};
@@ -288,10 +288,7 @@ impl Watch {
         let line = match document.state {
             DocumentState::Done => {
                 told.done += 1;
-                let noticed = document
-                    .message
-                    .trim_start_matches("Task done")
-                    .trim_start_matches(['.', ':', ' ', '\n']);
+                let noticed = noticed(&document.message);
                 (!noticed.is_empty()).then(|| format!("  {}: {noticed}", document.name))
             }
             DocumentState::Failed => {
@@ -332,5 +329,25 @@ impl Watch {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
+    }
+}
+
+/// What a document that is done says beyond that. That the dataset is searched by words alone is told once.
+fn noticed(message: &str) -> &str {
+    let between = ['.', ' '];
+    let rest = message.strip_prefix("Task done").unwrap_or(message).trim_start_matches(between);
+    rest.strip_prefix(WORDS_ALONE).unwrap_or(rest).trim_start_matches(between)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_noticed_is_told_and_nothing_else() {
+        assert_eq!(noticed("Task done"), "");
+        assert_eq!(noticed(&format!("Task done. {WORDS_ALONE}")), "");
+        assert_eq!(noticed(&format!("Task done. {WORDS_ALONE}. a page is empty")), "a page is empty");
+        assert_eq!(noticed("Task done. a page is empty"), "a page is empty");
     }
 }

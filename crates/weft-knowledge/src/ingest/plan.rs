@@ -136,11 +136,15 @@ pub(super) fn doing(stage: Stage) -> &'static str {
     }
 }
 
+/// What is said of a document in a dataset that has no vectors.
+pub const WORDS_ALONE: &str = "The dataset has no embedder: it is searched by words alone";
+
 /// What is said of a document that has come to its end.
 pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestSettled {
     let mut message = "Task done".to_owned();
     if !plan.vectors {
-        message.push_str(". The dataset has no embedder: it is searched by words alone");
+        message.push_str(". ");
+        message.push_str(WORDS_ALONE);
     }
     for warning in warnings {
         message.push_str(". ");
