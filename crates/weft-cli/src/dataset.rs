@@ -32,6 +32,11 @@ use crate::setup::Setup;
 /// Datasets, and documents of one, that are listed at once.
 const PAGE: u64 = 500;
 
+/// Whether a command may ask a model.
+pub fn asks_models(command: &DatasetCommand) -> bool {
+    matches!(command, DatasetCommand::Add(_) | DatasetCommand::Ingest(_) | DatasetCommand::Search(_))
+}
+
 /// Does what is asked with datasets.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::args::{Cli, Command, DatasetCommand, RunsCommand, ScheduleCommand, TasksCommand};
+use crate::args::{Cli, Command, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::screen::Notes;
 use crate::settings::{Environment, Flags};
@@ -121,24 +121,16 @@ async fn command(cli: &Cli) -> Outcome {
             chat::run(args, &Setup::read(&environment, &flags).await?).await
         }
         Command::Dataset { command } => {
-            // Only these ask a model.
-            let setup = match command {
-                DatasetCommand::Add(_) | DatasetCommand::Ingest(_) | DatasetCommand::Search(_) => {
-                    Setup::read(&environment, &flags).await?
-                }
-                _ => Setup::without_models(&environment, &flags)?,
+            let setup = match dataset::asks_models(command) {
+                true => Setup::read(&environment, &flags).await?,
+                false => Setup::without_models(&environment, &flags)?,
             };
             Box::pin(dataset::run(command, &setup)).await
         }
         Command::Runs { command } => {
-            // Only a run that goes on asks a model.
-            let setup = match command {
-                RunsCommand::Resume(_) | RunsCommand::Fork(_) => Setup::read(&environment, &flags).await?,
-                RunsCommand::List(_)
-                | RunsCommand::Show(_)
-                | RunsCommand::Replay(_)
-                | RunsCommand::Prune(_)
-                | RunsCommand::Diff(_) => Setup::without_models(&environment, &flags)?,
+            let setup = match runs::asks_models(command) {
+                true => Setup::read(&environment, &flags).await?,
+                false => Setup::without_models(&environment, &flags)?,
             };
             runs::run(command, &setup).await
         }
@@ -155,11 +147,12 @@ async fn command(cli: &Cli) -> Outcome {
             tasks::run(args, &setup).await
         }
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
-        Command::Schedule { command: command @ ScheduleCommand::Add(_) } => {
-            schedule::run(command, &Setup::read(&environment, &flags).await?).await
-        }
         Command::Schedule { command } => {
-            schedule::run(command, &Setup::without_models(&environment, &flags)?).await
+            let setup = match command {
+                ScheduleCommand::Add(_) => Setup::read(&environment, &flags).await?,
+                _ => Setup::without_models(&environment, &flags)?,
+            };
+            schedule::run(command, &setup).await
         }
         Command::Worker(args) => worker::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Serve(args) => {

@@ -27,6 +27,18 @@ const TEXT_CHARS: usize = 200;
 /// Runs that are named when nothing is removed.
 const SHOWN_MAX: u64 = 10_000;
 
+/// Whether a command may ask a model: only a run that goes on does.
+pub fn asks_models(command: &RunsCommand) -> bool {
+    match command {
+        RunsCommand::Resume(_) | RunsCommand::Fork(_) => true,
+        RunsCommand::List(_)
+        | RunsCommand::Show(_)
+        | RunsCommand::Replay(_)
+        | RunsCommand::Prune(_)
+        | RunsCommand::Diff(_) => false,
+    }
+}
+
 /// Lists runs or shows one.
 ///
 /// # Errors

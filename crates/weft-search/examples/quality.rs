@@ -157,22 +157,25 @@ async fn build(collection: &Collection, dataset: &DatasetKey) -> Result<TantivyI
     Ok(index)
 }
 
+/// The ways of ranking that need no vectors.
+fn by_words() -> Vec<(String, Fusion)> {
+    vec![("text".to_owned(), Fusion::Weighted { vector_weight: 0.0 })]
+}
+
 /// The ways of ranking that are compared.
-fn ways(has_vectors: bool) -> Vec<(String, Fusion)> {
+fn ways() -> Vec<(String, Fusion)> {
     let weighted = |weight: f32| Fusion::Weighted { vector_weight: weight };
-    let mut ways = vec![("text".to_owned(), weighted(0.0))];
-    if has_vectors {
-        ways.push(("vectors".to_owned(), weighted(1.0)));
-        for tenths in [3_u8, 4, 5, 6, 7, 8] {
-            let weight = f32::from(tenths) / 10.0;
-            ways.push((format!("weighted {weight}"), weighted(weight)));
-        }
-        ways.push((format!("weighted {VECTOR_WEIGHT} (the default)"), weighted(VECTOR_WEIGHT)));
-        ways.push((
-            format!("reciprocal rank ({RRF_DEPTH}), equal parts"),
-            Fusion::Rrf { vector_weight: 0.5, depth: RRF_DEPTH },
-        ));
+    let mut ways = by_words();
+    ways.push(("vectors".to_owned(), weighted(1.0)));
+    for tenths in [3_u8, 4, 5, 6, 7, 8] {
+        let weight = f32::from(tenths) / 10.0;
+        ways.push((format!("weighted {weight}"), weighted(weight)));
     }
+    ways.push((format!("weighted {VECTOR_WEIGHT} (the default)"), weighted(VECTOR_WEIGHT)));
+    ways.push((
+        format!("reciprocal rank ({RRF_DEPTH}), equal parts"),
+        Fusion::Rrf { vector_weight: 0.5, depth: RRF_DEPTH },
+    ));
     ways
 }
 
@@ -180,7 +183,7 @@ async fn measure(data: &Path, vectors_in: &Path, name: &str) -> Result<(), Failu
     let collection = read(data, vectors_in, name)?;
     let dataset = DatasetKey::new(&TenantId::new("quality"), name);
     let index = Arc::new(build(&collection, &dataset).await?);
-    let ways = ways(collection.question_vectors.is_some());
+    let ways = if collection.question_vectors.is_some() { ways() } else { by_words() };
     let mut sums = vec![Sums::default(); ways.len()];
     let none = HashMap::new();
     for (at, (id, text)) in collection.questions.iter().enumerate() {

@@ -19,8 +19,8 @@ use weft_core::{
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
 use weft_knowledge::ingest::Library;
-use weft_search::MemoryIndex;
 
+use crate::assemble::MemoryIndex;
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
 use crate::tokens::{self, NewToken};

@@ -21,14 +21,14 @@ use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
 use weft_parse::ChildReader;
 use weft_sandbox::{ProcessSandbox, Worker};
-use weft_search::{MemoryIndex, TantivyIndex};
+use weft_search::TantivyIndex;
 use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
-pub use weft_search::{Document, load_folder};
+pub use weft_search::{Document, MemoryIndex, load_folder};
 
 use crate::app::{App, Parts};
 use crate::config::{Config, DocumentsConfig, SandboxConfig};

@@ -59,7 +59,7 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
     let mut wanted = Vec::new();
     for file in &found {
         match take_in(file, &dataset, &wishes, app).await? {
-            Taken::New(document) => wanted.push(document.key.id),
+            Taken::New(id) => wanted.push(id),
             Taken::Unchanged => told.unchanged += 1,
             Taken::Refused(why) => {
                 told.failed += 1;
@@ -110,7 +110,7 @@ impl Wishes {
 }
 
 enum Taken {
-    New(Document),
+    New(DocumentId),
     Unchanged,
     Refused(String),
 }
@@ -147,10 +147,10 @@ async fn take_in(file: &Path, dataset: &Dataset, wishes: &Wishes, app: &App) -> 
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Taken::New(match wishes.change(&document) {
-        Some(change) => app.library.update_document(&document.key, &change).await?,
-        None => document,
-    }))
+    if let Some(change) = wishes.change(&document) {
+        app.library.update_document(&document.key, &change).await?;
+    }
+    Ok(Taken::New(document.key.id))
 }
 
 async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> Outcome<Taken> {
@@ -161,7 +161,7 @@ async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> Outcome<Ta
         None => document,
     };
     let done = document.state == DocumentState::Done && !recut && !wishes.again;
-    Ok(if done { Taken::Unchanged } else { Taken::New(document) })
+    Ok(if done { Taken::Unchanged } else { Taken::New(document.key.id) })
 }
 
 /// What became of the documents.
@@ -197,22 +197,19 @@ async fn read_all(
     let stop = CancellationToken::new();
     let pace = WorkerPace { concurrency: setup.config.worker.documents_at_once, ..WorkerPace::default() };
     let worker = IngestWorker::new(Arc::clone(&app.library), pace);
-    let working = tokio::spawn({
-        let stop = stop.clone();
-        async move { worker.run(&stop, GRACE).await }
-    });
     let mut watch = Watch::new(wanted.len());
-    let interrupted = tokio::select! {
-        seen = watch.until_all_end(dataset, wanted, app, told) => {
-            seen?;
-            false
-        }
-        () = stopped() => true,
+    let watching = async {
+        let interrupted = tokio::select! {
+            seen = watch.until_all_end(dataset, wanted, app, told) => seen.map(|()| false),
+            () = stopped() => Ok(true),
+        };
+        stop.cancel();
+        interrupted
     };
-    stop.cancel();
-    working.await.map_err(|error| Failure::failed(format!("the reading broke off: {error}")))?;
+    // What a worker does is large; one allocation keeps it off everybody's stack.
+    let (interrupted, ()) = futures::join!(watching, Box::pin(worker.run(&stop, GRACE)));
     watch.close();
-    if interrupted {
+    if interrupted? {
         let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
         Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
         return Err(Failure::Known(Exit::Failed));

@@ -297,9 +297,11 @@ mod tests {
     use weft_core::{DatasetKey, DocumentKey};
 
     fn body(json: Json) -> Body {
-        Body(json.as_object().unwrap().clone())
+        let Json::Object(map) = json else { panic!("{json}") };
+        Body(map)
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "errors are handed over as they come")]
     fn told(error: ApiError) -> String {
         format!("{error:?}")
     }

@@ -321,7 +321,8 @@ mod tests {
     use super::*;
 
     fn object(json: Json) -> Metadata {
-        json.as_object().unwrap().clone()
+        let Json::Object(map) = json else { panic!("{json}") };
+        map
     }
 
     #[test]

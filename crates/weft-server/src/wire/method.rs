@@ -203,7 +203,8 @@ mod tests {
     }
 
     fn object(json: Json) -> Settings {
-        json.as_object().unwrap().clone()
+        let Json::Object(map) = json else { panic!("{json}") };
+        map
     }
 
     #[test]

@@ -273,7 +273,8 @@ mod tests {
     use super::*;
 
     fn body(json: Json) -> Body {
-        Body(json.as_object().unwrap().clone())
+        let Json::Object(map) = json else { panic!("{json}") };
+        Body(map)
     }
 
     #[test]

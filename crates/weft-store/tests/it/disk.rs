@@ -253,7 +253,8 @@ async fn the_log_is_a_part_of_the_file() {
         let entry = StoredEntry { seq, event: None, at_ms: AT, record: noise(seq, 4_000).into() };
         store.append(run, vec![entry]).await.unwrap();
         let (file, log) = (size("weft.db"), size("weft.db-wal"));
-        assert!(log <= file / 4 + (128 << 10), "{log} bytes beside {file} after {seq}");
+        // What the empty tables take is in the log at first.
+        assert!(log <= file / 4 + (192 << 10), "{log} bytes beside {file} after {seq}");
     }
     assert!(size("weft.db") > 4_000_000, "{}", size("weft.db"));
     store.close().await.unwrap();

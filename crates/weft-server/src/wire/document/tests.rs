@@ -3,9 +3,11 @@ use weft_core::{DatasetKey, DocumentKey};
 use super::*;
 
 fn body(json: Json) -> Body {
-    Body(json.as_object().unwrap().clone())
+    let Json::Object(map) = json else { panic!("{json}") };
+    Body(map)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are handed over as they come")]
 fn told(error: ApiError) -> String {
     format!("{error:?}")
 }
@@ -221,7 +223,7 @@ fn a_document_is_shown_with_every_field() {
             (&shown["run"], &shown["progress"], &shown["status"]),
             (&json!(run), &json!(progress), &json!("0"))
         );
-        assert_eq!(states(run).unwrap().contains(&state), true);
+        assert!(states(run).unwrap().contains(&state));
     }
 }
 
