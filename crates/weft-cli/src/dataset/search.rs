@@ -17,8 +17,6 @@ use crate::screen::{Data, Notes, harmless};
 
 /// How much of a passage is shown, in characters.
 const EXCERPT_CHARS: usize = 240;
-/// The share of the vectors when neither the command nor a dataset says anything.
-const VECTOR_WEIGHT: f64 = 0.3;
 
 /// Prints the best passages.
 ///
@@ -30,6 +28,7 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
         true => Ok(value),
         false => Err(Failure::usage(format!("{flag} must be from 0 to 1 and is {value}"))),
     };
+    let usual = Retrieval::default();
     let asked = Retrieval {
         datasets: args.datasets.clone(),
         question: args.question.clone(),
@@ -38,10 +37,10 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
             false => FilterChoice::Given(Filter { conditions, ..Filter::default() }),
         },
         similarity_min: unit("--threshold", args.threshold)?,
-        vector_weight: unit("--vector-weight", args.vector_weight.unwrap_or(VECTOR_WEIGHT))?,
+        vector_weight: unit("--vector-weight", args.vector_weight.unwrap_or(usual.vector_weight))?,
         reranker: args.reranker.clone().unwrap_or_default(),
         limit: args.top as usize,
-        ..Retrieval::default()
+        ..usual
     };
     let found = app.retrieve(&tenant(), &asked).await?;
     found.notes.iter().for_each(|note| Notes::line(format!("note: {note}")));

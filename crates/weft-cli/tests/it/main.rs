@@ -14,6 +14,7 @@ mod again;
 mod bad_input;
 mod chat;
 mod check;
+mod datasets;
 mod demo;
 mod eval;
 mod mcp;

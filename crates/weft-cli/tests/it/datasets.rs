@@ -1,0 +1,87 @@
+//! `weft dataset`: files in, cited passages out.
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::Home;
+
+/// A canvas that searches a stored dataset and answers with what it finds.
+fn canvas(dataset: &str) -> Json {
+    let node = |kind: &str, params: Json, up: &[&str], down: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "upstream": up, "downstream": down});
+    json!({
+        "components": {
+            "begin": node("Begin", json!({"mode": "conversational", "prologue": ""}), &[], &["Retrieval:R"]),
+            "Retrieval:R": node("Retrieval", json!({"query": "{sys.query}", "kb_ids": [dataset], "top_n": 3}), &["begin"], &["LLM:A"]),
+            "LLM:A": node("LLM", json!({
+                "llm_id": "", "cite": true, "sys_prompt": "Answer from the passages.\n{Retrieval:R@formalized_content}",
+                "prompts": [{"role": "user", "content": "{sys.query}"}],
+            }), &["Retrieval:R"], &["Message:M"]),
+            "Message:M": node("Message", json!({"content": ["{LLM:A@content}"]}), &["LLM:A"], &[]),
+        },
+        "globals": {"sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": []},
+        "history": [], "path": [], "retrieval": [], "graph": {"nodes": [], "edges": []},
+    })
+}
+
+#[test]
+fn a_folder_becomes_a_dataset_that_commands_and_canvases_search() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("bridge.md", "# The bridge\n\nThe stone bridge over the Alder was built in 1823.\n");
+    write("ferry.html", "<h1>The ferry</h1><p>The ferry crosses the lake every twenty minutes.</p>");
+    std::fs::write(folder.path().join("scan.png"), b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR").unwrap();
+    let path = folder.path().to_string_lossy().into_owned();
+
+    // A file that cannot be read fails alone, with its reason.
+    home.weft(&["dataset", "ingest", "town", &path]).with(1).says(&[
+        "The dataset `town` is new",
+        "searched by words alone",
+        "scan.png",
+        "2 documents read, 1 failed",
+    ]);
+    let documents = home.weft(&["dataset", "show", "town", "--json"]).with(0).json_lines();
+    let states: Vec<&Json> = documents.iter().map(|document| &document["state"]).collect();
+    assert_eq!(states, [&json!("done"), &json!("done"), &json!("failed")]);
+
+    let found = home.weft(&["dataset", "search", "when was the bridge built", "--in", "town", "--json"]);
+    let found = found.with(0).json_lines();
+    assert_eq!(found[0]["document_name"], "bridge.md");
+    assert!(found[0]["content"].as_str().unwrap().contains("1823"), "{found:?}");
+    home.weft(&["dataset", "search", "x", "--in", "none"]).with(2).says(&["none", "town"]);
+
+    let file = folder.path().join("canvas.json");
+    std::fs::write(&file, canvas("town").to_string()).unwrap();
+    let file = file.to_string_lossy();
+    let answer = home.weft(&["run", &file, "--query", "When was the stone bridge built?"]).with(0).stdout;
+    assert!(answer.contains("1823. [ID:0]"), "{answer}");
+}
+
+#[test]
+fn what_is_there_already_is_not_read_again_and_what_changed_is() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("one.txt", "Herons nest in April.");
+    write("two.txt", "Otters sleep at noon.");
+    let path = folder.path().to_string_lossy().into_owned();
+    home.weft(&["dataset", "ingest", "river", &path, "--meta", "year=2024"])
+        .with(0)
+        .says(&["2 documents read"]);
+    home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
+    write("two.txt", "Otters sleep at midnight.");
+    home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["1 document read, 1 unchanged"]);
+    let search = |question: &str, more: &[&str]| {
+        let asked = [&["dataset", "search", question, "--in", "river", "--json"], more].concat();
+        home.weft(&asked).with(0).json_lines()
+    };
+    let contents = |found: Vec<Json>| {
+        found.iter().map(|one| one["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(contents(search("when do otters sleep", &[])), ["Otters sleep at midnight."]);
+    assert_eq!(contents(search("herons", &["--where", "year >= 2024"])), ["Herons nest in April."]);
+    assert_eq!(contents(search("herons", &["--where", "year < 2024"])), Vec::<String>::new());
+    home.weft(&["dataset", "remove", "river", "one.txt"]).with(0);
+    assert_eq!(search("herons", &[]), Vec::<Json>::new());
+    home.weft(&["dataset", "remove", "river", "--all"]).with(0);
+    home.weft(&["dataset", "show", "river"]).with(2).says(&["there is no dataset"]);
+}
