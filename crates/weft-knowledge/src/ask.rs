@@ -5,8 +5,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use weft_agent::arguments;
-use weft_core::seam::ModelDirectory;
 use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
+use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 /// Helpers are to do as they are told.
@@ -101,24 +101,31 @@ impl Ask for Direct<'_> {
 
 impl Direct<'_> {
     async fn answer(&self, instructions: &str, question: &str) -> Result<String> {
-        let model = self.models.resolve(self.tenant, self.llm_id)?;
-        let mut deltas = model.chat(request(instructions, question)).await?;
-        let mut answer = String::new();
-        while let Some(delta) = deltas.next().await.transpose()? {
-            match delta {
-                ChatDelta::Text(text) => answer.push_str(&text),
-                ChatDelta::End { .. } => return Ok(answer),
-                ChatDelta::Thinking(_)
-                | ChatDelta::Signature(_)
-                | ChatDelta::ToolCall { .. }
-                | ChatDelta::Warning(_) => {}
-            }
-            if answer.len() > ANSWER_MAX {
-                return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
-            }
-        }
-        Err(Error::new(ErrorKind::Garbled, "the model's answer broke off"))
+        answer(&*self.models.resolve(self.tenant, self.llm_id)?, instructions, question).await
     }
+}
+
+/// The whole answer of a model.
+///
+/// # Errors
+/// As [`ChatModel::chat`]; `Garbled` for an answer that breaks off or has no end.
+pub(crate) async fn answer(model: &dyn ChatModel, instructions: &str, question: &str) -> Result<String> {
+    let mut deltas = model.chat(request(instructions, question)).await?;
+    let mut answer = String::new();
+    while let Some(delta) = deltas.next().await.transpose()? {
+        match delta {
+            ChatDelta::Text(text) => answer.push_str(&text),
+            ChatDelta::End { .. } => return Ok(answer),
+            ChatDelta::Thinking(_)
+            | ChatDelta::Signature(_)
+            | ChatDelta::ToolCall { .. }
+            | ChatDelta::Warning(_) => {}
+        }
+        if answer.len() > ANSWER_MAX {
+            return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
+        }
+    }
+    Err(Error::new(ErrorKind::Garbled, "the model's answer broke off"))
 }
 
 /// What a model is asked.

@@ -2,23 +2,20 @@
 //! document.
 
 use async_trait::async_trait;
-use futures::StreamExt as _;
 use weft_core::Result;
 use weft_core::filter::Metadata;
-use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::value::Json;
 
 use super::plan::Plan;
+use crate::ask::answer;
 
 /// Characters of a text that a model is shown.
 const SHOWN_MAX: usize = 8_000;
 
 /// Characters of a keyword or a question; what is longer is none.
 const ANSWER_LINE_MAX: usize = 300;
-
-const TEMPERATURE: f64 = 0.2;
 
 /// Something that is made of a document beside its chunks, such as its table of contents or its graph.
 ///
@@ -131,27 +128,7 @@ fn listed(answer: &str, between: &[char], most: u64) -> Vec<String> {
 
 async fn ask(model: &dyn ChatModel, instructions: &str, text: &str) -> Result<String> {
     let shown: String = text.chars().take(SHOWN_MAX).collect();
-    let request = ChatRequest {
-        messages: vec![
-            ChatMessage::new(Author::System, instructions),
-            ChatMessage::new(Author::User, format!("<passage>\n{shown}\n</passage>")),
-        ],
-        sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
-        ..ChatRequest::default()
-    };
-    let mut stream = model.chat(request).await?;
-    let mut answer = String::new();
-    while let Some(delta) = stream.next().await {
-        match delta? {
-            ChatDelta::Text(text) => answer.push_str(&text),
-            ChatDelta::End { .. } => break,
-            ChatDelta::Thinking(_)
-            | ChatDelta::Signature(_)
-            | ChatDelta::ToolCall { .. }
-            | ChatDelta::Warning(_) => {}
-        }
-    }
-    Ok(answer)
+    answer(model, instructions, &format!("<passage>\n{shown}\n</passage>")).await
 }
 
 #[cfg(test)]
