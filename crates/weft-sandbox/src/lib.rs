@@ -6,14 +6,14 @@
 //! machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
 
-mod confine;
 mod in_process;
 mod process;
 mod quick;
 mod worker;
 
 pub use in_process::InProcess;
-pub use process::{ProcessSandbox, Worker};
+pub use process::ProcessSandbox;
+pub use weft_child::Worker;
 pub use worker::work;
 
 use std::time::Duration;

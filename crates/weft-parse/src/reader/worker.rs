@@ -4,7 +4,7 @@
 //! standard input    one line of JSON, an Order; the bytes of the file; then it stays open as long as the
 //!                   result is wanted
 //! standard output   JSON, an Answer
-//! exit code         0, or LATE, or REFUSED
+//! exit code         as weft-child says
 //! ```
 
 use std::io::{BufRead as _, Read as _, Write as _};
@@ -13,20 +13,12 @@ use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weft_child::{REFUSED, confine, watched};
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use weft_core::{Error, ErrorKind, Result};
 
-use super::confine::confine;
 use super::{Limits, guarded};
 
-/// Reading went on after its time was up.
-pub const LATE: u8 = 64;
-/// The order makes no sense, or the worker cannot be confined.
-pub const REFUSED: u8 = 65;
-/// Nobody wants the result any more.
-const UNWANTED: u8 = 66;
-/// How much later than its limit reading ends that is not done.
-const GRACE: Duration = Duration::from_millis(250);
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
 /// Bytes of an order, at most.
@@ -91,16 +83,13 @@ impl From<Answer> for Result<ReadDocument> {
 /// does; it must be called before anything else has started a thread or opened a file.
 pub fn work() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
-    let late = order.time.saturating_add(GRACE);
-    let started = ended_when(LATE, move || thread::sleep(late))
-        .and_then(|()| ended_when(UNWANTED, wait_for_the_end_of_input))
-        .and_then(|()| {
-            let read = move || {
-                confine(order.time, order.memory_bytes)?;
-                tell(&guarded(&order.request, &bytes).into())
-            };
-            thread::Builder::new().stack_size(STACK_BYTES).spawn(read)
-        });
+    let started = watched(order.time).and_then(|()| {
+        let read = move || {
+            confine(order.time, order.memory_bytes)?;
+            tell(&guarded(&order.request, &bytes).into())
+        };
+        thread::Builder::new().stack_size(STACK_BYTES).spawn(read)
+    });
     match started.map(thread::JoinHandle::join) {
         Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
         _ => ExitCode::from(REFUSED),
@@ -116,20 +105,6 @@ fn told() -> Option<(Order, Vec<u8>)> {
     bytes.try_reserve_exact(order.file_bytes).ok()?;
     let count = input.take(u64::try_from(order.file_bytes).ok()?).read_to_end(&mut bytes).ok()?;
     (count == order.file_bytes).then_some((order, bytes))
-}
-
-/// Ends the process as soon as `wait` returns, whatever else it does.
-fn ended_when(code: u8, wait: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
-    let watch = move || {
-        wait();
-        std::process::exit(i32::from(code));
-    };
-    thread::Builder::new().spawn(watch).map(drop)
-}
-
-fn wait_for_the_end_of_input() {
-    let mut rest = [0; 64];
-    while std::io::stdin().lock().read(&mut rest).is_ok_and(|count| count > 0) {}
 }
 
 fn tell(answer: &Answer) -> std::io::Result<()> {

@@ -1,0 +1,143 @@
+//! The outer side: a process for every piece of work.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{Child, Command};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::inner::{LATE, REFUSED};
+
+/// How much longer than its limit a worker is waited for. It ends itself before, unless the machine is
+/// very busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How a worker is started: the program and its arguments.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Worker {
+    /// The path of the program.
+    pub program: PathBuf,
+    /// What it is started with.
+    pub arguments: Vec<OsString>,
+}
+
+/// What a worker is for, in the words of its errors.
+#[derive(Clone, Copy, Debug)]
+pub struct Duty {
+    /// What it works on: `a program`.
+    pub thing: &'static str,
+    /// What it does: `runs programs`.
+    pub does: &'static str,
+    /// The setting that names it: `sandbox.worker`.
+    pub setting: &'static str,
+}
+
+/// How a worker ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// It did its work, and says this.
+    Answered(Vec<u8>),
+    /// It took longer than it may.
+    Late,
+    /// The system ended it because its processor time was used up.
+    OutOfTime,
+    /// It ended by a signal: it broke, had no memory left, or the system stopped it.
+    Broken,
+}
+
+impl Worker {
+    /// Starts the worker, hands over what it is to do, and waits for at most `time` and a little more.
+    /// Dropping the future ends the worker. Of its answer `answer_max` bytes are read.
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be started or confined, is no worker, or is lost.
+    pub async fn ask(&self, duty: &Duty, asked: &[&[u8]], time: Duration, answer_max: u64) -> Result<Ended> {
+        // Dropped with this future, which kills it.
+        let mut child = self.start(duty)?;
+        let exchanged = exchange(&mut child, duty, asked, answer_max);
+        match tokio::time::timeout(time + PATIENCE, exchanged).await {
+            Ok(exchanged) => {
+                let (answer, status) = exchanged?;
+                duty.ended(answer, status)
+            }
+            Err(_) => Ok(Ended::Late),
+        }
+    }
+
+    fn start(&self, duty: &Duty) -> Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.kill_on_drop(true).spawn().map_err(|cause| {
+            let path = self.program.display();
+            Error::new(ErrorKind::Unavailable, format!("cannot start {path}, which {}", duty.does))
+                .because(cause)
+                .help(format!("name another one as `{}`", duty.setting))
+        })
+    }
+}
+
+/// Hands the work over; what comes back, and how the worker ended.
+async fn exchange(
+    child: &mut Child,
+    duty: &Duty,
+    asked: &[&[u8]],
+    answer_max: u64,
+) -> Result<(Vec<u8>, ExitStatus)> {
+    let broken = |cause: std::io::Error| {
+        Error::new(ErrorKind::Unavailable, format!("lost the worker of {}", duty.thing)).because(cause)
+    };
+    let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(Error::internal("a worker has no pipes"));
+    };
+    for part in asked {
+        // A worker that has ended says why with its exit code.
+        if input.write_all(part).await.is_err() {
+            break;
+        }
+    }
+    let mut answer = Vec::new();
+    output.take(answer_max).read_to_end(&mut answer).await.map_err(broken)?;
+    // The end of its input ends it, if it has not ended yet.
+    drop(input);
+    let status = child.wait().await.map_err(broken)?;
+    Ok((answer, status))
+}
+
+impl Duty {
+    fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<Ended> {
+        let Self { thing, setting, .. } = self;
+        match status.code() {
+            Some(0) => Ok(Ended::Answered(answer)),
+            Some(code) if code == i32::from(LATE) => Ok(Ended::Late),
+            Some(code) if code == i32::from(REFUSED) => {
+                Err(Error::new(ErrorKind::Unavailable, format!("the worker of {thing} cannot be confined"))
+                    .help("see whether the system lets processes lower their limits"))
+            }
+            Some(code) => {
+                let message = format!("the worker of {thing} ended with code {code}");
+                Err(Error::new(ErrorKind::Unavailable, message)
+                    .help(format!("see whether `{setting}` is a worker")))
+            }
+            None if is_out_of_time(status) => Ok(Ended::OutOfTime),
+            None => Ok(Ended::Broken),
+        }
+    }
+}
+
+/// Whether the system ended it because its processor time was used up.
+#[cfg(unix)]
+fn is_out_of_time(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt as _;
+    const OUT_OF_TIME: i32 = 24;
+    status.signal() == Some(OUT_OF_TIME)
+}
+
+/// Other systems leave it at the clock.
+#[cfg(not(unix))]
+fn is_out_of_time(_: ExitStatus) -> bool {
+    false
+}
