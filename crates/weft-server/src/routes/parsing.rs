@@ -3,9 +3,9 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use weft_core::seam::dataset_store::{Dataset, Document, DocumentState};
+use weft_core::seam::dataset_store::{Document, DocumentState};
 use weft_core::seam::ingest_queue::Wanted;
-use weft_core::{DocumentId, DocumentKey, ErrorKind};
+use weft_core::{DocumentId, ErrorKind};
 
 use super::owned;
 use crate::auth::Caller;
@@ -76,13 +76,8 @@ pub async fn stop(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
-    let (ids, twice) = document_ids(&body)?;
-    let (documents, missing) = owned::documents(&state, &dataset.key, &ids).await?;
-    if let Some(missing) = missing.first() {
-        return Err(document_not_owned(missing));
-    }
-    let stopped = stop_each(&state, &dataset, &documents).await?;
+    let first_not_owned = |missing: &[String]| document_not_owned(&missing[0]);
+    let (stopped, twice) = call_off(&state, &caller, (&id, &body), first_not_owned).await?;
     Ok(Success(told(stopped, &twice)).into_response())
 }
 
@@ -96,30 +91,31 @@ pub async fn halt(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let dataset = owned::dataset(&state, &caller, &id, dataset_not_owned).await?;
-    let (ids, twice) = document_ids(&body)?;
-    let (documents, missing) = owned::documents(&state, &dataset.key, &ids).await?;
-    if !missing.is_empty() {
-        return Err(not_found(&missing));
-    }
-    let stopped = stop_each(&state, &dataset, &documents).await?;
+    let (stopped, twice) = call_off(&state, &caller, (&id, &body), not_found).await?;
     Ok(Success(counted(stopped, &twice)).into_response())
 }
 
-async fn stop_each(
+/// Stops all of the documents, or none when one is unknown; `absent` says so of those that are.
+async fn call_off(
     state: &ServerState,
-    dataset: &Dataset,
-    documents: &[Document],
-) -> Result<usize, ApiError> {
-    for document in documents {
-        let key = DocumentKey::new(&dataset.key, document.key.id.clone());
-        state.app.library.stop(&key, Wanted::Cancel).await.map_err(|error| match error.kind {
+    caller: &Caller,
+    (id, body): (&str, &Body),
+    absent: impl FnOnce(&[String]) -> ApiError,
+) -> Result<(usize, Vec<String>), ApiError> {
+    let dataset = owned::dataset(state, caller, id, dataset_not_owned).await?;
+    let (ids, twice) = document_ids(body)?;
+    let (documents, missing) = owned::documents(state, &dataset.key, &ids).await?;
+    if !missing.is_empty() {
+        return Err(absent(&missing));
+    }
+    for Document { key, .. } in &documents {
+        state.app.library.stop(key, Wanted::Cancel).await.map_err(|error| match error.kind {
             ErrorKind::Conflict => not_under_way(),
             ErrorKind::NotFound => document_not_owned(key.id.as_str()),
             _ => error.into(),
         })?;
     }
-    Ok(documents.len())
+    Ok((documents.len(), twice))
 }
 
 fn not_under_way() -> ApiError {

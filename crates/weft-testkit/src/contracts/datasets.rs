@@ -10,12 +10,14 @@ pub use dataset_store::dataset_store_keeps_its_contract;
 pub use ingest_queue::ingest_queue_keeps_its_contract;
 
 use serde_json::json;
-use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId, generate};
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{
     Dataset, DatasetCounts, DatasetFilter, Document, DocumentFilter, DocumentState, Settings, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::value::Json;
+
+use super::tenant;
 
 /// Longer than the small text types of any database.
 const LARGE: usize = 300_000;
@@ -25,10 +27,6 @@ fn map(json: Json) -> Settings {
         Json::Object(map) => map,
         _ => Settings::new(),
     }
-}
-
-fn tenant() -> TenantId {
-    TenantId::new(generate())
 }
 
 /// A dataset as people have it.

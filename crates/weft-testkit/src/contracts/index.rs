@@ -6,12 +6,13 @@ mod scores;
 mod writes;
 
 use weft_core::filter::{Filter, Metadata};
-use weft_core::id::{ChunkId, DatasetKey, DocumentId, TenantId, generate};
+use weft_core::id::{ChunkId, DatasetKey, DocumentId, generate};
 use weft_core::seam::Index;
 use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexedChunk, IndexedDocument, TextQuery, VectorQuery,
 };
-use weft_core::{ErrorKind, Result};
+
+use super::{fine, refused, tenant};
 
 /// Checks every promise of an index.
 ///
@@ -61,27 +62,8 @@ pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
     assert_eq!(fine(open().size(&dataset).await).chunks, 0);
 }
 
-fn tenant() -> TenantId {
-    TenantId::new(generate())
-}
-
 fn dataset() -> DatasetKey {
     DatasetKey::new(&tenant(), generate())
-}
-
-#[track_caller]
-#[expect(clippy::panic, reason = "a contract fails by panicking")]
-fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
-    match outcome {
-        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
-        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
-    }
-}
-
-#[track_caller]
-#[expect(clippy::panic, reason = "a contract fails by panicking")]
-fn fine<T>(outcome: Result<T>) -> T {
-    outcome.unwrap_or_else(|error| panic!("{}", error.full()))
 }
 
 /// A chunk: its id, its text, and its vector unless that is empty.

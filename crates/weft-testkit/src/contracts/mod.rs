@@ -7,3 +7,28 @@ pub mod reranker;
 pub mod sandbox;
 pub mod store;
 pub mod workspace;
+
+use weft_core::id::{TenantId, generate};
+use weft_core::{ErrorKind, Result};
+
+/// Somebody new, so that suites do not meet in a backend that all of them use.
+fn tenant() -> TenantId {
+    TenantId::new(generate())
+}
+
+/// Checks that something was refused, and why.
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
+    match outcome {
+        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
+        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
+    }
+}
+
+/// What came of something that had to go well.
+#[track_caller]
+#[expect(clippy::panic, reason = "a contract fails by panicking")]
+fn fine<T>(outcome: Result<T>) -> T {
+    outcome.unwrap_or_else(|error| panic!("{}", error.full()))
+}

@@ -25,15 +25,10 @@ pub use token::token_store_keeps_its_contract;
 pub use tool_pin::pin_store_keeps_its_contract;
 pub use work::work_queue_keeps_its_contract;
 
-use weft_core::id::{TenantId, generate};
-use weft_core::{ErrorKind, Result};
+use super::{refused, tenant};
 
 /// Longer than the small text types of any database.
 const LARGE: usize = 300_000;
-
-fn tenant() -> TenantId {
-    TenantId::new(generate())
-}
 
 /// Waits until the machine's clock shows another millisecond, so that the next change is later than
 /// the last one.
@@ -42,15 +37,5 @@ async fn later() {
     let before = millisecond();
     while millisecond() == before {
         tokio::task::yield_now().await;
-    }
-}
-
-/// Checks that something was refused, and why.
-#[track_caller]
-#[expect(clippy::panic, reason = "a contract fails by panicking")]
-pub(super) fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
-    match outcome {
-        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
-        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
     }
 }

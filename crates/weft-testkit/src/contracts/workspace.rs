@@ -1,9 +1,11 @@
 //! The promises of a [`Workspace`]. The suite works in tenants of its own, so it may run against a
 //! folder that holds other things, and several times.
 
+use weft_core::ErrorKind;
 use weft_core::id::{TenantId, generate};
 use weft_core::seam::Workspace;
-use weft_core::{ErrorKind, Result};
+
+use super::{fine, refused, tenant};
 
 /// Checks every promise of a workspace whose files have at most `bytes_max` bytes, 8 at least.
 ///
@@ -16,25 +18,6 @@ pub async fn workspace_keeps_its_contract(files: &dyn Workspace, bytes_max: usiz
     paths_stay_inside(files).await;
     folders_are_no_files(files).await;
     nothing_added_at_the_same_time_is_lost(files).await;
-}
-
-fn tenant() -> TenantId {
-    TenantId::new(generate())
-}
-
-#[track_caller]
-#[expect(clippy::panic, reason = "a contract fails by panicking")]
-fn refused<T: std::fmt::Debug>(outcome: Result<T>, kind: ErrorKind) {
-    match outcome {
-        Ok(value) => panic!("expected {kind:?}, got {value:?}"),
-        Err(error) => assert_eq!(error.kind, kind, "{}", error.full()),
-    }
-}
-
-#[track_caller]
-#[expect(clippy::panic, reason = "a contract fails by panicking")]
-fn fine<T>(outcome: Result<T>) -> T {
-    outcome.unwrap_or_else(|error| panic!("{}", error.full()))
 }
 
 async fn texts_come_back_whole(files: &dyn Workspace) {

@@ -9,7 +9,7 @@ use weft_core::id::TenantId;
 use weft_core::seam::BlobStore;
 
 use super::tenant;
-use crate::contracts::store::refused;
+use crate::contracts::refused;
 
 /// Checks every promise of [`BlobStore`].
 pub async fn blob_store_keeps_its_contract(blobs: &dyn BlobStore) {

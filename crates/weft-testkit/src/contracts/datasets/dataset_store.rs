@@ -16,7 +16,7 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
 
 use super::{LARGE, all_datasets, all_documents, chunk, dataset, document, map, tenant};
-use crate::contracts::store::refused;
+use crate::contracts::refused;
 
 /// Checks every promise of [`DatasetStore`].
 pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {

@@ -14,7 +14,7 @@ use weft_core::seam::ingest_queue::{
 };
 
 use super::{chunk, dataset, document, tenant};
-use crate::contracts::store::refused;
+use crate::contracts::refused;
 
 /// Every time of this suite is before this one, and nothing else may be in the queue.
 const END: i64 = 1_000_000;
