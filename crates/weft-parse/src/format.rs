@@ -244,3 +244,19 @@ fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
     ];
     SIGNATURES.iter().find(|(start, _)| contents.bytes.starts_with(start)).map(|(_, reason)| *reason)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_and_ending_is_described() {
+        let described = include_str!("../../../docs/documents.md");
+        for format in ALL {
+            assert!(described.contains(&format!("\n| {} |", format.name)), "{}", format.name);
+            for ending in format.endings {
+                assert!(described.contains(&format!("`{ending}`")), "{}: {ending}", format.name);
+            }
+        }
+    }
+}

@@ -3,12 +3,15 @@
 //! Each dataset is an index of its own in a folder of its own. It is opened when it is first needed, and
 //! those that were not needed for longest are closed when all together take too much memory. A write is
 //! one commit of tantivy: what was not committed when the process died is not there when it is opened again.
+//! What another process has written is seen by the next search, which asks the file system once whether there is any.
 
 mod dataset;
+mod home;
 mod pending;
 mod schema;
 mod search;
 mod snapshot;
+mod writer;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -24,7 +27,9 @@ use weft_core::seam::Index;
 use weft_core::seam::index::{IndexAnswer, IndexChange, IndexQuery, IndexSize, TextQuery};
 use weft_core::{Error, Result};
 
-use self::dataset::Dataset;
+use self::dataset::{Dataset, Freshness};
+use self::home::Home;
+use self::schema::Fields;
 use self::snapshot::Snapshot;
 use crate::{HITS_MAX, question};
 
@@ -69,8 +74,8 @@ impl fmt::Debug for TantivyIndex {
 }
 
 impl TantivyIndex {
-    /// An index in a folder, which comes into being with the first write. One process at a time writes
-    /// to a dataset.
+    /// An index in a folder, which comes into being with the first write. Several processes may use the folder:
+    /// they take turns in writing, and each search sees what any of them has written before.
     pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
         Self::new(Some(folder.into()), MEMORY_MAX)
     }
@@ -125,13 +130,14 @@ impl Shared {
         open.uses += 1;
         let used = open.uses;
         if let Some(opened) = open.datasets.get_mut(key) {
-            opened.used = used;
-            let dataset = Arc::clone(&opened.dataset);
-            open.datasets.values().for_each(|opened| opened.dataset.rest());
-            return Ok(Some(dataset));
+            if opened.dataset.freshness() != Freshness::Gone {
+                opened.used = used;
+                return Ok(Some(Arc::clone(&opened.dataset)));
+            }
+            open.datasets.remove(key);
         }
         let folder = self.folder_of(key);
-        let exists = folder.as_ref().is_some_and(|folder| folder.join("meta.json").exists());
+        let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
         if absent == Absent::Leave && !exists {
             return Ok(None);
         }
@@ -139,8 +145,16 @@ impl Shared {
         let dataset = Arc::new(Dataset::open(key, folder.as_deref())?);
         open.datasets.insert(key.clone(), Opened { dataset: Arc::clone(&dataset), used });
         self.make_room(&mut open);
-        open.datasets.values().for_each(|opened| opened.dataset.rest());
         Ok(Some(dataset))
+    }
+
+    /// The latest state of a dataset, and its fields.
+    fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Snapshot>, Fields)>> {
+        let Some(dataset) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
+        if dataset.freshness() == Freshness::Changed {
+            dataset.refresh()?;
+        }
+        Ok(Some((dataset.snapshot(), dataset.fields())))
     }
 
     /// Closes datasets that nobody uses until the others fit.
@@ -166,9 +180,9 @@ impl Shared {
             if datasets.iter().any(|(known, _)| known == id) {
                 continue;
             }
-            if let Some(dataset) = self.dataset(&DatasetKey::new(tenant, id.clone()), Absent::Leave)? {
-                words = Some(dataset.fields().words);
-                datasets.push((id.clone(), dataset.snapshot()));
+            if let Some((snapshot, fields)) = self.latest(&DatasetKey::new(tenant, id.clone()))? {
+                words = Some(fields.words);
+                datasets.push((id.clone(), snapshot));
             }
         }
         let Some(words) = words else { return Ok(IndexAnswer::default()) };
@@ -235,8 +249,7 @@ impl Index for TantivyIndex {
     async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {
         let key = dataset.clone();
         self.blocking(move |shared| {
-            let dataset = shared.dataset(&key, Absent::Leave)?;
-            Ok(dataset.map(|dataset| dataset.snapshot().size).unwrap_or_default())
+            Ok(shared.latest(&key)?.map(|(snapshot, _)| snapshot.size).unwrap_or_default())
         })
         .await
     }

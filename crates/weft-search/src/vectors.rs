@@ -3,6 +3,8 @@
 //! A vector of length 1 is kept as numbers from −127 to 127 and one factor. The cosine that comes of it
 //! differs from the true one by some 0.0005. Everything is looked at: no neighbour is missed, whatever the filter.
 
+use pulp::NullaryFnOnce;
+
 /// The question's numbers are larger than the rows', so that rounding them costs nothing. The sum of the
 /// products stays below 2³¹ for vectors of any length that fits into memory.
 const QUESTION_SCALE: f32 = 8_192.0;
@@ -96,15 +98,31 @@ impl Rows {
         if wanted.0.len() != self.dimension || self.dimension == 0 {
             return;
         }
-        // Chooses the widest instructions of this processor once, and compiles what is inside for them.
-        pulp::Arch::new().dispatch(|| {
-            let rows = self.values.chunks_exact(self.dimension);
-            for ((values, factor), chunk) in rows.zip(&self.factors).zip(&self.chunks) {
-                if allowed(*chunk) {
-                    found(cosine(dot(values, &wanted.0), *factor), *chunk);
-                }
+        // Chooses the widest instructions of this processor once.
+        pulp::Arch::new().dispatch(Scan { rows: self, wanted: &wanted.0, allowed, found });
+    }
+}
+
+/// A comparison of all rows. A type of its own, since a closure may stay a function apart, which is compiled for the
+/// oldest processor and takes more than twice as long.
+struct Scan<'a, A, F> {
+    rows: &'a Rows,
+    wanted: &'a [i16],
+    allowed: A,
+    found: &'a mut F,
+}
+
+impl<A: Fn(u32) -> bool, F: FnMut(f32, u32)> NullaryFnOnce for Scan<'_, A, F> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Rows { dimension, values, factors, chunks } = self.rows;
+        for ((values, factor), chunk) in values.chunks_exact(*dimension).zip(factors).zip(chunks) {
+            if (self.allowed)(*chunk) {
+                (self.found)(cosine(dot(values, self.wanted), *factor), *chunk);
             }
-        });
+        }
     }
 }
 

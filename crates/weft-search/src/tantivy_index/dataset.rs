@@ -2,26 +2,22 @@
 
 use std::collections::HashSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, Instant};
 
-use tantivy::directory::{MmapDirectory, RamDirectory};
-use tantivy::store::Compressor;
-use tantivy::{Index, IndexReader, IndexSettings, IndexWriter, ReloadPolicy, Term};
+use tantivy::{IndexReader, ReloadPolicy, Term};
 use tokio::sync::{Mutex as AsyncMutex, oneshot};
-use weft_core::id::DatasetKey;
+use tokio::task::JoinSet;
+use weft_core::id::{DatasetKey, DocumentId};
 use weft_core::seam::index::IndexChange;
-use weft_core::{Error, Result};
+use weft_core::{Error, ErrorKind, Result};
 
+use super::home::{Home, Stamp};
 use super::pending::Pending;
 use super::schema::{self, Fields};
-use super::snapshot::{Documents, Snapshot, hash};
+use super::snapshot::{Snapshot, hash};
+use super::writer::{IDLE_MAX, Writer, unwritable};
 use crate::vectors::row;
-
-/// What a writer may gather in memory before it writes a part of its own.
-const WRITER_MEMORY: usize = 48 * 1024 * 1024;
-/// A writer that was not needed for so long is closed.
-const WRITER_IDLE_MAX: Duration = Duration::from_secs(20);
 
 /// A write that waits for its turn.
 struct Waiting {
@@ -32,62 +28,68 @@ struct Waiting {
 /// What a commit will be about.
 struct Gathered {
     before: Arc<Snapshot>,
-    documents: Documents,
+    /// Documents that were put there.
+    documents: HashSet<DocumentId>,
     /// Hashes of the ids of chunks that were added.
     added: HashSet<u64>,
 }
 
-/// The writer, while there is one.
-#[derive(Default)]
-struct Writer {
-    open: Option<IndexWriter>,
-    used: Option<Instant>,
+/// Whether a state is still the latest.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Freshness {
+    /// Nobody has written since.
+    Latest,
+    /// Another process has, or parts were merged.
+    Changed,
+    /// The index was removed, and perhaps made again.
+    Gone,
 }
 
 /// One dataset that is open.
 pub struct Dataset {
     key: DatasetKey,
-    index: Index,
+    home: Home,
     reader: IndexReader,
     fields: Fields,
     snapshot: RwLock<Arc<Snapshot>>,
+    /// What the index looked like before the snapshot was read. Held while the next one is read.
+    seen: Mutex<Stamp>,
     waiting: Mutex<Vec<Waiting>>,
     writer: Arc<AsyncMutex<Writer>>,
+    /// Whether somebody is going to close the writer, and who.
+    will_rest: AtomicBool,
+    resting: Mutex<JoinSet<()>>,
 }
 
 impl Dataset {
     /// Opens what is in a folder, or begins there; without a folder everything is in memory.
     pub fn open(key: &DatasetKey, folder: Option<&Path>) -> Result<Self> {
-        let failed = |cause: Box<dyn std::error::Error + Send + Sync>| {
+        let failed = |cause: tantivy::TantivyError| {
             Error::internal(format!("cannot open the index of the dataset `{}`", key.id))
                 .because(cause)
                 .help("if this stays, remove the dataset from the index and make its index again")
         };
-        let (schema, fields) = schema::schema();
-        let settings = IndexSettings {
-            docstore_compression: Compressor::None,
-            docstore_compress_dedicated_thread: false,
-            ..IndexSettings::default()
-        };
-        let builder = Index::builder().schema(schema).settings(settings);
-        let opened = match folder {
-            None => builder.open_or_create(RamDirectory::create()),
-            Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(|cause| failed(cause.into()))?;
-                let directory = MmapDirectory::open(folder).map_err(|cause| failed(cause.into()))?;
-                builder.open_or_create(directory)
-            }
-        };
-        let index = opened.map_err(|cause| failed(cause.into()))?;
-        index.tokenizers().register(schema::WORDS, schema::Words::default());
-        let reader = index
-            .reader_builder()
-            .reload_policy(ReloadPolicy::Manual)
-            .try_into()
-            .map_err(|cause: tantivy::TantivyError| failed(cause.into()))?;
-        let snapshot = RwLock::new(Arc::new(Snapshot::open(&reader.searcher(), fields)?));
-        let (waiting, writer) = (Mutex::default(), Arc::default());
-        Ok(Self { key: key.clone(), index, reader, fields, snapshot, waiting, writer })
+        let home = Home::new(folder);
+        home.begin()?;
+        let seen = home.stamp().ok_or_else(|| gone(key))?;
+        let reader = home
+            .open()
+            .and_then(|index| index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into());
+        let reader: IndexReader = reader.map_err(failed)?;
+        let fields = schema::schema().1;
+        let snapshot = Snapshot::default().next(&reader.searcher(), fields)?;
+        Ok(Self {
+            key: key.clone(),
+            home,
+            reader,
+            fields,
+            snapshot: RwLock::new(Arc::new(snapshot)),
+            seen: Mutex::new(seen),
+            waiting: Mutex::default(),
+            writer: Arc::default(),
+            will_rest: AtomicBool::new(false),
+            resting: Mutex::default(),
+        })
     }
 
     /// The latest state.
@@ -100,13 +102,54 @@ impl Dataset {
         self.fields
     }
 
-    /// Closes the writer when it has had nothing to do for a while.
-    pub fn rest(&self) {
-        if let Ok(mut writer) = self.writer.try_lock()
-            && writer.used.is_none_or(|used| used.elapsed() > WRITER_IDLE_MAX)
-        {
-            writer.open = None;
+    /// Whether the latest state is what is there now.
+    pub fn freshness(&self) -> Freshness {
+        // Locked: the next state is being read by somebody else.
+        let Ok(seen) = self.seen.try_lock() else { return Freshness::Latest };
+        match self.home.stamp() {
+            None => Freshness::Gone,
+            Some(now) if !now.same_folder(&seen) => Freshness::Gone,
+            Some(now) if now == *seen => Freshness::Latest,
+            Some(_) => Freshness::Changed,
         }
+    }
+
+    /// Reads what was written last, by whoever it was.
+    pub fn refresh(&self) -> Result<()> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        // Taken before: what changes in between is seen the next time.
+        let now = self.home.stamp().ok_or_else(|| gone(&self.key))?;
+        self.reader.reload().map_err(unwritable)?;
+        let next = self.snapshot().next(&self.reader.searcher(), self.fields)?;
+        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        *seen = now;
+        Ok(())
+    }
+
+    /// Closes the writer as soon as it has had nothing to do for a while.
+    fn rest_later(self: &Arc<Self>) {
+        if self.will_rest.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let dataset = Arc::downgrade(self);
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        while resting.try_join_next().is_some() {}
+        resting.spawn(async move {
+            loop {
+                tokio::time::sleep(IDLE_MAX).await;
+                let Some(dataset) = dataset.upgrade() else { return };
+                let Ok(mut writer) = Arc::clone(&dataset.writer).try_lock_owned() else { continue };
+                if writer.is_idle() {
+                    // Under the lock: whoever writes next asks for this again.
+                    dataset.will_rest.store(false, Ordering::Relaxed);
+                    let closed = tokio::task::spawn_blocking(move || writer.close()).await;
+                    if let Ok(Err(error)) = closed {
+                        tracing::warn!(dataset = %dataset.key.id, error = %error.full(), "parts of an index were not merged");
+                    }
+                    return;
+                }
+            }
+        });
     }
 
     /// Makes changes together with those that others ask for at the same time: what arrives while one
@@ -119,16 +162,24 @@ impl Dataset {
         if !all.is_empty() {
             let dataset = Arc::clone(self);
             // The work goes on when nobody waits for it any more, so that nothing is left half done.
-            let work = tokio::task::spawn_blocking(move || dataset.write_all(&mut writer, all));
+            let work = tokio::task::spawn_blocking(move || {
+                dataset.write_all(&mut writer, all);
+                dataset.rest_later();
+            });
             work.await.map_err(|cause| Error::internal("writing to the index broke off").because(cause))?;
         }
         told.await.map_err(|cause| Error::internal("writing to the index broke off").because(cause))?
     }
 
     fn write_all(&self, writer: &mut Writer, all: Vec<Waiting>) {
-        let before = self.snapshot();
-        let documents = Documents::clone(&before.documents);
-        let mut gathered = Gathered { before: Arc::clone(&before), documents, added: HashSet::new() };
+        let before = match self.begin_turn(writer) {
+            Ok(()) => self.snapshot(),
+            Err(error) => {
+                return all.into_iter().for_each(|Waiting { done, .. }| drop(done.send(Err(copy(&error)))));
+            }
+        };
+        let mut gathered =
+            Gathered { before: Arc::clone(&before), documents: HashSet::new(), added: HashSet::new() };
         let mut pending = Pending::new(&self.key.id, &before);
         let mut accepted = Vec::new();
         let mut failure = None;
@@ -152,18 +203,18 @@ impl Dataset {
         }
         let outcome = match failure {
             None if accepted.is_empty() => return,
-            None => self.commit(writer, gathered),
+            None => self.commit(writer),
             Some(failure) => Err(failure),
         };
         if outcome.is_err() {
             // What the writer has gathered must not come along with the next commit.
-            writer.open = None;
+            writer.abandon();
         }
         let failure = outcome.err();
         for done in accepted {
             let outcome = match &failure {
                 None => Ok(()),
-                Some(error) => Err(Error::new(error.kind, error.full())),
+                Some(error) => Err(copy(error)),
             };
             drop(done.send(outcome));
         }
@@ -172,17 +223,17 @@ impl Dataset {
     fn change(&self, writer: &mut Writer, gathered: &mut Gathered, change: IndexChange) -> Result<()> {
         let Gathered { before, documents, added } = gathered;
         let fields = self.fields;
-        let writer = self.writer(writer)?;
+        let writer = writer.get(&self.home)?;
         let remove = |field, id: &str| {
             writer.delete_term(Term::from_field_text(field, id));
         };
         match change {
             IndexChange::Document(document) => {
-                if documents.number(document.id.as_str()).is_some() {
+                let known = before.documents.number(document.id.as_str()).is_some();
+                if !documents.insert(document.id.clone()) || known {
                     remove(fields.entry, document.id.as_str());
                 }
                 writer.add_document(schema::document_entry(fields, &document)?).map_err(unwritable)?;
-                documents.put(document);
             }
             IndexChange::Chunks(document, chunks) => {
                 for (id, chunk) in chunks {
@@ -200,36 +251,36 @@ impl Dataset {
             IndexChange::RemoveDocument(document) => {
                 remove(fields.document, document.as_str());
                 remove(fields.entry, document.as_str());
-                documents.remove(&document);
             }
         }
         Ok(())
     }
 
-    fn writer<'a>(&self, writer: &'a mut Writer) -> Result<&'a mut IndexWriter> {
-        writer.used = Some(Instant::now());
-        if writer.open.is_none() {
-            writer.open = Some(self.index.writer_with_num_threads(1, WRITER_MEMORY).map_err(unwritable)?);
+    /// Opens the writer, and sees what others have written before it was open.
+    fn begin_turn(&self, writer: &mut Writer) -> Result<()> {
+        if !writer.is_open() {
+            writer.get(&self.home)?;
+            match self.freshness() {
+                Freshness::Latest => {}
+                Freshness::Changed => self.refresh()?,
+                Freshness::Gone => return Err(gone(&self.key)),
+            }
         }
-        writer.open.as_mut().ok_or_else(|| Error::internal("the writer of an index is gone"))
+        Ok(())
     }
 
-    fn commit(&self, writer: &mut Writer, gathered: Gathered) -> Result<()> {
-        let Gathered { before, documents, .. } = gathered;
-        self.writer(writer)?.commit().map_err(unwritable)?;
-        self.reader.reload().map_err(unwritable)?;
-        let next = before.next(&self.reader.searcher(), self.fields, documents)?;
-        *self.snapshot.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
-        Ok(())
+    fn commit(&self, writer: &mut Writer) -> Result<()> {
+        writer.get(&self.home)?.commit().map_err(unwritable)?;
+        self.refresh()?;
+        writer.end_turn()
     }
 }
 
-fn unwritable(cause: tantivy::TantivyError) -> Error {
-    let help = match &cause {
-        tantivy::TantivyError::LockFailure(..) => {
-            "another process writes to the same data folder: stop it first"
-        }
-        _ => "see whether the disk is full or the folder can no longer be written",
-    };
-    Error::internal("cannot write to the index of a dataset").because(cause).help(help)
+fn gone(key: &DatasetKey) -> Error {
+    let message = format!("the index of the dataset `{}` was removed meanwhile", key.id);
+    Error::new(ErrorKind::Conflict, message).help("try again")
+}
+
+fn copy(error: &Error) -> Error {
+    Error::new(error.kind, error.full())
 }

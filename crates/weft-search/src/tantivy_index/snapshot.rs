@@ -44,20 +44,23 @@ impl Documents {
         self.entries.get(usize::try_from(number).ok()?)?.as_deref()
     }
 
-    /// Puts a document there, or another in its place.
-    pub fn put(&mut self, document: IndexedDocument) {
+    /// The same numbers, without documents so far.
+    fn numbers_of(before: &Self) -> Self {
+        Self { entries: vec![None; before.entries.len()], numbers: before.numbers.clone(), count: 0 }
+    }
+
+    fn put(&mut self, document: &Arc<IndexedDocument>) {
         let number = self.number_for(&document.id);
         let entry = &mut self.entries[number as usize];
         self.count += usize::from(entry.is_none());
-        *entry = Some(Arc::new(document));
+        *entry = Some(Arc::clone(document));
     }
 
-    /// Takes a document away; its number is not given again.
-    pub fn remove(&mut self, id: &DocumentId) {
-        if let Some(number) = self.numbers.remove(id)
-            && self.entries[number as usize].take().is_some()
-        {
-            self.count -= 1;
+    /// Takes back the numbers of documents that are gone; they are not given again.
+    fn forget_absent(&mut self) {
+        if self.numbers.len() > self.count {
+            let entries = &self.entries;
+            self.numbers.retain(|_, number| entries[*number as usize].is_some());
         }
     }
 
@@ -83,6 +86,8 @@ pub struct Contents {
     /// Hashes of the ids, sorted.
     hashes: Vec<u64>,
     documents: Vec<u32>,
+    /// Documents whose entries are in this part, by the numbers of the entries.
+    entries: Vec<(u32, Arc<IndexedDocument>)>,
     lengths: Vec<u8>,
     /// The vectors.
     pub rows: Rows,
@@ -134,6 +139,7 @@ pub struct Part {
 }
 
 /// One state of a dataset.
+#[derive(Default)]
 pub struct Snapshot {
     /// Its parts.
     pub parts: Vec<Part>,
@@ -165,28 +171,21 @@ fn unreadable(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Err
 }
 
 impl Snapshot {
-    /// Reads a state for the first time, documents included.
-    pub fn open(searcher: &Searcher, fields: Fields) -> Result<Self> {
-        let mut documents = Documents::default();
-        let mut parts = Vec::new();
-        for reader in searcher.segment_readers() {
-            let contents = Arc::new(load(reader, fields, &mut documents, Reading::First)?);
-            parts.push(part(reader, fields, contents)?);
-        }
-        Ok(Self::of(parts, Arc::new(documents)))
-    }
-
-    /// The state after this one: documents are known, and parts that were there need not be read again.
-    pub fn next(&self, searcher: &Searcher, fields: Fields, mut documents: Documents) -> Result<Self> {
+    /// The state after this one. Parts that were there need not be read again.
+    pub fn next(&self, searcher: &Searcher, fields: Fields) -> Result<Self> {
+        let mut documents = Documents::numbers_of(&self.documents);
         let mut parts = Vec::new();
         for reader in searcher.segment_readers() {
             let before = self.parts.iter().find(|part| part.id == reader.segment_id());
             let contents = match before {
                 Some(part) => Arc::clone(&part.contents),
-                None => Arc::new(load(reader, fields, &mut documents, Reading::Again)?),
+                None => Arc::new(load(reader, fields, &mut documents)?),
             };
+            let alive = contents.entries.iter().filter(|(number, _)| !reader.is_deleted(*number));
+            alive.for_each(|(_, document)| documents.put(document));
             parts.push(part(reader, fields, contents)?);
         }
+        documents.forget_absent();
         Ok(Self::of(parts, Arc::new(documents)))
     }
 
@@ -230,25 +229,14 @@ impl Snapshot {
     }
 }
 
-/// Whether documents are to be learned from what is read.
-#[derive(Clone, Copy, PartialEq)]
-enum Reading {
-    First,
-    Again,
-}
-
-fn load(
-    reader: &SegmentReader,
-    fields: Fields,
-    documents: &mut Documents,
-    reading: Reading,
-) -> Result<Contents> {
+fn load(reader: &SegmentReader, fields: Fields, documents: &mut Documents) -> Result<Contents> {
     let count = reader.max_doc() as usize;
     let mut contents = Contents {
         ids: String::new(),
         id_ends: Vec::with_capacity(count),
         hashes: Vec::with_capacity(count),
         documents: vec![NONE; count],
+        entries: Vec::new(),
         lengths: Vec::with_capacity(count),
         rows: Rows::default(),
     };
@@ -268,8 +256,7 @@ fn load(
                     contents.rows.push(number, factor, values.iter().map(|byte| i8::from_le_bytes([*byte])));
                 }
             }
-            Record::Document(document) if reading == Reading::First => documents.put(document),
-            Record::Document(_) => {}
+            Record::Document(document) => contents.entries.push((number, Arc::new(document))),
         }
     }
     let end = u32::try_from(contents.ids.len()).map_err(unreadable)?;

@@ -12,7 +12,9 @@ use weft_core::seam::index::{
 };
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_testkit::Dice;
-use weft_testkit::contracts::index::{index_keeps_its_contract, index_keeps_what_was_written};
+use weft_testkit::contracts::index::{
+    an_index_is_shared, index_keeps_its_contract, index_keeps_what_was_written,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn memory_keeps_the_contract() {
@@ -41,6 +43,13 @@ async fn tantivy_keeps_the_contract_with_hardly_any_memory() {
 async fn tantivy_keeps_what_was_written() {
     let folder = tempfile::tempdir().unwrap();
     index_keeps_what_was_written(|| TantivyIndex::in_folder(folder.path())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_handles_of_a_folder_take_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    an_index_is_shared(&TantivyIndex::in_folder(folder.path()), &TantivyIndex::in_folder(folder.path()))
+        .await;
 }
 
 fn key() -> DatasetKey {

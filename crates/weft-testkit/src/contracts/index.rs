@@ -62,6 +62,43 @@ pub async fn index_keeps_what_was_written<I: Index>(open: impl Fn() -> I) {
     assert_eq!(fine(open().size(&dataset).await).chunks, 0);
 }
 
+/// Checks that two handles of one index, as two processes have, see each other's writes and get their turns.
+///
+/// # Panics
+/// At the first broken promise.
+pub async fn an_index_is_shared(one: &dyn Index, other: &dyn Index) {
+    let dataset = dataset();
+    put(one, &dataset, "a", &[("a", "apple", &[1.0, 0.0])]).await;
+    assert_eq!(ids(&text(other, &dataset, "apple").await), ["a"]);
+    put(other, &dataset, "b", &[("b", "apple", &[1.0, 0.0])]).await;
+    assert_eq!(ids(&text(one, &dataset, "apple").await), ["a", "b"]);
+    let many = |index, name: &'static str| {
+        let dataset = dataset.clone();
+        async move {
+            for number in 0..12 {
+                let id = format!("{name}{number}");
+                put(index, &dataset, &id, &[(&id, "pear", &[0.0, 1.0])]).await;
+            }
+        }
+    };
+    tokio::join!(many(one, "one"), many(other, "other"));
+    for index in [one, other] {
+        let size = fine(index.size(&dataset).await);
+        assert_eq!((size.documents, size.chunks, size.vectors), (26, 26, 26));
+        assert_eq!(text(index, &dataset, "pear").await.text_total, 24);
+    }
+    // What one has taken away is gone for the other, and may be put there again by it.
+    fine(one.write(&dataset, vec![IndexChange::RemoveDocument(DocumentId::new("a"))]).await);
+    assert_eq!(ids(&text(other, &dataset, "apple").await), ["b"]);
+    put(other, &dataset, "a", &[("a", "apple", &[1.0, 0.0])]).await;
+    assert_eq!(ids(&text(one, &dataset, "apple").await), ["a", "b"]);
+    fine(other.remove(&dataset).await);
+    assert_eq!(fine(one.size(&dataset).await).chunks, 0);
+    put(one, &dataset, "c", &[("c", "apple", &[1.0, 0.0, 0.0])]).await;
+    assert_eq!(ids(&text(other, &dataset, "apple").await), ["c"]);
+    assert_eq!(fine(other.size(&dataset).await).dimension, 3);
+}
+
 fn dataset() -> DatasetKey {
     DatasetKey::new(&tenant(), generate())
 }

@@ -1,0 +1,102 @@
+//! Where a dataset's index is kept, and whether something has changed there.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
+use tantivy::store::Compressor;
+use tantivy::{Index, IndexSettings};
+use weft_core::Result;
+
+use super::schema;
+use super::writer::{unwritable, when_free};
+
+/// The file that names the parts of an index. Every commit puts a new one in its place.
+const META: &str = "meta.json";
+
+/// A folder, or memory.
+pub enum Home {
+    /// A folder that other processes may use as well.
+    Folder(PathBuf),
+    /// Memory of this process.
+    Memory(RamDirectory),
+}
+
+/// What an index looked like from outside at some time. Equal: nobody has written since.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stamp {
+    /// When the folder came into being; another one when the index was removed and made again.
+    folder: Option<SystemTime>,
+    /// When its list of parts came into being and was written, and how long it is.
+    meta: (Option<SystemTime>, Option<SystemTime>, u64),
+}
+
+impl Stamp {
+    const MEMORY: Self = Self { folder: None, meta: (None, None, 0) };
+
+    fn of(folder: &Metadata, meta: &Metadata) -> Self {
+        let meta = (meta.created().ok(), meta.modified().ok(), meta.len());
+        Self { folder: folder.created().ok(), meta }
+    }
+
+    /// Whether both are of one folder.
+    pub fn same_folder(&self, other: &Self) -> bool {
+        self.folder == other.folder
+    }
+}
+
+impl Home {
+    /// The home of an index, in a folder if there is one.
+    pub fn new(folder: Option<&Path>) -> Self {
+        folder.map_or_else(|| Self::Memory(RamDirectory::create()), |folder| Self::Folder(folder.to_owned()))
+    }
+
+    /// Whether an index is in this folder.
+    pub fn is_in(folder: &Path) -> bool {
+        folder.join(META).exists()
+    }
+
+    /// Begins an index if there is none. One process at a time does, since to begin is to forget what is there.
+    pub fn begin(&self) -> Result<()> {
+        let (schema, _) = schema::schema();
+        let settings = IndexSettings {
+            docstore_compression: Compressor::None,
+            docstore_compress_dedicated_thread: false,
+            ..IndexSettings::default()
+        };
+        let builder = Index::builder().schema(schema).settings(settings);
+        match self {
+            Self::Memory(directory) => builder.open_or_create(directory.clone()).map_err(unwritable)?,
+            Self::Folder(folder) if Self::is_in(folder) => return Ok(()),
+            Self::Folder(folder) => {
+                std::fs::create_dir_all(folder).map_err(|cause| unwritable(cause.into()))?;
+                let directory = MmapDirectory::open(folder).map_err(|cause| unwritable(cause.into()))?;
+                let _turn = when_free(|| Ok(directory.acquire_lock(&INDEX_WRITER_LOCK)?))?;
+                builder.open_or_create(directory).map_err(unwritable)?
+            }
+        };
+        Ok(())
+    }
+
+    /// The index as it is now. A writer needs a fresh one after others have written, since it also keeps account of files.
+    pub fn open(&self) -> tantivy::Result<Index> {
+        let index = match self {
+            Self::Memory(directory) => Index::open(directory.clone())?,
+            Self::Folder(folder) => Index::open(MmapDirectory::open(folder)?)?,
+        };
+        index.tokenizers().register(schema::WORDS, schema::Words::default());
+        Ok(index)
+    }
+
+    /// What it looks like now; absent when the index is gone.
+    pub fn stamp(&self) -> Option<Stamp> {
+        match self {
+            Self::Memory(_) => Some(Stamp::MEMORY),
+            Self::Folder(folder) => {
+                let meta = folder.join(META).metadata().ok()?;
+                Some(Stamp::of(&folder.metadata().ok()?, &meta))
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The one writer of a dataset, and whose turn it is.
+//!
+//! tantivy's lock lets one process write at a time and is held as long as its writer is open. Several processes
+//! that share a data folder (a server and a command beside it) therefore take turns: a writer is closed
+//! when it has nothing to do, and after a while also when it has, so that nobody waits for the end of the other's work.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tantivy::directory::error::LockError;
+use tantivy::{IndexWriter, TantivyError};
+use weft_core::{Error, ErrorKind, Result};
+
+use super::home::Home;
+
+/// What a writer may gather in memory before it writes a part of its own, in bytes.
+const MEMORY: usize = 48 * 1024 * 1024;
+/// A writer that was not needed for so long is closed.
+pub const IDLE_MAX: Duration = Duration::from_millis(300);
+/// A writer that has been open for so long is closed after the next commit.
+const TURN_MAX: Duration = Duration::from_secs(10);
+/// How long it stays closed then. Longer than `ASKED_EVERY`, so that one of those who wait comes next.
+const PAUSE: Duration = Duration::from_millis(50);
+const ASKED_EVERY: Duration = Duration::from_millis(20);
+/// How long another process may keep the lock before that is an error.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+
+/// The writer, while there is one. What it does blocks.
+#[derive(Default)]
+pub struct Writer {
+    open: Option<Open>,
+}
+
+struct Open {
+    writer: IndexWriter,
+    since: Instant,
+    used: Instant,
+}
+
+impl Writer {
+    /// Whether it is this process's turn.
+    pub fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// The writer; waits for its turn when it is closed.
+    pub fn get(&mut self, home: &Home) -> Result<&mut IndexWriter> {
+        let now = Instant::now();
+        let open = match self.open.take() {
+            Some(open) => Open { used: now, ..open },
+            None => {
+                let writer = when_free(|| home.open()?.writer_with_num_threads(1, MEMORY))?;
+                Open { writer, since: Instant::now(), used: Instant::now() }
+            }
+        };
+        Ok(&mut self.open.insert(open).writer)
+    }
+
+    /// Whether it is open and was not needed for a while.
+    pub fn is_idle(&self) -> bool {
+        self.open.as_ref().is_none_or(|open| open.used.elapsed() >= IDLE_MAX)
+    }
+
+    /// Forgets what was gathered since the last commit.
+    pub fn abandon(&mut self) {
+        self.open = None;
+    }
+
+    /// Lets others write, when it has been open for long. To be called after a commit.
+    pub fn end_turn(&mut self) -> Result<()> {
+        if self.open.as_ref().is_some_and(|open| open.since.elapsed() >= TURN_MAX) {
+            self.close()?;
+            sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Closes it when parts that are being merged are ready: otherwise a writer that is often closed would
+    /// begin the same merge again and again. To be called after a commit.
+    pub fn close(&mut self) -> Result<()> {
+        match self.open.take() {
+            Some(open) => open.writer.wait_merging_threads().map_err(unwritable),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Does what needs tantivy's lock as soon as no other process has it.
+pub fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
+    let since = Instant::now();
+    loop {
+        match work() {
+            Err(TantivyError::LockFailure(LockError::LockBusy, _)) if since.elapsed() < WAIT_MAX => {
+                sleep(ASKED_EVERY);
+            }
+            done => return done.map_err(unwritable),
+        }
+    }
+}
+
+/// An index that takes no changes.
+pub fn unwritable(cause: TantivyError) -> Error {
+    let (kind, help) = match &cause {
+        TantivyError::LockFailure(LockError::LockBusy, _) => (
+            ErrorKind::Unavailable,
+            "another process has been writing to the same data folder for a minute: see what it does, or stop it",
+        ),
+        _ => (ErrorKind::Internal, "see whether the disk is full or the folder can no longer be written"),
+    };
+    Error::new(kind, "cannot write to the index of a dataset").because(cause).help(help)
+}
