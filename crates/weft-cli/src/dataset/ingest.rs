@@ -1,9 +1,8 @@
 //! `weft dataset ingest`: files become chunks that can be searched.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,7 +16,8 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_knowledge::ingest::{IngestWorker, Naming, WORDS_ALONE, WorkerPace};
 use weft_server::App;
 
-use super::{documents, files, find, fresh, maybe, metadata, method, plural, settings, tell_embedder};
+use super::files::{self, Found};
+use super::{documents, find, fresh, maybe, metadata, method, plural, settings, tell_embedder};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
@@ -27,6 +27,8 @@ use crate::setup::Setup;
 
 /// How often the bar moves.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// A look may take this part of the time: one in so many.
+const LOOKS_APART: u32 = 20;
 /// How long a document that is being read gets to end when the command is stopped; what it has done is kept.
 const GRACE: Duration = Duration::from_millis(100);
 /// Lines in the middle of the work on standard error that is no terminal: one each time so much is done.
@@ -63,7 +65,7 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
             Taken::Unchanged => told.unchanged += 1,
             Taken::Refused(why) => {
                 told.failed += 1;
-                Notes::line(format!("  {}: {why}", file.display()));
+                Notes::line(format!("  {}: {why}", file.path.display()));
             }
         }
     }
@@ -117,8 +119,8 @@ enum Taken {
 
 /// Keeps a file as a document. One with the same name and bytes is that document; with other bytes it takes
 /// its place.
-async fn take_in(file: &Path, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) -> Outcome<Taken> {
+    let Found { path: file, name } = file;
     let most = app.library.file_bytes_max();
     let bytes = match tokio::fs::metadata(file).await {
         Ok(about) if about.len() > most => {
@@ -133,21 +135,27 @@ async fn take_in(file: &Path, dataset: &Dataset, wishes: &Wishes, app: &App) -> 
     };
     let filter = DocumentFilter { name: Some(name.clone()), limit: 1, ..DocumentFilter::default() };
     let (before, _) = app.datasets.documents(&dataset.key, &filter).await?;
-    if let Some(before) = before.into_iter().next() {
-        let same = before.size == bytes.len() as u64 && app.library.file(&before.key).await? == bytes;
-        if same {
-            return unchanged(before, wishes, app).await;
-        }
-        app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
+    let before = before.into_iter().next();
+    if let Some(before) = &before
+        && before.size == bytes.len() as u64
+        && app.library.file(&before.key).await? == bytes
+    {
+        return unchanged(before.clone(), wishes, app).await;
     }
-    let document = match app.library.upload(&dataset.key, &name, bytes).await {
+    let document = match app.library.upload(&dataset.key, name, bytes).await {
         Ok(document) => document,
         Err(error) if error.kind == weft_core::ErrorKind::Invalid => {
             return Ok(Taken::Refused(error.full()));
         }
         Err(error) => return Err(error.into()),
     };
-    if let Some(change) = wishes.change(&document) {
+    let mut change = wishes.change(&document).unwrap_or_default();
+    if let Some(before) = before {
+        // Only now, so that a file that is refused takes nothing away.
+        app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
+        change.name = Some(name.clone());
+    }
+    if change != DocumentChange::default() {
         app.library.update_document(&document.key, &change).await?;
     }
     Ok(Taken::New(document.key.id))
@@ -247,6 +255,7 @@ impl Watch {
         told: &mut Told,
     ) -> Outcome<()> {
         loop {
+            let looked = Instant::now();
             let seen = documents(&dataset.key, &[], app).await?;
             let seen: BTreeMap<&DocumentId, &Document> = seen.iter().map(|one| (&one.key.id, one)).collect();
             let mut share = 0.0;
@@ -277,7 +286,8 @@ impl Watch {
             if self.ended.len() >= wanted.len() {
                 return Ok(());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            // A look at many documents takes a while itself.
+            tokio::time::sleep(LOOK_EVERY.max(looked.elapsed() * LOOKS_APART)).await;
         }
     }
 

@@ -80,8 +80,82 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
     assert_eq!(contents(search("when do otters sleep", &[])), ["Otters sleep at midnight."]);
     assert_eq!(contents(search("herons", &["--where", "year >= 2024"])), ["Herons nest in April."]);
     assert_eq!(contents(search("herons", &["--where", "year < 2024"])), Vec::<String>::new());
+    // A file that is refused takes nothing away.
+    write("two.txt", "");
+    home.weft(&["dataset", "ingest", "river", &path]).with(1).says(&["two.txt", "is empty"]);
+    assert_eq!(contents(search("when do otters sleep", &[])), ["Otters sleep at midnight."]);
     home.weft(&["dataset", "remove", "river", "one.txt"]).with(0);
     assert_eq!(search("herons", &[]), Vec::<Json>::new());
     home.weft(&["dataset", "remove", "river", "--all"]).with(0);
     home.weft(&["dataset", "show", "river"]).with(2).says(&["there is no dataset"]);
+}
+
+/// Files of one name in two folders are two documents, also when the folder is read again.
+#[test]
+fn documents_of_a_folder_are_called_by_their_paths() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("north", "Herons nest in April."), ("south", "Otters sleep at noon.")] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("index.md"), text).unwrap();
+    }
+    let path = folder.path().to_string_lossy().into_owned();
+    home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["2 documents read"]);
+    home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["2 unchanged"]);
+    let found = home.weft(&["dataset", "search", "otters", "--in", "river", "--json"]).with(0).json_lines();
+    assert_eq!(found[0]["document_name"], "south/index.md");
+    home.weft(&["dataset", "remove", "river", "south/index.md"]).with(0);
+    let both = ["north/index.md", "south/index.md"].map(|name| format!("{path}/{name}"));
+    home.weft(&["dataset", "ingest", "river", &both[0], &both[1]])
+        .with(2)
+        .says(&["would both be", "index.md"]);
+}
+
+/// What is in a dataset: the name of the document and the text of each chunk, in order; and what the index finds.
+fn everything(home: &Home, dataset: &str) -> (Vec<(String, String)>, usize) {
+    let text = |json: &Json, key: &str| json[key].as_str().unwrap().to_owned();
+    let mut chunks = Vec::new();
+    for document in home.weft(&["dataset", "show", dataset, "--json"]).with(0).json_lines() {
+        assert_eq!(document["state"], "done", "{document}");
+        let name = text(&document, "name");
+        let cut = home.weft(&["dataset", "chunks", dataset, &name, "--json"]).with(0).json_lines();
+        chunks.extend(cut.iter().map(|chunk| (name.clone(), text(chunk, "content"))));
+    }
+    chunks.sort();
+    let asked =
+        ["dataset", "search", "heron", "--in", dataset, "--top", "1000", "--threshold", "0", "--json"];
+    (chunks, home.weft(&asked).with(0).json_lines().len())
+}
+
+/// The process is killed several times in the middle of 26 documents. What comes of it is what comes of reading them once.
+#[test]
+fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
+    const COUNT: usize = 26;
+    let folder = tempfile::tempdir().unwrap();
+    for number in 0..COUNT {
+        let sections = (0..=number % 5).map(|section| {
+            format!(
+                "# Part {section}\n\nHeron {number} was seen at weir {section}. {}\n\n",
+                "The heron fished. ".repeat(90)
+            )
+        });
+        std::fs::write(folder.path().join(format!("{number:02}.md")), sections.collect::<String>()).unwrap();
+    }
+    let path = folder.path().to_string_lossy().into_owned();
+    let (calm, rough) = (Home::quoting(), Home::quoting());
+    let ingest = ["dataset", "ingest", "birds", &path, "--set", "chunk_token_num=128"];
+    calm.weft(&ingest).with(0).says(&["26 documents read"]);
+    let expected = everything(&calm, "birds");
+    assert!(expected.0.len() > 2 * COUNT);
+    assert_eq!(expected.1, expected.0.len(), "every chunk is found once");
+
+    let mut under_way = rough.start(&ingest);
+    for _ in 0..4 {
+        under_way.told("documents");
+        under_way.signal("KILL");
+        drop(under_way);
+        under_way = rough.start(&["dataset", "ingest", "birds"]);
+    }
+    assert_eq!(under_way.end().code, Some(0));
+    assert_eq!(everything(&rough, "birds"), expected);
 }

@@ -16,7 +16,9 @@ const NUMBERS_MAX: u32 = 10_000;
 /// A name with a number before its ending: `report(1).pdf`. It is cut to leave room for both.
 fn numbered(name: &str, number: u32) -> String {
     let (stem, ending) = match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() => (stem, format!("({number}).{ending}")),
+        Some((stem, ending)) if !stem.is_empty() && !stem.ends_with('/') && !ending.contains('/') => {
+            (stem, format!("({number}).{ending}"))
+        }
         _ => (name, format!("({number})")),
     };
     let room = NAME_BYTES_MAX.saturating_sub(ending.len()).min(stem.len());
@@ -26,7 +28,7 @@ fn numbered(name: &str, number: u32) -> String {
 
 impl Library {
     /// Keeps a file as a new document of a dataset, with the method and the settings of that. Nobody reads
-    /// it yet.
+    /// it yet. Its name may be a path within a folder, `guide/start.md`.
     ///
     /// The file is stored before the document is, so there is no document without its file.
     ///
@@ -81,7 +83,8 @@ impl Library {
             return Err(Error::invalid(format!("the name of the file has {} bytes", name.len()))
                 .help(format!("use at most {NAME_BYTES_MAX}")));
         }
-        if name.contains(['/', '\\', '\0']) {
+        let leads_on = name.split('/').all(|part| !matches!(part.trim(), "" | "." | ".."));
+        if !leads_on || name.contains(['\\', '\0']) {
             return Err(Error::invalid(format!("`{}` is no name of a file", name.replace('\0', "�"))));
         }
         if bytes.is_empty() {
@@ -106,6 +109,8 @@ mod tests {
         assert_eq!(numbered("a.tar.gz", 12), "a.tar(12).gz");
         assert_eq!(numbered("README", 2), "README(2)");
         assert_eq!(numbered(".env", 3), ".env(3)");
+        assert_eq!(numbered("a.b/README", 4), "a.b/README(4)");
+        assert_eq!(numbered("a/.env", 5), "a/.env(5)");
         let long = numbered(&format!("{}.txt", "ä".repeat(125)), 10);
         assert!(long.len() <= NAME_BYTES_MAX && long.ends_with("ä(10).txt"), "{long}");
     }

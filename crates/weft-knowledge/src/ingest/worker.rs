@@ -33,7 +33,7 @@ impl Default for WorkerPace {
         Self {
             concurrency: 2,
             look_every: Duration::from_secs(1),
-            lease: Duration::from_secs(30),
+            lease: Duration::from_secs(10),
             tell_every: Duration::from_millis(500),
             mend_every: Duration::from_secs(60),
         }
