@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weft_core::catalog::Catalog;
 use weft_core::citation::{Chunk, Citations};
-use weft_core::context::{HistoryMessage, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
+use weft_core::context::{HistoryMessage, RunContext, Signal, TurnInput};
 use weft_core::effect::{Effects, Known};
 use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId};
@@ -18,7 +18,6 @@ use weft_core::reference::{Inputs, Names};
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
-use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest};
 use weft_core::seam::{Sandbox, Seams};
@@ -27,6 +26,7 @@ use weft_core::{
     TenantId, Value,
 };
 use weft_sandbox::InProcess;
+use weft_testkit::around::{no_seams, node_context, run_context};
 
 /// A node of a canvas whose other components are `Agent:A`, `Agent:B`, `begin` and the like.
 pub struct Node {
@@ -172,46 +172,31 @@ impl Stage {
     /// A stage on which `component` finds its inputs.
     pub fn new(node: &Node, component: &dyn Component, setting: Setting) -> Self {
         let outside = Arc::new(Outside::default());
-        let (send, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
-        let heard = Arc::new(Heard { coming: Mutex::new(coming), signals: Mutex::default() });
-        let mut listening = JoinSet::new();
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            let heard = Arc::clone(&heard);
-            listening.spawn_on(async move { heard.listen().await }, &runtime);
-        }
         let citations = Citations::default();
         citations.number(setting.cited);
         let mut seams = Seams {
             models: Arc::new(FakeModels(Arc::clone(&outside))),
             http: Arc::new(FakeHttp(Arc::clone(&outside))),
             knowledge: Arc::new(FakeKnowledge(Arc::clone(&outside))),
-            tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
             sandbox: setting.sandbox.unwrap_or_else(|| Arc::new(InProcess::new(weft_sandbox::LIMITS))),
-            clock: Arc::new(FixedClock(0)),
+            ..no_seams()
         };
         if let Some(change) = setting.seams {
             change(&mut seams);
         }
+        let message = |(role, content): (&str, &str)| HistoryMessage {
+            role: role.to_owned(),
+            content: content.to_owned(),
+        };
+        let query = setting.query.to_owned();
         let run = RunContext {
-            tenant: TenantId::new("t"),
-            run: "r".into(),
-            session: "s".into(),
-            input: TurnInput {
-                query: setting.query.to_owned(),
-                files: setting.files,
-                ..TurnInput::default()
-            },
-            history: setting
-                .history
-                .into_iter()
-                .map(|(role, content)| HistoryMessage { role: role.to_owned(), content: content.to_owned() })
-                .collect(),
+            input: TurnInput { query, files: setting.files, ..TurnInput::default() },
+            history: setting.history.into_iter().map(message).collect(),
             citations,
             seams: Arc::new(seams),
             components: Arc::new(node.components.clone()),
-            budget: weft_core::Budget::unlimited(),
-            seed: 1,
+            ..run_context()
         };
         let mut values = setting.values;
         values.entry("sys.query").or_insert_with(|| Value::text(setting.query));
@@ -221,24 +206,24 @@ impl Stage {
             .all()
             .map(|r| (r.clone(), values.get(r.to_string().as_str()).cloned().unwrap_or_else(Value::null)))
             .collect();
+        let (ctx, coming) = node_context(run);
         let ctx = NodeContext {
-            run: Arc::new(run),
             node: node.id.clone(),
             name: "test".into(),
-            activation: 1,
             inputs: Inputs(inputs),
             alternative: setting.alternative,
             round: setting.round,
             filled: setting.filled.as_object().cloned().unwrap_or_default(),
             timed_out: setting.timed_out,
-            resumed: None,
-            budget: weft_core::Budget::unlimited(),
-            effects: Effects::default(),
-            part: "".into(),
             heard: setting.heard,
-            cancel: tokio_util::sync::CancellationToken::new(),
-            signals: send,
+            ..ctx
         };
+        let heard = Arc::new(Heard { coming: Mutex::new(coming), signals: Mutex::default() });
+        let mut listening = JoinSet::new();
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let heard = Arc::clone(&heard);
+            listening.spawn_on(async move { heard.listen().await }, &runtime);
+        }
         Self { ctx, heard, outside, _listening: listening }
     }
 

@@ -1,6 +1,7 @@
 //! What tests stand on: models and servers that play a script, an `Http` that never dials, stores in
 //! memory, and the contracts that every implementation of a seam keeps.
 
+pub mod around;
 pub mod contracts;
 pub mod dice;
 pub mod fake_http;

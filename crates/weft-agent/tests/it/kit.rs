@@ -1,47 +1,26 @@
 //! An agent's surroundings: a run, a scripted model, tools that remember what they were asked.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Map, Value as Json, json};
-use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 use weft_agent::driver::{Answer, Driver, End, Job, Options, Start};
 use weft_agent::native::Native;
 use weft_agent::window::Line;
 use weft_agent::{Toolkit, driver};
 use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
-use weft_core::citation::{Chunk, Citations};
+use weft_core::citation::Chunk;
 use weft_core::component::Suspension;
-use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
+use weft_core::context::{Signal, ToolFinished};
 use weft_core::effect::Known;
-use weft_core::reference::Inputs;
-use weft_core::seam::Seams;
-use weft_core::seam::chat_model::{
-    Author, ChatMessage, ChatModel, ChatRequest, ModelDirectory, ModelInfo, Prices,
-};
-use weft_core::seam::clock::FixedClock;
-use weft_core::seam::knowledge::NoKnowledge;
-use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::workspace::NoWorkspace;
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Prices};
 use weft_core::tool::ToolSession;
-use weft_core::{Error, NodeContext, Result, SharedText, TenantId, Tool, TurnInput};
-use weft_testkit::{FakeHttp, Reply, Script, ScriptedModel};
-
-struct Nothing;
-
-impl ModelDirectory for Nothing {
-    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
-        Err(Error::not_found("no model"))
-    }
-
-    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
-        Vec::new()
-    }
-}
+use weft_core::{Error, NodeContext, Result, SharedText, Tool};
+use weft_testkit::around::{node_context, run_context};
+use weft_testkit::{Reply, Script, ScriptedModel};
 
 /// A run with one agent in it.
 pub struct World {
@@ -62,7 +41,7 @@ impl World {
     }
 
     pub fn with(model: ScriptedModel) -> Self {
-        let (send, mut receive) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let (ctx, mut receive) = node_context(run_context());
         let signals = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&signals);
         let mut listening = JoinSet::new();
@@ -72,44 +51,6 @@ impl World {
                 heard.lock().unwrap().push(signal);
             }
         });
-        let run = RunContext {
-            tenant: TenantId::new("t"),
-            run: "r".into(),
-            session: "s".into(),
-            input: TurnInput::default(),
-            history: Vec::new(),
-            citations: Citations::default(),
-            seams: Arc::new(Seams {
-                models: Arc::new(Nothing),
-                http: Arc::new(FakeHttp::default()),
-                knowledge: Arc::new(NoKnowledge),
-                tools: Arc::new(NoTools),
-                workspace: Arc::new(NoWorkspace),
-                sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
-                clock: Arc::new(FixedClock(0)),
-            }),
-            components: Arc::new(HashSet::new()),
-            budget: Budget::unlimited(),
-            seed: 1,
-        };
-        let ctx = NodeContext {
-            run: Arc::new(run),
-            node: "Agent:A".into(),
-            name: "A".into(),
-            activation: 1,
-            inputs: Inputs::default(),
-            alternative: 0,
-            round: None,
-            filled: Map::new(),
-            timed_out: false,
-            resumed: None,
-            budget: Budget::unlimited(),
-            effects: weft_core::effect::Effects::default(),
-            part: "".into(),
-            heard: false,
-            cancel: CancellationToken::new(),
-            signals: send,
-        };
         let world = Self {
             ctx: Arc::new(ctx),
             toolkit: Toolkit::new(),

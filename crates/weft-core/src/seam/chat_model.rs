@@ -317,6 +317,20 @@ pub trait ModelDirectory: Send + Sync {
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo>;
 }
 
+/// Where there are no models.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoModels;
+
+impl ModelDirectory for NoModels {
+    fn resolve(&self, _: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(not_configured("answering", llm_id))
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
 fn not_configured(what: &str, id: &str) -> Error {
     let which = if id.is_empty() { String::new() } else { format!(" `{id}`") };
     Error::not_found(format!("MODEL_NOT_CONFIGURED: there is no model{which} for {what}"))

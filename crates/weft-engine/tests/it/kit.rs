@@ -15,12 +15,11 @@ use weft_core::journal::Onward;
 use weft_core::reference::{Inputs, Names, Reference, Template};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::NoKnowledge;
-use weft_core::seam::{ChatModel, Http, Knowledge, ModelDirectory, Seams};
+use weft_core::seam::{Knowledge, Seams};
 use weft_core::{
     CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext, Outputs, Piece,
-    Reads, Record, Result, SessionKey, SharedText, TenantId, TurnInput, Value,
+    Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
 };
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
@@ -417,40 +416,12 @@ pub fn plan(nodes: &[Node]) -> Arc<Plan> {
     plan_and_findings(nodes).0
 }
 
-struct Nothing;
-
-impl ModelDirectory for Nothing {
-    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
-        Err(Error::not_found("no model"))
-    }
-
-    fn list(&self, _: &TenantId) -> Vec<weft_core::seam::chat_model::ModelInfo> {
-        Vec::new()
-    }
-}
-
-#[async_trait]
-impl Http for Nothing {
-    async fn send(&self, _: &TenantId, _: HttpRequest) -> Result<HttpResponse> {
-        Err(Error::invalid("no network"))
-    }
-}
-
 pub fn nothing_to_search() -> Arc<dyn Knowledge> {
     Arc::new(NoKnowledge)
 }
 
 pub fn seams() -> Arc<Seams> {
-    let clock = Arc::new(FixedClock(1_700_000_000_000));
-    Arc::new(Seams {
-        models: Arc::new(Nothing),
-        http: Arc::new(Nothing),
-        knowledge: Arc::new(NoKnowledge),
-        tools: Arc::new(weft_core::seam::tool_source::NoTools),
-        workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
-        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
-        clock,
-    })
+    Arc::new(Seams { clock: Arc::new(FixedClock(1_700_000_000_000)), ..weft_testkit::around::no_seams() })
 }
 
 pub fn turn(plan: &Arc<Plan>, input: TurnInput) -> StartRun {

@@ -1,86 +1,28 @@
 //! What tests of the client have in common.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use serde_json::{Map, Value as Json};
-use tokio::sync::mpsc;
+use serde_json::Value as Json;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
-use weft_core::citation::Citations;
-use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, TurnInput};
-use weft_core::reference::Inputs;
-use weft_core::seam::chat_model::{ChatModel, ModelInfo};
+use weft_core::seam::ToolSource as _;
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::knowledge::NoKnowledge;
-use weft_core::seam::tool_source::{NoTools, Offered};
-use weft_core::seam::workspace::NoWorkspace;
-use weft_core::seam::{ModelDirectory, Seams, ToolSource as _};
+use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, ToolStep, ToolStream};
-use weft_core::{Budget, Error, Result, TenantId, Tool, ToolOutput};
+use weft_core::{Error, Result, TenantId, Tool, ToolOutput};
 use weft_mcp::{Dial, McpConfig, ServerConfig, Servers, Wire};
 use weft_net::{OperatorHttp, StreamingHttp};
-use weft_testkit::FakeHttp;
+use weft_testkit::around::{node_context, run_context};
 use weft_testkit::memory_store::MemoryStore;
 
 use crate::fake::Fake;
 
-/// No models and no documents.
-struct Nothing;
-
-impl ModelDirectory for Nothing {
-    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
-        Err(Error::not_found("no models"))
-    }
-
-    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
-        Vec::new()
-    }
-}
-
 /// A call with these arguments, and what calls it off.
 pub fn invocation(arguments: Json) -> (Invocation, CancellationToken) {
-    let cancel = CancellationToken::new();
-    let run = RunContext {
-        tenant: tenant(),
-        run: "r".into(),
-        session: "s".into(),
-        input: TurnInput::default(),
-        history: Vec::new(),
-        citations: Citations::default(),
-        seams: Arc::new(Seams {
-            models: Arc::new(Nothing),
-            http: Arc::new(FakeHttp::new()),
-            knowledge: Arc::new(NoKnowledge),
-            tools: Arc::new(NoTools),
-            workspace: Arc::new(NoWorkspace),
-            sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
-            clock: Arc::new(FixedClock(0)),
-        }),
-        components: Arc::new(HashSet::new()),
-        budget: Budget::unlimited(),
-        seed: 1,
-    };
-    let agent = NodeContext {
-        run: Arc::new(run),
-        node: "Agent:A".into(),
-        name: "A".into(),
-        activation: 1,
-        inputs: Inputs::default(),
-        alternative: 0,
-        round: None,
-        filled: Map::new(),
-        timed_out: false,
-        resumed: None,
-        budget: Budget::unlimited(),
-        effects: weft_core::effect::Effects::default(),
-        part: "".into(),
-        heard: false,
-        cancel: cancel.clone(),
-        signals: mpsc::channel(SIGNALS_IN_FLIGHT_MAX).0,
-    };
+    let (agent, _) = node_context(run_context());
+    let cancel = agent.cancel.clone();
     let Json::Object(arguments) = arguments else { panic!("arguments are an object") };
     (Invocation { id: "call_1".into(), arguments, agent: Arc::new(agent), resumed: None }, cancel)
 }

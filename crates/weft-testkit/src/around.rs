@@ -1,0 +1,74 @@
+//! A run and a node of it with nothing around: what a test puts its own things into.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use weft_core::budget::Budget;
+use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
+use weft_core::effect::Effects;
+use weft_core::reference::Inputs;
+use weft_core::seam::Seams;
+use weft_core::seam::chat_model::NoModels;
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::knowledge::NoKnowledge;
+use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::tool_source::NoTools;
+use weft_core::seam::workspace::NoWorkspace;
+
+use crate::FakeHttp;
+
+/// What comes out of a node.
+pub type Signals = mpsc::Receiver<(u32, Signal)>;
+
+/// No models, documents, tools, files and programs, no page of the web, and a clock that stands still.
+pub fn no_seams() -> Seams {
+    Seams {
+        models: Arc::new(NoModels),
+        http: Arc::new(FakeHttp::new()),
+        knowledge: Arc::new(NoKnowledge),
+        tools: Arc::new(NoTools),
+        workspace: Arc::new(NoWorkspace),
+        sandbox: Arc::new(NoSandbox),
+        clock: Arc::new(FixedClock(0)),
+    }
+}
+
+/// The run `r` of the tenant `t` in the session `s`, without limits.
+pub fn run_context() -> RunContext {
+    RunContext {
+        tenant: "t".into(),
+        run: "r".into(),
+        session: "s".into(),
+        input: TurnInput::default(),
+        history: Vec::new(),
+        citations: Default::default(),
+        seams: Arc::new(no_seams()),
+        components: Arc::default(),
+        budget: Budget::unlimited(),
+        seed: 1,
+    }
+}
+
+/// The first activation of the node `Agent:A`, and what it signals.
+pub fn node_context(run: RunContext) -> (NodeContext, Signals) {
+    let (signals, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+    let ctx = NodeContext {
+        run: Arc::new(run),
+        node: "Agent:A".into(),
+        name: "A".into(),
+        activation: 1,
+        inputs: Inputs::default(),
+        alternative: 0,
+        round: None,
+        filled: serde_json::Map::new(),
+        timed_out: false,
+        resumed: None,
+        budget: Budget::unlimited(),
+        effects: Effects::default(),
+        part: "".into(),
+        heard: false,
+        cancel: Default::default(),
+        signals,
+    };
+    (ctx, coming)
+}
