@@ -16,7 +16,7 @@ mod writer;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -29,7 +29,6 @@ use weft_core::{Error, Result};
 
 use self::dataset::{Dataset, Freshness};
 use self::home::Home;
-use self::schema::Fields;
 use self::snapshot::Snapshot;
 use crate::{HITS_MAX, question};
 
@@ -63,8 +62,33 @@ struct Open {
 }
 
 struct Opened {
-    dataset: Arc<Dataset>,
+    slot: Slot,
     used: u64,
+}
+
+/// A dataset that is open, is being opened, or is not there. Locked while it is opened, so that nobody has to wait for a
+/// dataset that is not asked for.
+type Slot = Arc<Mutex<Option<Arc<Dataset>>>>;
+
+impl Opened {
+    /// Whether nothing is in it and nobody is about to change that.
+    fn is_vacant(&self) -> bool {
+        Arc::strong_count(&self.slot) == 1 && self.slot.try_lock().is_ok_and(|held| held.is_none())
+    }
+
+    /// What it takes in memory, as far as that is known.
+    fn bytes(&self) -> usize {
+        let held = self.slot.try_lock().ok();
+        held.and_then(|held| Some(held.as_ref()?.snapshot().bytes)).unwrap_or_default()
+    }
+
+    /// The same when nobody uses it.
+    fn idle(&self) -> Option<usize> {
+        let held = self.slot.try_lock().ok()?;
+        let dataset = held.as_ref()?;
+        let users = Arc::strong_count(&self.slot) + Arc::strong_count(dataset) - 2;
+        (users == 0).then(|| dataset.snapshot().bytes)
+    }
 }
 
 impl fmt::Debug for TantivyIndex {
@@ -126,66 +150,80 @@ impl Shared {
     }
 
     fn dataset(&self, key: &DatasetKey, absent: Absent) -> Result<Option<Arc<Dataset>>> {
+        let slot = self.slot(key);
+        let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dataset) = &*held
+            && dataset.freshness() != Freshness::Gone
+        {
+            return Ok(Some(Arc::clone(dataset)));
+        }
+        *held = None;
+        let folder = self.folder_of(key);
+        let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
+        if absent == Absent::Begin || exists {
+            *held = Some(Arc::new(Dataset::open(key, folder.as_deref())?));
+        }
+        let dataset = held.clone();
+        drop(held);
+        drop(slot);
+        self.make_room();
+        Ok(dataset)
+    }
+
+    fn slot(&self, key: &DatasetKey) -> Slot {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.uses += 1;
         let used = open.uses;
-        if let Some(opened) = open.datasets.get_mut(key) {
-            if opened.dataset.freshness() != Freshness::Gone {
-                opened.used = used;
-                return Ok(Some(Arc::clone(&opened.dataset)));
-            }
-            open.datasets.remove(key);
-        }
-        let folder = self.folder_of(key);
-        let exists = folder.as_ref().is_some_and(|folder| Home::is_in(folder));
-        if absent == Absent::Leave && !exists {
-            return Ok(None);
-        }
-        // Opening under the lock: two that open the same dataset would be two writers.
-        let dataset = Arc::new(Dataset::open(key, folder.as_deref())?);
-        open.datasets.insert(key.clone(), Opened { dataset: Arc::clone(&dataset), used });
-        self.make_room(&mut open);
-        Ok(Some(dataset))
+        let fresh = || Opened { slot: Arc::default(), used };
+        let opened = open.datasets.entry(key.clone()).or_insert_with(fresh);
+        opened.used = used;
+        Arc::clone(&opened.slot)
     }
 
-    /// The latest state of a dataset, and its fields.
-    fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Snapshot>, Fields)>> {
+    /// Closes datasets that nobody uses until the others fit.
+    fn make_room(&self) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.datasets.retain(|_, opened| !opened.is_vacant());
+        if self.folder.is_none() {
+            return;
+        }
+        let mut bytes: usize = open.datasets.values().map(Opened::bytes).sum();
+        while bytes > self.memory_max || open.datasets.len() > DATASETS_OPEN_MAX {
+            let idle =
+                open.datasets.iter().filter_map(|(key, opened)| Some((key, opened.used, opened.idle()?)));
+            let Some((key, _, freed)) = idle.min_by_key(|(_, used, _)| *used) else { return };
+            let key = key.clone();
+            open.datasets.remove(&key);
+            bytes = bytes.saturating_sub(freed);
+        }
+    }
+
+    /// A dataset with its latest state.
+    fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Dataset>, Arc<Snapshot>)>> {
         let Some(dataset) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
         if dataset.freshness() == Freshness::Changed {
             dataset.refresh()?;
         }
-        Ok(Some((dataset.snapshot(), dataset.fields())))
-    }
-
-    /// Closes datasets that nobody uses until the others fit.
-    fn make_room(&self, open: &mut Open) {
-        if self.folder.is_none() {
-            return;
-        }
-        let mut bytes: usize = open.datasets.values().map(|opened| opened.dataset.snapshot().bytes).sum();
-        while bytes > self.memory_max || open.datasets.len() > DATASETS_OPEN_MAX {
-            let free = open.datasets.iter().filter(|(_, opened)| Arc::strong_count(&opened.dataset) == 1);
-            let Some((key, _)) = free.min_by_key(|(_, opened)| opened.used) else { return };
-            let key = key.clone();
-            if let Some(closed) = open.datasets.remove(&key) {
-                bytes -= closed.dataset.snapshot().bytes;
-            }
-        }
+        let snapshot = dataset.snapshot();
+        Ok(Some((dataset, snapshot)))
     }
 
     fn search(&self, tenant: &TenantId, query: &IndexQuery) -> Result<IndexAnswer> {
         let mut datasets: Vec<(DatasetId, Arc<Snapshot>)> = Vec::new();
-        let mut words = None;
+        // In use, so that opening one of many does not close another one.
+        let mut used = Vec::new();
         for id in &query.datasets {
             if datasets.iter().any(|(known, _)| known == id) {
                 continue;
             }
-            if let Some((snapshot, fields)) = self.latest(&DatasetKey::new(tenant, id.clone()))? {
-                words = Some(fields.words);
+            if let Some((dataset, snapshot)) = self.latest(&DatasetKey::new(tenant, id.clone()))? {
+                used.push(dataset);
                 datasets.push((id.clone(), snapshot));
             }
         }
-        let Some(words) = words else { return Ok(IndexAnswer::default()) };
+        let Some(words) = used.first().map(|dataset| dataset.fields().words) else {
+            return Ok(IndexAnswer::default());
+        };
         let mut scores =
             self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default();
         let answer = search::search(&datasets, query, words, &mut scores);
@@ -194,28 +232,16 @@ impl Shared {
     }
 
     fn remove(&self, key: &DatasetKey) -> Result<()> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.datasets.remove(key);
+        let slot = self.slot(key);
+        let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        // Afterwards nobody writes here: whoever waits for that is told.
+        if let Some(dataset) = held.take() {
+            dataset.retire();
+        }
         match self.folder_of(key) {
-            Some(folder) => remove_folder(&folder),
+            Some(folder) => home::remove(&folder),
             None => Ok(()),
         }
-    }
-}
-
-/// Renamed first, so that a crash in the middle leaves no half of a dataset.
-fn remove_folder(folder: &Path) -> Result<()> {
-    let failed = |cause| Error::internal("cannot remove the index of a dataset").because(cause);
-    let gone = folder.with_extension("gone");
-    let remove = |folder: &Path| match std::fs::remove_dir_all(folder) {
-        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => Err(failed(cause)),
-        _ => Ok(()),
-    };
-    remove(&gone)?;
-    match std::fs::rename(folder, &gone) {
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(cause) => Err(failed(cause)),
-        Ok(()) => remove(&gone),
     }
 }
 
@@ -249,12 +275,40 @@ impl Index for TantivyIndex {
     async fn size(&self, dataset: &DatasetKey) -> Result<IndexSize> {
         let key = dataset.clone();
         self.blocking(move |shared| {
-            Ok(shared.latest(&key)?.map(|(snapshot, _)| snapshot.size).unwrap_or_default())
+            Ok(shared.latest(&key)?.map(|(_, snapshot)| snapshot.size).unwrap_or_default())
         })
         .await
     }
 
     fn marks(&self, text: &str, query: &TextQuery) -> Vec<Range<usize>> {
         question::marks(text, query)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A dataset that takes long to open, here for ever, is waited for by those alone who ask for it.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn datasets_are_opened_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = TantivyIndex::in_folder(folder.path());
+        let key = |id: &str| DatasetKey::new(&TenantId::new("t"), id);
+        let large = index.shared.slot(&key("large"));
+        let opening = large.lock().unwrap();
+        let small = key("small");
+        let write = index.write(&small, vec![IndexChange::RemoveChunks(Vec::new())]);
+        tokio::time::timeout(Duration::from_secs(30), write).await.unwrap().unwrap();
+        drop(opening);
+        assert_eq!(index.size(&key("large")).await.unwrap().chunks, 0);
+        index.size(&small).await.unwrap();
+        index.shared.make_room();
+        assert_eq!(index.shared.open.lock().unwrap().datasets.len(), 2, "`large` is held by this test");
+        drop(large);
+        index.shared.make_room();
+        assert_eq!(index.shared.open.lock().unwrap().datasets.len(), 1);
     }
 }

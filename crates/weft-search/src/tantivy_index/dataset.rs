@@ -56,6 +56,8 @@ pub struct Dataset {
     seen: Mutex<Stamp>,
     waiting: Mutex<Vec<Waiting>>,
     writer: Arc<AsyncMutex<Writer>>,
+    /// Whether the index was removed by this process.
+    retired: AtomicBool,
     /// Whether somebody is going to close the writer, and who.
     will_rest: AtomicBool,
     resting: Mutex<JoinSet<()>>,
@@ -87,6 +89,7 @@ impl Dataset {
             seen: Mutex::new(seen),
             waiting: Mutex::default(),
             writer: Arc::default(),
+            retired: AtomicBool::new(false),
             will_rest: AtomicBool::new(false),
             resting: Mutex::default(),
         })
@@ -102,16 +105,29 @@ impl Dataset {
         self.fields
     }
 
-    /// Whether the latest state is what is there now.
+    /// Whether the latest state is what is there now. While somebody else reads the next state this is the latest.
     pub fn freshness(&self) -> Freshness {
-        // Locked: the next state is being read by somebody else.
-        let Ok(seen) = self.seen.try_lock() else { return Freshness::Latest };
+        self.seen.try_lock().map_or(Freshness::Latest, |seen| self.since(&seen))
+    }
+
+    /// What has happened since the index looked like this.
+    fn since(&self, seen: &Stamp) -> Freshness {
+        if self.retired.load(Ordering::Acquire) {
+            return Freshness::Gone;
+        }
         match self.home.stamp() {
             None => Freshness::Gone,
-            Some(now) if !now.same_folder(&seen) => Freshness::Gone,
+            Some(now) if !now.same_folder(seen) => Freshness::Gone,
             Some(now) if now == *seen => Freshness::Latest,
             Some(_) => Freshness::Changed,
         }
+    }
+
+    /// Waits for the write that is under way, and takes no other. Blocks.
+    pub fn retire(&self) {
+        let mut writer = self.writer.blocking_lock();
+        self.retired.store(true, Ordering::Release);
+        writer.abandon();
     }
 
     /// Reads what was written last, by whoever it was.
@@ -258,15 +274,23 @@ impl Dataset {
 
     /// Opens the writer, and sees what others have written before it was open.
     fn begin_turn(&self, writer: &mut Writer) -> Result<()> {
-        if !writer.is_open() {
-            writer.get(&self.home)?;
-            match self.freshness() {
-                Freshness::Latest => {}
-                Freshness::Changed => self.refresh()?,
-                Freshness::Gone => return Err(gone(&self.key)),
+        if self.retired.load(Ordering::Acquire) {
+            return Err(gone(&self.key));
+        }
+        if writer.is_open() {
+            return Ok(());
+        }
+        let opened = writer.get(&self.home).map(drop);
+        // Waits for somebody who reads the next state: what is written from here on builds on the latest.
+        let freshness = self.since(&self.seen.lock().unwrap_or_else(PoisonError::into_inner));
+        match freshness {
+            Freshness::Latest => opened,
+            Freshness::Changed => opened.and_then(|()| self.refresh()),
+            Freshness::Gone => {
+                writer.abandon();
+                Err(gone(&self.key))
             }
         }
-        Ok(())
     }
 
     fn commit(&self, writer: &mut Writer) -> Result<()> {
@@ -278,9 +302,57 @@ impl Dataset {
 
 fn gone(key: &DatasetKey) -> Error {
     let message = format!("the index of the dataset `{}` was removed meanwhile", key.id);
-    Error::new(ErrorKind::Conflict, message).help("try again")
+    Error::new(ErrorKind::Unavailable, message).help("try again")
 }
 
 fn copy(error: &Error) -> Error {
     Error::new(error.kind, error.full())
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::id::{ChunkId, TenantId};
+    use weft_core::seam::index::{IndexedChunk, IndexedDocument};
+
+    use super::*;
+
+    fn write_of(text: &str) -> Vec<IndexChange> {
+        let id = DocumentId::new("d");
+        let document = IndexedDocument { id: id.clone(), metadata: Default::default(), available: true };
+        let chunk = IndexedChunk { content: text.to_owned(), ..IndexedChunk::default() };
+        vec![IndexChange::Document(document), IndexChange::Chunks(id, vec![(ChunkId::new("c"), chunk)])]
+    }
+
+    /// Somebody reads what another process has written while a write begins: that builds on it nevertheless.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_write_waits_for_the_latest_state() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = DatasetKey::new(&TenantId::new("t"), "k");
+        let open = || Arc::new(Dataset::open(&key, Some(folder.path())).unwrap());
+        let (one, other) = (open(), open());
+        one.write(write_of("old")).await.unwrap();
+        let reading = Arc::clone(&other);
+        let (held, is_held) = oneshot::channel();
+        let reader = std::thread::spawn(move || {
+            let seen = reading.seen.lock().unwrap();
+            held.send(()).unwrap();
+            std::thread::sleep(IDLE_MAX * 4);
+            drop(seen);
+        });
+        is_held.await.unwrap();
+        other.write(write_of("new")).await.unwrap();
+        reader.join().unwrap();
+        let size = other.snapshot().size;
+        assert_eq!((size.documents, size.chunks), (1, 1), "the old ones were replaced");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_was_removed_takes_no_writes() {
+        let key = DatasetKey::new(&TenantId::new("t"), "k");
+        let dataset = Arc::new(Dataset::open(&key, None).unwrap());
+        dataset.write(write_of("old")).await.unwrap();
+        let retired = Arc::clone(&dataset);
+        tokio::task::spawn_blocking(move || retired.retire()).await.unwrap();
+        assert!(dataset.write(write_of("new")).await.unwrap_err().kind.is_passing());
+    }
 }

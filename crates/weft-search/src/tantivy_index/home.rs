@@ -1,13 +1,14 @@
 //! Where a dataset's index is kept, and whether something has changed there.
 
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use tantivy::directory::{Directory as _, INDEX_WRITER_LOCK, MmapDirectory, RamDirectory};
 use tantivy::store::Compressor;
 use tantivy::{Index, IndexSettings};
-use weft_core::Result;
+use weft_core::{Error, Result};
 
 use super::schema;
 use super::writer::{unwritable, when_free};
@@ -98,5 +99,28 @@ impl Home {
                 Some(Stamp::of(&folder.metadata().ok()?, &meta))
             }
         }
+    }
+}
+
+/// Removes an index as soon as no other process writes to it: a writer that goes on would put its list of parts into
+/// the index that comes next.
+pub fn remove(folder: &Path) -> Result<()> {
+    if !folder.exists() {
+        return Ok(());
+    }
+    let directory = MmapDirectory::open(folder).map_err(|cause| unwritable(cause.into()))?;
+    let _turn = when_free(|| Ok(directory.acquire_lock(&INDEX_WRITER_LOCK)?))?;
+    // Renamed first, so that a crash in the middle leaves no half of a dataset.
+    let failed = |cause| Error::internal("cannot remove the index of a dataset").because(cause);
+    let gone = folder.with_extension("gone");
+    let remove = |folder: &Path| match std::fs::remove_dir_all(folder) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => Err(failed(cause)),
+        _ => Ok(()),
+    };
+    remove(&gone)?;
+    match std::fs::rename(folder, &gone) {
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(()),
+        Err(cause) => Err(failed(cause)),
+        Ok(()) => remove(&gone),
     }
 }

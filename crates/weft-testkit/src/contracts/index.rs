@@ -94,6 +94,23 @@ pub async fn an_index_is_shared(one: &dyn Index, other: &dyn Index) {
     assert_eq!(ids(&text(one, &dataset, "apple").await), ["a", "b"]);
     fine(other.remove(&dataset).await);
     assert_eq!(fine(one.size(&dataset).await).chunks, 0);
+    // One removes the index while the other writes: what comes next is whole, whoever was first.
+    let writes = async {
+        for number in 0..20 {
+            let id = format!("late{number}");
+            let all = vec![document(&id), chunks(&id, &[(&id, "plum", &[0.0, 1.0])])];
+            if let Err(error) = one.write(&dataset, all).await {
+                assert!(error.kind.is_passing(), "{}", error.full());
+            }
+        }
+    };
+    tokio::join!(writes, async { fine(other.remove(&dataset).await) });
+    put(other, &dataset, "last", &[("last", "plum", &[0.0, 1.0])]).await;
+    let (seen_by_one, seen_by_other) =
+        (text(one, &dataset, "plum").await, text(other, &dataset, "plum").await);
+    assert_eq!(ids(&seen_by_one), ids(&seen_by_other));
+    assert!(ids(&seen_by_one).contains(&"last"));
+    fine(one.remove(&dataset).await);
     put(one, &dataset, "c", &[("c", "apple", &[1.0, 0.0, 0.0])]).await;
     assert_eq!(ids(&text(other, &dataset, "apple").await), ["c"]);
     assert_eq!(fine(other.size(&dataset).await).dimension, 3);
