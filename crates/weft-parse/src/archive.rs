@@ -135,14 +135,15 @@ impl<'a> Archive<'a> {
             return Err(too_large());
         }
         let mut bytes = Vec::new();
-        file.take(most + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be unpacked"), cause))?;
+        let unpacked = file.take(most + 1).read_to_end(&mut bytes);
+        // What turns out to be broken at its end has been unpacked, too.
         let size = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        self.left.set(self.left.get().saturating_sub(size));
+        unpacked
+            .map_err(|cause| Unreadable::because(&format!("`{name}` in it cannot be unpacked"), cause))?;
         if size > most {
             return Err(too_large());
         }
-        self.left.set(self.left.get() - size);
         Ok(Some(bytes))
     }
 
@@ -165,8 +166,7 @@ impl<'a> Archive<'a> {
             if file.size() > most {
                 return Err(too_large());
             }
-            // Whoever needs a broken file in it will say so.
-            let size = std::io::copy(&mut file.take(most + 1), &mut std::io::sink()).unwrap_or_default();
+            let size = unpacked(file.take(most + 1));
             if size > most {
                 return Err(too_large());
             }
@@ -183,6 +183,16 @@ impl<'a> Archive<'a> {
             self.zip.index_for_name(&found)
         })
     }
+}
+
+/// How many bytes there are, up to where it is broken. Whoever needs the rest will say so.
+fn unpacked(mut file: impl std::io::Read) -> u64 {
+    let mut buffer = [0; 16 << 10];
+    let mut size = 0;
+    while let Ok(count @ 1..) = file.read(&mut buffer) {
+        size += u64::try_from(count).unwrap_or_default();
+    }
+    size
 }
 
 fn too_large() -> Unreadable {
@@ -235,6 +245,22 @@ mod tests {
         archive.left.set(9_999);
         assert!(archive.read("zeros").is_err());
         assert!(Archive::open(&honest).unwrap().read("none").unwrap().is_none());
+    }
+
+    #[test]
+    fn what_breaks_off_counts_as_well() {
+        let mut broken = zeros(10_000);
+        // The checksum, behind which nothing is found wrong before the end.
+        let list = broken.windows(4).rposition(|bytes| bytes == b"PK\x01\x02").unwrap();
+        broken[list + 16] ^= 1;
+        let mut archive = Archive::open(&broken).unwrap();
+        archive.left.set(15_000);
+        assert!(archive.read("zeros").is_err());
+        assert_eq!(archive.left.get(), 5_000);
+        assert!(archive.check().is_err());
+        archive.left.set(15_000);
+        assert!(archive.check().is_ok());
+        assert_eq!(archive.left.get(), 5_000);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod xml;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weft_core::value::Json;
 use weft_core::{Error, Result};
@@ -152,7 +153,9 @@ impl<'a> File<'a> {
             return Err(Unreadable::new("it is empty"));
         }
         let format = choose(self.name, self.bytes)?;
-        let parsed = (format.read)(self)?;
+        // A defect of a library is a reason like any other, and leaves the mail whose attachment brings it up.
+        let parsed = catch_unwind(AssertUnwindSafe(|| (format.read)(self)))
+            .unwrap_or_else(|_| Err(Unreadable::new("the library for files of this kind failed on it")))?;
         let has_text =
             parsed.elements.iter().any(|element| !matches!(element.body, crate::element::Body::Break { .. }));
         if has_text { Ok(parsed) } else { Err(Unreadable::new("there is no text in it")) }

@@ -6,6 +6,8 @@ use crate::element::Table;
 const CELLS_MAX: usize = 2_000_000;
 /// Columns and rows that one cell may cover.
 const SPAN_MAX: usize = 1_000;
+/// Bytes of text that stand in one table once more, because a cell reaches down, at most.
+const REPEATED_BYTES_MAX: usize = 16 << 20;
 
 /// Takes the cells of a table one after another. A cell that reaches down stands in each of its rows, so
 /// that every row can be understood alone; one that reaches to the right stands once.
@@ -18,9 +20,17 @@ pub struct Grid {
     /// Whether the row so far has header cells only.
     row_is_header: bool,
     cells: usize,
+    /// Bytes of text that stand in it once more.
+    repeated: usize,
 }
 
 impl Grid {
+    /// A table within a cell of another one. It becomes text of that cell, so nothing in it is repeated:
+    /// every level of nesting would multiply what is in it.
+    pub fn inner() -> Self {
+        Self { repeated: REPEATED_BYTES_MAX, ..Self::default() }
+    }
+
     /// The next row begins.
     pub fn row(&mut self) {
         self.end_row();
@@ -56,11 +66,9 @@ impl Grid {
     }
 
     /// What is above the next cell of the row, for formats that mark the cells below.
-    pub fn above(&self) -> String {
-        let (Some(row), before) = (self.rows.last(), self.rows.len().wrapping_sub(2)) else {
-            return String::new();
-        };
-        self.rows.get(before).and_then(|above| above.get(row.len())).cloned().unwrap_or_default()
+    pub fn above(&mut self) -> String {
+        let [.., above, row] = self.rows.as_slice() else { return String::new() };
+        above.get(row.len()).map(|text| once_more(text, &mut self.repeated)).unwrap_or_default()
     }
 
     /// The table.
@@ -85,7 +93,7 @@ impl Grid {
     /// Puts in what comes down from above.
     fn fill(&mut self) {
         while let Some(Some((rows, text))) = self.hanging.get_mut(self.rows.last().map_or(0, Vec::len)) {
-            let text = text.clone();
+            let text = once_more(text, &mut self.repeated);
             *rows -= 1;
             if *rows == 0 {
                 let place = self.width();
@@ -108,6 +116,16 @@ impl Grid {
             self.headers += 1;
         }
     }
+}
+
+/// A text that stands in a table already; nothing when enough bytes are repeated there.
+pub fn once_more(text: &str, repeated: &mut usize) -> String {
+    let all = repeated.saturating_add(text.len());
+    if all > REPEATED_BYTES_MAX {
+        return String::new();
+    }
+    *repeated = all;
+    text.to_owned()
 }
 
 /// How many of the first rows name the columns, where the file does not say: the first one does when it
@@ -163,6 +181,22 @@ mod tests {
         check(&[&["A title"], &["name", "age"], &["Ada", "36"]], 0);
         check(&[&["only"]], 0);
         check(&[], 0);
+    }
+
+    #[test]
+    fn long_texts_are_not_repeated_without_end() {
+        let long = "x".repeat(REPEATED_BYTES_MAX / 4);
+        let bytes = |mut grid: Grid| {
+            grid.row();
+            grid.cell(&long, Header::No, 1, usize::MAX);
+            for _ in 0..SPAN_MAX {
+                grid.row();
+                grid.cell("y", Header::No, 1, 1);
+            }
+            grid.finish(None).rows.iter().flatten().map(String::len).sum::<usize>()
+        };
+        assert_eq!(bytes(Grid::default()), long.len() * 5 + SPAN_MAX);
+        assert_eq!(bytes(Grid::inner()), long.len() + SPAN_MAX);
     }
 
     #[test]

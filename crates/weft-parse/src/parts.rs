@@ -71,12 +71,19 @@ impl Parts {
     /// A table. Empty rows, and empty columns at the end of rows, are left out.
     pub fn table(&mut self, table: Table) {
         let header_rows = table.header_rows;
-        let mut kept_headers = 0;
+        let (mut kept_headers, mut is_cut) = (0, false);
+        let mut left = TEXT_BYTES_MAX.saturating_sub(self.text_bytes);
         let mut rows = Vec::with_capacity(table.rows.len());
         for (number, cells) in table.rows.into_iter().enumerate() {
             let mut row: Vec<String> = cells.iter().map(|cell| line(cell)).collect();
             row.truncate(row.iter().rposition(|cell| !cell.is_empty()).map_or(0, |last| last + 1));
             if !row.is_empty() {
+                // The beginning of a large table is better than nothing of it.
+                let Some(rest) = left.checked_sub(row_size(&row)) else {
+                    is_cut = true;
+                    break;
+                };
+                left = rest;
                 kept_headers += usize::from(number < header_rows);
                 rows.push(row);
             }
@@ -84,6 +91,9 @@ impl Parts {
         let caption = table.caption.map(|caption| line(&caption)).filter(|caption| !caption.is_empty());
         if !rows.is_empty() {
             self.push(Body::Table(Table { caption, header_rows: kept_headers, rows }));
+        }
+        if is_cut && !self.full {
+            self.fill();
         }
     }
 
@@ -147,11 +157,15 @@ impl Parts {
         }
         self.text_bytes = self.text_bytes.saturating_add(size(&body));
         if self.parsed.elements.len() >= ELEMENTS_MAX || self.text_bytes > TEXT_BYTES_MAX {
-            self.full = true;
-            self.warn("the file is too large: its rest was left out");
+            self.fill();
             return;
         }
         self.parsed.elements.push(Element { body, positions });
+    }
+
+    fn fill(&mut self) {
+        self.full = true;
+        self.warn("the file is too large: its rest was left out");
     }
 }
 
@@ -162,10 +176,14 @@ fn size(body: &Body) -> usize {
         | Body::Paragraph(text)
         | Body::Item { text, .. }
         | Body::Code { text, .. } => text.len(),
-        Body::Table(table) => table.rows.iter().flatten().map(|cell| cell.len() + size_of::<String>()).sum(),
+        Body::Table(table) => table.rows.iter().map(|row| row_size(row)).sum(),
         Body::Image { caption } => caption.len(),
         Body::Break { name, .. } => name.as_ref().map_or(0, String::len),
     }
+}
+
+fn row_size(row: &[String]) -> usize {
+    row.iter().map(|cell| cell.len() + size_of::<String>()).sum()
 }
 
 #[cfg(test)]
@@ -208,6 +226,17 @@ mod tests {
         assert!(parts.is_full());
         let parsed = parts.finish();
         assert_eq!(parsed.elements.len(), ELEMENTS_MAX);
+        assert_eq!(parsed.warnings, ["the file is too large: its rest was left out"]);
+    }
+
+    #[test]
+    fn of_a_table_that_is_too_large_the_beginning_is_kept() {
+        let rows = vec![vec!["cell".to_owned()]; 9];
+        let mut parts = Parts { text_bytes: TEXT_BYTES_MAX - 2 * row_size(&rows[0]) - 1, ..Parts::default() };
+        parts.table(Table { caption: None, header_rows: 0, rows });
+        assert!(parts.is_full());
+        let parsed = parts.finish();
+        assert!(matches!(&parsed.elements[0].body, Body::Table(table) if table.rows.len() == 2));
         assert_eq!(parsed.warnings, ["the file is too large: its rest was left out"]);
     }
 

@@ -133,12 +133,10 @@ impl DocumentReader for InProcess {
     }
 }
 
-/// Reads a file; a defect of a library is a reason like any other.
+/// Reads a file. Readers fail with a reason whatever a library does; what is left are defects of the cutting.
 fn guarded(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
     catch_unwind(AssertUnwindSafe(|| crate::read(request, bytes))).unwrap_or_else(|_| {
-        Err(Error::invalid(format!(
-            "cannot read `{}`: the library for files of this kind failed on it",
-            request.name
-        )))
+        let name = &request.name;
+        Err(Error::invalid(format!("cannot read `{name}`: its text cannot be cut, which is a defect")))
     })
 }

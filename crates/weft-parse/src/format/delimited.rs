@@ -27,8 +27,11 @@ fn read(file: &File<'_>) -> Read {
     let text = decode(file.bytes);
     let mut cells = 0;
     let mut rows = Vec::new();
-    for record in reader(&text, delimiter(&text)).into_records() {
-        let record = record.map_err(|cause| Unreadable::because("its rows cannot be told apart", cause))?;
+    let mut reader = reader(&text, delimiter(&text));
+    // One record for all rows: an iterator copies it, which takes as long as its longest row.
+    let mut record = csv::StringRecord::new();
+    let unread = |cause| Unreadable::because("its rows cannot be told apart", cause);
+    while reader.read_record(&mut record).map_err(unread)? {
         cells += record.len();
         if cells > CELLS_MAX {
             parts.warn(format!("the table has more than {CELLS_MAX} values: its rest was left out"));

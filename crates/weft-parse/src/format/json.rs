@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Contents, File, Format, Read, Unreadable};
 use crate::parts::Parts;
-use crate::words::decode;
+use crate::words::{beginning, decode};
 
 /// One value, or one in every line.
 pub const FORMAT: Format = Format {
@@ -23,6 +23,10 @@ pub const FORMAT: Format = Format {
 
 /// Characters of a value that is kept together, at most.
 const RECORD_CHARS_MAX: usize = 1_000;
+/// Characters of one name in a path, at most.
+const NAME_CHARS_MAX: usize = 200;
+/// Bytes of a path that still becomes longer. It stands in front of every value below it.
+const PATH_BYTES_MAX: usize = 500;
 
 fn read(file: &File<'_>) -> Read {
     let mut parts = Parts::default();
@@ -40,6 +44,9 @@ fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
 
 /// One part for a value that is short, several for one that is not.
 fn record(value: &Value, path: &str, parts: &mut Parts) {
+    if parts.is_full() {
+        return;
+    }
     let mut lines = Vec::new();
     let mut left = RECORD_CHARS_MAX;
     if !is_list(value) && flatten(value, path, &mut lines, &mut left) {
@@ -68,7 +75,7 @@ fn record(value: &Value, path: &str, parts: &mut Parts) {
         }
         Value::Array(values) => {
             for (number, value) in values.iter().enumerate() {
-                record(value, &format!("{path}[{number}]"), parts);
+                record(value, &entry(path, number), parts);
             }
         }
         Value::String(text) => parts.paragraph(&labelled(path, text)),
@@ -87,16 +94,20 @@ fn flatten(value: &Value, path: &str, lines: &mut Vec<String>, left: &mut usize)
         Value::Object(members) => {
             members.iter().all(|(key, value)| flatten(value, &below(path, key), lines, left))
         }
-        Value::Array(values) if is_list(value) => values
-            .iter()
-            .enumerate()
-            .all(|(number, value)| flatten(value, &format!("{path}[{number}]"), lines, left)),
+        Value::Array(values) if is_list(value) => {
+            values.iter().enumerate().all(|(number, value)| flatten(value, &entry(path, number), lines, left))
+        }
         Value::Array(values) => {
-            let mut texts = Vec::new();
+            let mut text = String::new();
             for value in values {
-                texts.push(plain(value));
+                text.push_str(if text.is_empty() { "" } else { ", " });
+                text.push_str(&plain(value));
+                // Every level above asks again, so no more is written than can fit.
+                if text.len() > RECORD_CHARS_MAX * 4 {
+                    return false;
+                }
             }
-            add(labelled(path, &texts.join(", ")), lines, left)
+            add(labelled(path, &text), lines, left)
         }
         Value::Null => true,
         value => add(labelled(path, &plain(value)), lines, left),
@@ -119,7 +130,16 @@ fn labelled(path: &str, text: &str) -> String {
 }
 
 fn below(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+    let key = beginning(key, NAME_CHARS_MAX);
+    match path.len() {
+        0 => key.to_owned(),
+        1..=PATH_BYTES_MAX => format!("{path}.{key}"),
+        _ => path.to_owned(),
+    }
+}
+
+fn entry(path: &str, number: usize) -> String {
+    if path.len() > PATH_BYTES_MAX { path.to_owned() } else { format!("{path}[{number}]") }
 }
 
 #[cfg(test)]

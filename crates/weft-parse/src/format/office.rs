@@ -8,6 +8,9 @@ use crate::archive::{Archive, beside};
 use crate::markup::{Node, Xml, written};
 use crate::parts::Parts;
 
+/// Bytes of an address, at most. It stands in a file once, and behind every link to it.
+const ADDRESS_BYTES_MAX: usize = 2_000;
+
 /// What one part of a file says of another, or of an address.
 #[derive(Clone, Debug)]
 pub struct Relation {
@@ -31,6 +34,7 @@ pub fn relations(archive: &mut Archive<'_>, part: &str) -> Result<HashMap<String
         let Node::Open(tag) = node else { continue };
         if let (Some(id), Some(kind), Some(target)) =
             (tag.attribute("Id"), tag.attribute("Type"), tag.attribute("Target"))
+            && target.len() <= ADDRESS_BYTES_MAX
         {
             let is_outside = tag.attribute("TargetMode").as_deref() == Some("External");
             let target = if is_outside { target } else { beside(part, &target) };

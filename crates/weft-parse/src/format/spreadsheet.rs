@@ -7,7 +7,7 @@ use calamine::{Data, DataRef, Reader as _, SheetType, SheetVisible, Sheets, Xlsx
 use super::{Contents, File, Format, Read, Unreadable, office};
 use crate::archive::{Archive, Container};
 use crate::element::Table;
-use crate::grid::header_rows;
+use crate::grid::{header_rows, once_more};
 use crate::parts::Parts;
 
 /// Spreadsheets of Excel, old and new, and of OpenDocument.
@@ -21,6 +21,8 @@ pub const FORMAT: Format = Format {
 
 /// Cells of one file that hold something, at most.
 const CELLS_MAX: usize = 5_000_000;
+/// Bytes of text of one file, at most. A text that is kept once may stand in every cell.
+const TEXT_BYTES_MAX: usize = 128 << 20;
 /// Columns of one sheet, at most.
 const COLUMNS_MAX: u32 = 2_000;
 /// Empty cells in front of those that hold something, at most, as a multiple of those.
@@ -36,20 +38,20 @@ fn read(file: &File<'_>) -> Read {
     }
     let mut book = open(file.bytes)?;
     let sheets = book.sheets_metadata().to_vec();
-    let mut cells_left = CELLS_MAX;
+    let (mut cells_left, mut bytes_left) = (CELLS_MAX, TEXT_BYTES_MAX);
     for sheet in sheets {
         if sheet.typ != SheetType::WorkSheet || sheet.visible == SheetVisible::VeryHidden {
             continue;
         }
         parts.page(Some(sheet.name.clone()));
-        let mut cells = Cells { rows: Vec::new(), left: cells_left, empty: EMPTY_MAX, is_cut: false };
+        let mut cells = Cells { left: cells_left, bytes_left, ..Cells::default() };
         if let Err(cause) = read_sheet(&mut book, &sheet.name, &mut cells) {
             parts.warn(format!("the sheet `{}` was not read to its end: {}", sheet.name, cause.0));
         }
         if cells.is_cut {
             parts.warn(format!("the sheet `{}` is too large: its rest was left out", sheet.name));
         }
-        cells_left = cells.left;
+        (cells_left, bytes_left) = (cells.left, cells.bytes_left);
         let rows = trimmed(cells.rows);
         parts.table(Table { caption: None, header_rows: header_rows(&rows), rows });
     }
@@ -78,8 +80,21 @@ fn open(bytes: &[u8]) -> Result<Book<'_>, Unreadable> {
 struct Cells {
     rows: Vec<Vec<String>>,
     left: usize,
+    bytes_left: usize,
     empty: usize,
     is_cut: bool,
+}
+
+impl Default for Cells {
+    fn default() -> Self {
+        Self {
+            rows: Vec::new(),
+            left: CELLS_MAX,
+            bytes_left: TEXT_BYTES_MAX,
+            empty: EMPTY_MAX,
+            is_cut: false,
+        }
+    }
 }
 
 impl Cells {
@@ -92,11 +107,12 @@ impl Cells {
         let (row, column) = (row as usize, column as usize);
         let gap = (row + 1).saturating_sub(self.rows.len())
             + (column + 1).saturating_sub(self.rows.get(row).map_or(0, Vec::len));
-        if self.left == 0 || gap > self.empty {
+        if self.left == 0 || gap > self.empty || text.len() > self.bytes_left {
             self.is_cut = true;
             return false;
         }
         self.left -= 1;
+        self.bytes_left -= text.len();
         self.empty -= gap;
         if self.rows.len() <= row {
             self.rows.resize_with(row + 1, Vec::new);
@@ -159,13 +175,14 @@ fn read_xlsx(book: &mut Xlsx<Cursor<&[u8]>>, name: &str, cells: &mut Cells) -> R
         }
     }
     // A cell that reaches down stands in each of its rows, so that every row can be understood alone.
+    let mut repeated = 0;
     for area in merged {
         let ((top, left), (bottom, _)) = (area.start, area.end);
         let text =
             cells.rows.get(top as usize).and_then(|row| row.get(left as usize)).cloned().unwrap_or_default();
         let last = bottom.min(u32::try_from(cells.rows.len()).unwrap_or(u32::MAX).saturating_sub(1));
         for row in top.saturating_add(1)..=last {
-            if !cells.put(row, left, text.clone()) {
+            if !cells.put(row, left, once_more(&text, &mut repeated)) {
                 return Ok(());
             }
         }

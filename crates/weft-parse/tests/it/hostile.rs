@@ -1,6 +1,6 @@
 //! Files that are made to do harm, or that are just broken.
 
-use std::io::Cursor;
+use std::io::{Cursor, Write as _};
 
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, proptest};
 use proptest::sample::Index;
@@ -94,6 +94,17 @@ fn outlines_and_pages_in_circles_end() {
         7 0 obj << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> endobj
         8 0 obj << /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /X 8 0 R >> >> /Length 5 >> stream\n/X Do\nendstream endobj";
     let _ = parse("a.pdf", object(page).as_bytes(), &Settings::new());
+}
+
+#[test]
+fn a_library_that_fails_is_a_reason() {
+    // The beginning of a spreadsheet, and a record about its letters that is empty.
+    let records = [9, 8, 4, 0, 0, 6, 5, 0, 0x42, 0, 0, 0];
+    let mut file = cfb::CompoundFile::create(Cursor::new(Vec::new())).unwrap();
+    file.create_stream("/Workbook").unwrap().write_all(&records).unwrap();
+    let bytes = file.into_inner().into_inner();
+    let reason = reason("a.xls", &bytes);
+    assert!(reason.ends_with("the library for files of this kind failed on it"), "{reason}");
 }
 
 /// Reads it under every name, so that every reader of text sees it.

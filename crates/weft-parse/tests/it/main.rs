@@ -6,4 +6,5 @@ mod choosing;
 mod documents;
 mod formats;
 mod hostile;
+mod multiplied;
 mod process;

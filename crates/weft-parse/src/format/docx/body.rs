@@ -1,6 +1,6 @@
 //! The text of a document, paragraph by paragraph.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::Unreadable;
 use super::super::math::Math;
@@ -39,6 +39,8 @@ pub struct Body<'a> {
     lists: Lists,
     relations: &'a HashMap<String, Relation>,
     notes: &'a Notes,
+    /// Notes that have been said. One that is referred to again and again is not repeated.
+    said: HashSet<(&'static str, String)>,
     parts: &'a mut Parts,
     paragraphs: Vec<Paragraph>,
     tables: Vec<Table>,
@@ -65,6 +67,7 @@ impl<'a> Body<'a> {
             lists,
             relations,
             notes,
+            said: HashSet::new(),
             parts,
             paragraphs: Vec::new(),
             tables: Vec::new(),
@@ -147,7 +150,8 @@ impl<'a> Body<'a> {
             "endnoteReference" => self.note("endnotes", tag),
             "commentReference" => self.note("comments", tag),
             "docPr" => self.picture(tag),
-            "tbl" => self.tables.push(Table::default()),
+            "tbl" if self.tables.is_empty() => self.tables.push(Table::default()),
+            "tbl" => self.tables.push(Table { grid: Grid::inner(), ..Table::default() }),
             "tr" | "tc" | "gridSpan" | "vMerge" | "tblHeader" => self.open_in_table(tag),
             _ => self.open_property(tag),
         }
@@ -215,11 +219,10 @@ impl<'a> Body<'a> {
         else {
             return;
         };
-        if kind == "comments" {
-            paragraph.notes.push(text.clone());
-        } else {
-            paragraph.text.push_str(&format!("[{id}]"));
-            paragraph.notes.push(format!("[{id}] {text}"));
+        let mark = if kind == "comments" { String::new() } else { format!("[{id}]") };
+        paragraph.text.push_str(&mark);
+        if self.said.insert((kind, id)) {
+            paragraph.notes.push(format!("{mark} {text}").trim_start().to_owned());
         }
     }
 

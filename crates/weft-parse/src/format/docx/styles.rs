@@ -4,9 +4,12 @@ use std::collections::HashMap;
 
 use super::super::Unreadable;
 use crate::markup::{Node, Tag, Xml};
+use crate::words::beginning;
 
 /// Styles that a style can be based on, one on another.
 const CHAIN_MAX: usize = 20;
+/// Characters of a name, a number or an id, at most. They stand in a file once and are looked up often.
+const VALUE_CHARS_MAX: usize = 255;
 /// Levels of a list.
 const LEVELS: usize = 9;
 
@@ -33,7 +36,8 @@ pub struct ListPlace {
 }
 
 fn value(tag: &Tag<'_>) -> String {
-    tag.attribute("val").unwrap_or_default()
+    let value = tag.attribute("val").unwrap_or_default();
+    beginning(&value, VALUE_CHARS_MAX).to_owned()
 }
 
 impl Styles {

@@ -12,6 +12,8 @@ use html5ever::{Attribute, ParseOpts, QualName, local_name, ns, parse_document};
 const DEPTH_MAX: usize = 2_000;
 /// How much is given to the parser between two looks at the depth.
 const STEP_BYTES: usize = 16 << 10;
+/// Attributes of one element that are kept, at most: each new one is compared with all.
+const ATTRIBUTES_MAX: usize = 1_000;
 /// Nodes of one page, at most.
 const NODES_MAX: usize = 5_000_000;
 
@@ -175,14 +177,18 @@ impl Builder {
     fn detach(&self, child: Id) {
         let mut nodes = self.nodes.borrow_mut();
         if let Some(parent) = nodes[child].parent.take() {
-            nodes[parent].children.retain(|one| *one != child);
+            let children = &mut nodes[parent].children;
+            // What is moved has mostly come last.
+            if let Some(at) = children.iter().rposition(|one| *one == child) {
+                children.remove(at);
+            }
         }
     }
 
     fn place(&self, child: Id) -> Option<(Id, usize)> {
         let nodes = self.nodes.borrow();
         let parent = nodes[child].parent?;
-        Some((parent, nodes[parent].children.iter().position(|one| *one == child)?))
+        Some((parent, nodes[parent].children.iter().rposition(|one| *one == child)?))
     }
 }
 
@@ -256,7 +262,7 @@ impl TreeSink for Builder {
         let mut nodes = self.nodes.borrow_mut();
         if let Kind::Element(_, known) = &mut nodes[target.id].kind {
             for attribute in attributes {
-                if !known.iter().any(|one| one.name == attribute.name) {
+                if known.len() < ATTRIBUTES_MAX && !known.iter().any(|one| one.name == attribute.name) {
                     known.push(attribute);
                 }
             }

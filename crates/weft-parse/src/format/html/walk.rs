@@ -136,8 +136,9 @@ impl Walk<'_> {
                 if self.tables.is_empty() {
                     self.flush();
                 }
+                let grid = if self.tables.is_empty() { Grid::default() } else { Grid::inner() };
                 let outside = std::mem::take(&mut self.inline);
-                self.tables.push(OpenTable { grid: Grid::default(), caption: None, outside });
+                self.tables.push(OpenTable { grid, caption: None, outside });
             }
             "tr" => {
                 self.inline.clear();

@@ -116,6 +116,12 @@ type RuledTable = (Vec<Vec<String>>, Position);
 /// Tables with lines between their rows and columns. What is a table by its blanks alone stays text: a
 /// wrong guess would do more harm than a right one is of use.
 fn tables(document: &PdfDocument, index: usize, frame: Frame) -> Vec<RuledTable> {
+    // To look for them the library takes the text apart into words, which takes longer than all the rest.
+    let is_ruled =
+        document.extract_paths(index).is_ok_and(|all| all.iter().any(|path| path.is_table_primitive()));
+    if !is_ruled {
+        return Vec::new();
+    }
     let config = TableDetectionConfig {
         horizontal_strategy: TableStrategy::Lines,
         vertical_strategy: TableStrategy::Lines,

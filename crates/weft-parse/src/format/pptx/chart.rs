@@ -84,7 +84,8 @@ fn table(title: String, all: &[Series]) -> Table {
     }
     let mut rows =
         vec![std::iter::once(String::new()).chain(all.iter().map(|series| series.name.clone())).collect()];
-    for (point, label) in labels {
+    // Each series may have points of its own.
+    for (point, label) in labels.into_iter().take(POINTS_MAX) {
         let values = all.iter().map(|series| series.values.get(&point).cloned().unwrap_or_default());
         rows.push(std::iter::once(label).chain(values).collect::<Vec<_>>());
     }

@@ -1,0 +1,97 @@
+//! Small files that say one thing in many places: what is read of them must not be many times as large.
+
+use weft_parse::element::{Body, Parsed};
+
+use crate::build::{archive, docx, pptx, read, relations, text, xlsx};
+
+/// Bytes of everything that was read.
+fn size(parsed: &Parsed) -> usize {
+    text(parsed).len()
+}
+
+/// The text of the innermost of many tables within each other, in each of which a cell reaches down.
+fn nested(open: &str, close: &str) -> String {
+    open.repeat(60) + "innermost" + &close.repeat(60)
+}
+
+#[test]
+fn tables_within_tables_do_not_multiply() {
+    let html = nested(
+        "<table><tr><td rowspan=9>",
+        "</td></tr><tr><td></td></tr><tr><td></td></tr><tr><td></td></tr></table>",
+    );
+    let below = "<w:tr><w:tc><w:tcPr><w:vMerge/></w:tcPr></w:tc></w:tr>".repeat(3);
+    let word = nested(
+        "<w:tbl><w:tr><w:tc><w:tcPr><w:vMerge w:val='restart'/></w:tcPr><w:p><w:r><w:t>x</w:t></w:r></w:p>",
+        &format!("</w:tc></w:tr>{below}</w:tbl>"),
+    )
+    .replace("innermost", "<w:p><w:r><w:t>innermost</w:t></w:r></w:p>");
+    for (name, bytes) in [("a.html", html.into_bytes()), ("a.docx", docx(&word))] {
+        let parsed = read(name, &bytes);
+        assert_eq!(text(&parsed).matches("innermost").count(), 4, "{name}");
+        assert!(size(&parsed) < 2_000, "{name}: {}", size(&parsed));
+    }
+}
+
+#[test]
+fn notes_are_said_once() {
+    let paragraph = "<w:r><w:footnoteReference w:id='2'/></w:r><w:r><w:commentReference w:id='0'/></w:r>";
+    let parsed = read("a.docx", &docx(&format!("<w:p>{}</w:p>", paragraph.repeat(1_000))));
+    let text = text(&parsed);
+    assert_eq!((text.matches("the note").count(), text.matches("really?").count()), (1, 1));
+    assert_eq!(text.matches("[2]").count(), 1_001);
+}
+
+#[test]
+fn addresses_that_are_no_addresses_are_left_out() {
+    let target = format!("https://example.com/{}", "a".repeat(100_000));
+    let link = "<w:hyperlink r:id='a'><w:r><w:t>here</w:t></w:r></w:hyperlink>".repeat(1_000);
+    let bytes = archive(&[
+        ("word/document.xml", &format!("<w:p>{link}</w:p>")),
+        ("word/_rels/document.xml.rels", &relations(&[("a", "hyperlink", &target)])),
+    ]);
+    let parsed = read("a.docx", &bytes);
+    assert!(text(&parsed).starts_with("herehere") && size(&parsed) == 4_000, "{}", size(&parsed));
+}
+
+#[test]
+fn paths_of_values_do_not_grow_with_every_level() {
+    let name = "n".repeat(10_000);
+    let json = format!("{{\"{name}\":").repeat(100);
+    let values = vec!["[1,[2]]"; 2_000].join(",");
+    let parsed = read("a.json", format!("{json}[{values}]{}", "}".repeat(100)).as_bytes());
+    assert!(parsed.elements.len() >= 2_000, "{}", parsed.elements.len());
+    assert!(size(&parsed) < 4_000 * 2_000, "{}", size(&parsed));
+}
+
+#[test]
+fn long_cells_reach_down_only_so_far() {
+    let row =
+        "<a:tr h='1'><a:tc vMerge='1'><a:p/></a:tc><a:tc><a:p><a:r><a:t>x</a:t></a:r></a:p></a:tc></a:tr>";
+    let long = "word ".repeat(200_000);
+    let slide = format!(
+        "<p:sld><a:tbl><a:tr><a:tc rowSpan='1000'><a:p><a:r><a:t>{long}</a:t></a:r></a:p></a:tc>
+         <a:tc><a:p><a:r><a:t>y</a:t></a:r></a:p></a:tc></a:tr>{}</a:tbl></p:sld>",
+        row.repeat(999)
+    );
+    let parsed = read("a.pptx", &pptx(&slide));
+    let table = parsed.elements.iter().find_map(|element| match &element.body {
+        Body::Table(table) => Some(table),
+        _ => None,
+    });
+    let table = table.expect("there is a table");
+    assert_eq!(table.rows.len(), 1_000);
+    assert!(table.rows.iter().flatten().map(String::len).sum::<usize>() < 20 << 20);
+}
+
+#[test]
+fn cells_that_reach_down_a_sheet_do_so_within_limits() {
+    let long = "word ".repeat(6_000);
+    let sheet = format!(
+        "<sheetData><row r='1'><c r='A1' t='inlineStr'><is><t>{long}</t></is></c></row>
+         <row r='10000'><c r='B10000'><v>2</v></c></row></sheetData><mergeCells><mergeCell ref='A1:A10000'/></mergeCells>"
+    );
+    let parsed = read("a.xlsx", &xlsx(&sheet));
+    assert!(text(&parsed).ends_with("|2"), "the last row is there");
+    assert!(size(&parsed) < 17 << 20, "{}", size(&parsed));
+}
