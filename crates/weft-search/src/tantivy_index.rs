@@ -293,6 +293,7 @@ mod tests {
 
     /// A dataset that takes long to open, here for ever, is waited for by those alone who ask for it.
     #[tokio::test(flavor = "multi_thread")]
+    #[expect(clippy::await_holding_lock, reason = "nobody is to get on with that dataset")]
     async fn datasets_are_opened_apart() {
         let folder = tempfile::tempdir().unwrap();
         let index = TantivyIndex::in_folder(folder.path());
