@@ -55,8 +55,10 @@ pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
         DatasetCommand::Remove(args) => remove(args, &app).await,
         DatasetCommand::Reindex(args) => {
             let dataset = find(&args.dataset, &app).await?;
-            let count = app.library.reindex(&dataset.key).await?;
-            Notes::line(format!("{count} chunks of `{}` are in its index.", dataset.name));
+            app.library.reindex(&dataset.key).await?;
+            let Dataset { name, counts, .. } = find(dataset.key.id.as_str(), &app).await?;
+            let (documents, chunks) = (plural(counts.documents, "document"), plural(counts.chunks, "chunk"));
+            Notes::line(format!("The index of `{name}` is made again: {documents}, {chunks}."));
             Ok(Exit::Done)
         }
     };
@@ -115,13 +117,18 @@ fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
     let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase()));
     parsed.map(Some).map_err(|_| {
         Failure::usage(format!("there is no method {}", quoted(named))).help(
-            "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email and tag",
+            "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email, tag and picture",
         )
     })
 }
 
 fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
-    inputs("--set", &args.settings)
+    let settings = inputs("--set", &args.settings)?;
+    weft_server::check_settings(&settings).map_err(|error| {
+        Failure::usage(format!("--set is wrong: {}", error.message))
+            .help("docs/documents.md and docs/datasets.md have the settings with their values")
+    })?;
+    Ok(settings)
 }
 
 /// A dataset by its name, else by its id.
@@ -270,5 +277,10 @@ mod tests {
         assert_eq!(Json::Object(read), serde_json::json!({"year": 2024, "tags": ["a", 2], "who": "Ada"}));
         assert_eq!(metadata(&pairs(&["a={}"])).unwrap_err().exit(), Exit::Usage);
         assert_eq!(metadata(&pairs(&["a=true"])).unwrap_err().exit(), Exit::Usage);
+        let set = |pair: &str| settings(&DatasetMethodArgs { method: None, settings: pairs(&[pair]) });
+        assert_eq!(set("chunk_token_num=64").unwrap()["chunk_token_num"], 64);
+        for wrong in ["chunk_token_num=0", "overlapped_percent=0.1", "pages=[[2,1]]", "nonsense=1"] {
+            assert_eq!(set(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");
+        }
     }
 }

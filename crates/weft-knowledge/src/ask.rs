@@ -110,6 +110,9 @@ impl Direct<'_> {
 /// # Errors
 /// As [`ChatModel::chat`]; `Garbled` for an answer that breaks off or has no end.
 pub(crate) async fn answer(model: &dyn ChatModel, instructions: &str, question: &str) -> Result<String> {
+    if !model.info().writes() {
+        return Err(Error::new(ErrorKind::Unsupported, "no language model is configured"));
+    }
     let mut deltas = model.chat(request(instructions, question)).await?;
     let mut answer = String::new();
     while let Some(delta) = deltas.next().await.transpose()? {

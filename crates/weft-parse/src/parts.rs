@@ -4,7 +4,7 @@ use weft_core::seam::document_reader::Position;
 use weft_core::value::Json;
 
 use crate::element::{Body, Element, Parsed, Table};
-use crate::words::{line, lines};
+use crate::words::{line, lines, lines_with_tabs};
 
 /// Parts of one file, at most.
 const ELEMENTS_MAX: usize = 500_000;
@@ -47,6 +47,14 @@ impl Parts {
     /// A paragraph; ends of lines in it stay.
     pub fn paragraph(&mut self, text: &str) {
         let text = lines(text);
+        if !text.is_empty() {
+            self.push(Body::Paragraph(text));
+        }
+    }
+
+    /// A paragraph of plain text, whose tabs mean something.
+    pub fn plain(&mut self, text: &str) {
+        let text = if text.contains('\t') { lines_with_tabs(text) } else { lines(text) };
         if !text.is_empty() {
             self.push(Body::Paragraph(text));
         }

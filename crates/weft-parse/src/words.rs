@@ -118,6 +118,16 @@ pub fn lines(text: &str) -> String {
     lines.join("\n")
 }
 
+/// The same with a tab wherever there is one between words: in plain text it stands between columns.
+pub fn lines_with_tabs(text: &str) -> String {
+    let columns = |line: &str| {
+        let cells: Vec<String> = line.split('\t').map(self::line).collect();
+        cells.join("\t").trim_end_matches('\t').to_owned()
+    };
+    let lines: Vec<String> = text.lines().map(columns).filter(|line| !line.trim().is_empty()).collect();
+    lines.join("\n")
+}
+
 /// Puts a line behind a text that goes on in it: with a blank between words, and without between
 /// characters of languages that have none.
 pub fn join(mut text: String, line: &str) -> String {

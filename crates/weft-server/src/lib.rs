@@ -42,4 +42,5 @@ pub use assemble::{
 };
 pub use config::{Auth, Config, WorkerConfig};
 pub use serve::{ServeOptions, bind, serve, work};
+pub use wire::method::check_settings;
 pub use worker::Worker;

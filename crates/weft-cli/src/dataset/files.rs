@@ -7,8 +7,6 @@ use crate::failure::{Failure, Outcome};
 
 /// Files of one command, at most.
 const FILES_MAX: usize = 100_000;
-/// Folders within folders, at most; links may lead in a circle.
-const DEPTH_MAX: usize = 64;
 
 /// A file, and the name of the document that it becomes.
 #[derive(Debug, PartialEq)]
@@ -19,36 +17,56 @@ pub struct Found {
     pub name: String,
 }
 
-/// The files that paths stand for, in the order of the paths and then of their names. Of a folder these are
-/// all files in it and below it, except those that begin with a dot.
+/// What paths stand for.
+#[derive(Debug, Default)]
+pub struct Below {
+    /// The files, in the order of the paths and then of their names.
+    pub files: Vec<Found>,
+    /// What could not be looked at, and why.
+    pub refused: Vec<(PathBuf, String)>,
+}
+
+/// The files that paths stand for. Of a folder these are all files in it and below it, except those that begin with a
+/// dot; a folder that links lead to several times counts once.
 ///
 /// # Errors
-/// When a path leads nowhere, a folder cannot be read, there are too many files, or two would be the same document.
-pub fn below(paths: &[PathBuf]) -> Outcome<Vec<Found>> {
-    let mut found = Vec::new();
+/// When a path leads nowhere or to something else than files and folders, there are no files or too many, or two
+/// would be the same document.
+pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
+    let mut below = Below::default();
+    let mut visited = HashSet::new();
     for path in paths {
-        let kind = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
-        let mut files = Vec::new();
-        let root = match kind.is_dir() {
-            true => {
-                walk(path, DEPTH_MAX, &mut files)?;
-                path.as_path()
-            }
-            false => {
-                files.push(path.clone());
-                path.parent().unwrap_or(Path::new(""))
-            }
-        };
-        found.extend(files.into_iter().map(|path| Found { name: name(&path, root), path }));
-        if found.len() > FILES_MAX {
-            return Err(too_many());
+        let unreadable = |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
+        let kind = std::fs::metadata(path).map_err(unreadable)?;
+        if kind.is_dir() {
+            std::fs::read_dir(path).map_err(unreadable)?;
+            let mut walk = Walk { root: path, visited: &mut visited, below: &mut below };
+            walk.folder(path);
+        } else if kind.is_file() {
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            below.files.push(Found { path: path.clone(), name });
+        } else {
+            return Err(Failure::usage(format!("{} is neither a file nor a folder", path.display())));
+        }
+        if below.files.len() > FILES_MAX {
+            return Err(Failure::usage(format!("there are more than {FILES_MAX} files"))
+                .help("name smaller folders, one after the other"));
         }
     }
+    if !paths.is_empty() && below.files.is_empty() && below.refused.is_empty() {
+        return Err(Failure::usage("there is no file in what was named")
+            .help("files and folders that begin with a dot are left out"));
+    }
     let mut seen = HashSet::new();
-    found.retain(|file| seen.insert(file.path.clone()));
+    below.files.retain(|file| seen.insert(file.path.clone()));
+    one_each(&below.files)?;
+    Ok(below)
+}
+
+/// Names of documents differ by more than the case of their letters.
+fn one_each(files: &[Found]) -> Outcome<()> {
     let mut names: HashMap<String, &Path> = HashMap::new();
-    for file in &found {
-        // Names of documents differ by more than the case of their letters.
+    for file in files {
         if let Some(other) = names.insert(file.name.to_lowercase(), &file.path) {
             let (other, this) = (other.display(), file.path.display());
             return Err(Failure::usage(format!(
@@ -58,42 +76,55 @@ pub fn below(paths: &[PathBuf]) -> Outcome<Vec<Found>> {
             .help("name the folder that holds both: documents are called by their paths below it"));
         }
     }
-    Ok(found)
-}
-
-fn name(file: &Path, root: &Path) -> String {
-    let within = file.strip_prefix(root).unwrap_or(file);
-    let parts: Vec<_> = within.iter().map(|part| part.to_string_lossy()).collect();
-    parts.join("/")
-}
-
-fn too_many() -> Failure {
-    Failure::usage(format!("there are more than {FILES_MAX} files"))
-        .help("name smaller folders, one after the other")
-}
-
-fn walk(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Outcome<()> {
-    let entries = std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
-    let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    entries.sort();
-    for entry in entries {
-        let hidden = entry.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        // What a link leads to may be gone, or be the folder itself.
-        let Ok(kind) = std::fs::metadata(&entry) else { continue };
-        match (hidden, kind.is_dir(), kind.is_file()) {
-            (false, true, _) if depth > 0 => walk(&entry, depth - 1, files)?,
-            (false, _, true) => files.push(entry),
-            _ => {}
-        }
-        if files.len() > FILES_MAX {
-            return Err(too_many());
-        }
-    }
     Ok(())
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::usage(format!("cannot read {}: {error}", path.display()))
+/// A way through a folder.
+struct Walk<'a> {
+    root: &'a Path,
+    /// Folders that were looked at, by their true paths: links may lead in a circle.
+    visited: &'a mut HashSet<PathBuf>,
+    below: &'a mut Below,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: &Path) {
+        let entries = std::fs::canonicalize(folder).and_then(|place| Ok((place, std::fs::read_dir(folder)?)));
+        let (place, entries) = match entries {
+            Ok(entries) => entries,
+            Err(error) => return self.refuse(folder, &error),
+        };
+        if !self.visited.insert(place) {
+            return;
+        }
+        let mut entries: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        entries.sort();
+        for entry in entries {
+            let hidden = entry.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
+            if hidden || self.below.files.len() > FILES_MAX {
+                continue;
+            }
+            match std::fs::metadata(&entry) {
+                Ok(kind) if kind.is_dir() => self.folder(&entry),
+                Ok(kind) if kind.is_file() => {
+                    let name = self.name(&entry);
+                    self.below.files.push(Found { path: entry, name });
+                }
+                Ok(_) => {}
+                Err(error) => self.refuse(&entry, &error),
+            }
+        }
+    }
+
+    fn name(&self, file: &Path) -> String {
+        let within = file.strip_prefix(self.root).unwrap_or(file);
+        let parts: Vec<_> = within.iter().map(|part| part.to_string_lossy()).collect();
+        parts.join("/")
+    }
+
+    fn refuse(&mut self, path: &Path, error: &std::io::Error) {
+        self.below.refused.push((path.to_owned(), format!("it cannot be read: {error}")));
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +141,7 @@ mod tests {
             std::fs::write(path(name), "x").unwrap();
         }
         let found = |paths: &[PathBuf]| -> Vec<(PathBuf, String)> {
-            below(paths).unwrap().into_iter().map(|file| (file.path, file.name)).collect()
+            below(paths).unwrap().files.into_iter().map(|file| (file.path, file.name)).collect()
         };
         let expected = ["z.md", "b/a.pdf", "b/c/x.txt"].map(|name| (path(name), name.to_owned()));
         assert_eq!(found(&[path("z.md"), root.path().to_owned()]), expected);
@@ -119,5 +150,21 @@ mod tests {
         std::fs::write(path("X.txt"), "y").unwrap();
         assert!(below(&[path("X.txt"), path("b/c/x.txt")]).is_err(), "one would take the place of the other");
         assert_eq!(found(&[root.path().to_owned()]).len(), 4);
+        std::fs::create_dir(path("empty")).unwrap();
+        assert!(below(&[path("empty")]).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_in_circles_end_and_what_is_no_file_is_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let path = |name: &str| root.path().join(name);
+        std::fs::write(path("one.txt"), "x").unwrap();
+        std::os::unix::fs::symlink(".", path("loop")).unwrap();
+        std::os::unix::fs::symlink("nowhere", path("gone")).unwrap();
+        let found = below(&[root.path().to_owned()]).unwrap();
+        assert_eq!(found.files, [Found { path: path("one.txt"), name: "one.txt".to_owned() }]);
+        assert_eq!(found.refused.len(), 1, "a link that leads nowhere");
+        assert!(below(&["/dev/null".into()]).is_err());
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio_util::sync::CancellationToken;
+use weft_core::ErrorKind;
 use weft_core::filter::Metadata;
 use weft_core::id::DocumentId;
 use weft_core::seam::dataset_store::{
@@ -27,6 +28,8 @@ use crate::setup::Setup;
 
 /// How often the bar moves.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How often a file is taken in again because somebody else put a document of its name there.
+const NAMED_AT_ONCE_MAX: usize = 5;
 /// A look may take this part of the time: one in so many.
 const LOOKS_APART: u32 = 20;
 /// How long a document that is being read gets to end when the command is stopped; what it has done is kept.
@@ -40,28 +43,46 @@ const LINE_EVERY: f64 = 0.1;
 /// When a path leads nowhere, a setting is wrong, or the data folder cannot be used.
 pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome {
     let found = files::below(&args.paths)?;
+    if setup.config.worker.documents_at_once == 0 && !args.queue {
+        return Err(Failure::usage("`worker.documents_at_once` is 0, so no document is read here")
+            .help("set it to 1 or more, or leave the reading to others with --queue"));
+    }
     let wishes = Wishes {
         metadata: metadata(&args.metadata)?,
         method: method(&args.method)?,
         settings: settings(&args.method)?,
         again: args.again,
     };
-    let dataset = match (maybe(&args.dataset, app).await?, found.is_empty()) {
-        (Some(dataset), _) => dataset,
+    let dataset = match (maybe(&args.dataset, app).await?, args.paths.is_empty()) {
+        (Some(dataset), _) => kept(dataset, args.embedder.as_deref(), app)?,
         (None, true) => find(&args.dataset, app).await?,
         (None, false) => {
             let dataset = fresh(&args.dataset, args.embedder.as_deref(), &args.method, app)?;
-            let made = app.library.create_dataset(dataset, Naming::Exact).await?;
-            Notes::line(format!("The dataset `{}` is new.", made.name));
-            tell_embedder(&made);
-            made
+            match app.library.create_dataset(dataset, Naming::Exact).await {
+                Ok(made) => {
+                    Notes::line(format!("The dataset `{}` is new.", made.name));
+                    tell_embedder(&made);
+                    made
+                }
+                // Somebody else has made it at the same time.
+                Err(error) if error.kind == ErrorKind::Conflict => find(&args.dataset, app).await?,
+                Err(error) => return Err(error.into()),
+            }
         }
     };
     let mut told = Told::default();
     let mut wanted = Vec::new();
-    for file in &found {
+    for (path, why) in &found.refused {
+        told.failed += 1;
+        Notes::line(format!("  {}: {why}", path.display()));
+    }
+    for file in &found.files {
         match take_in(file, &dataset, &wishes, app).await? {
             Taken::New(id) => wanted.push(id),
+            Taken::Replaced(id) => {
+                told.replaced += 1;
+                wanted.push(id);
+            }
             Taken::Unchanged => told.unchanged += 1,
             Taken::Refused(why) => {
                 told.failed += 1;
@@ -86,6 +107,21 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
         read_all(&dataset, &wanted, app, setup, &mut told).await?;
     }
     told.conclude(&find(dataset.key.id.as_str(), app).await?)
+}
+
+/// A dataset that is there already, unless the command wants its vectors from elsewhere.
+fn kept(dataset: Dataset, embedder: Option<&str>, app: &App) -> Outcome<Dataset> {
+    let wanted = match embedder {
+        None => return Ok(dataset),
+        Some("none") => String::new(),
+        Some(named) => app.models.embedder(&dataset.key.tenant, named)?.name().to_owned(),
+    };
+    if wanted == dataset.embedder {
+        return Ok(dataset);
+    }
+    let has = if dataset.embedder.is_empty() { "no embedding model" } else { &dataset.embedder };
+    Err(Failure::usage(format!("`{}` has {has}, which --embedder cannot change", dataset.name))
+        .help("leave --embedder away, or make another dataset"))
 }
 
 /// What is to become of the files of this command.
@@ -113,6 +149,7 @@ impl Wishes {
 
 enum Taken {
     New(DocumentId),
+    Replaced(DocumentId),
     Unchanged,
     Refused(String),
 }
@@ -133,35 +170,51 @@ async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) ->
         Ok(bytes) => Bytes::from(bytes),
         Err(error) => return Ok(Taken::Refused(format!("it cannot be read: {error}"))),
     };
-    let filter = DocumentFilter { name: Some(name.clone()), limit: 1, ..DocumentFilter::default() };
-    let (before, _) = app.datasets.documents(&dataset.key, &filter).await?;
-    let before = before.into_iter().next();
-    if let Some(before) = &before
-        && before.size == bytes.len() as u64
-        && app.library.file(&before.key).await? == bytes
-    {
-        return unchanged(before.clone(), wishes, app).await;
-    }
-    let document = match app.library.upload(&dataset.key, name, bytes).await {
-        Ok(document) => document,
-        Err(error) if error.kind == weft_core::ErrorKind::Invalid => {
-            return Ok(Taken::Refused(error.full()));
+    // Somebody else may take in the same files at the same time.
+    for _ in 0..NAMED_AT_ONCE_MAX {
+        match put(name, &bytes, dataset, wishes, app).await {
+            Ok(taken) => return Ok(taken),
+            Err(error) if error.kind == ErrorKind::Conflict => {}
+            Err(error) if error.kind == ErrorKind::Invalid => return Ok(Taken::Refused(error.full())),
+            Err(error) => return Err(error.into()),
         }
-        Err(error) => return Err(error.into()),
-    };
-    let mut change = wishes.change(&document).unwrap_or_default();
-    if let Some(before) = before {
-        // Only now, so that a file that is refused takes nothing away.
-        app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
-        change.name = Some(name.clone());
     }
-    if change != DocumentChange::default() {
-        app.library.update_document(&document.key, &change).await?;
-    }
-    Ok(Taken::New(document.key.id))
+    Ok(Taken::Refused("others keep putting a document of this name there".to_owned()))
 }
 
-async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> Outcome<Taken> {
+/// The same, once: `Conflict` when somebody else was faster.
+async fn put(
+    name: &str,
+    bytes: &Bytes,
+    dataset: &Dataset,
+    wishes: &Wishes,
+    app: &App,
+) -> weft_core::Result<Taken> {
+    let filter = DocumentFilter { name: Some(name.to_owned()), limit: 1, ..DocumentFilter::default() };
+    let (before, _) = app.datasets.documents(&dataset.key, &filter).await?;
+    let Some(before) = before.into_iter().next() else {
+        let document = app.library.upload(&dataset.key, name, bytes.clone(), Naming::Exact).await?;
+        if let Some(change) = wishes.change(&document) {
+            app.library.update_document(&document.key, &change).await?;
+        }
+        return Ok(Taken::New(document.key.id));
+    };
+    if before.size == bytes.len() as u64 && app.library.file(&before.key).await? == *bytes {
+        return unchanged(before, wishes, app).await;
+    }
+    let document = app.library.upload(&dataset.key, name, bytes.clone(), Naming::Numbered).await?;
+    // Only now, so that a file that is refused takes nothing away.
+    app.library.remove_documents(&dataset.key, &[before.key.id]).await?;
+    let change = wishes.change(&document).unwrap_or_default();
+    let change = DocumentChange { name: Some(name.to_owned()), ..change };
+    if let Err(error) = app.library.update_document(&document.key, &change).await {
+        app.library.remove_documents(&dataset.key, &[document.key.id]).await?;
+        return Err(error);
+    }
+    Ok(Taken::Replaced(document.key.id))
+}
+
+async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> weft_core::Result<Taken> {
     let change = wishes.change(&document);
     let recut = change.as_ref().is_some_and(|change| change.method.is_some() || change.settings.is_some());
     let document = match change {
@@ -176,6 +229,7 @@ async fn unchanged(document: Document, wishes: &Wishes, app: &App) -> Outcome<Ta
 #[derive(Default)]
 struct Told {
     done: u64,
+    replaced: u64,
     unchanged: u64,
     failed: u64,
     stopped: u64,
@@ -184,7 +238,12 @@ struct Told {
 impl Told {
     fn conclude(&self, dataset: &Dataset) -> Outcome {
         let mut parts = vec![format!("{} read", plural(self.done, "document"))];
-        let more = [(self.unchanged, "unchanged"), (self.failed, "failed"), (self.stopped, "stopped")];
+        let more = [
+            (self.replaced, "replaced"),
+            (self.unchanged, "unchanged"),
+            (self.failed, "failed"),
+            (self.stopped, "stopped"),
+        ];
         parts.extend(
             more.into_iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")),
         );
@@ -326,7 +385,8 @@ impl Watch {
             }
             None if share - self.share_told >= LINE_EVERY => {
                 self.share_told = share;
-                Notes::line(format!("  {:.0} %, {done} documents", share * 100.0));
+                let documents = if count == 1 { "document" } else { "documents" };
+                Notes::line(format!("  {:.0} %, {done} {documents}", share * 100.0));
             }
             None => {}
         }

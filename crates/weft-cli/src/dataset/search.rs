@@ -82,8 +82,11 @@ fn passage_text(place: usize, passage: &Passage) -> String {
 }
 
 /// Operators as they are found in a condition, the longer ones before those that they begin with.
-const WRITTEN: [&str; 19] = [
+const WRITTEN: [&str; 22] = [
     "not contains",
+    "not is",
+    "is not",
+    "<>",
     "start with",
     "end with",
     "not empty",
@@ -121,8 +124,11 @@ fn condition(text: &str) -> Outcome<Condition> {
         let key = text[..place].trim();
         let value = text.get(place + written.len()..).unwrap_or_default().trim();
         let operator = Operator::parse(written)?;
+        // Those two have no value and all others have one, which does not begin like an operator.
+        let is_alone = matches!(operator, Operator::Empty | Operator::NotEmpty);
+        let fits = value.is_empty() == is_alone && !value.starts_with(['<', '>', '=', '!', '≠', '≤', '≥']);
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));
-        (!key.is_empty()).then(|| Condition { key: key.to_owned(), operator, value })
+        (fits && !key.is_empty()).then(|| Condition { key: key.to_owned(), operator, value })
     });
     read.ok_or_else(|| {
         Failure::usage(format!("--where {} is no condition", quoted(text)))
@@ -151,7 +157,11 @@ mod tests {
         check("draft not empty", "draft", Operator::NotEmpty, json!(""));
         check("title start with The", "title", Operator::StartsWith, json!("The"));
         check("origin is here", "origin", Operator::Equal, json!("here"));
-        for wrong in ["", "year", "=5", "> 3"] {
+        check("year <> 2005", "year", Operator::NotEqual, json!(2005));
+        check("author is not Ada", "author", Operator::NotEqual, json!("Ada"));
+        for wrong in
+            ["", "year", "=5", "> 3", "year >=", "year = ", "year >> 3", "year =< 3", "draft empty now"]
+        {
             assert!(condition(wrong).is_err(), "{wrong}");
         }
     }

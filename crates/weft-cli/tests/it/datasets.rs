@@ -69,7 +69,9 @@ fn what_is_there_already_is_not_read_again_and_what_changed_is() {
         .says(&["2 documents read"]);
     home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["0 documents read, 2 unchanged"]);
     write("two.txt", "Otters sleep at midnight.");
-    home.weft(&["dataset", "ingest", "river", &path]).with(0).says(&["1 document read, 1 unchanged"]);
+    home.weft(&["dataset", "ingest", "river", &path])
+        .with(0)
+        .says(&["1 document read, 1 replaced, 1 unchanged"]);
     let search = |question: &str, more: &[&str]| {
         let asked = [&["dataset", "search", question, "--in", "river", "--json"], more].concat();
         home.weft(&asked).with(0).json_lines()
@@ -158,4 +160,42 @@ fn a_crash_while_documents_are_read_loses_and_doubles_nothing() {
     }
     assert_eq!(under_way.end().code, Some(0));
     assert_eq!(everything(&rough, "birds"), expected);
+}
+
+/// Two commands take in the same files at the same time, twice: each file is one document all the same.
+#[test]
+fn two_commands_with_the_same_files_make_no_copies() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_string_lossy().into_owned();
+    for round in ["first", "second"] {
+        for number in 0..6 {
+            std::fs::write(
+                folder.path().join(format!("{number}.txt")),
+                format!("The {round} heron {number}."),
+            )
+            .unwrap();
+        }
+        let both = [0, 1].map(|_| home.start(&["dataset", "ingest", "birds", &path]));
+        for one in both {
+            let ended = one.end();
+            assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+        }
+        let expected: Vec<_> =
+            (0..6).map(|n| (format!("{n}.txt"), format!("The {round} heron {n}."))).collect();
+        assert_eq!(everything(&home, "birds"), (expected, 6));
+    }
+}
+
+/// What only quotes cannot find keywords, and its excuse is none.
+#[test]
+fn without_a_language_model_nothing_is_added() {
+    let home = Home::quoting();
+    let file = home.write("one.txt", "Herons nest in April.");
+    let file = file.to_string_lossy();
+    let asked =
+        ["dataset", "ingest", "birds", &file, "--set", "auto_keywords=3", "--set", "auto_questions=1"];
+    home.weft(&asked).with(0).says(&["need a language model"]);
+    let chunks = home.weft(&["dataset", "chunks", "birds", "one.txt", "--json"]).with(0).json_lines();
+    assert_eq!((&chunks[0]["important_keywords"], &chunks[0]["questions"]), (&json!([]), &json!([])));
 }

@@ -61,6 +61,13 @@ pub struct ModelInfo {
     pub prices: Option<Prices>,
 }
 
+impl ModelInfo {
+    /// Whether it writes by itself; what only quotes what it is given cannot be asked to find keywords.
+    pub fn writes(&self) -> bool {
+        self.provider != "extractive"
+    }
+}
+
 /// Who said a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

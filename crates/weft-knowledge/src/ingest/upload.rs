@@ -5,7 +5,7 @@ use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Document, DocumentState};
 use weft_core::{Error, ErrorKind, Result};
 
-use super::library::Library;
+use super::library::{Library, Naming};
 
 /// Bytes of a file's name, at most.
 pub(super) const NAME_BYTES_MAX: usize = 255;
@@ -34,8 +34,14 @@ impl Library {
     ///
     /// # Errors
     /// `NotFound` without the dataset; `Invalid` for an empty file, one that is too large, or a name that
-    /// is empty or too long.
-    pub async fn upload(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<Document> {
+    /// is empty or too long; `Conflict` for a name that is there already and is to be this one exactly.
+    pub async fn upload(
+        &self,
+        dataset: &DatasetKey,
+        name: &str,
+        bytes: Bytes,
+        naming: Naming,
+    ) -> Result<Document> {
         let within = self.parts.store.dataset(dataset).await?;
         self.check_file(name, &bytes)?;
         let id = DocumentId::generate();
@@ -64,7 +70,9 @@ impl Library {
         for number in 1..=NUMBERS_MAX {
             match self.parts.store.add_document(&document).await {
                 Ok(()) => return Ok(document),
-                Err(error) if error.kind == ErrorKind::Conflict => document.name = numbered(name, number),
+                Err(error) if error.kind == ErrorKind::Conflict && naming == Naming::Numbered => {
+                    document.name = numbered(name, number);
+                }
                 Err(error) => {
                     let _ = self.parts.blobs.remove(&dataset.tenant, &blob).await;
                     return Err(error);

@@ -205,10 +205,18 @@ impl<'a> Work<'a> {
     async fn enrich(&self) -> Result<()> {
         let models = &self.library.parts.models;
         let resolve = || models.resolve(&self.dataset.key.tenant, &self.plan.model);
-        if self.plan.keywords > 0 || self.plan.questions > 0 {
+        let (chunks, metadata) =
+            (self.plan.keywords > 0 || self.plan.questions > 0, !self.plan.metadata.is_empty());
+        if (chunks || metadata) && !resolve()?.info().writes() {
+            self.warn(
+                "Keywords, questions and metadata need a language model, and none is configured".to_owned(),
+            );
+            return self.add().await;
+        }
+        if chunks {
             self.enrich_chunks(&*resolve()?).await?;
         }
-        if !self.plan.metadata.is_empty() {
+        if metadata {
             self.find_metadata(&*resolve()?).await?;
         }
         self.add().await

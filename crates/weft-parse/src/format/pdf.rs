@@ -49,6 +49,9 @@ fn read(file: &File<'_>) -> Read {
     if pages.iter().all(Page::is_empty) {
         return Err(Unreadable::new(match unread.first() {
             Some((_, reason)) => format!("no page of the PDF can be read ({reason})"),
+            None if !wanted(file.settings).is_empty() => {
+                "the pages that are asked for are not there or have no text".to_owned()
+            }
             None => "it has no text layer, as scans do not; OCR is needed to read it".to_owned(),
         }));
     }

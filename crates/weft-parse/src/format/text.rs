@@ -25,7 +25,7 @@ pub fn paragraphs(text: &str, parts: &mut Parts) {
     let mut paragraph = String::new();
     for line in text.split(['\n', '\r', '\u{c}']) {
         if line.trim().is_empty() {
-            parts.paragraph(&paragraph);
+            parts.plain(&paragraph);
             paragraph.clear();
         } else {
             if !paragraph.is_empty() {
@@ -34,5 +34,5 @@ pub fn paragraphs(text: &str, parts: &mut Parts) {
             paragraph.push_str(line);
         }
     }
-    parts.paragraph(&paragraph);
+    parts.plain(&paragraph);
 }

@@ -11,6 +11,7 @@ fn check(name: &str, bytes: impl AsRef<[u8]>, expected: &[&str]) {
 #[test]
 fn text_and_code() {
     check("a.txt", "One.\r\nTwo.\r\n\r\nThree.", &["One.\nTwo.", "Three."]);
+    check("a.txt", "What is tea?\tA  drink\t\nsee\tthis", &["What is tea?\tA drink\nsee\tthis"]);
     check("a.rs", "fn a() {\n    b();\n}\n", &["`rust` fn a() {\n    b();\n}"]);
     check("a.csv", "name;age\nAda;36\n\nGrace;45\n", &["table(1) name|age / Ada|36 / Grace|45"]);
     check("a.tsv", "Ada\t36\nGrace\t45\n", &["table(0) Ada|36 / Grace|45"]);

@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use weft_core::DocumentId;
 use weft_core::seam::dataset_store::{Dataset, Document};
+use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
@@ -96,7 +97,7 @@ async fn keep_each(
             return Err(ApiError::new(code::FAILED, message));
         }
         let bytes = whole(part, state.app.library.file_bytes_max(), &name).await?;
-        kept.push(state.app.library.upload(&dataset.key, &name, bytes).await?);
+        kept.push(state.app.library.upload(&dataset.key, &name, bytes, Naming::Numbered).await?);
         suit(state, kept).await?;
     }
     Ok(())

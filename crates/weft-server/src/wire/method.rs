@@ -70,11 +70,11 @@ const SETTINGS: &[(&str, Rule)] = &[
     ("filename_embd_weight", Rule::Number(0.0, 1.0)),
     ("task_page_size", Rule::Integer(1, NO_END)),
     ("pages", Rule::Pages),
-    ("table_context_size", Rule::Integer(0, NO_END)),
+    ("table_context_size", Rule::Integer(0, 2_048)),
     ("image_context_size", Rule::Integer(0, NO_END)),
     ("image_table_context_window", Rule::Integer(0, NO_END)),
     ("children_delimiter", Rule::Text(0, SETTINGS_MAX)),
-    ("overlapped_percent", Rule::Number(0.0, 90.0)),
+    ("overlapped_percent", Rule::Integer(0, 90)),
     ("toc_extraction", Rule::Flag),
     ("enable_metadata", Rule::Flag),
     ("metadata", Rule::Any),
@@ -108,6 +108,29 @@ pub(crate) fn check(problems: &mut Problems, field: &str, settings: &Json) {
         );
         problems.add(field, &message, settings);
     }
+    let raptor = settings.pointer("/raptor/use_raptor").unwrap_or(&Json::Null);
+    if raptor == &Json::Bool(true) {
+        problems.add(
+            &format!("{field}.raptor.use_raptor"),
+            "Summaries of clusters are not part of this build",
+            raptor,
+        );
+    }
+    let tags = settings.get("tag_kb_ids").unwrap_or(&Json::Null);
+    if tags.as_array().is_some_and(|tags| !tags.is_empty()) {
+        problems.add(&format!("{field}.tag_kb_ids"), "Tags are not part of this build", tags);
+    }
+}
+
+/// Checks settings that come from elsewhere than a request.
+///
+/// # Errors
+/// `Invalid` with a line for everything that is wrong: an unknown name, a value out of its range, what is not part of
+/// this build.
+pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
+    let mut problems = Problems::default();
+    check(&mut problems, "settings", &Json::Object(settings.clone()));
+    if problems.is_empty() { Ok(()) } else { Err(weft_core::Error::invalid(problems.told())) }
 }
 
 /// What a method does when nothing is said. Nothing here calls a model.
@@ -237,11 +260,13 @@ mod tests {
             ("pages", json!([[1, 3]]), json!([1, 3])),
             ("html4excel", json!(true), json!("true")),
             ("layout_recognize", json!("Plain Text"), json!(1)),
-            ("tag_kb_ids", json!(["a"]), json!("a")),
+            ("tag_kb_ids", json!([]), json!("a")),
+            ("tag_kb_ids", json!([]), json!(["a"])),
             ("overlapped_percent", json!(10), json!(91)),
+            ("overlapped_percent", json!(0), json!(0.1)),
             ("children_delimiter", json!("."), json!(1)),
             ("toc_extraction", json!(false), json!(0)),
-            ("raptor", json!({"use_raptor": true, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
+            ("raptor", json!({"use_raptor": false, "prompt": "p", "max_token": 1}), json!({"max_token": 0})),
             ("raptor", json!({"threshold": 1, "max_cluster": 1024}), json!({"threshold": 2})),
             ("raptor", json!({"random_seed": 0}), json!({"random_seed": -1})),
             ("raptor", json!({}), json!({"max_cluster": 1025})),

@@ -8,7 +8,7 @@ pub mod document;
 pub mod envelope;
 pub mod graph;
 pub mod metadata;
-mod method;
+pub mod method;
 pub mod model;
 mod python;
 pub mod retrieval;

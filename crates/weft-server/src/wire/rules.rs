@@ -58,6 +58,11 @@ impl Problems {
         self.0.is_empty()
     }
 
+    /// All of them, a line each.
+    pub fn told(self) -> String {
+        self.0.join("\n")
+    }
+
     /// The refusal that tells all of them.
     ///
     /// # Errors
@@ -160,7 +165,15 @@ impl Problems {
         for (place, member) in list.iter().enumerate() {
             let field = within(field, &place.to_string());
             match member {
-                Json::Array(pair) if pair.len() == 2 && pair.iter().all(Json::is_i64) => {}
+                Json::Array(pair) if pair.len() == 2 && pair.iter().all(Json::is_i64) => {
+                    if pair[0].as_i64() < Some(1) || pair[1].as_i64() < pair[0].as_i64() {
+                        self.add(
+                            &field,
+                            "Input should be a first page from 1 on and a last page not before it",
+                            member,
+                        );
+                    }
+                }
                 Json::Array(pair) if pair.len() == 2 => {
                     self.add(&field, "Input should be a valid integer", member);
                 }
@@ -240,7 +253,9 @@ mod tests {
         check(json!("we"), Rule::OneOf(&["me", "team"]), "Input should be 'me' or 'team'");
         check(json!(3), Rule::OneOf(&["me"]), "Input should be 'me'");
         check(json!({}), Rule::Texts, "Input should be a valid list");
-        check(json!([[1, 2]]), Rule::Pages, "");
+        check(json!([[1, 2], [3, 3]]), Rule::Pages, "");
+        check(json!([[2, 1]]), Rule::Pages, "a last page not before it");
+        check(json!([[0, 1]]), Rule::Pages, "a first page from 1 on");
         check(json!(1), Rule::Pages, "Input should be a valid list");
         check(json!([]), Rule::Object, "Input should be a valid dictionary");
     }

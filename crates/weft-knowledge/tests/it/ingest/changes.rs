@@ -132,7 +132,7 @@ async fn an_index_that_is_lost_is_made_again() {
 #[tokio::test(start_paused = true)]
 async fn what_is_removed_leaves_store_index_and_files() {
     let (world, key, library) = done("a").await;
-    let other = library.upload(&world.dataset, "b.txt", "b".into()).await.unwrap();
+    let other = library.upload(&world.dataset, "b.txt", "b".into(), Naming::Numbered).await.unwrap();
     let ids = [key.id.clone(), "x".into()];
     assert_eq!(library.remove_documents(&world.dataset, &ids).await.unwrap(), 1);
     assert!(world.index.contents(&key).is_empty());
@@ -178,14 +178,17 @@ async fn uploads_get_names_of_their_own() {
     let library = world.process(Faults::default()).library;
     let mut names = Vec::new();
     for name in ["a.tar.gz", "A.tar.gz", "a.tar.gz", "README", "readme", "guide/README"] {
-        let made = library.upload(&world.dataset, name, "text".into()).await.unwrap();
+        let made = library.upload(&world.dataset, name, "text".into(), Naming::Numbered).await.unwrap();
         assert_eq!(world.store.document(&made.key).await.unwrap(), made);
         assert_eq!(library.file(&made.key).await.unwrap(), Bytes::from("text"));
         names.push(made.name);
     }
     assert_eq!(names, ["a.tar.gz", "A.tar(1).gz", "a.tar(2).gz", "README", "readme(1)", "guide/README"]);
-    let kind =
-        async |name: &str, bytes: Bytes| library.upload(&world.dataset, name, bytes).await.unwrap_err().kind;
+    let exact = library.upload(&world.dataset, "README", "text".into(), Naming::Exact).await;
+    assert_eq!(exact.unwrap_err().kind, ErrorKind::Conflict);
+    let kind = async |name: &str, bytes: Bytes| {
+        library.upload(&world.dataset, name, bytes, Naming::Numbered).await.unwrap_err().kind
+    };
     for bad in ["", " ", "/a", "a//b", "a/../b", "a/", "..\\c", "a\0", &"ä".repeat(128)] {
         assert_eq!(kind(bad, "x".into()).await, ErrorKind::Invalid, "{bad:?}");
     }
@@ -193,7 +196,7 @@ async fn uploads_get_names_of_their_own() {
     let large = Bytes::from(vec![0; (128 << 20) + 1]);
     assert_eq!(kind("large", large).await, ErrorKind::Invalid);
     let nowhere = DatasetKey::new(&TenantId::from("other"), "d");
-    let refused = library.upload(&nowhere, "a", "x".into()).await.unwrap_err();
+    let refused = library.upload(&nowhere, "a", "x".into(), Naming::Numbered).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NotFound);
     assert_eq!(world.blobs.names().len(), 6, "what was refused is not kept");
 }
