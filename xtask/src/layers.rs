@@ -77,7 +77,15 @@ const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ("weft-components", &["weft-sandbox"]),
     (
         "weft-engine",
-        &["weft-components", "weft-knowledge", "weft-models", "weft-sandbox", "weft-search", "weft-store"],
+        &[
+            "weft-components",
+            "weft-knowledge",
+            "weft-models",
+            "weft-parse",
+            "weft-sandbox",
+            "weft-search",
+            "weft-store",
+        ],
     ),
     ("weft-knowledge", &["weft-models", "weft-parse", "weft-search", "weft-store"]),
     ("weft-search", &["weft-knowledge", "weft-models"]),

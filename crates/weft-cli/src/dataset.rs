@@ -1,6 +1,6 @@
 //! `weft dataset`: documents in, passages out, from the terminal.
 
-mod files;
+pub mod files;
 mod ingest;
 mod look;
 mod search;

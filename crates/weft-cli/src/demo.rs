@@ -1,5 +1,6 @@
 //! `weft demo`: the sample customer service, asked about its documents. Everything stays in memory.
 
+use std::future::ready;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use weft_core::TurnInput;
 
 use crate::args::DemoArgs;
 use crate::document::Document;
-use crate::documents::unwrapped;
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::follow::{Show, follow};
 use crate::local::{self, Opened};
@@ -57,7 +58,8 @@ pub async fn run(args: &DemoArgs, setup: &Setup) -> Outcome {
     let app = weft_server::assemble_in_memory(&setup.config)
         .await
         .map_err(|error| Failure::before_running(&error))?;
-    app.beside.add(&local::tenant(), DATASET, weft_server::load_folder(&documents()));
+    let shipped = DOCUMENTS.iter().map(|(name, text)| ((*name).to_owned(), ready(Ok((*text).into()))));
+    documents::add(&app, DATASET, shipped).await?;
     let document = Document { path: PathBuf::from(CANVAS_PATH), bytes: CANVAS.as_bytes().to_vec() };
     let opened = local::store(app, setup, &document).await?;
     Notes::line(format!(
@@ -91,12 +93,6 @@ async fn ask(opened: &Opened, question: &str) -> Outcome {
     let answer = follow(handle, Show::Answer, &mut data, &mut Progress::for_people()).await?;
     data.text(&sources::lines(&answer.cited))?;
     Ok(conclude(&answer, String::new))
-}
-
-fn documents() -> Vec<weft_server::Document> {
-    let document =
-        |(name, text): (&str, &str)| weft_server::Document { name: name.to_owned(), text: unwrapped(text) };
-    DOCUMENTS.into_iter().map(document).collect()
 }
 
 #[cfg(test)]

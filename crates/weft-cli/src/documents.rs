@@ -1,35 +1,87 @@
 //! Documents beside a canvas: what lies in the folder `documents` next to its file can be searched, as
-//! the dataset that has the name of the canvas's folder. They are read anew by every command.
+//! the dataset that has the name of the canvas's folder. They are read anew by every command, as the files
+//! of datasets are.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use bytes::Bytes;
+use futures::StreamExt as _;
+use weft_core::id::DatasetKey;
 use weft_core::seam::run_store::StoredRun;
-use weft_core::{CanvasId, CanvasKey, ErrorKind};
-use weft_server::{App, load_folder};
+use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result};
+use weft_server::App;
 
-use crate::failure::{Failure, Outcome};
+use crate::dataset::files::{Below, Found, below};
+use crate::failure::Outcome;
+use crate::form::quoted;
 use crate::local;
 use crate::screen::Notes;
 
 /// Files that are read, at most.
 const FILES_MAX: usize = 1_000;
-/// Bytes of one file, at most.
+/// Bytes of one file, at most; larger ones are read once, for a dataset.
 const BYTES_MAX: u64 = 16 << 20;
+/// Files that are in memory at the same time.
+const AT_ONCE: usize = 4;
 
-/// Makes the documents beside a canvas searchable, if there are any.
+/// Makes the documents beside a canvas searchable, if there are any. One that cannot be read is left out, and
+/// a note says so.
 ///
 /// # Errors
-/// When one of them cannot be read.
+/// When no document can be read at all, or the folder cannot.
 pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
-    let files = beside(canvas);
-    let Some(dataset) = dataset(canvas).filter(|_| !files.is_empty()) else { return Ok(()) };
-    let documents = files.iter().map(|file| read(file)).collect::<Outcome<Vec<_>>>()?;
-    app.beside.add(&local::tenant(), &dataset, load_folder(&documents));
-    let count =
-        if documents.len() == 1 { "1 document".to_owned() } else { format!("{} documents", documents.len()) };
-    Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
+    let folder = canvas.parent().unwrap_or(Path::new("")).join("documents");
+    let Some(dataset) = dataset(canvas).filter(|_| folder.is_dir()) else { return Ok(()) };
+    let Below { mut files, refused } = below(std::slice::from_ref(&folder))?;
+    for (path, why) in refused {
+        Notes::line(format!("note: {} beside the canvas: {why}", path.display()));
+    }
+    if files.len() > FILES_MAX {
+        Notes::line(format!("note: of the documents beside the canvas the first {FILES_MAX} are read"));
+        files.truncate(FILES_MAX);
+    }
+    let named = files.into_iter().map(|Found { path, name }| (name, async move { read(&path).await }));
+    let count = add(app, &dataset, named).await?;
+    if count > 0 {
+        let count = if count == 1 { "1 document".to_owned() } else { format!("{count} documents") };
+        Notes::line(format!("note: {count} beside the canvas can be searched as the dataset `{dataset}`"));
+    }
     Ok(())
+}
+
+/// Makes documents searchable. How many could be read; of the others a note says why they could not.
+///
+/// # Errors
+/// When the reason is not the document itself.
+pub async fn add(
+    app: &App,
+    dataset: &str,
+    documents: impl Iterator<Item = (String, impl Future<Output = Result<Bytes>>)>,
+) -> Outcome<usize> {
+    let dataset = &DatasetKey::new(&local::tenant(), dataset);
+    let read = documents.map(async |(name, bytes)| {
+        let added = async { app.beside.add(dataset, &name, bytes.await?).await };
+        (added.await, name.clone())
+    });
+    let mut reading = futures::stream::iter(read).buffered(AT_ONCE);
+    let mut count = 0;
+    while let Some((added, name)) = reading.next().await {
+        match added {
+            Ok(_) => count += 1,
+            Err(error) if is_about_the_file(error.kind) => {
+                let why = error.full();
+                Notes::line(format!("note: {} beside the canvas is not searched: {why}", quoted(&name)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(count)
+}
+
+/// Whether another file may well be read.
+fn is_about_the_file(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Invalid | ErrorKind::Timeout | ErrorKind::Conflict | ErrorKind::NotFound)
 }
 
 /// Makes the documents beside the canvases of these runs searchable, where `weft run` has begun them from
@@ -54,57 +106,23 @@ pub async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
     Ok(())
 }
 
-/// Markdown and text files, in the order of their names.
-fn beside(canvas: &Path) -> Vec<PathBuf> {
-    let folder = canvas.parent().unwrap_or(Path::new("")).join("documents");
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let text = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "md" || ending == "txt");
-    let mut files: Vec<_> = entries.filter(text).take(FILES_MAX).collect();
-    files.sort();
-    files
-}
-
 fn dataset(canvas: &Path) -> Option<String> {
     let whole = std::path::absolute(canvas).ok()?;
     Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())
 }
 
-fn read(file: &Path) -> Outcome<weft_server::Document> {
-    let shown = file.to_string_lossy();
-    let failed =
-        |why: &dyn std::fmt::Display| Failure::usage(format!("cannot read the document {shown}: {why}"));
-    let size = std::fs::metadata(file).map_err(|error| failed(&error))?.len();
-    if size > BYTES_MAX {
-        return Err(failed(&format!("it is larger than {} MiB", BYTES_MAX >> 20)));
+async fn read(file: &Path) -> Result<Bytes> {
+    let failed = |cause| Error::invalid("it cannot be opened").because(cause);
+    if tokio::fs::metadata(file).await.map_err(failed)?.len() > BYTES_MAX {
+        let message = format!("it is larger than {} MiB", BYTES_MAX >> 20);
+        return Err(Error::invalid(message).help("make a dataset of it: `weft dataset ingest`"));
     }
-    let text = std::fs::read_to_string(file).map_err(|error| failed(&error))?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(weft_server::Document { name, text: unwrapped(&text) })
-}
-
-/// The files are wrapped for those who read them; sentences are quoted better in one piece.
-pub fn unwrapped(text: &str) -> String {
-    let begins = |line: &str| line.is_empty() || line.starts_with(['#', '-', '*', '|', '>']);
-    let mut whole = String::with_capacity(text.len());
-    let mut before = "";
-    for line in text.lines().map(str::trim) {
-        let goes_on = !begins(line) && !before.is_empty() && !before.starts_with('#');
-        whole.push(if goes_on { ' ' } else { '\n' });
-        whole.push_str(line);
-        before = line;
-    }
-    whole
+    Ok(tokio::fs::read(file).await.map_err(failed)?.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paragraphs_become_single_lines_and_nothing_else_does() {
-        let text = "# Title\nOne\ntwo.\n\n- a\n  b\n- c\n";
-        assert_eq!(unwrapped(text), "\n# Title\nOne two.\n\n- a b\n- c");
-    }
 
     #[test]
     fn the_dataset_has_the_name_of_the_folder() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use weft_core::citation::Cited;
+use weft_core::citation::{Chunk, Cited};
 
 /// How much of a source is shown, in characters.
 const EXCERPT_CHARS: usize = 72;
@@ -17,16 +17,32 @@ pub fn lines(cited: &[Cited]) -> String {
             excerpt.push('…');
         }
         // Writing to a String cannot fail.
-        let _ = writeln!(text, "  [ID:{number}] {}: {excerpt}", chunk.document_name);
+        let _ = writeln!(text, "  [ID:{number}] {}: {excerpt}", place(chunk));
     }
     text
+}
+
+/// A chunk's document, and the pages where it stands: `manual.pdf, page 2`.
+pub fn place(chunk: &Chunk) -> String {
+    let numbers = chunk.positions.iter().filter_map(|position| position.get(0)?.as_u64());
+    let pages = pages(numbers).map(|pages| format!(", {pages}")).unwrap_or_default();
+    format!("{}{pages}", chunk.document_name)
+}
+
+/// `page 3` or `pages 3–5`; nothing for what has no pages.
+pub fn pages(numbers: impl Iterator<Item = u64>) -> Option<String> {
+    let (first, last) = numbers.filter(|number| *number > 0).fold(None, |known, number| {
+        let (first, last) = known.unwrap_or((number, number));
+        Some((number.min(first), number.max(last)))
+    })?;
+    Some(if first == last { format!("page {first}") } else { format!("pages {first}–{last}") })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::Arc;
-    use weft_core::citation::Chunk;
+    use weft_core::Json;
 
     #[test]
     fn a_source_is_one_line() {
@@ -38,5 +54,18 @@ mod tests {
         assert_eq!(lines(&[chunk("one\ntwo")]), "  [ID:3] a.md: one two\n");
         let long = lines(&[chunk(&"ü ".repeat(100))]);
         assert!(long.ends_with("ü…\n") || long.ends_with(" …\n"), "{long}");
+    }
+
+    #[test]
+    fn pages_are_told_in_short() {
+        let check = |numbers: &[u32], expected: &str| {
+            let positions = numbers.iter().map(|page| Json::from(vec![*page, 1, 2, 3, 4])).collect();
+            let chunk = Chunk { document_name: "a.pdf".to_owned(), positions, ..Chunk::default() };
+            assert_eq!(place(&chunk), expected);
+        };
+        check(&[], "a.pdf");
+        check(&[0], "a.pdf");
+        check(&[2, 2], "a.pdf, page 2");
+        check(&[4, 2, 3], "a.pdf, pages 2–4");
     }
 }

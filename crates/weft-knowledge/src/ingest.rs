@@ -24,8 +24,8 @@
 mod edit;
 mod embed;
 mod enrich;
-mod ids;
-mod indexing;
+pub(crate) mod ids;
+pub(crate) mod indexing;
 mod library;
 mod plan;
 mod upload;

@@ -4,6 +4,7 @@
 
 pub mod additions;
 pub mod ask;
+pub mod beside;
 pub mod contents;
 pub mod datasets;
 pub mod graph;

@@ -1,30 +1,22 @@
 //! canvas JSON → plan → run → components → events → API: **documents to search**
 //!
-//! Indexes of chunks by word and by vector, and the rules by which text becomes words. The older full-text
-//! index in memory, and how documents become the chunks that it holds.
+//! Indexes of chunks by word and by vector, and the rules by which text becomes words.
 
 mod analysis;
 mod best;
 mod bm25;
-mod document;
 mod fields;
-mod index;
 mod memory_chunk_index;
-mod postings;
 mod question;
 mod tantivy_index;
 mod vectors;
-mod words;
 
 use weft_core::Error;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 
 pub use analysis::{Token, analyze};
-pub use document::{Document, chunks, load_folder};
-pub use index::{MemoryIndex, QUERY_WORDS_MAX, RESULTS_MAX};
 pub use memory_chunk_index::MemoryChunkIndex;
 pub use tantivy_index::{MEMORY_MAX, TantivyIndex};
-pub use words::words;
 
 /// Chunks that each part of a search finds, at most, whatever is asked for.
 pub const HITS_MAX: usize = 16_384;

@@ -18,9 +18,9 @@ use weft_core::{
 };
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
+use weft_knowledge::beside::Beside;
 use weft_knowledge::ingest::Library;
 
-use crate::assemble::MemoryIndex;
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
 use crate::tokens::{self, NewToken};
@@ -63,7 +63,7 @@ pub struct Parts {
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
-    pub beside: Arc<MemoryIndex>,
+    pub beside: Beside,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.
@@ -113,7 +113,7 @@ pub struct App {
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
-    pub beside: Arc<MemoryIndex>,
+    pub beside: Beside,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.

@@ -13,6 +13,7 @@ use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::Stores;
 use weft_knowledge::additions::{Contents, Graph};
+use weft_knowledge::beside::{Beside, BesideParts};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
 use weft_knowledge::together::Together;
@@ -21,17 +22,19 @@ use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
 use weft_parse::ChildReader;
 use weft_sandbox::{ProcessSandbox, Worker};
-use weft_search::TantivyIndex;
+use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
-pub use weft_search::{Document, MemoryIndex, load_folder};
 
 use crate::app::{App, Parts};
 use crate::config::{Config, DocumentsConfig, SandboxConfig};
+
+/// A store that ends with the process.
+const MEMORY: &str = "sqlite::memory:";
 
 /// Sets everything up as the configuration says.
 ///
@@ -51,7 +54,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
 /// As [`assemble`].
 pub async fn assemble_in_memory(config: &Config) -> Result<App> {
     config.check()?;
-    put_together(config, "sqlite::memory:", Place::Memory).await
+    put_together(config, MEMORY, Place::Memory).await
 }
 
 /// Which models to use when none are configured: what `keys` open, then what runs on this machine,
@@ -175,16 +178,28 @@ fn datasets(
     Ok((Arc::new(Library::new(parts, limits)), asked))
 }
 
+/// Documents beside canvases, for this process alone.
+fn beside(config: &Config, (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>)) -> Beside {
+    Beside::new(BesideParts {
+        store: store.datasets(),
+        index: Arc::new(MemoryChunkIndex::new()),
+        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
+        models: Arc::clone(models) as Arc<dyn ModelDirectory>,
+        clock: Arc::clone(clock),
+    })
+}
+
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
-    let beside = Arc::new(MemoryIndex::new());
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (library, datasets) = datasets(config, place, (&store, &models, &clock))?;
+    let passing = Store::open(MEMORY).await?;
+    let beside = beside(config, (&passing, &models, &clock));
     let knowledge: Arc<dyn Knowledge> =
-        Arc::new(Together::new(Arc::clone(&beside) as Arc<dyn Knowledge>, Arc::new(datasets)));
+        Arc::new(Together::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
@@ -224,9 +239,10 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         catalog: Arc::new(weft_components::catalog()),
         clock,
         close: Arc::new(move || {
-            let (servers, store) = (servers.clone(), store.clone());
+            let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
             Box::pin(async move {
                 servers.close().await;
+                passing.close().await?;
                 store.close().await
             })
         }),

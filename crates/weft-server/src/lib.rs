@@ -36,9 +36,8 @@ pub mod worker;
 
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
-    Discovered, Document, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers,
-    Verdict, assemble, assemble_in_memory, discover_models, document_reader, document_work, load_folder,
-    sandbox_work,
+    Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
+    assemble, assemble_in_memory, discover_models, document_reader, document_work, sandbox_work,
 };
 pub use config::{Auth, Config, WorkerConfig};
 pub use serve::{ServeOptions, bind, serve, work};

@@ -30,8 +30,7 @@ pub struct Below {
 /// dot; a folder that links lead to several times counts once.
 ///
 /// # Errors
-/// When a path leads nowhere or to something else than files and folders, there are no files or too many, or two
-/// would be the same document.
+/// When a path leads nowhere or to something else than files and folders, or there are too many files.
 pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
     let mut below = Below::default();
     let mut visited = HashSet::new();
@@ -53,30 +52,33 @@ pub fn below(paths: &[PathBuf]) -> Outcome<Below> {
                 .help("name smaller folders, one after the other"));
         }
     }
-    if !paths.is_empty() && below.files.is_empty() && below.refused.is_empty() {
-        return Err(Failure::usage("there is no file in what was named")
-            .help("files and folders that begin with a dot are left out"));
-    }
     let mut seen = HashSet::new();
     below.files.retain(|file| seen.insert(file.path.clone()));
-    one_each(&below.files)?;
     Ok(below)
 }
 
-/// Names of documents differ by more than the case of their letters.
-fn one_each(files: &[Found]) -> Outcome<()> {
-    let mut names: HashMap<String, &Path> = HashMap::new();
-    for file in files {
-        if let Some(other) = names.insert(file.name.to_lowercase(), &file.path) {
-            let (other, this) = (other.display(), file.path.display());
-            return Err(Failure::usage(format!(
-                "{other} and {this} would both be the document `{}`",
-                file.name
-            ))
-            .help("name the folder that holds both: documents are called by their paths below it"));
+impl Below {
+    /// The same if there is something, and every file can be a document of its own.
+    ///
+    /// # Errors
+    /// When there is nothing, or two files would be the same document.
+    pub fn one_each(self) -> Outcome<Self> {
+        if self.files.is_empty() && self.refused.is_empty() {
+            return Err(Failure::usage("there is no file in what was named")
+                .help("files and folders that begin with a dot are left out"));
         }
+        // Names of documents differ by more than the case of their letters.
+        let mut names: HashMap<String, &Path> = HashMap::new();
+        for file in &self.files {
+            if let Some(other) = names.insert(file.name.to_lowercase(), &file.path) {
+                let (other, this) = (other.display(), file.path.display());
+                let message = format!("{other} and {this} would both be the document `{}`", file.name);
+                return Err(Failure::usage(message)
+                    .help("name the folder that holds both: documents are called by their paths below it"));
+            }
+        }
+        Ok(self)
     }
-    Ok(())
 }
 
 /// A way through a folder.
@@ -148,10 +150,12 @@ mod tests {
         assert_eq!(found(&[path("b/c")]), [(path("b/c/x.txt"), "x.txt".to_owned())]);
         assert!(below(&[path("none")]).is_err());
         std::fs::write(path("X.txt"), "y").unwrap();
-        assert!(below(&[path("X.txt"), path("b/c/x.txt")]).is_err(), "one would take the place of the other");
+        let documents = |paths: &[PathBuf]| below(paths).unwrap().one_each().is_ok();
+        assert!(!documents(&[path("X.txt"), path("b/c/x.txt")]), "one would take the place of the other");
+        assert!(documents(&[root.path().to_owned()]));
         assert_eq!(found(&[root.path().to_owned()]).len(), 4);
         std::fs::create_dir(path("empty")).unwrap();
-        assert!(below(&[path("empty")]).is_err());
+        assert!(!documents(&[path("empty")]));
     }
 
     #[cfg(unix)]

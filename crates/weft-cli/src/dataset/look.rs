@@ -4,7 +4,6 @@ use serde_json::json;
 use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, DatasetFilter, Document, DocumentState, StoredChunk,
 };
-use weft_core::seam::document_reader::Position;
 use weft_core::value::Json;
 use weft_server::App;
 
@@ -13,6 +12,7 @@ use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};
 use crate::failure::{Exit, Outcome};
 use crate::local::tenant;
 use crate::screen::{Data, Notes, harmless};
+use crate::sources;
 
 /// Prints a line for each dataset.
 ///
@@ -137,32 +137,8 @@ fn chunk_json(chunk: &StoredChunk) -> Json {
 }
 
 fn chunk_text(chunk: &StoredChunk) -> String {
-    let pages = pages(&chunk.positions).map(|pages| format!(", {pages}")).unwrap_or_default();
+    let pages = sources::pages(chunk.positions.iter().map(|position| position.page.into()));
+    let pages = pages.map(|pages| format!(", {pages}")).unwrap_or_default();
     let hidden = if chunk.available { "" } else { ", hidden" };
     format!("── {}: {} tokens{pages}{hidden}\n{}\n\n", chunk.id, chunk.tokens, chunk.content)
-}
-
-/// `page 3` or `pages 3–5`; nothing for what has no pages.
-pub fn pages(positions: &[Position]) -> Option<String> {
-    let first = positions.iter().map(|position| position.page).filter(|page| *page > 0).min()?;
-    let last = positions.iter().map(|position| position.page).max()?;
-    Some(if first == last { format!("page {first}") } else { format!("pages {first}–{last}") })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_are_told_in_short() {
-        let at = |pages: &[u32]| {
-            let positions: Vec<Position> =
-                pages.iter().map(|page| Position { page: *page, ..Position::default() }).collect();
-            super::pages(&positions)
-        };
-        assert_eq!(at(&[]), None);
-        assert_eq!(at(&[0]), None);
-        assert_eq!(at(&[2, 2]).as_deref(), Some("page 2"));
-        assert_eq!(at(&[4, 2, 3]).as_deref(), Some("pages 2–4"));
-    }
 }

@@ -1,7 +1,5 @@
 //! `weft dataset search`: passages for a question.
 
-use std::fmt::Write as _;
-
 use serde_json::json;
 use weft_core::filter::{Condition, Filter, Operator};
 use weft_core::seam::knowledge::Passage;
@@ -14,6 +12,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::tenant;
 use crate::screen::{Data, Notes, harmless};
+use crate::sources;
 
 /// How much of a passage is shown, in characters.
 const EXCERPT_CHARS: usize = 240;
@@ -69,16 +68,8 @@ fn passage_text(place: usize, passage: &Passage) -> String {
     if excerpt.len() < words.len() {
         excerpt.push('…');
     }
-    let mut text =
-        format!("{place:>2}. {:.3}  {}", chunk.similarity.unwrap_or_default(), chunk.document_name);
-    if let Some(page) =
-        chunk.positions.first().and_then(|position| position.get(0)?.as_u64()).filter(|page| *page > 0)
-    {
-        // Writing to a String cannot fail.
-        let _ = write!(text, ", page {page}");
-    }
-    let _ = writeln!(text, "  ({})\n    {excerpt}", chunk.id);
-    text
+    let (similarity, at) = (chunk.similarity.unwrap_or_default(), sources::place(chunk));
+    format!("{place:>2}. {similarity:.3}  {at}  ({})\n    {excerpt}\n", chunk.id)
 }
 
 /// Operators as they are found in a condition, the longer ones before those that they begin with.

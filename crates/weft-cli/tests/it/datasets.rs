@@ -199,3 +199,70 @@ fn without_a_language_model_nothing_is_added() {
     let chunks = home.weft(&["dataset", "chunks", "birds", "one.txt", "--json"]).with(0).json_lines();
     assert_eq!((&chunks[0]["important_keywords"], &chunks[0]["questions"]), (&json!([]), &json!([])));
 }
+
+/// The manual beside the canvas `cited_pages`, four pages of a device that does not exist.
+const MANUAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../canvases/cited_pages/documents/manual.pdf");
+
+/// The text of one page of the manual, cut by nothing but its page.
+fn page_of_manual(home: &Home, page: u64) -> String {
+    let name = format!("page {page}");
+    let pages = format!("pages=[[{page}, {page}]]");
+    home.weft(&["dataset", "ingest", &name, MANUAL, "--method", "one", "--set", &pages]).with(0);
+    let chunks = home.weft(&["dataset", "chunks", &name, "manual.pdf", "--json"]).with(0).json_lines();
+    chunks.iter().map(|chunk| words(chunk["content"].as_str().unwrap())).collect()
+}
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Ingested, searched, cited: each number of an answer leads to the chunk that is stored and to the page of the
+/// file where the fact stands.
+#[test]
+fn every_mark_leads_to_a_stored_chunk_and_to_its_page() {
+    let facts = [
+        ("How often are the filters changed?", "changed every six months", 3),
+        ("What does the code E8 mean?", "E8: the trap is blocked", 4),
+    ];
+    let reply = |(question, fact, _): &(&str, &str, u64)| json!({"when": {"user": question}, "text": format!("It says: {fact} [ID:0].")});
+    let home = Home::scripted(&json!({"replies": facts.iter().map(reply).collect::<Vec<_>>()}));
+    home.weft(&["dataset", "ingest", "devices", MANUAL, "--set", "chunk_token_num=128"]).with(0);
+    let stored = home.weft(&["dataset", "chunks", "devices", "manual.pdf", "--json"]).with(0).json_lines();
+    let file = home.write("canvas.json", canvas("devices").to_string());
+    let file = file.to_string_lossy();
+    for (question, fact, page) in facts {
+        let run = ["run", &file, "--query", question];
+        home.weft(&run).with(0).says(&[&format!("[ID:0] manual.pdf, page {page}: ")]);
+        let events = home.weft(&[&run[..], &["--events"]].concat()).with(0).json_lines();
+        let end = events.iter().find(|event| event["event"] == "message_end").unwrap();
+        let source = &end["data"]["reference"]["chunks"]["0"];
+        let chunk = stored.iter().find(|chunk| chunk["id"] == source["id"]).unwrap();
+        assert_eq!((&source["content"], &source["positions"]), (&chunk["content"], &chunk["positions"]));
+        assert!(words(source["content"].as_str().unwrap()).contains(fact), "{source}");
+        let positions = source["positions"].as_array().unwrap();
+        assert!(!positions.is_empty() && positions.iter().all(|position| position[0] == page), "{source}");
+        assert!(page_of_manual(&home, page).contains(fact));
+    }
+}
+
+#[test]
+fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is_left_out() {
+    let home = Home::quoting();
+    let canvas_of = canvas("shed").to_string();
+    std::fs::create_dir_all(home.path().join("shed/documents/old")).unwrap();
+    let file = home.write("shed/canvas.json", canvas_of);
+    std::fs::copy(MANUAL, home.path().join("shed/documents/manual.pdf")).unwrap();
+    home.write("shed/documents/old/ferry.html", "<p>The ferry crosses the lake every twenty minutes.</p>");
+    home.write("shed/documents/scan.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
+    home.write("shed/documents/.hidden.md", "# Nobody reads this\n");
+    let file = file.to_string_lossy();
+    let run = home.weft(&["run", &file, "--query", "How long does the warranty last?"]).with(0);
+    assert!(run.stdout.contains("five years"), "{}", run.stdout);
+    run.says(&[
+        "scan.png beside the canvas is not searched: ",
+        "2 documents beside the canvas can be searched as the dataset `shed`",
+        "manual.pdf, page 4: ",
+    ]);
+    let run = home.weft(&["run", &file, "--query", "How often does the ferry cross the lake?"]).with(0);
+    run.says(&["[ID:0] old/ferry.html: "]);
+}

@@ -3,18 +3,16 @@
 use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
-use weft_core::citation::Chunk;
 use weft_core::context::ToolFinished;
 use weft_core::journal::{Ending, Record};
-use weft_core::seam::ToolSource;
 use weft_core::seam::chat_model::Author;
 use weft_core::seam::tool_source::{Offered, Refused};
+use weft_core::seam::{Knowledge, ToolSource};
 use weft_core::tool::{Origin, Tool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_dsl::Plan;
 use weft_models::script::{Reply, Script};
 use weft_models::scripted::ScriptedModel;
-use weft_search::MemoryIndex;
 use weft_testkit::fake_http::FakeHttp;
 
 use crate::kit::{Ran, asking};
@@ -50,19 +48,11 @@ pub fn paths(ran: &Ran) -> Vec<String> {
     trace(ran).iter().map(|call| call.started.path.to_string()).collect()
 }
 
-async fn searching(documents: &[(&str, &str)]) -> Arc<MemoryIndex> {
-    let index = MemoryIndex::new();
-    for (dataset, text) in documents {
-        let chunk = Chunk {
-            id: format!("{dataset}-chunk"),
-            content: (*text).to_owned(),
-            document_name: format!("{dataset}.md"),
-            dataset_id: (*dataset).to_owned(),
-            ..Chunk::default()
-        };
-        index.add(&TenantId::new("t"), dataset, vec![chunk]);
-    }
-    Arc::new(index)
+async fn searching(documents: &[(&'static str, &str)]) -> Arc<dyn Knowledge> {
+    let file = |(dataset, text): &(&'static str, &str)| {
+        (*dataset, format!("{dataset}.md"), text.as_bytes().to_vec())
+    };
+    crate::real::searching(documents.iter().map(file)).await
 }
 
 pub fn retrieval(dataset: &str) -> Json {

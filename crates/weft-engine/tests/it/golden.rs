@@ -1,19 +1,21 @@
 //! The sample canvases, each against the event log beside it. `UPDATE=1` writes the logs anew.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use weft_core::citation::Cited;
 use weft_core::seam::Knowledge;
 use weft_core::seam::http::HttpResponse;
 use weft_core::{ErrorKind, Json, Outputs, Record, TurnInput};
+use weft_dsl::Plan;
 use weft_models::script::Script;
-use weft_search::{Document, MemoryIndex, load_folder};
 use weft_testkit::fake_http::FakeHttp;
 
 use crate::kit::Ran;
-use crate::real::{World, compiled};
+use crate::real::{World, compiled, searching};
 
 #[derive(Deserialize)]
 pub struct Input {
@@ -69,29 +71,30 @@ pub fn http(folder: &Path) -> FakeHttp {
 }
 
 pub async fn documents(folder: &Path) -> Arc<dyn Knowledge> {
-    let index = MemoryIndex::new();
     let mut files: Vec<_> =
         std::fs::read_dir(folder.join("documents")).into_iter().flatten().flatten().collect();
     files.sort_by_key(std::fs::DirEntry::path);
-    let document = |file: &std::fs::DirEntry| Document {
-        name: file.file_name().to_string_lossy().into_owned(),
-        text: read(&file.path()).unwrap(),
-    };
-    let documents: Vec<_> = files.iter().map(document).collect();
+    let name = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().into_owned();
+    let files = files.iter().map(|file| (name(file), std::fs::read(file.path()).unwrap()));
     let dataset = folder.file_name().unwrap().to_str().unwrap();
-    index.add(&"t".into(), dataset, load_folder(&documents));
-    Arc::new(index)
+    searching(files.map(|(name, bytes)| (dataset, name, bytes))).await
 }
 
-async fn log_of(folder: &Path) -> String {
+/// Where a sample runs, its plan, and the conversations to hold with it.
+pub async fn world_of(folder: &Path) -> (World, Arc<Plan>, Vec<Conversation>) {
     let plan = compiled(&read(&folder.join("canvas.json")).unwrap())
         .unwrap_or_else(|p| panic!("{folder:?}: {p:#?}"));
     let script =
         read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
     let world = World::with_search(script, http(folder), documents(folder).await);
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    (world, plan, input.conversations)
+}
+
+async fn log_of(folder: &Path) -> String {
+    let (world, plan, conversations) = world_of(folder).await;
     let mut log = String::new();
-    for conversation in input.conversations {
+    for conversation in conversations {
         writeln!(log, "# {}", conversation.shows).unwrap();
         let asked: Vec<_> =
             conversation.turns.iter().map(|turn| (turn.query.clone(), turn.inputs.clone())).collect();
@@ -138,7 +141,12 @@ fn line(record: &Record) -> Option<String> {
         Record::ThinkingStarted { node, .. } => format!("start_to_think {node}"),
         Record::ThinkingEnded { node, .. } => format!("end_to_think {node}"),
         Record::MessageEnded { node, end, .. } => {
-            let cited = end.cited.iter().map(|c| format!(" [ID:{}] {}", c.number, c.chunk.document_name));
+            let pages =
+                |c: &Cited| c.chunk.positions.iter().map(|p| p[0].to_string()).collect::<BTreeSet<_>>();
+            let cited = end.cited.iter().map(|c| {
+                let pages: String = pages(c).iter().map(|page| format!(" p. {page}")).collect();
+                format!(" [ID:{}] {}{pages}", c.number, c.chunk.document_name)
+            });
             format!("message_end {node}{}", cited.collect::<String>())
         }
         Record::MessageReset { node, .. } => format!("message_reset {node}"),

@@ -16,6 +16,7 @@ mod agents_limits;
 mod agents_waiting;
 mod branches;
 mod budgets;
+mod citations;
 mod cycles;
 mod faults;
 mod forks;

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use bytes::Bytes;
 use weft_core::context::HistoryMessage;
+use weft_core::id::DatasetKey;
 use weft_core::seam::clock::FixedClock;
+use weft_core::seam::document_reader::{DocumentReader, ReadDocument, ReadRequest};
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::{ChatModel, Http, Knowledge, ModelDirectory, Seams, ToolSource};
 use weft_core::{Json, Result, TenantId, TurnInput};
@@ -11,9 +15,12 @@ use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
 use weft_dsl::problem::Problem;
 use weft_engine::{Engine, EngineLimits, SessionState};
+use weft_knowledge::beside::{Beside, BesideParts};
 use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
+use weft_search::MemoryChunkIndex;
 use weft_testkit::fake_http::FakeHttp;
+use weft_testkit::memory_datasets::MemoryDatasets;
 
 use crate::kit::{Ran, turn_in};
 
@@ -101,6 +108,31 @@ impl World {
         }
         ran
     }
+}
+
+/// Reads files where it is asked, which needs no runtime.
+struct AtOnce;
+
+#[async_trait]
+impl DocumentReader for AtOnce {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        weft_parse::read(request, &bytes)
+    }
+}
+
+/// Files as `(dataset, name, bytes)`, read as those beside a canvas are.
+pub async fn searching(files: impl IntoIterator<Item = (&str, String, Vec<u8>)>) -> Arc<dyn Knowledge> {
+    let beside = Beside::new(BesideParts {
+        store: Arc::new(MemoryDatasets::new()),
+        index: Arc::new(MemoryChunkIndex::new()),
+        reader: Arc::new(AtOnce),
+        models: Arc::new(OneModel(ScriptedModel::new(Script::new()).into())),
+        clock: Arc::new(FixedClock(1_700_000_000_000)),
+    });
+    for (dataset, name, bytes) in files {
+        beside.add(&DatasetKey::new(&"t".into(), dataset), &name, bytes.into()).await.unwrap();
+    }
+    Arc::new(beside.datasets())
 }
 
 /// Compiles a canvas with the real catalog.

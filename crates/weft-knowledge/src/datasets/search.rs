@@ -123,9 +123,6 @@ async fn vectors(
 ) -> Result<Option<Vec<Vec<f32>>>> {
     let mut embedders =
         datasets.iter().map(|dataset| dataset.embedder.as_str()).filter(|name| !name.is_empty());
-    for dataset in datasets.iter().filter(|dataset| dataset.embedder.is_empty()) {
-        notes.push(format!("the dataset `{}` has no embedder: it is searched by words alone", dataset.name));
-    }
     let Some(name) = embedders.next() else { return Ok(None) };
     if let Some(other) = embedders.find(|other| *other != name) {
         let message = format!("the datasets have vectors of different models: `{name}` and `{other}`");
@@ -133,6 +130,10 @@ async fn vectors(
     }
     if request.vector_weight <= 0.0 {
         return Ok(None);
+    }
+    // Where no dataset has vectors nobody misses them.
+    for dataset in datasets.iter().filter(|dataset| dataset.embedder.is_empty()) {
+        notes.push(format!("the dataset `{}` has no embedder: it is searched by words alone", dataset.name));
     }
     let made = async {
         let embedder = parts.models.embedder(parts.tenant, name)?;

@@ -48,7 +48,7 @@ impl<'a> Namer<'a> {
 }
 
 /// What was read, as chunks: those that are found, in reading order, then their parents, which are not.
-pub(super) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) -> Vec<StoredChunk> {
+pub(crate) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) -> Vec<StoredChunk> {
     let mut namer = Namer::new(&document.id);
     let parents: Vec<ChunkId> =
         read.parents.iter().map(|parent| namer.name(Role::Parent, &parent.content)).collect();

@@ -26,7 +26,7 @@ pub(super) fn stem(name: &str) -> &str {
 }
 
 /// A document as it is searched.
-pub(super) fn indexed_document(document: &Document) -> IndexedDocument {
+pub(crate) fn indexed_document(document: &Document) -> IndexedDocument {
     IndexedDocument {
         id: document.key.id.clone(),
         metadata: document.metadata.clone(),
@@ -50,7 +50,7 @@ pub(super) fn indexed_chunk(name: &str, chunk: StoredChunk) -> (ChunkId, Indexed
 }
 
 /// A change that adds those of some chunks that are found.
-pub(super) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChange {
+pub(crate) fn adding(document: &Document, chunks: Vec<StoredChunk>) -> IndexChange {
     let found = chunks.into_iter().filter(|chunk| chunk.available);
     let found = found.map(|chunk| indexed_chunk(&document.name, chunk)).collect();
     IndexChange::Chunks(document.key.id.clone(), found)

@@ -2,6 +2,8 @@
 
 use weft_core::seam::chat_model::Author;
 
+/// Characters of a heading, at most.
+const HEADING_CHARS_MAX: usize = 100;
 /// A longer run without an end of sentence is cut into pieces of this many characters.
 const SENTENCE_CHARS_MAX: usize = 400;
 /// Sentences of one block that are looked at.
@@ -102,10 +104,12 @@ fn source(id: &str, lines: &[&str]) -> Source {
     source
 }
 
-/// The sentences of a block: up to a full stop of either script, or the end of the line.
+/// The sentences of a block: up to a full stop of either script, or the end of the line. Headings are none.
 pub(super) fn sentences(source: &Source) -> Vec<Sentence> {
     let mut found = Vec::new();
-    for line in source.text.lines() {
+    let lines: Vec<&str> = source.text.lines().collect();
+    let spoken = lines.iter().enumerate().filter(|(at, line)| !is_heading(line, &lines[at + 1..]));
+    for (_, line) in spoken {
         let mut sentence = String::new();
         let mut length = 0;
         let mut chars = line.chars().peekable();
@@ -128,6 +132,17 @@ pub(super) fn sentences(source: &Source) -> Vec<Sentence> {
     }
     found.truncate(SENTENCES_MAX);
     found
+}
+
+/// Whether a line stands alone above other text and does not end as sentences do.
+fn is_heading(line: &str, below: &[&str]) -> bool {
+    let line = line.trim();
+    let ends = ['.', '!', '?', '。', '！', '？', '；'];
+    let is_blank = |line: &&str| line.trim().is_empty();
+    line.chars().count() <= HEADING_CHARS_MAX
+        && !line.ends_with(ends)
+        && below.first().is_some_and(is_blank)
+        && !below.iter().all(is_blank)
 }
 
 fn keep(source: &Source, sentence: &mut String, found: &mut Vec<Sentence>) {
@@ -186,6 +201,7 @@ mod tests {
         );
         check("今天下雨。明天呢？不知道", &["今天下雨。", "明天呢？", "不知道"]);
         check("--- \n ", &[]);
+        check("Prices\n\nIt costs a euro.\n\nNo stop", &["It costs a euro.", "No stop"]);
         check(&"x".repeat(900), &[&"x".repeat(400), &"x".repeat(400), &"x".repeat(100)]);
     }
 }

@@ -25,6 +25,7 @@ mod rehearsal;
 mod schedules;
 mod sessions;
 mod shelf;
+mod sources;
 mod support;
 mod suspensions;
 mod tasks;

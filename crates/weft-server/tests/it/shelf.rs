@@ -12,6 +12,7 @@ use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
 use weft_core::seam::{Clock, ModelDirectory};
 use weft_core::{Error, Result};
+use weft_knowledge::beside::{Beside, BesideParts};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
 use weft_search::MemoryChunkIndex;
@@ -60,6 +61,12 @@ pub fn shelf(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> (Arc<Lib
         additions: Vec::new(),
     };
     (Arc::new(Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX })), datasets)
+}
+
+/// No documents beside canvases.
+pub fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> Beside {
+    let (store, index) = (Arc::new(MemoryDatasets::new()), Arc::new(MemoryChunkIndex::new()));
+    Beside::new(BesideParts { store, index, reader: Arc::new(Lines), models, clock })
 }
 
 /// The body of a form, and its type.

@@ -28,7 +28,7 @@ pub fn component(kind: &str, params: &Json, downstream: &[&str]) -> Json {
     json!({"obj": {"component_name": kind, "params": params}, "downstream": downstream, "upstream": []})
 }
 
-fn begin(prologue: &str, downstream: &str) -> Json {
+pub fn begin(prologue: &str, downstream: &str) -> Json {
     let params = json!({"mode": "conversational", "prologue": prologue, "enablePrologue": !prologue.is_empty(), "inputs": {}});
     component("Begin", &params, &[downstream])
 }
@@ -195,18 +195,18 @@ pub fn process_at(
     (auth, limits): (Auth, LimitsConfig),
     clock: Arc<dyn Clock>,
 ) -> Bench {
-    let beside = Arc::new(weft_search::MemoryIndex::new());
+    let (library, datasets) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock));
+    let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let seams = Arc::new(Seams {
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
-        knowledge: beside.clone(),
+        knowledge: Arc::new(datasets.clone()),
         tools: Arc::new(weft_core::seam::tool_source::NoTools),
         workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::clone(&clock),
     });
     let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
-    let (library, datasets) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock));
     let parts = Parts {
         engine: Engine::new(seams, Some(stores), limits.engine()),
         canvases: store.clone(),

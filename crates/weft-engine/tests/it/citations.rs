@@ -1,0 +1,102 @@
+//! Marks in an answer, followed to the passage and to the page of the file where the fact stands.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use weft_core::Record;
+use weft_core::citation::{Cited, marks, reference};
+use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
+
+use crate::golden::{samples, world_of};
+use crate::kit::Ran;
+
+/// What a mark stands behind, what the file says, and where: 0 is a file without pages.
+struct Lead {
+    claim: &'static str,
+    fact: &'static str,
+    file: &'static str,
+    page: u64,
+}
+
+const fn lead(claim: &'static str, fact: &'static str, file: &'static str, page: u64) -> Lead {
+    Lead { claim, fact, file, page }
+}
+
+/// Every mark of `canvases/cited_pages`, turn by turn.
+const LEADS: [&[Lead]; 3] = [
+    &[
+        lead("every six months", "Both filters have to be changed every six months", "manual.pdf", 3),
+        lead("39 euros", "A set of two filters for the Breeze 180 costs 39 euros", "service.md", 0),
+        lead("five years", "The warranty lasts for five years", "manual.pdf", 4),
+    ],
+    &[lead("supply fan is blocked", "E3: the supply fan is blocked", "manual.pdf", 4)],
+    &[lead(
+        "2 centimetres",
+        "The drain hose must fall by at least 2 centimetres for each metre",
+        "manual.pdf",
+        2,
+    )],
+];
+
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The text of one page, read from the file itself and in one piece.
+fn page(file: &Path, page: u64) -> String {
+    let settings = match page {
+        0 => json!({}),
+        page => json!({"pages": [[page, page]]}),
+    };
+    let request = ReadRequest {
+        name: file.file_name().unwrap().to_string_lossy().into_owned(),
+        method: ChunkMethod::One,
+        settings: settings.as_object().unwrap().clone(),
+    };
+    let read = weft_parse::read(&request, &std::fs::read(file).unwrap()).unwrap();
+    words(&read.pieces.iter().map(|piece| piece.content.as_str()).collect::<Vec<_>>().join(" "))
+}
+
+fn cited(ran: &Ran) -> Vec<Cited> {
+    let ends = ran.records.iter().filter_map(|record| match record {
+        Record::MessageEnded { end, .. } => Some(end.cited.clone()),
+        _ => None,
+    });
+    ends.flatten().collect()
+}
+
+/// Follows the marks of one answer, as a client that has nothing but its text and `reference`.
+fn follow(ran: &Ran, leads: &[Lead]) {
+    let said = &ran.report.said;
+    let (numbers, reference) = (marks(said), reference(&cited(ran)));
+    assert_eq!(numbers.len(), leads.len(), "{said}");
+    assert_eq!(reference["chunks"].as_object().unwrap().len(), leads.len(), "no source is missing or idle");
+    let claims = said.split("[ID:").map(|part| part.split_once(']').map_or(part, |(_, claim)| claim));
+    for ((number, claim), lead) in numbers.iter().zip(claims).zip(leads) {
+        let chunk = &reference["chunks"][number.to_string()];
+        assert!(claim.contains(lead.claim), "[ID:{number}] stands behind {claim:?}");
+        assert_eq!(chunk["document_name"], lead.file, "[ID:{number}]");
+        assert!(words(chunk["content"].as_str().unwrap()).contains(lead.fact), "[ID:{number}] {chunk}");
+        let positions = chunk["positions"].as_array().unwrap();
+        assert_eq!(positions.is_empty(), lead.page == 0, "{chunk}");
+        for position in positions {
+            assert_eq!((&position[0], position.as_array().unwrap().len()), (&Json::from(lead.page), 5));
+        }
+        let file = samples().join("cited_pages/documents").join(lead.file);
+        assert!(page(&file, lead.page).contains(lead.fact), "the fact stands on page {}", lead.page);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_mark_leads_to_its_passage_and_its_page() {
+    let folder = samples().join("cited_pages");
+    let (world, plan, conversations) = world_of(&folder).await;
+    let mut answers = Vec::new();
+    for conversation in conversations {
+        answers.extend(world.hold(&plan, conversation.turns).await);
+    }
+    assert_eq!(answers.len(), LEADS.len());
+    for (ran, leads) in answers.iter().zip(LEADS) {
+        follow(ran, leads);
+    }
+}
