@@ -5,7 +5,8 @@ use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, Extra, StoredChunk,
+    ChunkFilter, ChunkHead, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, Extra,
+    StoredChunk,
 };
 use weft_core::value::Json;
 
@@ -72,6 +73,10 @@ impl DatasetStore for Store {
 
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
         self.read_chunks(tenant, ids).await
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        self.read_chunk_heads(tenant, ids).await
     }
 
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {

@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
+    ChunkFilter, ChunkHead, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
     DocumentState, Extra, Stage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::Wanted;
@@ -345,6 +345,16 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         Ok(seen)
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        let head = |chunk: StoredChunk| ChunkHead {
+            id: chunk.id,
+            document: chunk.document,
+            parent: chunk.parent,
+            available: chunk.available,
+        };
+        Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(head).collect())
     }
 
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {

@@ -232,6 +232,19 @@ pub struct StoredChunk {
     pub created_ms: i64,
 }
 
+/// What is known of a chunk beside its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkHead {
+    /// Its id.
+    pub id: ChunkId,
+    /// Its document.
+    pub document: DocumentKey,
+    /// The larger chunk that is shown when this one is found.
+    pub parent: Option<ChunkId>,
+    /// Whether it is found. A parent never is.
+    pub available: bool,
+}
+
 /// Which chunks of a document to list: those of what is done, in their order, without parents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkFilter {
@@ -347,6 +360,13 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
+
+    /// What is known of chunks beside their content: those of [`Self::chunks_by_id`], in the same order, read
+    /// without any text.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
     /// change by hand. Counts follow.

@@ -38,6 +38,23 @@ pub struct MetadataKey {
     pub values: Vec<(String, usize)>,
 }
 
+/// What is given where small passages were found that are shown as larger ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Given {
+    /// The larger ones, each once, with the means of the scores of their parts.
+    #[default]
+    Wholes,
+    /// What was found, each with what is shown in its place.
+    Parts,
+}
+
+impl Given {
+    fn is_usual(&self) -> bool {
+        *self == Self::Wholes
+    }
+}
+
 /// What to look for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
@@ -67,6 +84,9 @@ pub struct SearchRequest {
     /// How many passages that model ranks, at most; what the words and vectors like less is left out then.
     #[serde(default)]
     pub reranked_max: usize,
+    /// What is given of small passages; pages and counts are those of what is given.
+    #[serde(default, skip_serializing_if = "Given::is_usual")]
+    pub given: Given,
     /// How many to pass over.
     #[serde(default)]
     pub offset: usize,
@@ -83,7 +103,7 @@ pub struct Scored {
     pub document: DocumentId,
     /// Its dataset.
     pub dataset: DatasetId,
-    /// The larger passage that is shown in its place.
+    /// The larger passage that is shown in its place; absent where that one is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ChunkId>,
     /// The score that counts, 0 to 1.
@@ -244,7 +264,7 @@ pub trait Knowledge: Send + Sync {
     /// When they cannot be read.
     async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64>;
 
-    /// The best passages.
+    /// The best passages, of those that can be shown.
     ///
     /// # Errors
     /// `Invalid` when the datasets have vectors of different models; otherwise when the search fails.

@@ -6,7 +6,7 @@ use weft_core::seam::dataset_store::Extra;
 use weft_knowledge::ask::Step;
 use weft_knowledge::graph::extract::{Method, extract};
 use weft_knowledge::graph::question::TITLE;
-use weft_knowledge::retrieve::{Count, Retrieval};
+use weft_knowledge::retrieve::Retrieval;
 
 use crate::kit::{Library, ids, question};
 
@@ -43,7 +43,7 @@ async fn the_graph_gives_exactly_one_passage_and_it_is_the_first() {
     assert_eq!(chunk.content, expected);
     assert_eq!(library.0.asked.lock().unwrap().len(), 1, "the model is asked once");
     // Further pages are further passages, and not the graph again.
-    let next = library.ask(&Retrieval { offset: 1, count: Count::Exact, ..asked() }).await;
+    let next = library.ask(&Retrieval { offset: 1, ..asked() }).await;
     assert!(next.passages.is_empty(), "{next:?}");
 }
 

@@ -8,7 +8,7 @@ use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document, DocumentChange,
+    ChunkFilter, ChunkHead, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document, DocumentChange,
     DocumentFilter, DocumentState, Extra, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
@@ -65,6 +65,8 @@ struct Shelves {
     documents: Vec<Document>,
     chunks: Vec<StoredChunk>,
     extras: HashMap<(DocumentId, Extra), Json>,
+    /// What the index still knows of and the shelves no longer have.
+    gone: HashSet<ChunkId>,
 }
 
 /// Everything that a search meets.
@@ -135,6 +137,16 @@ impl Library {
     pub fn change(&self, id: &str, change: impl FnOnce(&mut StoredChunk)) {
         let mut shelves = self.0.shelves.lock().unwrap();
         change(shelves.chunks.iter_mut().find(|chunk| chunk.id.as_str() == id).unwrap());
+    }
+
+    /// Takes a chunk off the shelf; the index goes on finding it.
+    pub fn forget(&self, id: &str) {
+        self.0.shelves.lock().unwrap().gone.insert(id.into());
+    }
+
+    /// Takes a document off the shelf; its chunks stay.
+    pub fn forget_document(&self, id: &str) {
+        self.0.shelves.lock().unwrap().documents.retain(|document| document.key.id.as_str() != id);
     }
 
     /// Adds a chunk that is shown and never found.
@@ -277,12 +289,15 @@ impl Index for Library {
         self.0.queries.lock().unwrap().push(query.clone());
         let shelves = self.0.shelves.lock().unwrap();
         let wanted = |chunk: &&StoredChunk| {
-            let document = shelves.documents.iter().find(|d| d.key == chunk.document).unwrap();
+            let document = shelves.documents.iter().find(|d| d.key == chunk.document);
             chunk.available
                 && chunk.document.dataset.tenant == *tenant
                 && query.datasets.contains(&chunk.document.dataset.id)
                 && query.documents.as_ref().is_none_or(|ids| ids.contains(&chunk.document.id))
-                && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
+                && query
+                    .filter
+                    .as_ref()
+                    .is_none_or(|filter| document.is_some_and(|d| filter.matches(&d.metadata)))
         };
         let text = query.text.clone().unwrap_or_default();
         let asked: HashSet<String> = words(&text.text).into_iter().collect();
@@ -468,10 +483,22 @@ impl DatasetStore for Library {
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
         let shelves = self.0.shelves.lock().unwrap();
         let find = |id: &ChunkId| {
-            let own = |chunk: &&StoredChunk| chunk.id == *id && chunk.document.dataset.tenant == *tenant;
+            let own = |chunk: &&StoredChunk| {
+                chunk.id == *id && chunk.document.dataset.tenant == *tenant && !shelves.gone.contains(id)
+            };
             shelves.chunks.iter().find(own).map(|chunk| StoredChunk { vector: None, ..chunk.clone() })
         };
         Ok(ids.iter().filter_map(find).collect())
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        let head = |chunk: StoredChunk| ChunkHead {
+            id: chunk.id,
+            document: chunk.document,
+            parent: chunk.parent,
+            available: chunk.available,
+        };
+        Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(head).collect())
     }
 
     async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
@@ -491,7 +518,11 @@ impl DatasetStore for Library {
     }
 
     async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>> {
-        Ok(self.0.shelves.lock().unwrap().extras.get(&(document.id.clone(), extra)).cloned())
+        let shelves = self.0.shelves.lock().unwrap();
+        if shelves.documents.iter().all(|one| one.key != *document) {
+            return Err(Error::not_found("there is no such document"));
+        }
+        Ok(shelves.extras.get(&(document.id.clone(), extra)).cloned())
     }
 
     async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {

@@ -10,7 +10,7 @@ use weft_core::seam::dataset_store::Dataset;
 use weft_core::seam::index::TextQuery;
 use weft_core::seam::knowledge::Passage;
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
-use weft_knowledge::retrieve::{Count, FilterChoice, Retrieval, Retrieved};
+use weft_knowledge::retrieve::{FilterChoice, Retrieval, Retrieved};
 
 use super::owned;
 use crate::auth::Caller;
@@ -77,7 +77,6 @@ async fn find(
         graph: request.graph,
         offset: request.offset,
         limit: request.limit,
-        count: Count::Exact,
     };
     Ok(state.app.retrieve(&caller.tenant, &asked).await?)
 }

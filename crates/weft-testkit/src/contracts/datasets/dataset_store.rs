@@ -9,7 +9,7 @@ use weft_core::filter::{Condition, Filter, Logic, Operator};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
+    ChunkFilter, ChunkHead, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
     DocumentState, Extra, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
@@ -244,6 +244,15 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     let found = store.chunks_by_id(&made.key.dataset.tenant, &ids).await.unwrap();
     assert!(found == [second.clone(), without]);
     assert_eq!(store.chunks_by_id(&tenant(), &ids).await.unwrap(), []);
+    let head = |chunk: &StoredChunk| ChunkHead {
+        id: chunk.id.clone(),
+        document: made.key.clone(),
+        parent: chunk.parent.clone(),
+        available: chunk.available,
+    };
+    let heads = store.chunk_heads(&made.key.dataset.tenant, &ids).await.unwrap();
+    assert_eq!(heads, [head(&second), head(&first)]);
+    assert_eq!(store.chunk_heads(&tenant(), &ids).await.unwrap(), []);
     let held = store.document(&made.key).await.unwrap();
     assert_eq!((held.chunk_count, held.token_count), (2, 12));
     // In place of what was there.
