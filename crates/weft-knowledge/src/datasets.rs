@@ -17,7 +17,6 @@ use weft_core::seam::knowledge::{
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{ErrorKind, Result, TenantId};
 
-use crate::contents;
 use crate::graph::find;
 use graphs::Graphs;
 
@@ -116,7 +115,7 @@ impl Knowledge for Datasets {
         document: &DocumentId,
     ) -> Result<Vec<ContentsEntry>> {
         let key = DocumentKey::new(&DatasetKey::new(tenant, dataset.clone()), document.clone());
-        Ok(self.store.extra(&key, Extra::Contents).await?.map(contents::from_json).unwrap_or_default())
+        documents::contents(&*self.store, &key).await
     }
 
     async fn graph_kinds(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weft_core::citation::Chunk;
-use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
-use weft_core::seam::dataset_store::{DatasetStore, Document, DocumentFilter, StoredChunk};
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{DatasetStore, Document, DocumentFilter, Extra, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
-use weft_core::seam::knowledge::{MetadataKey, Passage};
+use weft_core::seam::knowledge::{ContentsEntry, MetadataKey, Passage};
 use weft_core::value::to_text;
-use weft_core::{Json, Result};
+use weft_core::{ErrorKind, Json, Result};
 
 use super::{ROWS_AT_ONCE, address};
+use crate::contents;
 
 /// Documents whose metadata is looked at, at most.
 const DOCUMENTS_MAX: u64 = 10_000;
@@ -68,6 +69,25 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, document: &Docum
             }
         }
     }
+}
+
+/// The table of contents of a document, with what people may see of it: chunks can be hidden and taken out
+/// after it was made. It names no larger chunks. A document that has gone since it was found has none.
+pub async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Result<Vec<ContentsEntry>> {
+    let mut entries = match store.extra(document, Extra::Contents).await {
+        Ok(kept) => kept.map(contents::from_json).unwrap_or_default(),
+        Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let named: HashSet<&ChunkId> = entries.iter().flat_map(|entry| &entry.chunks).collect();
+    let named: Vec<ChunkId> = named.into_iter().cloned().collect();
+    let heads = store.chunk_heads(&document.dataset.tenant, &named).await?;
+    let shown: HashSet<ChunkId> =
+        heads.into_iter().filter(|head| head.available).map(|head| head.id).collect();
+    for entry in &mut entries {
+        entry.chunks.retain(|chunk| shown.contains(chunk));
+    }
+    Ok(entries)
 }
 
 /// Documents by id.
