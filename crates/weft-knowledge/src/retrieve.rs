@@ -12,7 +12,7 @@ use weft_core::citation::Chunk;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
-    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Given, Passage, Scored, SearchRequest,
+    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Given, Passage, Scope, Scored, SearchRequest,
 };
 use weft_core::{Error, Result, TenantId};
 
@@ -27,11 +27,26 @@ const QUESTION_MAX: usize = 16 * 1024;
 /// Passages that a model ranks where one is named, at least.
 const RERANKED_MIN: usize = 64;
 
+/// Which datasets are searched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chosen {
+    /// Those with these names or ids; none means all of the tenant's.
+    Named(Vec<String>),
+    /// Those with these ids, whatever others are called.
+    ById(Vec<DatasetId>),
+}
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
+
 /// What is asked, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retrieval {
-    /// Names or ids of datasets; none means all of the tenant's.
-    pub datasets: Vec<String>,
+    /// Where.
+    pub datasets: Chosen,
     /// The question.
     pub question: String,
     /// Only in these documents.
@@ -63,7 +78,7 @@ pub struct Retrieval {
 impl Default for Retrieval {
     fn default() -> Self {
         Self {
-            datasets: Vec::new(),
+            datasets: Chosen::default(),
             question: String::new(),
             documents: None,
             filter: FilterChoice::All,
@@ -110,7 +125,10 @@ pub async fn retrieve(
     tenant: &TenantId,
     asked: &Retrieval,
 ) -> Result<Retrieved> {
-    let datasets = knowledge.datasets(tenant, &asked.datasets).await?;
+    let datasets = match &asked.datasets {
+        Chosen::Named(names) => knowledge.datasets(tenant, names).await?,
+        Chosen::ById(ids) => knowledge.datasets_of(tenant, ids).await?,
+    };
     one_embedder(&datasets)?;
     let question = stripped(&asked.question);
     let mut retrieved = Retrieved { datasets, ..Retrieved::default() };
@@ -119,10 +137,14 @@ pub async fn retrieve(
     }
     let search = Search { knowledge, model, tenant, asked, question };
     search.fill(&mut retrieved).await?;
-    if asked.graph && asked.offset == 0 {
-        let ids = ids(&retrieved.datasets);
+    if asked.graph && asked.offset == 0 && !matches!(retrieved.filter, Filtered::Empty(_)) {
+        let scope = Scope {
+            datasets: ids(&retrieved.datasets),
+            documents: asked.documents.clone(),
+            filter: retrieved.filter.in_force(),
+        };
         let chunk =
-            graph::question::chunk((knowledge, model), (tenant, &ids), question, &mut retrieved.notes);
+            graph::question::chunk((knowledge, model), (tenant, scope), question, &mut retrieved.notes);
         if let Some(chunk) = chunk.await? {
             retrieved.passages.insert(0, chunk);
         }
@@ -172,15 +194,12 @@ impl Search<'_> {
         let parts = (self.knowledge, self.model);
         let choice = (&asked.filter, self.question);
         retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
-        if matches!(retrieved.filter, Filtered::Empty(_)) {
-            return Ok(());
-        }
         let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
         let keywords = match asked.keywords {
             true => words::keywords(self.model, self.question, notes).await?,
             false => Vec::new(),
         };
-        let request = SearchRequest {
+        let mut request = SearchRequest {
             datasets,
             questions,
             keywords,
@@ -196,7 +215,15 @@ impl Search<'_> {
             offset: asked.offset,
             limit: asked.limit,
         };
-        let found = self.found(request.clone(), notes).await?;
+        let mut found = self.found(request.clone(), notes).await?;
+        // The search itself says whether a document fits: nobody has to look through all of them before.
+        if found.fitting == Some(0) {
+            retrieved.filter = std::mem::take(&mut retrieved.filter).by_nothing(&asked.filter, notes);
+            if matches!(retrieved.filter, Filtered::Relaxed(_)) {
+                request.filter = None;
+                found = self.found(request.clone(), notes).await?;
+            }
+        }
         notes.extend(found.notes);
         (retrieved.total, retrieved.documents) = (found.total, found.documents);
         retrieved.passages = self.with_texts(&request.datasets, &found.passages).await?;

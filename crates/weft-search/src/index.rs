@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 
 use async_trait::async_trait;
 use weft_core::citation::Chunk;
-use weft_core::filter::{Filter, Metadata};
+use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::seam::knowledge::{
     self, DatasetBrief, DocumentCount, Found, Knowledge, Passage, Scored, SearchRequest,
@@ -69,11 +69,21 @@ impl MemoryIndex {
     }
 }
 
+/// Whether the conditions let anything through: these documents have no metadata.
+fn fits(request: &SearchRequest) -> bool {
+    request.filter.as_ref().is_none_or(|filter| filter.matches(&Metadata::new()))
+}
+
+/// How many documents pass the conditions.
+fn fitting(chosen: &[&Postings], request: &SearchRequest) -> u64 {
+    let documents = chosen.iter().map(|postings| postings.documents()).sum::<usize>();
+    if fits(request) { documents as u64 } else { 0 }
+}
+
 /// What was found, best first. Equal scores are sorted by id, so that the same question always gets the
 /// same answer.
 fn found<'a>(chosen: &[&'a Postings], request: &SearchRequest) -> Vec<(f64, &'a Chunk)> {
-    let fits = request.filter.as_ref().is_none_or(|filter| filter.matches(&Metadata::new()));
-    if !fits {
+    if !fits(request) {
         return Vec::new();
     }
     let average = average(chosen);
@@ -154,15 +164,6 @@ impl Knowledge for MemoryIndex {
         knowledge::chosen(self.sizes(tenant).into_iter().map(brief).collect(), names)
     }
 
-    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
-        // These documents have no metadata.
-        if !filter.matches(&Metadata::new()) {
-            return Ok(0);
-        }
-        let count = |chosen: &[&Postings]| chosen.iter().map(|postings| postings.documents()).sum::<usize>();
-        Ok(self.with(tenant, datasets, count) as u64)
-    }
-
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
         let scored = |(similarity, chunk): &(f64, &Chunk)| Scored {
             chunk: chunk.id.as_str().into(),
@@ -178,7 +179,8 @@ impl Knowledge for MemoryIndex {
         Ok(self.with(tenant, &request.datasets, |chosen| {
             let found = found(chosen, request);
             let passages = found.iter().skip(request.offset).take(request.limit).map(scored).collect();
-            Found { passages, total: found.len(), documents: documents(&found), notes }
+            let fitting = request.filter.is_some().then(|| fitting(chosen, request));
+            Found { passages, total: found.len(), documents: documents(&found), fitting, notes }
         }))
     }
 

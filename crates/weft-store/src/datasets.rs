@@ -5,8 +5,8 @@ use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, ChunkHead, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, Extra,
-    StoredChunk,
+    ChunkFilter, ChunkHead, Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter,
+    DocumentHead, Extra, Heads, StoredChunk,
 };
 use weft_core::value::Json;
 
@@ -25,7 +25,11 @@ impl DatasetStore for Store {
     }
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
-        self.read_dataset(key).await
+        self.read_dataset(key, Counting::With).await
+    }
+
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset> {
+        self.read_dataset(key, Counting::Without).await
     }
 
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
@@ -51,6 +55,10 @@ impl DatasetStore for Store {
 
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
         self.list_documents(dataset, filter).await
+    }
+
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>> {
+        self.list_document_heads(dataset, wanted).await
     }
 
     async fn update_document(

@@ -45,7 +45,7 @@ pub struct Dataset {
     pub created_ms: i64,
     /// When it was changed the last time, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// How much it holds; not written, only read.
+    /// How much it holds; not written, only read, and only where it is asked for.
     pub counts: DatasetCounts,
 }
 
@@ -60,6 +60,16 @@ pub struct DatasetCounts {
     pub tokens: u64,
 }
 
+/// Whether datasets come with what they hold. Counting looks at every one of their documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// They do.
+    #[default]
+    With,
+    /// They come as if they held nothing.
+    Without,
+}
+
 /// Which datasets to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetFilter {
@@ -67,6 +77,10 @@ pub struct DatasetFilter {
     pub ids: Option<Vec<DatasetId>>,
     /// Only the one with this name, whatever its case.
     pub name: Option<String>,
+    /// Only those with one of these names, whatever their case.
+    pub names: Option<Vec<String>>,
+    /// Whether they come with what they hold.
+    pub counting: Counting,
     /// By the time of the last change instead of that of creation.
     pub by_update: bool,
     /// The oldest first.
@@ -177,6 +191,33 @@ pub struct DocumentFilter {
     pub offset: u64,
     /// How many at most.
     pub limit: u64,
+}
+
+/// A document as filters see it, without what it is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentHead {
+    /// Which one.
+    pub id: DocumentId,
+    /// Its file name.
+    pub name: String,
+    /// What filters look at.
+    pub metadata: Metadata,
+    /// Whether its chunks are found.
+    pub enabled: bool,
+    /// When it was changed the last time, in milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// Of which documents to read the heads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heads {
+    /// Of these, as far as they are there.
+    Of(Vec<DocumentId>),
+    /// Of those with this extra.
+    With(Extra),
+    /// Of some of all: so many at most, behind this one in the order of the list. A page costs the same
+    /// wherever it begins.
+    Page(Option<DocumentId>, u64),
 }
 
 /// What people may change of a document. What is absent stays as it is.
@@ -294,6 +335,12 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound`.
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset>;
 
+    /// A dataset as if it held nothing: its documents are not looked at.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset>;
+
     /// Datasets by filter, the newest first, and how many there are in all.
     ///
     /// # Errors
@@ -329,6 +376,12 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)>;
+
+    /// Heads of documents: those of [`Heads::Page`] in an order of their ids that stays the same.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>>;
 
     /// Changes a document. As it is then.
     ///

@@ -3,14 +3,13 @@
 use std::collections::{HashMap, HashSet};
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
-use weft_core::seam::dataset_store::{ChunkHead, Dataset, DatasetStore, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkHead, Dataset, DatasetStore, Heads, StoredChunk};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
 use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Given, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use super::documents;
 use crate::rank::{self, Fusion, RankSettings, Ranked};
 use crate::retrieve::parents;
 
@@ -40,6 +39,11 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
     }
     let vectors = vectors(parts, datasets, request, &mut found.notes).await?;
     let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
+    if request.filter.is_some() {
+        // Each question has as many answers, which look at the same documents.
+        let of_one = answers.len() / request.questions.len().max(1);
+        found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
+    }
     let mut list = match request.reranker.is_empty() {
         true => {
             let list = ranked(&answers, datasets, (request, request.similarity_min));
@@ -293,8 +297,8 @@ async fn counted(parts: Parts<'_>, datasets: &[Dataset], list: &[Scored]) -> Res
         let ids: Vec<DocumentId> =
             counts.iter().filter(|(_, of, _)| **of == dataset.key.id).map(|(id, ..)| id.clone()).collect();
         if !ids.is_empty() {
-            let documents = documents::by_id(parts.store, &dataset.key, ids).await?;
-            names.extend(documents.into_iter().map(|document| (document.key.id, document.name)));
+            let heads = parts.store.document_heads(&dataset.key, &Heads::Of(ids)).await?;
+            names.extend(heads.into_iter().map(|head| (head.id, head.name)));
         }
     }
     let named = |(id, _, count): (DocumentId, &DatasetId, usize)| {

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
 use weft_core::seam::Knowledge as _;
 use weft_core::seam::knowledge::SearchRequest;
-use weft_knowledge::retrieve::{Retrieval, weights::Interface};
+use weft_knowledge::retrieve::{Chosen, Retrieval, weights::Interface};
 
 use crate::kit::{Library, id, ids, question, vector};
 
@@ -335,4 +335,36 @@ async fn the_total_counts_no_more_than_pages_lead_to() {
     assert_eq!(page(0).await, (30, 1_024, 1_024));
     assert_eq!(page(1_020).await, (4, 1_024, 1_024));
     assert_eq!(page(1_030).await, (0, 1_024, 1_024));
+}
+
+/// However many datasets a tenant has, each can be searched by its name and by its id.
+#[tokio::test]
+async fn the_last_of_many_datasets_is_found() {
+    let mut library = Library::default();
+    for n in 0..1_003 {
+        library = library.with(&format!("set {n}"), "", &[]);
+    }
+    let library = library.with("last", "", &[("d", json!({}), &["tiger"])]);
+    for name in ["last", " LAST ", "last-id"] {
+        assert_eq!(library.ids(&question("tiger", &[name])).await, ["d-0"], "{name}");
+    }
+    let all = library.ask(&question("tiger", &[])).await;
+    assert_eq!((ids(&all), all.datasets.len()), (vec!["d-0".to_owned()], 1_004));
+    let error = library.try_ask(&question("tiger", &["lost"])).await.unwrap_err();
+    assert!(error.full().contains("`lost`") && error.full().contains("set 0, set 1"), "{}", error.full());
+}
+
+/// An id that is asked for as an id is no name: no other dataset can take its place.
+#[tokio::test]
+async fn a_dataset_that_is_called_like_an_id_takes_nobodys_place() {
+    let library = Library::default().with("true", "", &[("t", json!({}), &["tiger"])]).with(
+        "true-id",
+        "",
+        &[("f", json!({}), &["tiger"])],
+    );
+    let asked = Retrieval { datasets: Chosen::ById(vec![id("true")]), ..question("tiger", &[]) };
+    assert_eq!(library.ids(&asked).await, ["t-0"]);
+    assert_eq!(library.ids(&question("tiger", &["true-id"])).await, ["f-0"], "a name counts before an id");
+    let nobody = Retrieval { datasets: Chosen::ById(vec!["true".into()]), ..asked };
+    assert_eq!(library.try_ask(&nobody).await.unwrap_err().kind, ErrorKind::NotFound);
 }
