@@ -117,8 +117,8 @@ impl Knowledge for Datasets {
     }
 
     async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
-        let known = self.those(tenant, ids).await?.into_iter().map(brief).collect();
-        knowledge::chosen_by_id(known, ids)
+        let known: Vec<DatasetBrief> = self.those(tenant, ids).await?.into_iter().map(brief).collect();
+        knowledge::chosen_by_id(&known, ids)
     }
 
     async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {

@@ -78,7 +78,7 @@ impl Knowledge for Together {
         let others = ids.iter().filter(|id| known.iter().all(|brief| brief.id != **id));
         let others: Vec<DatasetId> = others.cloned().collect();
         known.extend(self.second.datasets_of(tenant, &others).await?);
-        knowledge::chosen_by_id(known, ids)
+        knowledge::chosen_by_id(&known, ids)
     }
 
     async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {

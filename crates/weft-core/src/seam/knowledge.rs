@@ -268,7 +268,7 @@ pub trait Knowledge: Send + Sync {
     /// # Errors
     /// `NotFound` naming the one that is not there.
     async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
-        chosen_by_id(self.datasets(tenant, &[]).await?, ids)
+        chosen_by_id(&self.datasets(tenant, &[]).await?, ids)
     }
 
     /// The datasets that one of these texts may mean, by name or by id: those that [`chosen`] has to know.
@@ -387,7 +387,7 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
 ///
 /// # Errors
 /// `NotFound` naming the one that is not there.
-pub fn chosen_by_id(known: Vec<DatasetBrief>, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+pub fn chosen_by_id(known: &[DatasetBrief], ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
     let mut chosen: Vec<DatasetBrief> = Vec::new();
     for id in ids {
         let found = known.iter().find(|brief| brief.id == *id);
@@ -438,9 +438,9 @@ mod tests {
         check(&["books", "Laws", "3"], &["3", "1"]);
         check(&["1"], &["2"]);
         // An id that is asked for as an id is no name.
-        let by_id = chosen_by_id(known(), &["1".into(), "1".into()]).unwrap();
+        let by_id = chosen_by_id(&known(), &["1".into(), "1".into()]).unwrap();
         assert_eq!(by_id, [brief("1", "Laws")]);
-        let error = chosen_by_id(known(), &["Laws".into()]).unwrap_err();
+        let error = chosen_by_id(&known(), &["Laws".into()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
         let error = chosen(known(), &["Maps".to_owned()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
