@@ -4,6 +4,7 @@ mod documents;
 mod graphs;
 mod search;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -126,18 +127,19 @@ impl Knowledge for Datasets {
         for some in names.chunks(NAMED_AT_ONCE) {
             // A name may have been written with spaces around it, and may have some.
             let named = some.iter().flat_map(|name| [name.clone(), name.trim().to_owned()]).collect();
-            let ids = some.iter().map(|name| DatasetId::from(name.trim())).collect();
-            for filter in [
-                DatasetFilter { names: Some(named), ..DatasetFilter::default() },
-                DatasetFilter { ids: Some(ids), ..DatasetFilter::default() },
-            ] {
-                for dataset in self.listed(tenant, &filter).await? {
-                    if known.iter().all(|brief| brief.id != dataset.key.id) {
-                        known.push(brief(dataset));
-                    }
-                }
-            }
+            let filter = DatasetFilter { names: Some(named), ..DatasetFilter::default() };
+            known.extend(self.listed(tenant, &filter).await?.into_iter().map(brief));
         }
+        // A name counts before an id: what is one need not be looked for as the other.
+        let names_one = |text: &&String| {
+            let folded = text.trim().to_lowercase();
+            known.iter().any(|brief| brief.name.trim().to_lowercase() == folded)
+        };
+        let ids: Vec<DatasetId> =
+            names.iter().filter(|text| !names_one(text)).map(|text| DatasetId::from(text.trim())).collect();
+        known.extend(self.those(tenant, &ids).await?.into_iter().map(brief));
+        let mut seen = HashSet::new();
+        known.retain(|brief| seen.insert(brief.id.clone()));
         Ok(known)
     }
 
