@@ -9,7 +9,7 @@ use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
 };
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{ChunkFilter, ChunkHead, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, StoredChunk};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -88,7 +88,7 @@ pub(crate) enum Age {
 }
 
 impl Age {
-    fn number(self) -> i64 {
+    pub(crate) fn number(self) -> i64 {
         match self {
             Self::Settled => 0,
             Self::Fresh => 1,
@@ -331,35 +331,6 @@ impl Store {
         // An id that is named twice is answered once.
         let rows = wanted.iter().filter_map(|id| found.remove(id.as_str()));
         rows.map(|row| row.into_chunk(None)).collect()
-    }
-
-    pub(crate) async fn read_chunk_heads(
-        &self,
-        tenant: &TenantId,
-        wanted: &[ChunkId],
-    ) -> Result<Vec<ChunkHead>> {
-        let mut found = HashMap::with_capacity(wanted.len());
-        for some in wanted.chunks(ROWS_AT_ONCE_MAX) {
-            let columns =
-                [Column::Id, Column::DatasetId, Column::DocumentId, Column::ParentId, Column::Available];
-            let rows: Vec<(String, String, String, Option<String>, i64)> = Entity::find()
-                .select_only()
-                .columns(columns)
-                .filter(Column::TenantId.eq(text(tenant.as_str())))
-                .filter(Column::Fresh.eq(Age::Settled.number()))
-                .filter(Column::Id.is_in(some.iter().map(|id| text(id.as_str()))))
-                .into_tuple()
-                .all(&self.inner.read)
-                .await
-                .map_err(|error| self.fail("look the chunks up", error))?;
-            found.extend(rows.into_iter().map(|(id, dataset, document, parent, available)| {
-                let document = DocumentKey::new(&DatasetKey::new(tenant, dataset), document);
-                let parent = parent.map(ChunkId::from);
-                (id.clone(), ChunkHead { id: id.into(), document, parent, available: available != 0 })
-            }));
-        }
-        // An id that is named twice is answered once.
-        Ok(wanted.iter().filter_map(|id| found.remove(id.as_str())).collect())
     }
 
     /// Whether there is such a document.

@@ -5,11 +5,8 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect, Select,
 };
-use weft_core::filter::Metadata;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
-use weft_core::seam::dataset_store::{
-    Document, DocumentChange, DocumentFilter, DocumentHead, DocumentState, Heads,
-};
+use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -311,42 +308,6 @@ impl Store {
                 None => return Ok((page, total)),
             }
         }
-    }
-
-    pub(crate) async fn list_document_heads(
-        &self,
-        dataset: &DatasetKey,
-        wanted: &Heads,
-    ) -> Result<Vec<DocumentHead>> {
-        let all = || Entity::find().filter(in_dataset(dataset)).order_by_asc(Column::Id);
-        let these =
-            |some: &[DocumentId]| all().filter(Column::Id.is_in(some.iter().map(|id| text(id.as_str()))));
-        let lists: Vec<Select<Entity>> = match wanted {
-            Heads::Of(ids) => ids.chunks(ROWS_AT_ONCE_MAX).map(these).collect(),
-            Heads::With(extra) => {
-                vec![all().filter(Column::Id.in_subquery(document_extra::having(dataset, *extra)))]
-            }
-            Heads::Page(None, limit) => vec![all().limit(bounded(*limit))],
-            Heads::Page(Some(after), limit) => {
-                vec![all().filter(Column::Id.gt(text(after.as_str()))).limit(bounded(*limit))]
-            }
-        };
-        let columns = [Column::Id, Column::Name, Column::Metadata, Column::Enabled, Column::UpdatedMs];
-        let mut heads = Vec::new();
-        for list in lists {
-            let rows: Vec<(String, String, String, i64, i64)> = list
-                .select_only()
-                .columns(columns)
-                .into_tuple()
-                .all(&self.inner.read)
-                .await
-                .map_err(|error| self.fail("look the documents up", error))?;
-            for (id, name, metadata, enabled, updated_ms) in rows {
-                let metadata: Metadata = ids::read_json(&metadata, || format!("the document `{id}`"))?;
-                heads.push(DocumentHead { id: id.into(), name, metadata, enabled: enabled != 0, updated_ms });
-            }
-        }
-        Ok(heads)
     }
 
     pub(crate) async fn change_document(
