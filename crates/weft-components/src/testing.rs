@@ -12,7 +12,6 @@ use weft_core::catalog::Catalog;
 use weft_core::citation::{Chunk, Citations};
 use weft_core::context::{HistoryMessage, RunContext, Signal, TurnInput};
 use weft_core::effect::{Effects, Known};
-use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::reference::{Inputs, Names};
 use weft_core::seam::chat_model::{
@@ -376,10 +375,6 @@ impl Knowledge for FakeKnowledge {
             }),
         };
         names.iter().map(brief).collect()
-    }
-
-    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
-        Ok(1)
     }
 
     async fn search(&self, _: &TenantId, request: &SearchRequest) -> Result<Found> {

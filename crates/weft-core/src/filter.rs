@@ -45,7 +45,9 @@ pub struct Condition {
 }
 
 /// How a value is compared. Texts are compared without regard to case. Two values that both read as
-/// numbers are compared as numbers, others as texts, which is right for dates in the ISO form.
+/// numbers are compared as numbers, whole ones to their last digit, others as texts, which is right for
+/// dates in the ISO form. What is written like a code, with zeros in front or an exponent (`007`, `1e3`),
+/// reads as a number where the order is asked and as a text where equality is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
     /// Equal.
@@ -173,9 +175,10 @@ impl Condition {
     fn fits(&self, value: &Json) -> bool {
         use std::cmp::Ordering::{Equal, Greater, Less};
         let wanted = &self.value;
-        let order = || compare(value, wanted);
+        let order = || compare(value, wanted, Asked::Order);
+        let same = |one: &Json| compare(value, one, Asked::Equality) == Equal;
         match self.operator {
-            Operator::Equal => order() == Equal,
+            Operator::Equal => same(wanted),
             Operator::Greater => order() == Greater,
             Operator::Less => order() == Less,
             Operator::AtLeast => order() != Less,
@@ -184,11 +187,11 @@ impl Condition {
             Operator::StartsWith => folded(value).starts_with(&folded(wanted)),
             Operator::EndsWith => folded(value).ends_with(&folded(wanted)),
             Operator::In => match wanted {
-                Json::Array(list) => list.iter().any(|one| compare(value, one) == Equal),
-                Json::String(list) => list
-                    .split([',', '，'])
-                    .any(|one| compare(value, &Json::String(one.trim().to_owned())) == Equal),
-                one => compare(value, one) == Equal,
+                Json::Array(list) => list.iter().any(same),
+                Json::String(list) => {
+                    list.split([',', '，']).any(|one| same(&Json::String(one.trim().to_owned())))
+                }
+                one => same(one),
             },
             Operator::NotEmpty => true,
             Operator::NotEqual | Operator::NotContains | Operator::NotIn | Operator::Empty => false,
@@ -204,17 +207,63 @@ fn folded(value: &Json) -> String {
     to_text(value).trim().to_lowercase()
 }
 
-fn number(value: &Json) -> Option<f64> {
-    match value {
-        Json::Number(number) => number.as_f64(),
-        Json::String(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
-        _ => None,
+/// What a comparison is asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Equality,
+    Order,
+}
+
+/// A number, as exact as it was written.
+#[derive(Clone, Copy)]
+enum Number {
+    Whole(i128),
+    Real(f64),
+}
+
+impl Number {
+    fn of(value: &Json, asked: Asked) -> Option<Self> {
+        match value {
+            Json::Number(number) => {
+                let whole = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+                whole.map(Self::Whole).or_else(|| number.as_f64().map(Self::Real))
+            }
+            Json::String(text) => Self::read(text.trim(), asked),
+            _ => None,
+        }
+    }
+
+    fn read(text: &str, asked: Asked) -> Option<Self> {
+        if let Ok(whole) = text.parse() {
+            return (asked == Asked::Order || !is_code(text)).then_some(Self::Whole(whole));
+        }
+        // More digits than a whole number has room for would be rounded to those of others.
+        let exact = asked == Asked::Order || (!is_code(text) && text.contains('.'));
+        text.parse().ok().filter(|real: &f64| exact && real.is_finite()).map(Self::Real)
+    }
+
+    fn real(self) -> f64 {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "beside a fraction")]
+            Self::Whole(whole) => whole as f64,
+            Self::Real(real) => real,
+        }
     }
 }
 
-fn compare(one: &Json, other: &Json) -> std::cmp::Ordering {
-    match (number(one), number(other)) {
-        (Some(one), Some(other)) => one.total_cmp(&other),
+/// Whether a number is written as codes are: with zeros in front, or an exponent.
+fn is_code(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    let zeros = digits.strip_prefix('0').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    zeros || digits.contains(['e', 'E'])
+}
+
+fn compare(one: &Json, other: &Json, asked: Asked) -> std::cmp::Ordering {
+    match (Number::of(one, asked), Number::of(other, asked)) {
+        (Some(Number::Whole(one)), Some(Number::Whole(other))) => one.cmp(&other),
+        (Some(one), Some(other)) => {
+            one.real().partial_cmp(&other.real()).unwrap_or(std::cmp::Ordering::Equal)
+        }
         _ => folded(one).cmp(&folded(other)),
     }
 }
@@ -266,6 +315,41 @@ mod tests {
         check("none", "empty", Json::Null, true);
         check("author", "not empty", Json::Null, true);
         check("nothing", "not empty", Json::Null, false);
+    }
+
+    #[test]
+    fn numbers_are_equal_to_their_last_digit_and_codes_as_they_are_written() {
+        let check = |value: Json, operator: &str, wanted: Json, expected: bool| {
+            let metadata = Metadata::from_iter([("k".to_owned(), value)]);
+            let operator = Operator::parse(operator).unwrap();
+            let condition = Condition { key: "k".to_owned(), operator, value: wanted };
+            assert_eq!(condition.holds(&metadata), expected, "{metadata:?} {condition:?}");
+        };
+        let id = json!("1234567890123456789");
+        check(id.clone(), "=", json!("1234567890123456790"), false);
+        check(id.clone(), "=", json!(1_234_567_890_123_456_789_i64), true);
+        check(id.clone(), "≠", json!(1_234_567_890_123_456_790_i64), true);
+        check(id.clone(), "in", json!("1234567890123456788, 1234567890123456789"), true);
+        check(id.clone(), "in", json!([1_234_567_890_123_456_788_i64]), false);
+        check(id, "<", json!("1234567890123456790"), true);
+        let long = "9".repeat(50);
+        check(json!(long), "=", json!(format!("{}8", "9".repeat(49))), false);
+        check(json!(long), "=", json!(long), true);
+        check(json!(long), ">", json!(7), true);
+        // Codes are texts, unless their order is asked.
+        check(json!("007"), "=", json!(7), false);
+        check(json!("007"), "=", json!("007"), true);
+        check(json!("1e3"), "=", json!("1000"), false);
+        check(json!("1e3"), ">", json!("999"), true);
+        check(json!("007"), "≤", json!(7), true);
+        // Everything else is a number as before.
+        check(json!("12.50"), "=", json!(12.5), true);
+        check(json!("12.0"), "=", json!(12), true);
+        check(json!(" 12 "), "=", json!(12), true);
+        check(json!("-0"), "=", json!(0), true);
+        check(json!("0.5"), "=", json!(0.5), true);
+        check(json!(1e3), "=", json!("1000"), true);
+        check(json!("inf"), ">", json!("abc"), true);
     }
 
     #[test]

@@ -4,25 +4,28 @@ mod documents;
 mod graphs;
 mod search;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::filter::{Filter, Metadata};
+use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Dataset, DatasetFilter, DatasetStore, DocumentFilter, Extra};
+use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter, DatasetStore};
 use weft_core::seam::knowledge::{
     self, ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, Knowledge, MetadataKey,
-    Passage, SearchRequest,
+    Passage, Scope, SearchRequest,
 };
 use weft_core::seam::{Index, ModelDirectory};
-use weft_core::{ErrorKind, Result, TenantId};
+use weft_core::{Error, Result, TenantId};
 
-use crate::contents;
 use crate::graph::find;
+use crate::graph::merge::Graph;
 use graphs::Graphs;
 
-/// Datasets of a tenant that are known by name, at most.
-const DATASETS_MAX: u64 = 1_000;
+/// Datasets that are read at once.
+const DATASETS_AT_ONCE: u64 = 1_000;
+/// Names or ids that are looked for at once.
+const NAMED_AT_ONCE: usize = 200;
 /// Rows that are read at once.
 pub(crate) const ROWS_AT_ONCE: u64 = 500;
 
@@ -47,33 +50,97 @@ impl Datasets {
         Self { store, index, models, graphs: Arc::default() }
     }
 
+    /// All of the tenant's that fit, the oldest first.
+    async fn listed(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<Vec<Dataset>> {
+        let mut all = Vec::new();
+        loop {
+            let page = DatasetFilter {
+                ascending: true,
+                counting: Counting::Without,
+                offset: all.len() as u64,
+                limit: DATASETS_AT_ONCE,
+                ..filter.clone()
+            };
+            let (some, total) = self.store.datasets(tenant, &page).await?;
+            let none = some.is_empty();
+            all.extend(some);
+            if none || all.len() as u64 >= total {
+                return Ok(all);
+            }
+        }
+    }
+
     /// The chosen ones of those that are still there.
     async fn those(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<Dataset>> {
         let mut datasets = Vec::with_capacity(ids.len());
-        for id in ids {
-            match self.store.dataset(&DatasetKey::new(tenant, id.clone())).await {
-                Ok(dataset) => datasets.push(dataset),
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+        for some in ids.chunks(NAMED_AT_ONCE) {
+            let filter = DatasetFilter { ids: Some(some.to_vec()), ..DatasetFilter::default() };
+            let mut found = self.listed(tenant, &filter).await?;
+            found.sort_by_key(|dataset| some.iter().position(|id| *id == dataset.key.id));
+            datasets.extend(found);
         }
         Ok(datasets)
     }
+
+    async fn graph_of(&self, tenant: &TenantId, scope: &Scope) -> Result<Arc<Graph>> {
+        let datasets = self.those(tenant, &scope.datasets).await?;
+        self.graphs.of(&*self.store, &datasets, scope).await
+    }
+}
+
+fn brief(dataset: Dataset) -> DatasetBrief {
+    DatasetBrief {
+        id: dataset.key.id,
+        name: dataset.name,
+        embedder: dataset.embedder,
+        similarity_threshold: dataset.similarity_threshold,
+        vector_weight: dataset.vector_similarity_weight,
+    }
+}
+
+/// Work that takes a while, apart from everything that waits.
+async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|cause| Error::internal("the work on a graph ended early").because(cause))
 }
 
 #[async_trait]
 impl Knowledge for Datasets {
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
-        let filter = DatasetFilter { ascending: true, limit: DATASETS_MAX, ..DatasetFilter::default() };
-        let (datasets, _) = self.store.datasets(tenant, &filter).await?;
-        let brief = |dataset: Dataset| DatasetBrief {
-            id: dataset.key.id,
-            name: dataset.name,
-            embedder: dataset.embedder,
-            similarity_threshold: dataset.similarity_threshold,
-            vector_weight: dataset.vector_similarity_weight,
+        if !names.is_empty()
+            && let Ok(chosen) = knowledge::chosen(self.candidates(tenant, names).await?, names)
+        {
+            return Ok(chosen);
+        }
+        // All of them, or the error that names those that there are.
+        let all = self.listed(tenant, &DatasetFilter::default()).await?;
+        knowledge::chosen(all.into_iter().map(brief).collect(), names)
+    }
+
+    async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+        let known: Vec<DatasetBrief> = self.those(tenant, ids).await?.into_iter().map(brief).collect();
+        knowledge::chosen_by_id(&known, ids)
+    }
+
+    async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        let mut known: Vec<DatasetBrief> = Vec::new();
+        for some in names.chunks(NAMED_AT_ONCE) {
+            // A name may have been written with spaces around it, and may have some.
+            let named = some.iter().flat_map(|name| [name.clone(), name.trim().to_owned()]).collect();
+            let filter = DatasetFilter { names: Some(named), ..DatasetFilter::default() };
+            known.extend(self.listed(tenant, &filter).await?.into_iter().map(brief));
+        }
+        // A name counts before an id: what is one need not be looked for as the other.
+        let names_one = |text: &&String| {
+            let folded = text.trim().to_lowercase();
+            known.iter().any(|brief| brief.name.trim().to_lowercase() == folded)
         };
-        knowledge::chosen(datasets.into_iter().map(brief).collect(), names)
+        let ids: Vec<DatasetId> =
+            names.iter().filter(|text| !names_one(text)).map(|text| DatasetId::from(text.trim())).collect();
+        known.extend(self.those(tenant, &ids).await?.into_iter().map(brief));
+        let mut seen = HashSet::new();
+        known.retain(|brief| seen.insert(brief.id.clone()));
+        Ok(known)
     }
 
     async fn metadata(
@@ -83,15 +150,6 @@ impl Knowledge for Datasets {
         values_max: usize,
     ) -> Result<Vec<MetadataKey>> {
         documents::metadata(&*self.store, tenant, datasets, values_max).await
-    }
-
-    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
-        let filter = DocumentFilter { metadata: Some(filter.clone()), limit: 1, ..DocumentFilter::default() };
-        let mut count = 0;
-        for dataset in datasets {
-            count += self.store.documents(&DatasetKey::new(tenant, dataset.clone()), &filter).await?.1;
-        }
-        Ok(count)
     }
 
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
@@ -116,17 +174,18 @@ impl Knowledge for Datasets {
         document: &DocumentId,
     ) -> Result<Vec<ContentsEntry>> {
         let key = DocumentKey::new(&DatasetKey::new(tenant, dataset.clone()), document.clone());
-        Ok(self.store.extra(&key, Extra::Contents).await?.map(contents::from_json).unwrap_or_default())
+        documents::contents(&*self.store, &key).await
     }
 
-    async fn graph_kinds(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {
-        let datasets = self.those(tenant, datasets).await?;
-        Ok(self.graphs.of(&*self.store, &datasets).await?.kinds())
+    async fn graph_kinds(&self, tenant: &TenantId, scope: &Scope) -> Result<Vec<EntityKind>> {
+        let graph = self.graph_of(tenant, scope).await?;
+        apart(move || graph.kinds()).await
     }
 
     async fn graph(&self, tenant: &TenantId, request: &GraphRequest) -> Result<GraphFound> {
-        let datasets = self.those(tenant, &request.datasets).await?;
-        Ok(find::find(&*self.graphs.of(&*self.store, &datasets).await?, request))
+        let graph = self.graph_of(tenant, &request.scope).await?;
+        let request = request.clone();
+        apart(move || find::find(&graph, &request)).await
     }
 }
 

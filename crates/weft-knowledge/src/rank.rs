@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn answer(hits: Vec<Hit>) -> IndexAnswer {
-        IndexAnswer { text_total: hits.len(), hits, text_once: 10.0 }
+        IndexAnswer { text_total: hits.len(), hits, text_once: 10.0, fitting: 0 }
     }
 
     fn order(answer: &IndexAnswer, settings: &RankSettings) -> Vec<(String, f32)> {

@@ -2,7 +2,7 @@
 //! line; see docs/retrieval.md.
 
 mod filters;
-mod parents;
+pub(crate) mod parents;
 pub mod weights;
 mod words;
 
@@ -12,7 +12,7 @@ use weft_core::citation::Chunk;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
-    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Passage, Scored, SearchRequest,
+    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Given, Passage, Scope, Scored, SearchRequest,
 };
 use weft_core::{Error, Result, TenantId};
 
@@ -26,14 +26,27 @@ pub use words::{KEYWORDS_MAX, LANGUAGES_MAX};
 const QUESTION_MAX: usize = 16 * 1024;
 /// Passages that a model ranks where one is named, at least.
 const RERANKED_MIN: usize = 64;
-/// How much wider the search becomes when passages fall together.
-const WIDER: usize = 4;
+
+/// Which datasets are searched.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Chosen {
+    /// Those with these names or ids; none means all of the tenant's.
+    Named(Vec<String>),
+    /// Those with these ids, whatever others are called.
+    ById(Vec<DatasetId>),
+}
+
+impl Default for Chosen {
+    fn default() -> Self {
+        Self::Named(Vec::new())
+    }
+}
 
 /// What is asked, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Retrieval {
-    /// Names or ids of datasets; none means all of the tenant's.
-    pub datasets: Vec<String>,
+    /// Where.
+    pub datasets: Chosen,
     /// The question.
     pub question: String,
     /// Only in these documents.
@@ -60,14 +73,12 @@ pub struct Retrieval {
     pub offset: usize,
     /// How many to give, at most.
     pub limit: usize,
-    /// How carefully they are counted.
-    pub count: Count,
 }
 
 impl Default for Retrieval {
     fn default() -> Self {
         Self {
-            datasets: Vec::new(),
+            datasets: Chosen::default(),
             question: String::new(),
             documents: None,
             filter: FilterChoice::All,
@@ -81,19 +92,8 @@ impl Default for Retrieval {
             graph: false,
             offset: 0,
             limit: 8,
-            count: Count::Enough,
         }
     }
-}
-
-/// How carefully passages are counted where small ones fall together in larger ones.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Count {
-    /// As far as the page needs it: the total may count small ones.
-    #[default]
-    Enough,
-    /// To the end: as many as further pages lead to.
-    Exact,
 }
 
 /// What was found.
@@ -125,7 +125,10 @@ pub async fn retrieve(
     tenant: &TenantId,
     asked: &Retrieval,
 ) -> Result<Retrieved> {
-    let datasets = knowledge.datasets(tenant, &asked.datasets).await?;
+    let datasets = match &asked.datasets {
+        Chosen::Named(names) => knowledge.datasets(tenant, names).await?,
+        Chosen::ById(ids) => knowledge.datasets_of(tenant, ids).await?,
+    };
     one_embedder(&datasets)?;
     let question = stripped(&asked.question);
     let mut retrieved = Retrieved { datasets, ..Retrieved::default() };
@@ -134,10 +137,14 @@ pub async fn retrieve(
     }
     let search = Search { knowledge, model, tenant, asked, question };
     search.fill(&mut retrieved).await?;
-    if asked.graph && asked.offset == 0 {
-        let ids = ids(&retrieved.datasets);
+    if asked.graph && asked.offset == 0 && !matches!(retrieved.filter, Filtered::Empty(_)) {
+        let scope = Scope {
+            datasets: ids(&retrieved.datasets),
+            documents: asked.documents.clone(),
+            filter: retrieved.filter.in_force(),
+        };
         let chunk =
-            graph::question::chunk((knowledge, model), (tenant, &ids), question, &mut retrieved.notes);
+            graph::question::chunk((knowledge, model), (tenant, scope), question, &mut retrieved.notes);
         if let Some(chunk) = chunk.await? {
             retrieved.passages.insert(0, chunk);
         }
@@ -187,15 +194,12 @@ impl Search<'_> {
         let parts = (self.knowledge, self.model);
         let choice = (&asked.filter, self.question);
         retrieved.filter = filters::decide(parts, (self.tenant, &datasets), choice, notes).await?;
-        if matches!(retrieved.filter, Filtered::Empty(_)) {
-            return Ok(());
-        }
         let questions = words::questions(self.model, self.question, &asked.languages, notes).await?;
         let keywords = match asked.keywords {
             true => words::keywords(self.model, self.question, notes).await?,
             false => Vec::new(),
         };
-        let request = SearchRequest {
+        let mut request = SearchRequest {
             datasets,
             questions,
             keywords,
@@ -207,49 +211,50 @@ impl Search<'_> {
             reranker: asked.reranker.clone(),
             // The same for every page of one size, so that pages are cut from one list.
             reranked_max: asked.limit.clamp(RERANKED_MIN, CANDIDATES_MAX),
-            offset: 0,
-            limit: asked.offset.saturating_add(asked.limit).min(CANDIDATES_MAX),
+            given: Given::Wholes,
+            offset: asked.offset,
+            limit: asked.limit,
         };
-        let found = self.found(request.clone(), notes).await?;
+        let mut found = self.found(request.clone(), notes).await?;
+        // The search itself says whether a document fits: nobody has to look through all of them before.
+        if found.fitting == Some(0) {
+            retrieved.filter = std::mem::take(&mut retrieved.filter).by_nothing(&asked.filter, notes);
+            if matches!(retrieved.filter, Filtered::Relaxed(_)) {
+                request.filter = None;
+                found = self.found(request.clone(), notes).await?;
+            }
+        }
         notes.extend(found.notes);
         (retrieved.total, retrieved.documents) = (found.total, found.documents);
-        let page: Vec<Scored> = found.passages.into_iter().skip(asked.offset).take(asked.limit).collect();
-        retrieved.passages = self.with_texts(&request.datasets, &page).await?;
+        retrieved.passages = self.with_texts(&request.datasets, &found.passages).await?;
         Ok(())
     }
 
-    /// The list that pages are cut from, and as much of it as the page needs.
-    async fn found(&self, mut request: SearchRequest, notes: &mut Vec<String>) -> Result<Found> {
-        let wanted = request.limit;
-        if self.asked.contents {
-            request.limit = contents::question::window(wanted);
+    /// A page of what is found. A table of contents may lift what is far behind, so that its pages are cut
+    /// here, from the whole list.
+    async fn found(&self, request: SearchRequest, notes: &mut Vec<String>) -> Result<Found> {
+        if !self.asked.contents {
+            return self.knowledge.search(self.tenant, &request).await;
         }
-        let mut found = self.knowledge.search(self.tenant, &request).await?;
-        if self.asked.contents && !found.passages.is_empty() {
+        let (offset, limit) = (request.offset, request.limit);
+        let whole = SearchRequest { given: Given::Parts, offset: 0, limit: usize::MAX, ..request };
+        let mut found = self.knowledge.search(self.tenant, &whole).await?;
+        if !found.passages.is_empty() {
             let parts = (self.knowledge, self.model);
-            let asked = (self.question, wanted);
-            let before = found.passages.len();
-            contents::question::enhance(parts, self.tenant, asked, &mut found.passages, notes).await?;
-            found.total += found.passages.len().saturating_sub(before);
-            return Ok(with_parents(found));
+            contents::question::enhance(
+                parts,
+                self.tenant,
+                (self.question, limit),
+                &mut found.passages,
+                notes,
+            )
+            .await?;
         }
-        if found.passages.iter().all(|scored| scored.parent.is_none()) {
-            return Ok(found);
-        }
-        // Parts of one passage fall together, so that a page may need more of them than it has room for.
-        loop {
-            let whole = found.total <= found.passages.len();
-            let enough =
-                self.asked.count == Count::Enough && parents::substituted(&found.passages).len() >= wanted;
-            if whole || enough || request.limit >= found.total {
-                return Ok(with_parents(found));
-            }
-            request.limit = match self.asked.count {
-                Count::Exact => found.total,
-                Count::Enough => found.total.min(request.limit.saturating_mul(WIDER)),
-            };
-            found = self.knowledge.search(self.tenant, &request).await?;
-        }
+        let passages = parents::substituted(&found.passages);
+        let documents = recounted(found.documents, &passages);
+        let total = passages.len();
+        let passages = passages.into_iter().skip(offset).take(limit).collect();
+        Ok(Found { passages, total, documents, ..found })
     }
 
     async fn with_texts(&self, datasets: &[DatasetId], page: &[Scored]) -> Result<Vec<Passage>> {
@@ -267,10 +272,15 @@ impl Search<'_> {
     }
 }
 
-fn with_parents(found: Found) -> Found {
-    let passages = parents::substituted(&found.passages);
-    let together = found.passages.len() - passages.len();
-    Found { passages, total: found.total.saturating_sub(together), ..found }
+/// How many of these passages each document has.
+fn recounted(mut documents: Vec<DocumentCount>, passages: &[Scored]) -> Vec<DocumentCount> {
+    let mut counts: HashMap<&DocumentId, usize> = HashMap::new();
+    passages.iter().for_each(|scored| *counts.entry(&scored.document).or_default() += 1);
+    for document in &mut documents {
+        document.count = counts.get(&document.id).copied().unwrap_or_default();
+    }
+    documents.sort_by_key(|document| std::cmp::Reverse(document.count));
+    documents
 }
 
 fn shown(passage: Passage, scored: &Scored) -> Passage {

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
     self, ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage,
-    SearchRequest,
+    Scope, SearchRequest,
 };
 use weft_core::{Result, TenantId};
 
@@ -46,16 +45,45 @@ impl Together {
         let (first, second) = datasets.iter().cloned().partition(|id| own.contains(id));
         Ok(Parts { first, second })
     }
+
+    async fn all(&self, tenant: &TenantId) -> Result<Vec<DatasetBrief>> {
+        Ok(both(self.first.datasets(tenant, &[]).await?, self.second.datasets(tenant, &[]).await?))
+    }
+}
+
+/// The datasets of both; of two with one id the first.
+fn both(mut first: Vec<DatasetBrief>, second: Vec<DatasetBrief>) -> Vec<DatasetBrief> {
+    first.extend(second);
+    let mut seen = HashSet::new();
+    first.retain(|brief| seen.insert(brief.id.clone()));
+    first
 }
 
 #[async_trait]
 impl Knowledge for Together {
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        let known = match names.is_empty() {
+            true => self.all(tenant).await?,
+            false => self.candidates(tenant, names).await?,
+        };
+        match knowledge::chosen(known, names) {
+            // The error names those that there are.
+            Err(_) => knowledge::chosen(self.all(tenant).await?, names),
+            chosen => chosen,
+        }
+    }
+
+    async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
         let mut known = self.first.datasets(tenant, &[]).await?;
-        known.extend(self.second.datasets(tenant, &[]).await?);
-        let mut seen = HashSet::new();
-        known.retain(|brief| seen.insert(brief.id.clone()));
-        knowledge::chosen(known, names)
+        let others = ids.iter().filter(|id| known.iter().all(|brief| brief.id != **id));
+        let others: Vec<DatasetId> = others.cloned().collect();
+        known.extend(self.second.datasets_of(tenant, &others).await?);
+        knowledge::chosen_by_id(&known, ids)
+    }
+
+    async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        let first = self.first.candidates(tenant, names).await?;
+        Ok(both(first, self.second.candidates(tenant, names).await?))
     }
 
     async fn metadata(
@@ -76,12 +104,6 @@ impl Knowledge for Together {
         Ok(keys)
     }
 
-    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
-        let parts = self.parts(tenant, datasets).await?;
-        let first = self.first.fitting(tenant, &parts.first, filter).await?;
-        Ok(first + self.second.fitting(tenant, &parts.second, filter).await?)
-    }
-
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
         let parts = self.parts(tenant, &request.datasets).await?;
         if parts.first.is_empty() {
@@ -96,6 +118,7 @@ impl Knowledge for Together {
         let mut found = self.first.search(tenant, &of(parts.first)).await?;
         let more = self.second.search(tenant, &of(parts.second)).await?;
         found.total += more.total;
+        found.fitting = found.fitting.zip(more.fitting).map(|(one, other)| one + other);
         found.notes.extend(more.notes);
         found.documents.extend(more.documents);
         found.documents.sort_by_key(|document| std::cmp::Reverse(document.count));
@@ -132,10 +155,11 @@ impl Knowledge for Together {
         owner.contents(tenant, dataset, document).await
     }
 
-    async fn graph_kinds(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {
-        let parts = self.parts(tenant, datasets).await?;
-        let mut kinds = self.first.graph_kinds(tenant, &parts.first).await?;
-        for more in self.second.graph_kinds(tenant, &parts.second).await? {
+    async fn graph_kinds(&self, tenant: &TenantId, scope: &Scope) -> Result<Vec<EntityKind>> {
+        let parts = self.parts(tenant, &scope.datasets).await?;
+        let of = |datasets| Scope { datasets, ..scope.clone() };
+        let mut kinds = self.first.graph_kinds(tenant, &of(parts.first)).await?;
+        for more in self.second.graph_kinds(tenant, &of(parts.second)).await? {
             match kinds.iter_mut().find(|known| known.kind == more.kind) {
                 Some(known) => known.samples.extend(more.samples),
                 None => kinds.push(more),
@@ -145,8 +169,11 @@ impl Knowledge for Together {
     }
 
     async fn graph(&self, tenant: &TenantId, request: &GraphRequest) -> Result<GraphFound> {
-        let parts = self.parts(tenant, &request.datasets).await?;
-        let of = |datasets| GraphRequest { datasets, ..request.clone() };
+        let parts = self.parts(tenant, &request.scope.datasets).await?;
+        let of = |datasets| {
+            let scope = Scope { datasets, ..request.scope.clone() };
+            GraphRequest { scope, ..request.clone() }
+        };
         let mut found = self.first.graph(tenant, &of(parts.first)).await?;
         let more = self.second.graph(tenant, &of(parts.second)).await?;
         found.entities.extend(more.entities);

@@ -114,11 +114,13 @@ impl Dataset {
 struct Searched<'a> {
     chunks: Vec<(&'a DatasetId, &'a ChunkId, &'a Chunk)>,
     passing: Vec<bool>,
+    /// How many documents do.
+    fitting: usize,
 }
 
 impl<'a> Searched<'a> {
     fn new(datasets: &'a [(DatasetId, &'a Dataset)], query: &IndexQuery) -> Self {
-        let mut searched = Self { chunks: Vec::new(), passing: Vec::new() };
+        let mut searched = Self { chunks: Vec::new(), passing: Vec::new(), fitting: 0 };
         for (id, dataset) in datasets {
             let passes = |document: &&IndexedDocument| {
                 document.available
@@ -127,6 +129,7 @@ impl<'a> Searched<'a> {
             };
             let passing: HashSet<&DocumentId> =
                 dataset.documents.values().filter(passes).map(|document| &document.id).collect();
+            searched.fitting += passing.len();
             for (chunk_id, chunk) in &dataset.chunks {
                 searched.chunks.push((id, chunk_id, chunk));
                 searched.passing.push(passing.contains(&chunk.document));
@@ -208,7 +211,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         hits.entry(at).or_insert_with(|| hit(at)).vector_rank = Some(rank);
     }
     let text_total = (0..scores.len()).filter(|at| searched.passing[*at] && scores[*at] > 0.0).count();
-    Ok(IndexAnswer { hits: hits.into_values().collect(), text_once, text_total })
+    Ok(IndexAnswer { hits: hits.into_values().collect(), text_once, text_total, fitting: searched.fitting })
 }
 
 #[async_trait]

@@ -5,7 +5,8 @@ use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, Extra, StoredChunk,
+    ChunkFilter, ChunkHead, Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter,
+    DocumentHead, Extra, Heads, StoredChunk,
 };
 use weft_core::value::Json;
 
@@ -24,7 +25,11 @@ impl DatasetStore for Store {
     }
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
-        self.read_dataset(key).await
+        self.read_dataset(key, Counting::With).await
+    }
+
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset> {
+        self.read_dataset(key, Counting::Without).await
     }
 
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
@@ -52,6 +57,10 @@ impl DatasetStore for Store {
         self.list_documents(dataset, filter).await
     }
 
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>> {
+        self.list_document_heads(dataset, wanted).await
+    }
+
     async fn update_document(
         &self,
         key: &DocumentKey,
@@ -72,6 +81,10 @@ impl DatasetStore for Store {
 
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
         self.read_chunks(tenant, ids).await
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        self.read_chunk_heads(tenant, ids).await
     }
 
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {

@@ -1,6 +1,7 @@
 //! Datasets, the queue of documents and blobs in memory, for tests of everything that needs them.
 
 mod blobs;
+mod heads;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -10,8 +11,8 @@ use async_trait::async_trait;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
-    DocumentState, Extra, Stage, StoredChunk,
+    ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
+    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, Stage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
@@ -87,6 +88,11 @@ fn extra_number(extra: Extra) -> u8 {
 impl Tables {
     fn kept(&mut self, key: &DocumentKey) -> Result<&mut Kept> {
         self.documents.get_mut(&(at(&key.dataset), key.id.clone())).ok_or_else(|| missing(key))
+    }
+
+    fn dataset(&self, key: &DatasetKey) -> Result<&Dataset> {
+        let found = self.datasets.get(&at(key));
+        found.ok_or_else(|| Error::not_found(format!("there is no dataset `{}`", key.id)))
     }
 
     fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a Kept> {
@@ -202,8 +208,11 @@ impl DatasetStore for MemoryDatasets {
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
         let tables = self.tables();
-        let found = tables.datasets.get(&at(key)).map(|dataset| tables.with_counts(dataset));
-        found.ok_or_else(|| Error::not_found(format!("there is no dataset `{}`", key.id)))
+        tables.dataset(key).map(|dataset| tables.with_counts(dataset))
+    }
+
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset> {
+        self.tables().dataset(key).cloned()
     }
 
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
@@ -218,8 +227,14 @@ impl DatasetStore for MemoryDatasets {
                         .name
                         .as_ref()
                         .is_none_or(|name| name.to_lowercase() == dataset.name.to_lowercase())
+                    && filter.names.as_ref().is_none_or(|names| {
+                        names.iter().any(|name| name.to_lowercase() == dataset.name.to_lowercase())
+                    })
             })
-            .map(|dataset| tables.with_counts(dataset))
+            .map(|dataset| match filter.counting {
+                Counting::With => tables.with_counts(dataset),
+                Counting::Without => dataset.clone(),
+            })
             .collect();
         let time = |one: &Dataset| if filter.by_update { one.updated_ms } else { one.created_ms };
         found.sort_by(|a, b| (time(a), &a.key.id).cmp(&(time(b), &b.key.id)));
@@ -275,6 +290,10 @@ impl DatasetStore for MemoryDatasets {
             found.reverse();
         }
         Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>> {
+        Ok(self.tables().heads(dataset, wanted))
     }
 
     async fn update_document(
@@ -345,6 +364,10 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         Ok(seen)
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(heads::of_chunk).collect())
     }
 
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {

@@ -4,7 +4,7 @@ use serde_json::json;
 use weft_core::filter::{Condition, Filter, Operator};
 use weft_core::seam::knowledge::Passage;
 use weft_core::value::Json;
-use weft_knowledge::retrieve::{FilterChoice, Retrieval};
+use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval};
 use weft_server::App;
 
 use crate::args::DatasetSearchArgs;
@@ -29,7 +29,7 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     };
     let usual = Retrieval::default();
     let asked = Retrieval {
-        datasets: args.datasets.clone(),
+        datasets: Chosen::Named(args.datasets.clone()),
         question: args.question.clone(),
         filter: match conditions.is_empty() {
             true => FilterChoice::All,

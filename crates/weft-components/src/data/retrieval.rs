@@ -17,7 +17,7 @@ use weft_core::{
     Result, Role, Shape, Template, ToolSpec, Value,
 };
 use weft_knowledge::retrieve::weights::Interface;
-use weft_knowledge::retrieve::{self, FilterChoice, Retrieved, filter_choice, retrieve};
+use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
 
 use crate::data::retrieval::kept::Kept;
 use crate::data::retrieval::model::Helper;
@@ -223,7 +223,7 @@ impl Retrieval {
             return Ok(Retrieved::default());
         }
         let asked = retrieve::Retrieval {
-            datasets: self.names(ctx)?,
+            datasets: Chosen::Named(self.names(ctx)?),
             question,
             filter: self.filter.choice(ctx)?,
             ..self.asked.clone()

@@ -45,7 +45,7 @@ pub struct Dataset {
     pub created_ms: i64,
     /// When it was changed the last time, in milliseconds since 1970.
     pub updated_ms: i64,
-    /// How much it holds; not written, only read.
+    /// How much it holds; not written, only read, and only where it is asked for.
     pub counts: DatasetCounts,
 }
 
@@ -60,6 +60,16 @@ pub struct DatasetCounts {
     pub tokens: u64,
 }
 
+/// Whether datasets come with what they hold. Counting looks at every one of their documents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// They do.
+    #[default]
+    With,
+    /// They come as if they held nothing.
+    Without,
+}
+
 /// Which datasets to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DatasetFilter {
@@ -67,6 +77,10 @@ pub struct DatasetFilter {
     pub ids: Option<Vec<DatasetId>>,
     /// Only the one with this name, whatever its case.
     pub name: Option<String>,
+    /// Only those with one of these names, whatever their case.
+    pub names: Option<Vec<String>>,
+    /// Whether they come with what they hold.
+    pub counting: Counting,
     /// By the time of the last change instead of that of creation.
     pub by_update: bool,
     /// The oldest first.
@@ -179,6 +193,33 @@ pub struct DocumentFilter {
     pub limit: u64,
 }
 
+/// A document as filters see it, without what it is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DocumentHead {
+    /// Which one.
+    pub id: DocumentId,
+    /// Its file name.
+    pub name: String,
+    /// What filters look at.
+    pub metadata: Metadata,
+    /// Whether its chunks are found.
+    pub enabled: bool,
+    /// When it was changed the last time, in milliseconds since 1970.
+    pub updated_ms: i64,
+}
+
+/// Of which documents to read the heads.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Heads {
+    /// Of these, as far as they are there.
+    Of(Vec<DocumentId>),
+    /// Of those with this extra.
+    With(Extra),
+    /// Of some of all: so many at most, behind this one in the order of the list. A page costs the same
+    /// wherever it begins.
+    Page(Option<DocumentId>, u64),
+}
+
 /// What people may change of a document. What is absent stays as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DocumentChange {
@@ -232,6 +273,19 @@ pub struct StoredChunk {
     pub created_ms: i64,
 }
 
+/// What is known of a chunk beside its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkHead {
+    /// Its id.
+    pub id: ChunkId,
+    /// Its document.
+    pub document: DocumentKey,
+    /// The larger chunk that is shown when this one is found.
+    pub parent: Option<ChunkId>,
+    /// Whether it is found. A parent never is.
+    pub available: bool,
+}
+
 /// Which chunks of a document to list: those of what is done, in their order, without parents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkFilter {
@@ -281,6 +335,12 @@ pub trait DatasetStore: Send + Sync {
     /// `NotFound`.
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset>;
 
+    /// A dataset as if it held nothing: its documents are not looked at.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset>;
+
     /// Datasets by filter, the newest first, and how many there are in all.
     ///
     /// # Errors
@@ -317,6 +377,12 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)>;
 
+    /// Heads of documents: those of [`Heads::Page`] in an order of their ids that stays the same.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>>;
+
     /// Changes a document. As it is then.
     ///
     /// # Errors
@@ -347,6 +413,13 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
+
+    /// What is known of chunks beside their content: those of [`Self::chunks_by_id`], in the same order, read
+    /// without any text.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
     /// change by hand. Counts follow.

@@ -115,6 +115,8 @@ pub struct IndexAnswer {
     pub text_once: f32,
     /// How many chunks hold a word of the question and pass the conditions.
     pub text_total: usize,
+    /// How many documents pass the conditions, whether anything in them was found or not.
+    pub fitting: usize,
 }
 
 /// How much an index holds.

@@ -38,6 +38,23 @@ pub struct MetadataKey {
     pub values: Vec<(String, usize)>,
 }
 
+/// What is given where small passages were found that are shown as larger ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Given {
+    /// The larger ones, each once, with the means of the scores of their parts.
+    #[default]
+    Wholes,
+    /// What was found, each with what is shown in its place.
+    Parts,
+}
+
+impl Given {
+    fn is_usual(&self) -> bool {
+        *self == Self::Wholes
+    }
+}
+
 /// What to look for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchRequest {
@@ -67,6 +84,9 @@ pub struct SearchRequest {
     /// How many passages that model ranks, at most; what the words and vectors like less is left out then.
     #[serde(default)]
     pub reranked_max: usize,
+    /// What is given of small passages; pages and counts are those of what is given.
+    #[serde(default, skip_serializing_if = "Given::is_usual")]
+    pub given: Given,
     /// How many to pass over.
     #[serde(default)]
     pub offset: usize,
@@ -83,7 +103,7 @@ pub struct Scored {
     pub document: DocumentId,
     /// Its dataset.
     pub dataset: DatasetId,
-    /// The larger passage that is shown in its place.
+    /// The larger passage that is shown in its place; absent where that one is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ChunkId>,
     /// The score that counts, 0 to 1.
@@ -115,6 +135,10 @@ pub struct Found {
     pub total: usize,
     /// The documents of all of them, most passages first.
     pub documents: Vec<DocumentCount>,
+    /// How many documents pass the conditions on metadata and are among the chosen ones; absent when there
+    /// are no conditions, or nobody has counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fitting: Option<u64>,
     /// What people should know about the search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -154,6 +178,19 @@ pub struct ContentsEntry {
     pub chunks: Vec<ChunkId>,
 }
 
+/// Which documents are looked at.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scope {
+    /// Those of these datasets.
+    pub datasets: Vec<DatasetId>,
+    /// Only these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Vec<DocumentId>>,
+    /// Only those that fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Filter>,
+}
+
 /// A kind of entities in a graph, with some of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EntityKind {
@@ -166,8 +203,9 @@ pub struct EntityKind {
 /// What to look for in a graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GraphRequest {
-    /// In the graphs of these datasets.
-    pub datasets: Vec<DatasetId>,
+    /// In the graphs of these documents.
+    #[serde(flatten)]
+    pub scope: Scope,
     /// The question.
     pub question: String,
     /// Names of things that it is about.
@@ -225,6 +263,22 @@ pub trait Knowledge: Send + Sync {
     /// `NotFound` naming the one that is not there, and those that are.
     async fn datasets(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>>;
 
+    /// The datasets with these ids, each once and in their order; a name counts for nothing here.
+    ///
+    /// # Errors
+    /// `NotFound` naming the one that is not there.
+    async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+        chosen_by_id(&self.datasets(tenant, &[]).await?, ids)
+    }
+
+    /// The datasets that one of these texts may mean, by name or by id: those that [`chosen`] has to know.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    async fn candidates(&self, tenant: &TenantId, _names: &[String]) -> Result<Vec<DatasetBrief>> {
+        self.datasets(tenant, &[]).await
+    }
+
     /// The keys of the documents' metadata, with up to `values_max` values each.
     ///
     /// # Errors
@@ -238,13 +292,7 @@ pub trait Knowledge: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// How many documents fit.
-    ///
-    /// # Errors
-    /// When they cannot be read.
-    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64>;
-
-    /// The best passages.
+    /// The best passages, of those that can be shown.
     ///
     /// # Errors
     /// `Invalid` when the datasets have vectors of different models; otherwise when the search fails.
@@ -274,11 +322,11 @@ pub trait Knowledge: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// The kinds of entities in the graphs of datasets; none when they have no graph.
+    /// The kinds of entities in the graphs of documents; none when they have no graph.
     ///
     /// # Errors
     /// When it cannot be read.
-    async fn graph_kinds(&self, _tenant: &TenantId, _datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {
+    async fn graph_kinds(&self, _tenant: &TenantId, _scope: &Scope) -> Result<Vec<EntityKind>> {
         Ok(Vec::new())
     }
 
@@ -299,10 +347,6 @@ pub struct NoKnowledge;
 impl Knowledge for NoKnowledge {
     async fn datasets(&self, _: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
         chosen(Vec::new(), names)
-    }
-
-    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
-        Ok(0)
     }
 
     async fn search(&self, _: &TenantId, _: &SearchRequest) -> Result<Found> {
@@ -332,6 +376,24 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
             .or_else(|| known.iter().find(named))
             .or_else(|| known.iter().find(|brief| brief.id.as_str() == name.trim()))
             .ok_or_else(|| unknown(name, &known))?;
+        if chosen.iter().all(|brief| brief.id != found.id) {
+            chosen.push(found.clone());
+        }
+    }
+    Ok(chosen)
+}
+
+/// Chooses from those that there are, as [`Knowledge::datasets_of`] promises.
+///
+/// # Errors
+/// `NotFound` naming the one that is not there.
+pub fn chosen_by_id(known: &[DatasetBrief], ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+    let mut chosen: Vec<DatasetBrief> = Vec::new();
+    for id in ids {
+        let found = known.iter().find(|brief| brief.id == *id);
+        let found = found.ok_or_else(|| {
+            crate::error::Error::not_found(format!("there is no dataset with the id `{id}`"))
+        })?;
         if chosen.iter().all(|brief| brief.id != found.id) {
             chosen.push(found.clone());
         }
@@ -375,6 +437,11 @@ mod tests {
         check(&[], &["1", "2", "3"]);
         check(&["books", "Laws", "3"], &["3", "1"]);
         check(&["1"], &["2"]);
+        // An id that is asked for as an id is no name.
+        let by_id = chosen_by_id(&known(), &["1".into(), "1".into()]).unwrap();
+        assert_eq!(by_id, [brief("1", "Laws")]);
+        let error = chosen_by_id(&known(), &["Laws".into()]).unwrap_err();
+        assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
         let error = chosen(known(), &["Maps".to_owned()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
         assert!(

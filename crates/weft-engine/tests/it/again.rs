@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
@@ -49,10 +48,6 @@ impl Http for Nowhere {
 #[async_trait]
 impl Knowledge for Nowhere {
     async fn datasets(&self, _: &TenantId, _: &[String]) -> Result<Vec<DatasetBrief>> {
-        Err(nothing())
-    }
-
-    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
         Err(nothing())
     }
 

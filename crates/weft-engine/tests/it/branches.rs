@@ -8,7 +8,6 @@ use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::json;
 use weft_core::effect::Again;
-use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::journal::{Ending, FramePath, Record};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
@@ -510,10 +509,6 @@ fn down() -> Error {
 #[async_trait]
 impl Knowledge for Down {
     async fn datasets(&self, _: &TenantId, _: &[String]) -> Result<Vec<DatasetBrief>> {
-        Err(down())
-    }
-
-    async fn fitting(&self, _: &TenantId, _: &[DatasetId], _: &Filter) -> Result<u64> {
         Err(down())
     }
 

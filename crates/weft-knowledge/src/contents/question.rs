@@ -11,8 +11,8 @@ use weft_core::{Json, Result, TenantId};
 use crate::ask::{Ask, Step, ask_json, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/contents_choice.md");
-/// Passages that are looked at to find the best document, at least.
-const WINDOW_MIN: usize = 64;
+/// Passages that are looked at to find the best document.
+const WINDOW: usize = 64;
 /// Entries that a model is shown, at most.
 const SHOWN_MAX: usize = 300;
 /// The best grade of an entry.
@@ -20,24 +20,19 @@ const GRADE_MAX: f64 = 5.0;
 /// What the mean of a passage's entries has to be at least.
 const SCORE_MIN: f64 = 0.3;
 
-/// How many passages the search has to give for this.
-pub fn window(wanted: usize) -> usize {
-    wanted.max(WINDOW_MIN)
-}
-
-/// Lifts passages by the table of contents of the best document, and adds those that were not found. What
-/// goes wrong is noted.
+/// Lifts passages by the table of contents of the best document, and adds those that were not found: up to
+/// two for each of a page, which is the same for every page of one size. What goes wrong is noted.
 ///
 /// # Errors
 /// When the table or its passages cannot be read, or the whole work has ended.
 pub async fn enhance(
     (knowledge, model): (&dyn Knowledge, &dyn Ask),
     tenant: &TenantId,
-    (question, wanted): (&str, usize),
+    (question, page): (&str, usize),
     found: &mut Vec<Scored>,
     notes: &mut Vec<String>,
 ) -> Result<()> {
-    let Some((dataset, document)) = best_document(found) else { return Ok(()) };
+    let Some((dataset, document)) = best_document(&found[..found.len().min(WINDOW)]) else { return Ok(()) };
     let mut entries = knowledge.contents(tenant, &dataset, &document).await?;
     if entries.is_empty() {
         notes.push("the best document has no table of contents".to_owned());
@@ -53,7 +48,7 @@ pub async fn enhance(
             return Ok(());
         }
     };
-    let chosen = chosen(&entries, &grades, wanted.saturating_mul(2));
+    let chosen = chosen(&entries, &grades, page.saturating_mul(2));
     let missing: Vec<ChunkId> = chosen
         .iter()
         .map(|(chunk, _)| chunk)

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weft_core::citation::Chunk;
-use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, TenantId};
-use weft_core::seam::dataset_store::{DatasetStore, Document, DocumentFilter, StoredChunk};
+use weft_core::filter::Metadata;
+use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, TenantId};
+use weft_core::seam::dataset_store::{DatasetStore, DocumentHead, Extra, Heads, StoredChunk};
 use weft_core::seam::document_reader::PieceKind;
-use weft_core::seam::knowledge::{MetadataKey, Passage};
+use weft_core::seam::knowledge::{ContentsEntry, MetadataKey, Passage};
 use weft_core::value::to_text;
-use weft_core::{Json, Result};
+use weft_core::{ErrorKind, Json, Result};
 
 use super::{ROWS_AT_ONCE, address};
+use crate::contents;
 
 /// Documents whose metadata is looked at, at most.
 const DOCUMENTS_MAX: u64 = 10_000;
@@ -29,15 +31,12 @@ pub async fn metadata(
     let mut counts: BTreeMap<String, HashMap<String, usize>> = BTreeMap::new();
     for dataset in datasets {
         let key = DatasetKey::new(tenant, dataset.clone());
-        let mut offset = 0;
-        while offset < DOCUMENTS_MAX {
-            let filter = DocumentFilter { offset, limit: ROWS_AT_ONCE, ..DocumentFilter::default() };
-            let (documents, total) = store.documents(&key, &filter).await?;
-            documents.iter().for_each(|document| count(&mut counts, document));
-            offset += ROWS_AT_ONCE;
-            if documents.is_empty() || offset >= total {
-                break;
-            }
+        let (mut after, mut seen) = (None, 0);
+        while seen < DOCUMENTS_MAX {
+            let heads = store.document_heads(&key, &Heads::Page(after, ROWS_AT_ONCE)).await?;
+            let Some(last) = heads.last() else { break };
+            (after, seen) = (Some(last.id.clone()), seen + ROWS_AT_ONCE);
+            heads.iter().for_each(|head| count(&mut counts, &head.metadata));
         }
     }
     let key = |(key, values): (String, HashMap<String, usize>)| {
@@ -50,8 +49,8 @@ pub async fn metadata(
     Ok(counts.into_iter().map(key).collect())
 }
 
-fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, document: &Document) {
-    for (key, value) in &document.metadata {
+fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, metadata: &Metadata) {
+    for (key, value) in metadata {
         if counts.len() >= KEYS_MAX && !counts.contains_key(key) {
             continue;
         }
@@ -70,15 +69,23 @@ fn count(counts: &mut BTreeMap<String, HashMap<String, usize>>, document: &Docum
     }
 }
 
-/// Documents by id.
-pub async fn by_id(
-    store: &dyn DatasetStore,
-    dataset: &DatasetKey,
-    ids: Vec<DocumentId>,
-) -> Result<Vec<Document>> {
-    let limit = ids.len() as u64;
-    let filter = DocumentFilter { ids: Some(ids), limit, ..DocumentFilter::default() };
-    Ok(store.documents(dataset, &filter).await?.0)
+/// The table of contents of a document, with what people may see of it: chunks can be hidden and taken out
+/// after it was made. It names no larger chunks. A document that has gone since it was found has none.
+pub async fn contents(store: &dyn DatasetStore, document: &DocumentKey) -> Result<Vec<ContentsEntry>> {
+    let mut entries = match store.extra(document, Extra::Contents).await {
+        Ok(kept) => kept.map(contents::from_json).unwrap_or_default(),
+        Err(error) if error.kind == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error),
+    };
+    let named: HashSet<&ChunkId> = entries.iter().flat_map(|entry| &entry.chunks).collect();
+    let named: Vec<ChunkId> = named.into_iter().cloned().collect();
+    let heads = store.chunk_heads(&document.dataset.tenant, &named).await?;
+    let shown: HashSet<ChunkId> =
+        heads.into_iter().filter(|head| head.available).map(|head| head.id).collect();
+    for entry in &mut entries {
+        entry.chunks.retain(|chunk| shown.contains(chunk));
+    }
+    Ok(entries)
 }
 
 /// Passages of these datasets, in the order of the ids.
@@ -97,10 +104,10 @@ pub async fn passages(
             ids.push(chunk.document.id.clone());
         }
     }
-    let mut documents: HashMap<DocumentId, Document> = HashMap::new();
+    let mut documents: HashMap<DocumentId, DocumentHead> = HashMap::new();
     for (dataset, ids) in wanted {
-        for document in by_id(store, &dataset, ids).await? {
-            documents.insert(document.key.id.clone(), document);
+        for head in store.document_heads(&dataset, &Heads::Of(ids)).await? {
+            documents.insert(head.id.clone(), head);
         }
     }
     let shown =
@@ -108,7 +115,7 @@ pub async fn passages(
     Ok(chunks.into_iter().filter_map(shown).collect())
 }
 
-fn passage(chunk: StoredChunk, document: &Document) -> Passage {
+fn passage(chunk: StoredChunk, document: &DocumentHead) -> Passage {
     let doc_type = match chunk.kind {
         PieceKind::Text => None,
         PieceKind::Table => Some("table".to_owned()),
@@ -118,9 +125,9 @@ fn passage(chunk: StoredChunk, document: &Document) -> Passage {
         chunk: Chunk {
             id: chunk.id.as_str().to_owned(),
             content: chunk.content,
-            document_id: document.key.id.as_str().to_owned(),
+            document_id: document.id.as_str().to_owned(),
             document_name: document.name.clone(),
-            dataset_id: document.key.dataset.id.as_str().to_owned(),
+            dataset_id: chunk.document.dataset.id.as_str().to_owned(),
             positions: chunk.positions.into_iter().map(|position| position.as_json()).collect(),
             url: address(&document.metadata),
             doc_type,

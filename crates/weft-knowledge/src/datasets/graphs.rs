@@ -1,51 +1,95 @@
-//! Graphs of datasets, put together when they are asked for and kept as long as nothing changes.
+//! Graphs of documents, put together when they are asked for and kept as long as nothing changes.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use weft_core::Result;
-use weft_core::id::DatasetKey;
-use weft_core::seam::dataset_store::{Dataset, DatasetStore, Extra};
+use weft_core::id::{DatasetKey, DocumentId};
+use weft_core::seam::dataset_store::{Dataset, DatasetStore, DocumentHead, Extra, Heads};
+use weft_core::seam::knowledge::Scope;
+use weft_core::{Json, Result};
 
+use super::apart;
 use crate::graph::Subgraph;
 use crate::graph::merge::{Graph, merge};
 
 /// Graphs that are kept, at most.
 const KEPT_MAX: usize = 8;
 
-/// What a graph was made of: datasets, when they were changed, and how much they held then.
-type Made = Vec<(DatasetKey, i64, u64, u64)>;
+/// What a graph was made of: in each dataset the documents that have a part in it, and when each was changed.
+/// A document whose graph is removed is none of them any more, and one that is read again has been changed.
+type Made = Vec<(DatasetKey, Vec<(DocumentId, i64)>)>;
 
-/// The graphs.
+#[derive(Debug)]
+struct Kept {
+    scope: Scope,
+    made: Made,
+    graph: Arc<Graph>,
+}
+
+/// The graphs, those that were asked for last at the end.
 #[derive(Debug, Default)]
-pub struct Graphs(Mutex<HashMap<Made, Arc<Graph>>>);
+pub struct Graphs(Mutex<Vec<Kept>>);
 
 impl Graphs {
-    /// The graph of these datasets together.
-    pub async fn of(&self, store: &dyn DatasetStore, datasets: &[Dataset]) -> Result<Arc<Graph>> {
-        let state = |dataset: &Dataset| {
-            let counts = dataset.counts;
-            (dataset.key.clone(), dataset.updated_ms, counts.documents, counts.chunks)
-        };
-        let made: Made = datasets.iter().map(state).collect();
-        if let Some(graph) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&made) {
-            return Ok(Arc::clone(graph));
-        }
-        let mut parts: Vec<Subgraph> = Vec::new();
+    /// The graph of the documents of these datasets that are in the scope and can be found.
+    pub async fn of(
+        &self,
+        store: &dyn DatasetStore,
+        datasets: &[Dataset],
+        scope: &Scope,
+    ) -> Result<Arc<Graph>> {
+        let mut made = Made::new();
         for dataset in datasets {
-            let kept = store.extras(&dataset.key, Extra::Graph).await?;
+            let heads = store.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await?;
+            made.push((dataset.key.clone(), passing(heads, scope)));
+        }
+        if let Some(graph) = self.known(&made) {
+            return Ok(graph);
+        }
+        let mut parts: Vec<Json> = Vec::new();
+        for (dataset, documents) in made.iter().filter(|(_, documents)| !documents.is_empty()) {
+            let passing: HashSet<&DocumentId> = documents.iter().map(|(id, _)| id).collect();
+            let kept = store.extras(dataset, Extra::Graph).await?;
+            parts.extend(kept.into_iter().filter(|(id, _)| passing.contains(id)).map(|(_, json)| json));
+        }
+        let graph = apart(move || {
             // What cannot be read is no graph; reading the document again makes it anew.
-            parts.extend(kept.into_iter().filter_map(|(_, json)| serde_json::from_value(json).ok()));
-        }
-        let graph = Arc::new(merge(parts));
-        let mut graphs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was made of an earlier state of the same datasets is of no more use.
-        let same = |one: &Made| one.iter().map(|(key, ..)| key).eq(made.iter().map(|(key, ..)| key));
-        graphs.retain(|other, _| !same(other));
-        if graphs.len() >= KEPT_MAX {
-            graphs.clear();
-        }
-        graphs.insert(made, Arc::clone(&graph));
+            let parts = parts.into_iter().filter_map(|json| serde_json::from_value::<Subgraph>(json).ok());
+            Arc::new(merge(parts))
+        });
+        let graph = graph.await?;
+        self.keep(Kept { scope: scope.clone(), made, graph: Arc::clone(&graph) });
         Ok(graph)
     }
+
+    fn known(&self, made: &Made) -> Option<Arc<Graph>> {
+        let mut graphs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = graphs.iter().position(|kept| kept.made == *made)?;
+        let kept = graphs.remove(place);
+        let graph = Arc::clone(&kept.graph);
+        graphs.push(kept);
+        Some(graph)
+    }
+
+    fn keep(&self, kept: Kept) {
+        let mut graphs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was made of an earlier state of the same documents is of no more use.
+        let datasets = |one: &Kept| one.made.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        let own = datasets(&kept);
+        graphs.retain(|other| other.scope != kept.scope || datasets(other) != own);
+        if graphs.len() >= KEPT_MAX {
+            graphs.remove(0);
+        }
+        graphs.push(kept);
+    }
+}
+
+fn passing(heads: Vec<DocumentHead>, scope: &Scope) -> Vec<(DocumentId, i64)> {
+    let chosen: Option<HashSet<&DocumentId>> = scope.documents.as_ref().map(|ids| ids.iter().collect());
+    let passes = |head: &DocumentHead| {
+        head.enabled
+            && chosen.as_ref().is_none_or(|chosen| chosen.contains(&head.id))
+            && scope.filter.as_ref().is_none_or(|filter| filter.matches(&head.metadata))
+    };
+    heads.into_iter().filter(passes).map(|head| (head.id, head.updated_ms)).collect()
 }

@@ -1,17 +1,17 @@
 //! One search: every question by words and by vector, ranked once, then by a model where one is named.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
-use weft_core::seam::dataset_store::{Dataset, DatasetStore, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkHead, Dataset, DatasetStore, Heads, StoredChunk};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
-use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Scored, SearchRequest};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Given, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use super::documents;
 use crate::rank::{self, Fusion, RankSettings, Ranked};
+use crate::retrieve::parents;
 
 /// What a further word counts beside a word of the question.
 const KEYWORD_WEIGHT: f32 = 0.5;
@@ -39,33 +39,77 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
     }
     let vectors = vectors(parts, datasets, request, &mut found.notes).await?;
     let answers = answers(parts, datasets, request, vectors.as_deref()).await?;
+    if request.filter.is_some() {
+        // Each question has as many answers, which look at the same documents.
+        let of_one = answers.len() / request.questions.len().max(1);
+        found.fitting = Some(answers.iter().take(of_one).map(|answer| answer.fitting as u64).sum());
+    }
     let mut list = match request.reranker.is_empty() {
-        true => ranked(&answers, datasets, (request, request.similarity_min)),
+        true => {
+            let list = ranked(&answers, datasets, (request, request.similarity_min));
+            there(parts, list, CANDIDATES_MAX).await?
+        }
         false => {
             // What a model will rank is not left out before it has been asked.
             let candidates = ranked(&answers, datasets, (request, 0.0));
+            let candidates = there(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
             match reranked(parts, datasets, request, candidates).await {
                 Ok(list) => list,
                 Err(error) => {
                     let name = &request.reranker;
                     found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
-                    ranked(&answers, datasets, (request, request.similarity_min))
+                    let list = ranked(&answers, datasets, (request, request.similarity_min));
+                    there(parts, list, CANDIDATES_MAX).await?
                 }
             }
         }
     };
     in_order(&mut list);
+    with_wholes(parts, &mut list).await?;
+    if request.given == Given::Wholes {
+        list = parents::substituted(&list);
+    }
     found.total = list.len();
     found.documents = counted(parts, datasets, &list).await?;
     found.passages = list.into_iter().skip(request.offset).take(request.limit).collect();
-    let ids: Vec<ChunkId> = found.passages.iter().map(|scored| scored.chunk.clone()).collect();
-    let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
-    let mut parents: HashMap<ChunkId, Option<ChunkId>> =
-        chunks.into_iter().map(|chunk| (chunk.id, chunk.parent)).collect();
-    for scored in &mut found.passages {
-        scored.parent = parents.remove(&scored.chunk).flatten();
-    }
     Ok(found)
+}
+
+/// The best of a list that can be shown, with what is shown in their place. An index is written after the
+/// store, so it may know of chunks that are gone or hidden: these take nobody's place and are not counted.
+async fn there(parts: Parts<'_>, list: Vec<Scored>, count_max: usize) -> Result<Vec<Scored>> {
+    let mut there = Vec::new();
+    for some in list.chunks(CANDIDATES_MAX) {
+        let ids: Vec<ChunkId> = some.iter().map(|scored| scored.chunk.clone()).collect();
+        let heads = parts.store.chunk_heads(parts.tenant, &ids).await?;
+        let mut heads: HashMap<ChunkId, ChunkHead> =
+            heads.into_iter().map(|head| (head.id.clone(), head)).collect();
+        for scored in some {
+            let head = heads.remove(&scored.chunk);
+            let shown = head.filter(|head| head.available && head.document.dataset.id == scored.dataset);
+            there.extend(shown.map(|head| Scored { parent: head.parent, ..scored.clone() }));
+        }
+        if there.len() >= count_max {
+            break;
+        }
+    }
+    there.truncate(count_max);
+    Ok(there)
+}
+
+/// A passage whose larger one is gone stands for itself.
+async fn with_wholes(parts: Parts<'_>, list: &mut [Scored]) -> Result<()> {
+    let wanted: HashSet<&ChunkId> = list.iter().filter_map(|scored| scored.parent.as_ref()).collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<ChunkId> = wanted.into_iter().cloned().collect();
+    let there = parts.store.chunk_heads(parts.tenant, &wanted).await?;
+    let there: HashSet<ChunkId> = there.into_iter().map(|head| head.id).collect();
+    for scored in list {
+        scored.parent = scored.parent.take().filter(|parent| there.contains(parent));
+    }
+    Ok(())
 }
 
 /// What the index says to each question. Datasets without vectors are asked apart, so that the words of
@@ -199,7 +243,6 @@ async fn reranked(
     mut list: Vec<Scored>,
 ) -> Result<Vec<Scored>> {
     let question = request.questions.first().map(String::as_str).unwrap_or_default();
-    list.truncate(request.reranked_max.clamp(1, CANDIDATES_MAX));
     let ids: Vec<ChunkId> = list.iter().map(|scored| scored.chunk.clone()).collect();
     let chunks = parts.store.chunks_by_id(parts.tenant, &ids).await?;
     let texts: Vec<String> = chunks.iter().map(text).collect();
@@ -255,8 +298,8 @@ async fn counted(parts: Parts<'_>, datasets: &[Dataset], list: &[Scored]) -> Res
         let ids: Vec<DocumentId> =
             counts.iter().filter(|(_, of, _)| **of == dataset.key.id).map(|(id, ..)| id.clone()).collect();
         if !ids.is_empty() {
-            let documents = documents::by_id(parts.store, &dataset.key, ids).await?;
-            names.extend(documents.into_iter().map(|document| (document.key.id, document.name)));
+            let heads = parts.store.document_heads(&dataset.key, &Heads::Of(ids)).await?;
+            names.extend(heads.into_iter().map(|head| (head.id, head.name)));
         }
     }
     let named = |(id, _, count): (DocumentId, &DatasetId, usize)| {

@@ -166,7 +166,7 @@ mod tests {
     fn asked(question: &str, entities: &[&str], kinds: &[&str]) -> (Vec<String>, Vec<String>) {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let request = GraphRequest {
-            datasets: Vec::new(),
+            scope: weft_core::seam::knowledge::Scope::default(),
             question: question.to_owned(),
             entities: owned(entities),
             kinds: owned(kinds),

@@ -1,9 +1,8 @@
 //! What a graph says about a question, as one passage before all others.
 
 use weft_core::citation::Chunk;
-use weft_core::id::DatasetId;
 use weft_core::seam::Knowledge;
-use weft_core::seam::knowledge::{EntityKind, GraphFound, GraphRequest, Passage};
+use weft_core::seam::knowledge::{EntityKind, GraphFound, GraphRequest, Passage, Scope};
 use weft_core::{Json, Result, TenantId};
 
 use crate::ask::{Ask, Step, ask_json, unexpected};
@@ -25,11 +24,11 @@ const KINDS_MAX: usize = 3;
 /// When the graph cannot be read, or the whole work has ended.
 pub async fn chunk(
     (knowledge, model): (&dyn Knowledge, &dyn Ask),
-    (tenant, datasets): (&TenantId, &[DatasetId]),
+    (tenant, scope): (&TenantId, Scope),
     question: &str,
     notes: &mut Vec<String>,
 ) -> Result<Option<Passage>> {
-    let kinds = knowledge.graph_kinds(tenant, datasets).await?;
+    let kinds = knowledge.graph_kinds(tenant, &scope).await?;
     if kinds.is_empty() {
         notes.push("the datasets have no knowledge graph".to_owned());
         return Ok(None);
@@ -41,8 +40,7 @@ pub async fn chunk(
         notes.push(format!("the graph was asked with the question as it is: {}", error.full()));
         (Vec::new(), vec![question.to_owned()])
     });
-    let request =
-        GraphRequest { datasets: datasets.to_vec(), question: question.to_owned(), entities, kinds };
+    let request = GraphRequest { scope, question: question.to_owned(), entities, kinds };
     Ok(passage(&knowledge.graph(tenant, &request).await?))
 }
 

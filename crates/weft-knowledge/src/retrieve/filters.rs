@@ -50,6 +50,19 @@ pub enum Filtered {
 }
 
 impl Filtered {
+    /// What becomes of it when no document fits: what people said holds, what a model said does not.
+    pub(super) fn by_nothing(self, choice: &FilterChoice, notes: &mut Vec<String>) -> Self {
+        match (self, choice) {
+            (Self::By(filter), FilterChoice::ByModel { .. }) => {
+                let note = "filter: relaxed, because no document fits the conditions of the model";
+                notes.push(note.to_owned());
+                Self::Relaxed(filter)
+            }
+            (Self::By(filter), FilterChoice::Given(_) | FilterChoice::All) => Self::Empty(filter),
+            (other, _) => other,
+        }
+    }
+
     /// What the search is given.
     pub(super) fn in_force(&self) -> Option<Filter> {
         match self {
@@ -69,7 +82,8 @@ impl Filtered {
     }
 }
 
-/// Decides which documents are searched. What went wrong goes to `notes`.
+/// Decides which conditions hold, unless the search finds that no document fits them. What went wrong goes to
+/// `notes`.
 ///
 /// # Errors
 /// When the datasets cannot be read, or the whole work has ended.
@@ -79,9 +93,9 @@ pub async fn decide(
     (choice, question): (&FilterChoice, &str),
     notes: &mut Vec<String>,
 ) -> Result<Filtered> {
-    let (filter, by_model) = match choice {
+    let filter = match choice {
         FilterChoice::All => return Ok(Filtered::No),
-        FilterChoice::Given(filter) => (filter.clone(), false),
+        FilterChoice::Given(filter) => filter.clone(),
         FilterChoice::ByModel { keys } => {
             let known = offered(knowledge.metadata(tenant, datasets, VALUES_MAX).await?, keys);
             if known.is_empty() {
@@ -89,7 +103,7 @@ pub async fn decide(
                 return Ok(Filtered::No);
             }
             match asked(model, &known, (keys, question), notes).await? {
-                Ok(filter) => (filter, true),
+                Ok(filter) => filter,
                 Err(error) => {
                     notes.push(format!("searched without a filter: {}", error.full()));
                     return Ok(Filtered::No);
@@ -100,14 +114,7 @@ pub async fn decide(
     if filter.conditions.is_empty() {
         return Ok(Filtered::No);
     }
-    Ok(match (knowledge.fitting(tenant, datasets, &filter).await?, by_model) {
-        (0, true) => {
-            notes.push("filter: relaxed, because no document fits the conditions of the model".to_owned());
-            Filtered::Relaxed(filter)
-        }
-        (0, false) => Filtered::Empty(filter),
-        _ => Filtered::By(filter),
-    })
+    Ok(Filtered::By(filter))
 }
 
 fn offered(known: Vec<MetadataKey>, keys: &[(String, Option<Operator>)]) -> Vec<MetadataKey> {

@@ -85,3 +85,42 @@ async fn a_model_finds_headings_and_their_levels() {
     library.fails(Step::Contents, ErrorKind::Cancelled);
     assert_eq!(build::by_model(&library, &passages).await.unwrap_err().kind, ErrorKind::Cancelled);
 }
+
+/// People may hide a chunk after the table was made.
+#[tokio::test]
+async fn what_is_hidden_is_not_fetched_by_a_table() {
+    let library = manual();
+    library.change("manual-2", |chunk| chunk.available = false);
+    library.answers(Step::ContentsChoice, "{\"0\": 2, \"1\": 5, \"2\": 5}");
+    let asked = Retrieval { contents: true, limit: 9, ..question("tiger", &["d"]) };
+    let found = library.ask(&asked).await;
+    assert_eq!(ids(&found), ["manual-0", "manual-1", "leaflet-0"]);
+    assert_eq!(found.total, 3);
+}
+
+#[tokio::test]
+async fn a_document_that_has_gone_has_no_table() {
+    let library = manual();
+    library.forget_document("manual");
+    let asked = Retrieval { contents: true, limit: 9, ..question("tiger", &["d"]) };
+    let found = library.ask(&asked).await;
+    assert_eq!(ids(&found), ["leaflet-0"]);
+    assert!(found.notes[0].contains("no table of contents"), "{:?}", found.notes);
+}
+
+/// What a table lifts or fetches is counted, and its pages are cut from one list.
+#[tokio::test]
+async fn pages_of_a_table_have_each_passage_once() {
+    let library = manual();
+    let mut seen = Vec::new();
+    for offset in [0, 2] {
+        library.answers(Step::ContentsChoice, "{\"1\": 5}");
+        let asked = Retrieval { contents: true, offset, limit: 2, ..question("tiger", &["d"]) };
+        let found = library.ask(&asked).await;
+        let manual = found.documents.iter().find(|document| document.id.as_str() == "manual").unwrap();
+        assert_eq!((found.total, manual.count), (4, 3));
+        seen.extend(ids(&found));
+    }
+    seen.sort();
+    assert_eq!(seen, ["leaflet-0", "manual-0", "manual-1", "manual-2"]);
+}

@@ -140,3 +140,23 @@ fn conditions_of_the_http_api_are_read() {
     let wrong = json!({"conditions": [{"name": "a", "comparison_operator": "like", "value": 1}]});
     assert_eq!(filter_conditions(&wrong, "conditions", Json::clone).unwrap_err().0, "/conditions/0");
 }
+
+/// The index has the metadata: nobody looks through all documents before the search, and a filter of people
+/// costs one search.
+#[tokio::test]
+async fn conditions_of_people_are_looked_at_by_the_search_alone() {
+    let library = years();
+    for (value, word, count) in [(json!(1952), "applied", 1), (json!(3000), "empty", 0)] {
+        let conditions = json!([{"key": "year", "op": "=", "value": value}]);
+        let found = library.ask(&asked(by_hand(&conditions))).await;
+        assert_eq!((found.filter.word(), found.passages.len()), (Some(word), count));
+    }
+    // Documents fit, and none of them has a word of the question.
+    let conditions = json!([{"key": "year", "op": "=", "value": 1952}]);
+    let found =
+        library.ask(&Retrieval { question: "Nothing".to_owned(), ..asked(by_hand(&conditions)) }).await;
+    assert_eq!((found.filter.word(), found.passages.len()), (Some("applied"), 0));
+    assert_eq!(library.0.queries.lock().unwrap().len(), 3);
+    assert_eq!(*library.0.paged.lock().unwrap(), 0);
+    assert_eq!(*library.0.counted.lock().unwrap(), 0, "what datasets hold is of no interest to a search");
+}

@@ -2,11 +2,12 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
+use weft_core::filter::{Condition, Filter, Operator};
 use weft_core::seam::dataset_store::Extra;
 use weft_knowledge::ask::Step;
 use weft_knowledge::graph::extract::{Method, extract};
 use weft_knowledge::graph::question::TITLE;
-use weft_knowledge::retrieve::{Count, Retrieval};
+use weft_knowledge::retrieve::{FilterChoice, Retrieval};
 
 use crate::kit::{Library, ids, question};
 
@@ -43,7 +44,7 @@ async fn the_graph_gives_exactly_one_passage_and_it_is_the_first() {
     assert_eq!(chunk.content, expected);
     assert_eq!(library.0.asked.lock().unwrap().len(), 1, "the model is asked once");
     // Further pages are further passages, and not the graph again.
-    let next = library.ask(&Retrieval { offset: 1, count: Count::Exact, ..asked() }).await;
+    let next = library.ask(&Retrieval { offset: 1, ..asked() }).await;
     assert!(next.passages.is_empty(), "{next:?}");
 }
 
@@ -74,9 +75,43 @@ async fn graphs_are_put_together_once_and_anew_after_a_change() {
         Extra::Graph,
         json!({"entities": [{"name": "Ada", "kind": "poet"}], "relations": []}),
     );
-    library.dataset("people", |dataset| dataset.updated_ms += 1);
-    assert_ne!(ask().await, first);
+    library.change_document("ada", |document| document.updated_ms += 1);
+    let second = ask().await;
+    assert_ne!(second, first);
     assert_eq!(*library.0.graphs_read.lock().unwrap(), 2);
+    // A graph that is removed answers no more, though nothing else has changed.
+    library.extra("ada", Extra::Graph, Json::Null);
+    assert_ne!(ask().await, second);
+    library.extra("charles", Extra::Graph, Json::Null);
+    let found = weft_knowledge::retrieve::retrieve(&knowledge, &library, &"t".into(), &asked()).await;
+    assert_eq!(found.unwrap().notes.last().unwrap(), "the datasets have no knowledge graph");
+}
+
+/// The graph speaks of the documents that are searched, and of no others.
+#[tokio::test]
+async fn a_graph_is_that_of_the_documents_that_are_searched() {
+    let library = people();
+    library.change_document("ada", |document| {
+        document.metadata = serde_json::Map::from_iter([("year".to_owned(), json!(1843))]);
+    });
+    let said = async |retrieval: Retrieval| {
+        library.answers(Step::GraphQuestion, "{\"entities\": [\"Ada\", \"Charles\"]}");
+        let found = library.ask(&Retrieval { graph: true, ..retrieval }).await;
+        let text = &found.passages[0].chunk.content;
+        (text.contains("Ada was a person"), text.contains("CHARLES was") || text.contains("Charles was"))
+    };
+    assert_eq!(said(asked()).await, (true, true));
+    assert_eq!(said(Retrieval { documents: Some(vec!["charles".into()]), ..asked() }).await, (false, true));
+    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1843) };
+    let filter = Filter { conditions: vec![condition], ..Filter::default() };
+    assert_eq!(said(Retrieval { filter: FilterChoice::Given(filter), ..asked() }).await, (true, false));
+    library.change_document("ada", |document| document.enabled = false);
+    assert_eq!(said(asked()).await, (false, true));
+    // A filter that leaves nothing leaves no graph.
+    let condition = Condition { key: "year".to_owned(), operator: Operator::Equal, value: json!(1) };
+    let filter = FilterChoice::Given(Filter { conditions: vec![condition], ..Filter::default() });
+    let found = library.ask(&Retrieval { filter, ..asked() }).await;
+    assert!(found.passages.is_empty() && found.filter.word() == Some("empty"), "{found:?}");
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use weft_core::filter::Metadata;
 use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document, DocumentChange,
-    DocumentFilter, DocumentState, Extra, StoredChunk,
+    ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, DatasetStore, Document,
+    DocumentChange, DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::{ChunkMethod, PieceKind, Position};
 use weft_core::seam::embedder::{Embedded, Purpose};
@@ -18,7 +18,7 @@ use weft_core::seam::{ChatModel, Embedder, Index, Knowledge, ModelDirectory, Rer
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 use weft_knowledge::ask::{Ask, Step};
 use weft_knowledge::datasets::Datasets;
-use weft_knowledge::retrieve::{Retrieval, Retrieved, retrieve};
+use weft_knowledge::retrieve::{Chosen, Retrieval, Retrieved, retrieve};
 
 pub const TENANT: &str = "t";
 
@@ -65,6 +65,8 @@ struct Shelves {
     documents: Vec<Document>,
     chunks: Vec<StoredChunk>,
     extras: HashMap<(DocumentId, Extra), Json>,
+    /// What the index still knows of and the shelves no longer have.
+    gone: HashSet<ChunkId>,
 }
 
 /// Everything that a search meets.
@@ -77,6 +79,10 @@ pub struct Outside {
     pub embedded: Mutex<Vec<String>>,
     /// What was to be ranked.
     pub reranked: Mutex<Vec<String>>,
+    /// How often all documents of a dataset were counted.
+    pub counted: Mutex<usize>,
+    /// How many documents were looked at page by page.
+    pub paged: Mutex<usize>,
     /// How often graphs were read from the shelves.
     pub graphs_read: Mutex<usize>,
     answers: Mutex<VecDeque<(Step, Result<String>)>>,
@@ -137,6 +143,16 @@ impl Library {
         change(shelves.chunks.iter_mut().find(|chunk| chunk.id.as_str() == id).unwrap());
     }
 
+    /// Takes a chunk off the shelf; the index goes on finding it.
+    pub fn forget(&self, id: &str) {
+        self.0.shelves.lock().unwrap().gone.insert(id.into());
+    }
+
+    /// Takes a document off the shelf; its chunks stay.
+    pub fn forget_document(&self, id: &str) {
+        self.0.shelves.lock().unwrap().documents.retain(|document| document.key.id.as_str() != id);
+    }
+
     /// Adds a chunk that is shown and never found.
     pub fn parent(&self, like: &str, id: &str, text: &str) {
         let mut shelves = self.0.shelves.lock().unwrap();
@@ -158,8 +174,18 @@ impl Library {
         change(shelves.datasets.iter_mut().find(|dataset| dataset.name == name).unwrap());
     }
 
+    pub fn change_document(&self, id: &str, change: impl FnOnce(&mut Document)) {
+        let mut shelves = self.0.shelves.lock().unwrap();
+        change(shelves.documents.iter_mut().find(|document| document.key.id.as_str() == id).unwrap());
+    }
+
+    /// Keeps something with a document; null: nothing.
     pub fn extra(&self, document: &str, extra: Extra, value: Json) {
-        self.0.shelves.lock().unwrap().extras.insert((document.into(), extra), value);
+        let extras = &mut self.0.shelves.lock().unwrap().extras;
+        match value.is_null() {
+            true => extras.remove(&(document.into(), extra)),
+            false => extras.insert((document.into(), extra), value),
+        };
     }
 
     /// The model answers this to the next question of a step.
@@ -198,7 +224,7 @@ pub fn ids(retrieved: &Retrieved) -> Vec<String> {
 /// A question to datasets, with everything as usual and no threshold.
 pub fn question(text: &str, datasets: &[&str]) -> Retrieval {
     Retrieval {
-        datasets: datasets.iter().map(|name| (*name).to_owned()).collect(),
+        datasets: Chosen::Named(datasets.iter().map(|name| (*name).to_owned()).collect()),
         question: text.to_owned(),
         similarity_min: 0.0,
         ..Retrieval::default()
@@ -277,12 +303,15 @@ impl Index for Library {
         self.0.queries.lock().unwrap().push(query.clone());
         let shelves = self.0.shelves.lock().unwrap();
         let wanted = |chunk: &&StoredChunk| {
-            let document = shelves.documents.iter().find(|d| d.key == chunk.document).unwrap();
+            let document = shelves.documents.iter().find(|d| d.key == chunk.document);
             chunk.available
                 && chunk.document.dataset.tenant == *tenant
                 && query.datasets.contains(&chunk.document.dataset.id)
                 && query.documents.as_ref().is_none_or(|ids| ids.contains(&chunk.document.id))
-                && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
+                && query
+                    .filter
+                    .as_ref()
+                    .is_none_or(|filter| document.is_some_and(|d| filter.matches(&d.metadata)))
         };
         let text = query.text.clone().unwrap_or_default();
         let asked: HashSet<String> = words(&text.text).into_iter().collect();
@@ -325,7 +354,13 @@ impl Index for Library {
         }
         hits.retain(|hit| hit.text_rank.is_some() || hit.vector_rank.is_some());
         let text_once = f32::from(u8::try_from(asked.len().max(1)).unwrap());
-        Ok(IndexAnswer { hits, text_once, text_total })
+        let fits = |document: &&Document| {
+            query.datasets.contains(&document.key.dataset.id)
+                && query.documents.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
+                && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
+        };
+        let fitting = shelves.documents.iter().filter(fits).count();
+        Ok(IndexAnswer { hits, text_once, text_total, fitting })
     }
 
     async fn size(&self, _: &DatasetKey) -> Result<IndexSize> {
@@ -416,6 +451,11 @@ impl DatasetStore for Library {
     }
 
     async fn dataset(&self, key: &DatasetKey) -> Result<Dataset> {
+        *self.0.counted.lock().unwrap() += 1;
+        self.dataset_uncounted(key).await
+    }
+
+    async fn dataset_uncounted(&self, key: &DatasetKey) -> Result<Dataset> {
         let shelves = self.0.shelves.lock().unwrap();
         let found = shelves.datasets.iter().find(|dataset| dataset.key == *key).cloned();
         found.ok_or_else(|| Error::not_found("there is no such dataset"))
@@ -423,7 +463,14 @@ impl DatasetStore for Library {
 
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)> {
         let shelves = self.0.shelves.lock().unwrap();
-        let own = shelves.datasets.iter().filter(|dataset| dataset.key.tenant == *tenant).cloned().collect();
+        *self.0.counted.lock().unwrap() += usize::from(filter.counting == Counting::With);
+        let named = |dataset: &Dataset, name: &String| name.to_lowercase() == dataset.name.to_lowercase();
+        let wanted = |dataset: &&Dataset| {
+            dataset.key.tenant == *tenant
+                && filter.ids.as_ref().is_none_or(|ids| ids.contains(&dataset.key.id))
+                && filter.names.as_ref().is_none_or(|names| names.iter().any(|name| named(dataset, name)))
+        };
+        let own = shelves.datasets.iter().filter(wanted).cloned().collect();
         Ok(page(own, (filter.offset, filter.limit)))
     }
 
@@ -443,14 +490,34 @@ impl DatasetStore for Library {
         not_here()
     }
 
-    async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
+    async fn documents(&self, _: &DatasetKey, _: &DocumentFilter) -> Result<(Vec<Document>, u64)> {
+        not_here()
+    }
+
+    async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>> {
         let shelves = self.0.shelves.lock().unwrap();
-        let fits = |document: &&Document| {
-            document.key.dataset == *dataset
-                && filter.ids.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
-                && filter.metadata.as_ref().is_none_or(|metadata| metadata.matches(&document.metadata))
+        let mut own: Vec<&Document> =
+            shelves.documents.iter().filter(|document| document.key.dataset == *dataset).collect();
+        own.sort_by(|one, other| one.key.id.cmp(&other.key.id));
+        match wanted {
+            Heads::Of(ids) => own.retain(|document| ids.contains(&document.key.id)),
+            Heads::With(extra) => {
+                own.retain(|document| shelves.extras.contains_key(&(document.key.id.clone(), *extra)));
+            }
+            Heads::Page(after, limit) => {
+                own.retain(|document| after.as_ref().is_none_or(|after| document.key.id > *after));
+                own.truncate(usize::try_from(*limit).unwrap());
+                *self.0.paged.lock().unwrap() += own.len();
+            }
+        }
+        let head = |document: &Document| DocumentHead {
+            id: document.key.id.clone(),
+            name: document.name.clone(),
+            metadata: document.metadata.clone(),
+            enabled: document.enabled,
+            updated_ms: document.updated_ms,
         };
-        Ok(page(shelves.documents.iter().filter(fits).cloned().collect(), (filter.offset, filter.limit)))
+        Ok(own.into_iter().map(head).collect())
     }
 
     async fn update_document(&self, _: &DocumentKey, _: &DocumentChange, _: i64) -> Result<Document> {
@@ -468,10 +535,22 @@ impl DatasetStore for Library {
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
         let shelves = self.0.shelves.lock().unwrap();
         let find = |id: &ChunkId| {
-            let own = |chunk: &&StoredChunk| chunk.id == *id && chunk.document.dataset.tenant == *tenant;
+            let own = |chunk: &&StoredChunk| {
+                chunk.id == *id && chunk.document.dataset.tenant == *tenant && !shelves.gone.contains(id)
+            };
             shelves.chunks.iter().find(own).map(|chunk| StoredChunk { vector: None, ..chunk.clone() })
         };
         Ok(ids.iter().filter_map(find).collect())
+    }
+
+    async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>> {
+        let head = |chunk: StoredChunk| ChunkHead {
+            id: chunk.id,
+            document: chunk.document,
+            parent: chunk.parent,
+            available: chunk.available,
+        };
+        Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(head).collect())
     }
 
     async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
@@ -491,7 +570,11 @@ impl DatasetStore for Library {
     }
 
     async fn extra(&self, document: &DocumentKey, extra: Extra) -> Result<Option<Json>> {
-        Ok(self.0.shelves.lock().unwrap().extras.get(&(document.id.clone(), extra)).cloned())
+        let shelves = self.0.shelves.lock().unwrap();
+        if shelves.documents.iter().all(|one| one.key != *document) {
+            return Err(Error::not_found("there is no such document"));
+        }
+        Ok(shelves.extras.get(&(document.id.clone(), extra)).cloned())
     }
 
     async fn extras(&self, dataset: &DatasetKey, extra: Extra) -> Result<Vec<(DocumentId, Json)>> {

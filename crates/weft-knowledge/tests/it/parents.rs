@@ -1,7 +1,7 @@
 //! Small passages that are found, and large ones that are shown.
 
 use serde_json::json;
-use weft_knowledge::retrieve::{Count, Retrieval};
+use weft_knowledge::retrieve::Retrieval;
 
 use crate::kit::{Library, ids, question};
 
@@ -48,12 +48,47 @@ async fn pages_of_large_passages_have_each_once() {
     let library = library();
     let mut seen = Vec::new();
     for page in 0..3 {
-        let asked =
-            Retrieval { offset: page * 2, limit: 2, count: Count::Exact, ..question("tiger", &["d"]) };
+        let asked = Retrieval { offset: page * 2, limit: 2, ..question("tiger", &["d"]) };
         let found = library.ask(&asked).await;
         assert_eq!(found.total, 5);
         seen.extend(ids(&found));
     }
     seen.sort();
     assert_eq!(seen, ["whole-0", "whole-1", "whole-2", "whole-3", "whole-4"]);
+}
+
+/// However many small passages there are, the question is embedded once and passages are ranked once.
+#[tokio::test]
+async fn large_passages_cost_one_search() {
+    let texts: Vec<String> = (0..90).map(|n| format!("tiger number {n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let library = Library::default().with("d", "m@test", &[("d", json!({}), &texts)]);
+    library.parent("d-0", "whole", "The whole.");
+    for child in 40..90 {
+        library.change(&format!("d-{child}"), |chunk| chunk.parent = Some("whole".into()));
+    }
+    let mut totals = Vec::new();
+    for page in 0..3 {
+        let asked = Retrieval { offset: page * 15, limit: 15, ..question("tiger", &["d"]) };
+        let found = library.ask(&asked).await;
+        totals.push((found.passages.len(), found.total, found.documents[0].count));
+    }
+    assert_eq!(totals, [(15, 41, 41), (15, 41, 41), (11, 41, 41)]);
+    assert_eq!(library.0.queries.lock().unwrap().len(), 3);
+    assert_eq!(library.0.embedded.lock().unwrap().len(), 3);
+    let reranker = "liking@test".to_owned();
+    library.ask(&Retrieval { reranker, limit: 5, ..question("tiger", &["d"]) }).await;
+    assert_eq!(library.0.reranked.lock().unwrap().len(), 64);
+    assert_eq!(library.0.embedded.lock().unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_part_whose_whole_is_gone_stands_for_itself() {
+    let library = library();
+    library.forget("whole-0");
+    let found = library.ask(&Retrieval { limit: 20, ..question("tiger", &["d"]) }).await;
+    let mut found_ids = ids(&found);
+    found_ids.sort();
+    assert_eq!(found_ids, ["d-0", "d-1", "d-2", "d-3", "whole-1", "whole-2", "whole-3", "whole-4"]);
+    assert_eq!(found.total, 8);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 use weft_core::ErrorKind;
 use weft_core::seam::Knowledge as _;
 use weft_core::seam::knowledge::SearchRequest;
-use weft_knowledge::retrieve::{Count, Retrieval, weights::Interface};
+use weft_knowledge::retrieve::{Chosen, Retrieval, weights::Interface};
 
 use crate::kit::{Library, id, ids, question, vector};
 
@@ -227,7 +227,6 @@ async fn pages_have_each_passage_once_and_the_total_is_honest() {
                 offset: page * size,
                 limit: size,
                 reranker: reranker.to_owned(),
-                count: Count::Exact,
                 ..question("tiger", &["d"])
             };
             let found = library.ask(&asked).await;
@@ -299,4 +298,74 @@ async fn an_empty_question_asks_nobody() {
     assert!(library.0.queries.lock().unwrap().is_empty());
     let nothing = Library::default();
     assert!(nothing.ask(&question("tiger", &[])).await.passages.is_empty());
+}
+
+/// An index is written after the store: what the store does not have, or no longer, takes no place on a page,
+/// is not counted, and costs the ranking model nothing.
+#[tokio::test]
+async fn what_the_store_does_not_have_takes_no_place() {
+    let texts: Vec<String> = (0..100).map(|n| format!("tiger {n}")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let library = Library::default().with("d", "", &[("d", json!({}), &texts), ("e", json!({}), &["tiger"])]);
+    let all = library.ids(&Retrieval { limit: 200, ..question("tiger", &["d"]) }).await;
+    assert_eq!(all.len(), 101);
+    for id in all.iter().take(70) {
+        library.forget(id);
+    }
+    let found = library.ask(&Retrieval { limit: 20, ..question("tiger", &["d"]) }).await;
+    assert_eq!(ids(&found), all[70..90]);
+    assert_eq!(found.total, 31);
+    assert_eq!(found.documents.iter().map(|document| document.count).sum::<usize>(), 31);
+    let reranker = "liking@test".to_owned();
+    let found = library.ask(&Retrieval { reranker, limit: 20, ..question("tiger", &["d"]) }).await;
+    assert_eq!((found.passages.len(), found.total), (20, 31));
+    assert_eq!(library.0.reranked.lock().unwrap().len(), 31);
+}
+
+/// As many as pages lead to, however many words and vectors find together.
+#[tokio::test]
+async fn the_total_counts_no_more_than_pages_lead_to() {
+    let texts: Vec<&str> = (0..1_400).map(|n| if n % 2 == 0 { "A tiger." } else { "A feline." }).collect();
+    let library = Library::default().with("d", "m@test", &[("d", json!({}), &texts)]);
+    let page = async |offset: usize| {
+        let asked = Retrieval { offset, limit: 30, ..question("tiger kitty", &["d"]) };
+        let found = library.ask(&asked).await;
+        let counted: usize = found.documents.iter().map(|document| document.count).sum();
+        (found.passages.len(), found.total, counted)
+    };
+    assert_eq!(page(0).await, (30, 1_024, 1_024));
+    assert_eq!(page(1_020).await, (4, 1_024, 1_024));
+    assert_eq!(page(1_030).await, (0, 1_024, 1_024));
+}
+
+/// However many datasets a tenant has, each can be searched by its name and by its id.
+#[tokio::test]
+async fn the_last_of_many_datasets_is_found() {
+    let mut library = Library::default();
+    for n in 0..1_003 {
+        library = library.with(&format!("set {n}"), "", &[]);
+    }
+    let library = library.with("last", "", &[("d", json!({}), &["tiger"])]);
+    for name in ["last", " LAST ", "last-id"] {
+        assert_eq!(library.ids(&question("tiger", &[name])).await, ["d-0"], "{name}");
+    }
+    let all = library.ask(&question("tiger", &[])).await;
+    assert_eq!((ids(&all), all.datasets.len()), (vec!["d-0".to_owned()], 1_004));
+    let error = library.try_ask(&question("tiger", &["lost"])).await.unwrap_err();
+    assert!(error.full().contains("`lost`") && error.full().contains("set 0, set 1"), "{}", error.full());
+}
+
+/// An id that is asked for as an id is no name: no other dataset can take its place.
+#[tokio::test]
+async fn a_dataset_that_is_called_like_an_id_takes_nobodys_place() {
+    let library = Library::default().with("true", "", &[("t", json!({}), &["tiger"])]).with(
+        "true-id",
+        "",
+        &[("f", json!({}), &["tiger"])],
+    );
+    let asked = Retrieval { datasets: Chosen::ById(vec![id("true")]), ..question("tiger", &[]) };
+    assert_eq!(library.ids(&asked).await, ["t-0"]);
+    assert_eq!(library.ids(&question("tiger", &["true-id"])).await, ["f-0"], "a name counts before an id");
+    let nobody = Retrieval { datasets: Chosen::ById(vec!["true".into()]), ..asked };
+    assert_eq!(library.try_ask(&nobody).await.unwrap_err().kind, ErrorKind::NotFound);
 }

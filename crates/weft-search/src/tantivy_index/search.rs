@@ -62,7 +62,7 @@ pub fn search(
         }
         None => None,
     };
-    let parts = parts(datasets, query);
+    let (parts, fitting) = parts(datasets, query);
     let by_vector = match (&wanted, &query.vector) {
         (Some(wanted), Some(vector)) => nearest(&parts, wanted, vector.cosine_min, query.count_max),
         _ => Vec::new(),
@@ -71,7 +71,7 @@ pub fn search(
     let mut text = TextPart::new(datasets, &parts, &words, words_field)?;
     let vector_places: Vec<Place> = by_vector.iter().map(|(_, place)| *place).collect();
     let by_text = text.run(&parts, query.count_max, &vector_places, scores);
-    let mut answer = IndexAnswer { hits: Vec::new(), text_once: text.once, text_total: text.total };
+    let mut answer = IndexAnswer { hits: Vec::new(), text_once: text.once, text_total: text.total, fitting };
     let mut hits: HashMap<Place, usize> = HashMap::new();
     for (rank, (cosine, place)) in by_vector.into_iter().enumerate() {
         hits.insert(place, answer.hits.len());
@@ -105,10 +105,10 @@ fn hit(parts: &[Searched<'_>], (part, chunk): Place, text: f32) -> Hit {
     }
 }
 
-/// The parts of all datasets, with what passes the conditions.
-fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> Vec<Searched<'a>> {
+/// The parts of all datasets, with what passes the conditions, and how many documents do.
+fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> (Vec<Searched<'a>>, usize) {
     let chosen: Option<HashSet<&DocumentId>> = query.documents.as_ref().map(|list| list.iter().collect());
-    let mut parts = Vec::new();
+    let (mut parts, mut fitting) = (Vec::new(), 0);
     for (dataset, snapshot) in datasets {
         let mut passing = vec![false; snapshot.documents.numbers()];
         let mut all_pass = true;
@@ -118,13 +118,14 @@ fn parts<'a>(datasets: &'a [(DatasetId, Arc<Snapshot>)], query: &IndexQuery) -> 
                 && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata));
             passing[number] = passes;
             all_pass &= passes;
+            fitting += usize::from(passes);
         }
         for part in &snapshot.parts {
             let allowed = (!all_pass).then(|| allowed(part, &passing));
             parts.push(Searched { dataset, snapshot, part, allowed });
         }
     }
-    parts
+    (parts, fitting)
 }
 
 fn allowed(part: &Part, passing: &[bool]) -> Vec<u64> {

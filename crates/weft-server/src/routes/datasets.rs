@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
+use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
 use weft_core::{DatasetId, DatasetKey, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
@@ -88,7 +88,8 @@ pub async fn get(
 
 async fn own(state: &ServerState, caller: &Caller, id: &str) -> Result<Dataset, ApiError> {
     let id = dataset::dataset_id(id)?;
-    owned::dataset(state, caller, id.as_str(), |id| not_owned(&caller.tenant, id)).await
+    let found = state.app.datasets.dataset(&DatasetKey::new(&caller.tenant, id.as_str())).await;
+    found.map_err(|error| owned::or(error, not_owned(&caller.tenant, id.as_str())))
 }
 
 /// `PUT /api/v1/datasets/{id}`: changes what is given and nothing else.
@@ -143,7 +144,12 @@ pub async fn delete(
         Removal::These(ids) => {
             let mut missing = Vec::new();
             for id in &ids {
-                match state.app.datasets.dataset(&DatasetKey::new(&caller.tenant, id.as_str())).await {
+                match state
+                    .app
+                    .datasets
+                    .dataset_uncounted(&DatasetKey::new(&caller.tenant, id.as_str()))
+                    .await
+                {
                     Ok(_) => {}
                     Err(error) if error.kind == ErrorKind::NotFound => missing.push(id.clone()),
                     Err(error) => return Err(error.into()),
@@ -165,7 +171,8 @@ pub async fn delete(
 async fn remove_all(state: &ServerState, caller: &Caller) -> Result<usize, ApiError> {
     let mut removed = 0;
     loop {
-        let filter = DatasetFilter { limit: REMOVED_AT_ONCE, ..DatasetFilter::default() };
+        let filter =
+            DatasetFilter { limit: REMOVED_AT_ONCE, counting: Counting::Without, ..DatasetFilter::default() };
         let (datasets, _) = state.app.datasets.datasets(&caller.tenant, &filter).await?;
         if datasets.is_empty() {
             return Ok(removed);

@@ -4,7 +4,7 @@ use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::DocumentKey;
-use weft_core::seam::dataset_store::Extra;
+use weft_core::seam::dataset_store::{Extra, Heads};
 use weft_knowledge::graph::Subgraph;
 use weft_knowledge::graph::merge::merge;
 
@@ -33,9 +33,10 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
     let kept = state.app.datasets.extras(&dataset.key, Extra::Graph).await?;
-    let parts = kept.into_iter().filter_map(|(_, json)| serde_json::from_value::<Subgraph>(json).ok());
-    let parts: Vec<Subgraph> = parts.collect();
-    let merged = tokio::task::spawn_blocking(move || view(&merge(parts)));
+    let merged = tokio::task::spawn_blocking(move || {
+        let read = |(_, json)| serde_json::from_value::<Subgraph>(json).ok();
+        view(&merge(kept.into_iter().filter_map(read)))
+    });
     let graph = merged.await.map_err(|cause| ApiError::internal(&cause.to_string()))?;
     Ok(Success(json!({"graph": graph, "mind_map": {}})).into_response())
 }
@@ -50,11 +51,10 @@ pub async fn delete(
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
     let dataset = owned::dataset(&state, &caller, &id, not_owned).await?;
-    for (document, _) in state.app.datasets.extras(&dataset.key, Extra::Graph).await? {
-        let key = DocumentKey::new(&dataset.key, document);
+    // Who has put the graph together looks at which documents have a part in it.
+    for head in state.app.datasets.document_heads(&dataset.key, &Heads::With(Extra::Graph)).await? {
+        let key = DocumentKey::new(&dataset.key, head.id);
         state.app.datasets.put_extra(&key, Extra::Graph, &Json::Null).await?;
     }
-    // Who has put the graph together looks at when the dataset was changed.
-    state.app.library.update_dataset(dataset).await?;
     Ok(Success(true).into_response())
 }

@@ -3,8 +3,9 @@
 use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
-use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentFilter};
-use weft_core::{DatasetKey, DocumentId};
+use weft_core::filter::Metadata;
+use weft_core::seam::dataset_store::{Dataset, Document, DocumentChange, DocumentHead, Heads};
+use weft_core::{DatasetKey, DocumentId, DocumentKey};
 
 use super::owned;
 use crate::auth::Caller;
@@ -35,15 +36,7 @@ pub async fn summary(
     ids.extend(body.texts("doc_ids")?.unwrap_or_default());
     let mut summary = Summary::default();
     if ids.is_empty() {
-        let mut offset = 0;
-        loop {
-            let documents = page(&state, &dataset.key, &DocumentFilter::default(), offset).await?;
-            if documents.is_empty() {
-                break;
-            }
-            offset += documents.len() as u64;
-            documents.iter().for_each(|document| summary.add(&document.metadata));
-        }
+        each(&state, &dataset.key, |head| summary.add(&head.metadata)).await?;
     } else {
         let documents = these(&state, &dataset, ids).await?;
         documents.iter().for_each(|document| summary.add(&document.metadata));
@@ -51,15 +44,19 @@ pub async fn summary(
     Ok(Success(summary.into_json()).into_response())
 }
 
-async fn page(
+/// Looks at every document once.
+async fn each(
     state: &ServerState,
     dataset: &DatasetKey,
-    filter: &DocumentFilter,
-    offset: u64,
-) -> Result<Vec<Document>, ApiError> {
-    // The oldest first: documents that are added meanwhile do not move the others.
-    let filter = DocumentFilter { ascending: true, offset, limit: ROWS_AT_ONCE, ..filter.clone() };
-    Ok(state.app.datasets.documents(dataset, &filter).await?.0)
+    mut look: impl FnMut(DocumentHead),
+) -> Result<(), ApiError> {
+    let mut after = None;
+    loop {
+        let heads = state.app.datasets.document_heads(dataset, &Heads::Page(after, ROWS_AT_ONCE)).await?;
+        let Some(last) = heads.last() else { return Ok(()) };
+        after = Some(last.id.clone());
+        heads.into_iter().for_each(&mut look);
+    }
 }
 
 /// The documents with these ids.
@@ -87,12 +84,12 @@ pub async fn update(
     let matched = matched(&state, &dataset, &asked).await?;
     let mut updated = 0;
     for ids in matched.chunks(usize::try_from(ROWS_AT_ONCE).unwrap_or(1)) {
-        let filter = DocumentFilter { ids: Some(ids.to_vec()), ..DocumentFilter::default() };
-        for document in page(&state, &dataset.key, &filter, 0).await? {
-            let metadata = asked.applied(&document.metadata);
-            if metadata != document.metadata {
+        for head in state.app.datasets.document_heads(&dataset.key, &Heads::Of(ids.to_vec())).await? {
+            let metadata = asked.applied(&head.metadata);
+            if metadata != head.metadata {
                 let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
-                state.app.library.update_document(&document.key, &change).await?;
+                let key = DocumentKey::new(&dataset.key, head.id);
+                state.app.library.update_document(&key, &change).await?;
                 updated += 1;
             }
         }
@@ -107,23 +104,20 @@ async fn matched(
     dataset: &Dataset,
     asked: &MetadataUpdate,
 ) -> Result<Vec<DocumentId>, ApiError> {
-    let fits =
-        |document: &Document| asked.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata));
+    let fits = |metadata: &Metadata| asked.filter.as_ref().is_none_or(|filter| filter.matches(metadata));
     if let Some(ids) = &asked.documents {
         let documents = these(state, dataset, ids.clone()).await?;
-        let fitting = documents.into_iter().filter(|document| fits(document));
+        let fitting = documents.into_iter().filter(|document| fits(&document.metadata));
         return Ok(fitting.map(|document| document.key.id).collect());
     }
-    let (mut matched, mut offset) = (Vec::new(), 0);
-    let filter = DocumentFilter { metadata: asked.filter.clone(), ..DocumentFilter::default() };
-    loop {
-        let documents = page(state, &dataset.key, &filter, offset).await?;
-        if documents.is_empty() {
-            return Ok(matched);
+    let mut matched = Vec::new();
+    each(state, &dataset.key, |head| {
+        if fits(&head.metadata) {
+            matched.push(head.id);
         }
-        offset += documents.len() as u64;
-        matched.extend(documents.into_iter().map(|document| document.key.id));
-    }
+    })
+    .await?;
+    Ok(matched)
 }
 
 /// `GET …/metadata/config`: what a model is to find out about each document.

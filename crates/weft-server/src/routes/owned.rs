@@ -19,7 +19,7 @@ pub(crate) fn or(error: Error, missing: ApiError) -> ApiError {
     }
 }
 
-/// A dataset of the caller's tenant.
+/// A dataset of the caller's tenant, without what it holds.
 pub(crate) async fn dataset(
     state: &ServerState,
     caller: &Caller,
@@ -27,7 +27,7 @@ pub(crate) async fn dataset(
     missing: impl FnOnce(&str) -> ApiError,
 ) -> Result<Dataset, ApiError> {
     let key = DatasetKey::new(&caller.tenant, id);
-    state.app.datasets.dataset(&key).await.map_err(|error| or(error, missing(id)))
+    state.app.datasets.dataset_uncounted(&key).await.map_err(|error| or(error, missing(id)))
 }
 
 /// A document of a dataset.

@@ -10,7 +10,7 @@ use weft_core::seam::dataset_store::Dataset;
 use weft_core::seam::index::TextQuery;
 use weft_core::seam::knowledge::Passage;
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
-use weft_knowledge::retrieve::{Count, FilterChoice, Retrieval, Retrieved};
+use weft_knowledge::retrieve::{Chosen, FilterChoice, Retrieval, Retrieved};
 
 use super::owned;
 use crate::auth::Caller;
@@ -63,7 +63,7 @@ async fn find(
         false => Some(of_datasets(state, datasets, &request.documents).await?),
     };
     let asked = Retrieval {
-        datasets: datasets.iter().map(|dataset| dataset.key.id.to_string()).collect(),
+        datasets: Chosen::ById(datasets.iter().map(|dataset| dataset.key.id.clone()).collect()),
         question: request.question.clone(),
         documents,
         filter: request.filter.clone().map_or(FilterChoice::All, FilterChoice::Given),
@@ -77,7 +77,6 @@ async fn find(
         graph: request.graph,
         offset: request.offset,
         limit: request.limit,
-        count: Count::Exact,
     };
     Ok(state.app.retrieve(&caller.tenant, &asked).await?)
 }
@@ -133,7 +132,7 @@ async fn dify(
     let refused = |error: ApiError| error.bare().with_status(StatusCode::BAD_REQUEST);
     let request = RetrievalRequest::of_dify(&body.map_err(refused)?).map_err(refused)?;
     let key = DatasetKey::new(&caller.tenant, request.datasets[0].as_str());
-    let dataset = state.app.datasets.dataset(&key).await.map_err(|error| match error.kind {
+    let dataset = state.app.datasets.dataset_uncounted(&key).await.map_err(|error| match error.kind {
         ErrorKind::NotFound => {
             ApiError::new(404, "Knowledgebase not found!").bare().with_status(StatusCode::NOT_FOUND)
         }

@@ -383,6 +383,7 @@ pub fn query(params: &Params, size_max: u64) -> Result<DatasetQuery, ApiError> {
         ascending: params.ascending(),
         offset: page.offset,
         limit: page.limit,
+        ..DatasetFilter::default()
     };
     Ok(DatasetQuery { filter, named: ids.into_iter().chain(name).collect() })
 }

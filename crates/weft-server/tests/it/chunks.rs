@@ -1,7 +1,9 @@
 //! Chunks: listed, written by hand, changed, switched, removed; and questions to datasets.
 
 use serde_json::{Value as Json, json};
-use weft_testkit::Script;
+use weft_core::seam::dataset_store::Extra;
+use weft_core::{DatasetKey, DocumentKey, ErrorKind};
+use weft_testkit::{Reply, Script};
 
 use crate::support::{Bench, bench};
 
@@ -182,6 +184,42 @@ async fn questions_find_passages() {
     assert_eq!(ask(body.clone()).await.data()["total"], total - 1);
     bench.ask("PATCH", &path, json!({"enabled": false})).await.data();
     assert_eq!(ask(body.clone()).await.data()["total"], 0);
+}
+
+/// Datasets are named by their ids here: another one that is called like an id takes nobody's place.
+#[tokio::test]
+async fn questions_go_to_the_dataset_with_the_id() {
+    let bench = bench(Script::new()).await;
+    let (dataset, _) = with_document(&bench).await;
+    let id = dataset.rsplit('/').next().unwrap();
+    let other = bench.dataset(id).await;
+    let false_friend = bench.document(&other, "false.txt", "A fox of another dataset.").await;
+    bench.read(&other, &[&false_friend]).await;
+    let body = json!({"dataset_ids": [id], "question": "fox", "similarity_threshold": 0.0});
+    let found = bench.post("/api/v1/retrieval", body).await.data();
+    assert!(found["chunks"].as_array().is_some_and(|chunks| !chunks.is_empty()), "{found}");
+    assert!(found["chunks"].as_array().unwrap().iter().all(|chunk| chunk["dataset_id"] == *id), "{found}");
+}
+
+#[tokio::test]
+async fn a_graph_that_was_removed_answers_no_more() {
+    let bench = bench(Script::new().reply(Reply::error(ErrorKind::Unavailable, "away").always())).await;
+    let (dataset, document) = with_document(&bench).await;
+    let (id, document) = (dataset.rsplit('/').next().unwrap(), document.rsplit('/').next().unwrap());
+    let key = DocumentKey::new(&DatasetKey::new(&"default".into(), id), document);
+    let fox = json!({"entities": [{"name": "fox", "kind": "animal", "description": "It is quick."}], "relations": []});
+    bench.app.datasets.put_extra(&key, Extra::Graph, &fox).await.unwrap();
+    let ask = async |documents: Json| {
+        let body = json!({"dataset_ids": [id], "question": "fox", "use_kg": true, "document_ids": documents});
+        let found = bench.post("/api/v1/retrieval", body).await.data();
+        contents(&found).iter().any(|content| content.contains("It is quick."))
+    };
+    assert!(ask(json!([])).await);
+    assert!(ask(json!([document])).await);
+    let other = bench.document(&dataset, "other.txt", "x").await;
+    assert!(!ask(json!([other])).await, "the graph of other documents");
+    bench.ask("DELETE", &format!("{dataset}/knowledge_graph"), json!(null)).await.data();
+    assert!(!ask(json!([])).await);
 }
 
 #[tokio::test]

@@ -88,7 +88,7 @@ pub(crate) enum Age {
 }
 
 impl Age {
-    fn number(self) -> i64 {
+    pub(crate) fn number(self) -> i64 {
         match self {
             Self::Settled => 0,
             Self::Fresh => 1,

@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, TenantId};
-use weft_core::seam::dataset_store::{Dataset, DatasetCounts, DatasetFilter};
+use weft_core::seam::dataset_store::{Counting, Dataset, DatasetCounts, DatasetFilter};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -149,7 +149,15 @@ impl Store {
         Ok(counts)
     }
 
-    async fn with_counts(&self, tenant: &TenantId, rows: Vec<Model>) -> Result<Vec<Dataset>> {
+    async fn with_counts(
+        &self,
+        tenant: &TenantId,
+        rows: Vec<Model>,
+        counting: Counting,
+    ) -> Result<Vec<Dataset>> {
+        if counting == Counting::Without {
+            return rows.into_iter().map(|row| row.into_dataset(DatasetCounts::default())).collect();
+        }
         let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
         let mut counts = self
             .dataset_counts(&text(tenant.as_str()), &ids)
@@ -185,14 +193,14 @@ impl Store {
         }
     }
 
-    pub(crate) async fn read_dataset(&self, key: &DatasetKey) -> Result<Dataset> {
+    pub(crate) async fn read_dataset(&self, key: &DatasetKey, counting: Counting) -> Result<Dataset> {
         let row = Entity::find()
             .filter(of(key))
             .one(&self.inner.read)
             .await
             .map_err(|error| self.fail("read the dataset", error))?
             .ok_or_else(|| missing(key))?;
-        self.with_counts(&key.tenant, vec![row]).await?.pop().ok_or_else(|| missing(key))
+        self.with_counts(&key.tenant, vec![row], counting).await?.pop().ok_or_else(|| missing(key))
     }
 
     pub(crate) async fn list_datasets(
@@ -208,6 +216,9 @@ impl Store {
         if let Some(name) = &filter.name {
             found = found.filter(Column::NameFolded.eq(ids::fold(name)));
         }
+        if let Some(names) = &filter.names {
+            found = found.filter(Column::NameFolded.is_in(names.iter().map(|name| ids::fold(name))));
+        }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
@@ -219,7 +230,7 @@ impl Store {
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        Ok((self.with_counts(tenant, rows).await?, total))
+        Ok((self.with_counts(tenant, rows, filter.counting).await?, total))
     }
 
     pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {

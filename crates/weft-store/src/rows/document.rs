@@ -211,8 +211,25 @@ fn filtered(dataset: &DatasetKey, filter: &DocumentFilter) -> Select<Entity> {
         found = found.filter(Column::CreatedMs.lte(to));
     }
     let order = if filter.ascending { Order::Asc } else { Order::Desc };
-    let by = if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs };
+    let by = time(filter);
     found.order_by(by, order.clone()).order_by(Column::Id, order)
+}
+
+/// What a list is ordered by, before the ids.
+fn time(filter: &DocumentFilter) -> Column {
+    if filter.by_update { Column::UpdatedMs } else { Column::CreatedMs }
+}
+
+/// What stands behind a row in the order of a list.
+fn behind(filter: &DocumentFilter, row: &Model) -> Condition {
+    let by = time(filter);
+    let at = if filter.by_update { row.updated_ms } else { row.created_ms };
+    let id = row.id.as_str();
+    let (later, next) = match filter.ascending {
+        true => (by.gt(at), Column::Id.gt(id)),
+        false => (by.lt(at), Column::Id.lt(id)),
+    };
+    Condition::any().add(later).add(Condition::all().add(by.eq(at)).add(next))
 }
 
 impl Store {
@@ -271,24 +288,24 @@ impl Store {
             return Ok((rows.into_iter().map(Model::into_document).collect::<Result<_>>()?, total));
         };
         // Conditions on metadata have one meaning, whatever the database: that of the filter itself.
-        let (mut page, mut total, mut seen) = (Vec::new(), 0, 0);
+        let (mut page, mut total) = (Vec::new(), 0);
+        let mut some = found.clone();
         loop {
-            let some = found.clone().offset(seen).limit(ROWS_AT_ONCE_MAX as u64);
-            let rows = some.all(&self.inner.read).await.map_err(fail)?;
-            let last = rows.len() < ROWS_AT_ONCE_MAX;
-            seen += rows.len() as u64;
+            let rows = some.limit(ROWS_AT_ONCE_MAX as u64).all(&self.inner.read).await.map_err(fail)?;
+            let next = rows.last().filter(|_| rows.len() == ROWS_AT_ONCE_MAX).map(|row| behind(filter, row));
             for row in rows {
-                let document = row.into_document()?;
-                if !wanted.matches(&document.metadata) {
+                let what = || format!("the document `{}`", row.id);
+                if !wanted.matches(&ids::read_json(&row.metadata, what)?) {
                     continue;
                 }
                 if total >= filter.offset && (page.len() as u64) < filter.limit {
-                    page.push(document);
+                    page.push(row.into_document()?);
                 }
                 total += 1;
             }
-            if last {
-                return Ok((page, total));
+            match next {
+                Some(next) => some = found.clone().filter(next),
+                None => return Ok((page, total)),
             }
         }
     }

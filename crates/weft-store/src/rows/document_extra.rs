@@ -1,7 +1,8 @@
 //! What is made of documents beside their chunks.
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, IntoActiveModel, QueryOrder};
+use sea_orm::sea_query::SelectStatement;
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait};
 use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::Extra;
@@ -48,6 +49,16 @@ fn in_dataset(key: &DatasetKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
+/// The ids of the documents of a dataset that have something.
+pub(crate) fn having(key: &DatasetKey, extra: Extra) -> SelectStatement {
+    Entity::find()
+        .select_only()
+        .column(Column::DocumentId)
+        .filter(in_dataset(key))
+        .filter(Column::Kind.eq(kind(extra)))
+        .into_query()
 }
 
 impl Store {

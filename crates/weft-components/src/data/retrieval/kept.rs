@@ -4,11 +4,10 @@ use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use weft_core::effect::Again;
-use weft_core::filter::Filter;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
-    ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage,
+    ContentsEntry, DatasetBrief, EntityKind, Found, GraphFound, GraphRequest, MetadataKey, Passage, Scope,
     SearchRequest,
 };
 use weft_core::{NodeContext, Result, TenantId};
@@ -39,6 +38,14 @@ impl Knowledge for Kept<'_> {
         self.call("datasets", names, self.outside().datasets(tenant, names)).await
     }
 
+    async fn datasets_of(&self, tenant: &TenantId, ids: &[DatasetId]) -> Result<Vec<DatasetBrief>> {
+        self.call("datasets_of", ids, self.outside().datasets_of(tenant, ids)).await
+    }
+
+    async fn candidates(&self, tenant: &TenantId, names: &[String]) -> Result<Vec<DatasetBrief>> {
+        self.call("candidates", names, self.outside().candidates(tenant, names)).await
+    }
+
     async fn metadata(
         &self,
         tenant: &TenantId,
@@ -46,10 +53,6 @@ impl Knowledge for Kept<'_> {
         values_max: usize,
     ) -> Result<Vec<MetadataKey>> {
         self.call("metadata", datasets, self.outside().metadata(tenant, datasets, values_max)).await
-    }
-
-    async fn fitting(&self, tenant: &TenantId, datasets: &[DatasetId], filter: &Filter) -> Result<u64> {
-        self.call("fitting", (datasets, filter), self.outside().fitting(tenant, datasets, filter)).await
     }
 
     async fn search(&self, tenant: &TenantId, request: &SearchRequest) -> Result<Found> {
@@ -75,8 +78,8 @@ impl Knowledge for Kept<'_> {
         self.call("contents", (dataset, document), call).await
     }
 
-    async fn graph_kinds(&self, tenant: &TenantId, datasets: &[DatasetId]) -> Result<Vec<EntityKind>> {
-        self.call("graph_kinds", datasets, self.outside().graph_kinds(tenant, datasets)).await
+    async fn graph_kinds(&self, tenant: &TenantId, scope: &Scope) -> Result<Vec<EntityKind>> {
+        self.call("graph_kinds", scope, self.outside().graph_kinds(tenant, scope)).await
     }
 
     async fn graph(&self, tenant: &TenantId, request: &GraphRequest) -> Result<GraphFound> {

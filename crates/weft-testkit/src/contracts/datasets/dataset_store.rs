@@ -9,8 +9,8 @@ use weft_core::filter::{Condition, Filter, Logic, Operator};
 use weft_core::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
 use weft_core::seam::dataset_store::{
-    ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
-    DocumentState, Extra, StoredChunk,
+    ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
+    DocumentFilter, DocumentHead, DocumentState, Extra, Heads, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::value::Json;
@@ -26,6 +26,7 @@ pub async fn dataset_store_keeps_its_contract(store: &dyn DatasetStore) {
     a_document_comes_back_as_it_was(store).await;
     documents_are_listed(store).await;
     documents_are_found_by_metadata(store).await;
+    every_document_has_a_head(store).await;
     documents_are_changed(store).await;
     chunks_come_back_as_they_were(store).await;
     chunks_are_listed(store).await;
@@ -113,6 +114,9 @@ async fn datasets_are_listed(store: &dyn DatasetStore) {
     check(DatasetFilter { offset: 1, limit: 1, ..DatasetFilter::default() }, &[2], 3).await;
     check(DatasetFilter { name: Some("sEt 2".into()), ..all_datasets() }, &[2], 1).await;
     check(DatasetFilter { name: Some("Set".into()), ..all_datasets() }, &[], 0).await;
+    let names = Some(vec!["sEt 2".to_owned(), "SET 0".to_owned(), "Set".to_owned()]);
+    check(DatasetFilter { names, ..all_datasets() }, &[2, 0], 2).await;
+    check(DatasetFilter { names: Some(vec![]), ..all_datasets() }, &[], 0).await;
     let some = vec![all[0].clone(), all[1].clone(), "x".into()];
     check(DatasetFilter { ids: Some(some), ..all_datasets() }, &[1, 0], 2).await;
     check(DatasetFilter { ids: Some(vec![]), ..all_datasets() }, &[], 0).await;
@@ -196,6 +200,57 @@ async fn documents_are_found_by_metadata(store: &dyn DatasetStore) {
     check(Operator::Empty, Json::Null, (0, 0), &[], 1).await;
 }
 
+/// Pages begin where others ended, however many documents were added at one time.
+async fn every_document_has_a_head(store: &dyn DatasetStore) {
+    let set = in_dataset(store).await;
+    let mut all = Vec::new();
+    for n in 0..503_i64 {
+        let metadata = map(json!({"even": n % 2}));
+        let made = Document { metadata, created_ms: n / 250, ..document(&set.key, &format!("{n}.txt")) };
+        store.add_document(&made).await.unwrap();
+        all.push(made);
+    }
+    let condition = Condition { key: "even".into(), operator: Operator::Equal, value: json!(0) };
+    let metadata = Some(Filter { logic: Logic::And, conditions: vec![condition] });
+    for ascending in [true, false] {
+        let filter = DocumentFilter { metadata: metadata.clone(), ascending, ..all_documents() };
+        let (found, total) = store.documents(&set.key, &filter).await.unwrap();
+        let mut names: Vec<_> = found.into_iter().map(|one| one.name).collect();
+        names.sort();
+        names.dedup();
+        assert_eq!((names.len() as u64, total), (252.min(filter.limit), 252));
+    }
+    all.sort_by(|one, other| one.key.id.cmp(&other.key.id));
+    let head = |made: &Document| DocumentHead {
+        id: made.key.id.clone(),
+        name: made.name.clone(),
+        metadata: made.metadata.clone(),
+        enabled: made.enabled,
+        updated_ms: made.updated_ms,
+    };
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.document_heads(&set.key, &Heads::Page(after, 200)).await.unwrap();
+        assert!(page.len() <= 200);
+        let Some(last) = page.last() else { break };
+        after = Some(last.id.clone());
+        seen.extend(page);
+    }
+    assert!(seen == all.iter().map(head).collect::<Vec<_>>());
+    let some = vec![all[7].key.id.clone(), "x".into()];
+    assert_eq!(store.document_heads(&set.key, &Heads::Of(some)).await.unwrap(), [head(&all[7])]);
+    let every: Vec<_> = all.iter().map(|made| made.key.id.clone()).collect();
+    assert_eq!(store.document_heads(&set.key, &Heads::Of(every.clone())).await.unwrap().len(), 503);
+    store.put_extra(&all[9].key, Extra::Graph, &json!([1])).await.unwrap();
+    store.put_extra(&all[8].key, Extra::Contents, &json!([1])).await.unwrap();
+    let with = Heads::With(Extra::Graph);
+    assert_eq!(store.document_heads(&set.key, &with).await.unwrap(), [head(&all[9])]);
+    let theirs = DatasetKey::new(&tenant(), set.key.id.clone());
+    for wanted in [with, Heads::Of(every), Heads::Page(None, 9)] {
+        assert_eq!(store.document_heads(&theirs, &wanted).await.unwrap(), []);
+    }
+}
+
 async fn documents_are_changed(store: &dyn DatasetStore) {
     let made = with_document(store, "old.txt").await;
     let other = document(&made.key.dataset, "other.txt");
@@ -244,6 +299,15 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     let found = store.chunks_by_id(&made.key.dataset.tenant, &ids).await.unwrap();
     assert!(found == [second.clone(), without]);
     assert_eq!(store.chunks_by_id(&tenant(), &ids).await.unwrap(), []);
+    let head = |chunk: &StoredChunk| ChunkHead {
+        id: chunk.id.clone(),
+        document: made.key.clone(),
+        parent: chunk.parent.clone(),
+        available: chunk.available,
+    };
+    let heads = store.chunk_heads(&made.key.dataset.tenant, &ids).await.unwrap();
+    assert_eq!(heads, [head(&second), head(&first)]);
+    assert_eq!(store.chunk_heads(&tenant(), &ids).await.unwrap(), []);
     let held = store.document(&made.key).await.unwrap();
     assert_eq!((held.chunk_count, held.token_count), (2, 12));
     // In place of what was there.
@@ -252,7 +316,17 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     let ids = std::slice::from_ref(&second.id);
     assert_eq!(store.chunks_by_id(&made.key.dataset.tenant, ids).await.unwrap(), [again]);
     let counts = DatasetCounts { documents: 1, chunks: 2, tokens: 4 };
-    assert_eq!(store.dataset(&made.key.dataset).await.unwrap().counts, counts);
+    let set = store.dataset(&made.key.dataset).await.unwrap();
+    assert_eq!(set.counts, counts);
+    let uncounted = Dataset { counts: DatasetCounts::default(), ..set.clone() };
+    assert_eq!(store.dataset_uncounted(&set.key).await.unwrap(), uncounted);
+    refused(store.dataset_uncounted(&DatasetKey::new(&tenant(), set.key.id.clone())).await, NotFound);
+    let listed = async |counting| {
+        let filter = DatasetFilter { counting, ..all_datasets() };
+        store.datasets(&set.key.tenant, &filter).await.unwrap().0
+    };
+    assert_eq!(listed(Counting::With).await, std::slice::from_ref(&set));
+    assert_eq!(listed(Counting::Without).await, [uncounted]);
     let other = document(&made.key.dataset, "b.txt");
     store.add_document(&other).await.unwrap();
     let stolen = StoredChunk { id: first.id.clone(), ..chunk(&other.key, 0, "z") };

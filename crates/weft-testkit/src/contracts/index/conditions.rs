@@ -43,9 +43,11 @@ pub async fn every_operator_filters_both_parts(index: &dyn Index) {
             expected.sort_unstable();
             let by_text = filtered(index, &dataset, query(&dataset, "apple", &[]), filter.clone()).await;
             assert_eq!(ids(&by_text), expected, "{filter:?}");
-            assert_eq!(by_text.text_total, expected.len());
+            assert_eq!((by_text.text_total, by_text.fitting), (expected.len(), expected.len()));
             let by_vector = filtered(index, &dataset, query(&dataset, "", &[1.0, 0.0]), filter.clone()).await;
             assert_eq!(ids(&by_vector), expected, "{filter:?}");
+            let by_nothing = filtered(index, &dataset, query(&dataset, "pear", &[]), filter.clone()).await;
+            assert_eq!((by_nothing.hits.len(), by_nothing.fitting), (0, expected.len()), "{filter:?}");
         }
     }
 }

@@ -1,0 +1,36 @@
+//! What is known of documents and chunks beside what they are made of.
+
+use weft_core::id::DatasetKey;
+use weft_core::seam::dataset_store::{ChunkHead, Document, DocumentHead, Heads, StoredChunk};
+
+use super::{Kept, Tables, extra_number};
+
+pub(super) fn of_chunk(chunk: StoredChunk) -> ChunkHead {
+    ChunkHead { id: chunk.id, document: chunk.document, parent: chunk.parent, available: chunk.available }
+}
+
+fn of_document(document: &Document) -> DocumentHead {
+    DocumentHead {
+        id: document.key.id.clone(),
+        name: document.name.clone(),
+        metadata: document.metadata.clone(),
+        enabled: document.enabled,
+        updated_ms: document.updated_ms,
+    }
+}
+
+impl Tables {
+    /// In the order of their ids.
+    pub(super) fn heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Vec<DocumentHead> {
+        let fits = |kept: &&Kept| match wanted {
+            Heads::Of(ids) => ids.contains(&kept.document.key.id),
+            Heads::With(extra) => kept.extras.contains_key(&extra_number(*extra)),
+            Heads::Page(after, _) => after.as_ref().is_none_or(|after| kept.document.key.id > *after),
+        };
+        let limit = match wanted {
+            Heads::Page(_, limit) => usize::try_from(*limit).unwrap_or(usize::MAX),
+            Heads::Of(_) | Heads::With(_) => usize::MAX,
+        };
+        self.of(dataset).filter(fits).take(limit).map(|kept| of_document(&kept.document)).collect()
+    }
+}
