@@ -1,6 +1,7 @@
 //! Datasets, the queue of documents and blobs in memory, for tests of everything that needs them.
 
 mod blobs;
+mod notes;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange, DocumentFilter,
     DocumentState, Extra, Stage, StoredChunk,
 };
-use weft_core::seam::ingest_queue::Wanted;
+use weft_core::seam::ingest_queue::{Removed, Wanted};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -31,6 +32,8 @@ type At = (TenantId, DatasetId);
 struct Tables {
     datasets: BTreeMap<At, Dataset>,
     documents: BTreeMap<(At, DocumentId), Kept>,
+    /// What is gone, with the time until which a worker may have it.
+    removed: Vec<(Removed, i64)>,
 }
 
 /// A document with all that belongs to it.
@@ -47,7 +50,8 @@ struct Kept {
     fence: i64,
     attempts: u32,
     wanted: Wanted,
-    unindexed: bool,
+    /// Positive while it is noted that the index may differ.
+    unindexed: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -87,6 +91,13 @@ fn extra_number(extra: Extra) -> u8 {
 impl Tables {
     fn kept(&mut self, key: &DocumentKey) -> Result<&mut Kept> {
         self.documents.get_mut(&(at(&key.dataset), key.id.clone())).ok_or_else(|| missing(key))
+    }
+
+    /// Notes what was removed, once when that is removed again.
+    fn leave(&mut self, left: (Removed, i64)) {
+        let other = |of: &Removed| of.dataset != left.0.dataset || of.document != left.0.document;
+        self.removed.retain(|(of, _)| other(of));
+        self.removed.push(left);
     }
 
     fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a Kept> {
@@ -145,8 +156,19 @@ impl Kept {
             fence: 0,
             attempts: 0,
             wanted: Wanted::GoOn,
-            unindexed: false,
+            unindexed: 0,
         }
+    }
+
+    /// What is found of it has changed.
+    fn note(&mut self) {
+        self.unindexed = self.unindexed.abs() + 1;
+    }
+
+    fn left(&self) -> (Removed, i64) {
+        let from_ms = if self.taken_ms.is_some() { self.at_ms } else { 0 };
+        let DocumentKey { dataset, id } = self.document.key.clone();
+        (Removed { dataset, document: Some(id), blob: self.document.blob.clone() }, from_ms)
     }
 
     fn count(&mut self) {
@@ -241,7 +263,11 @@ impl DatasetStore for MemoryDatasets {
     async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>> {
         let mut tables = self.tables();
         tables.datasets.remove(&at(key)).ok_or_else(|| Error::not_found("there is no such dataset"))?;
-        let blobs = tables.of(key).map(|kept| kept.document.blob.clone()).collect();
+        let mut left: Vec<(Removed, i64)> = tables.of(key).map(Kept::left).collect();
+        let blobs = left.iter().map(|(removed, _)| removed.blob.clone()).collect();
+        let from_ms = left.iter().map(|(_, from_ms)| *from_ms).max().unwrap_or_default();
+        left.push((Removed { dataset: key.clone(), document: None, blob: String::new() }, from_ms));
+        left.into_iter().for_each(|left| tables.leave(left));
         tables.documents.retain(|(of, _), _| *of != at(key));
         Ok(blobs)
     }
@@ -288,7 +314,9 @@ impl DatasetStore for MemoryDatasets {
         if let Some(name) = &change.name {
             tables.document_named(key, name)?;
         }
-        let document = &mut tables.kept(key)?.document;
+        let kept = tables.kept(key)?;
+        kept.note();
+        let document = &mut kept.document;
         let DocumentChange { name, method, settings, metadata, enabled } = change.clone();
         document.name = name.unwrap_or_else(|| document.name.clone());
         document.method = method.unwrap_or(document.method);
@@ -301,8 +329,14 @@ impl DatasetStore for MemoryDatasets {
 
     async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>> {
         let mut tables = self.tables();
-        let gone = ids.iter().filter_map(|id| tables.documents.remove(&(at(dataset), id.clone())));
-        Ok(gone.map(|kept| kept.document.blob).collect())
+        let mut blobs = Vec::new();
+        for id in ids {
+            if let Some(kept) = tables.documents.remove(&(at(dataset), id.clone())) {
+                tables.leave(kept.left());
+                blobs.push(kept.document.blob);
+            }
+        }
+        Ok(blobs)
     }
 
     async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)> {
@@ -320,6 +354,7 @@ impl DatasetStore for MemoryDatasets {
             .map(|chunk| &chunk.chunk)
             .filter(|chunk| {
                 filter.available.is_none_or(|wanted| chunk.available == wanted)
+                    && filter.ids.as_ref().is_none_or(|ids| ids.contains(&chunk.id))
                     && words.as_ref().is_none_or(|words| holds(chunk, words))
             })
             .cloned()
@@ -367,6 +402,7 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         kept.count();
+        kept.note();
         Ok(())
     }
 
@@ -376,6 +412,7 @@ impl DatasetStore for MemoryDatasets {
         let before = kept.chunks.len();
         kept.chunks.retain(|chunk| !ids.contains(&chunk.chunk.id));
         kept.count();
+        kept.note();
         Ok((before - kept.chunks.len()) as u64)
     }
 
@@ -395,6 +432,7 @@ impl DatasetStore for MemoryDatasets {
             ..kept.document.clone()
         });
         *kept = Kept { fence: kept.fence, unindexed: kept.unindexed, ..fresh };
+        kept.note();
         Ok(())
     }
 

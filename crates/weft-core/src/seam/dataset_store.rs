@@ -235,6 +235,8 @@ pub struct StoredChunk {
 /// Which chunks of a document to list: those of what is done, in their order, without parents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkFilter {
+    /// Only these.
+    pub ids: Option<Vec<ChunkId>>,
     /// Only those whose text or keywords hold this, whatever its case.
     pub keywords: Option<String>,
     /// Only those that are found, or are not.
@@ -260,7 +262,9 @@ pub enum Extra {
 /// Datasets, documents and chunks.
 ///
 /// An implementation keeps what it has returned for, makes each change whole or not at all, and answers
-/// `NotFound` for everything of another tenant.
+/// `NotFound` for everything of another tenant. Together with each change of what is found it notes that the
+/// index may differ, and together with each removal that something may be left of what was removed; see
+/// [`IngestQueue`](super::IngestQueue).
 #[async_trait]
 pub trait DatasetStore: Send + Sync {
     /// Tenants that have datasets, in the order of their names.

@@ -1,13 +1,14 @@
 //! Reads what is queued, until told to stop.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::ErrorKind;
 use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
 use super::plan;
@@ -55,29 +56,21 @@ impl IngestWorker {
         Self { library, pace, leaving: CancellationToken::new() }
     }
 
-    /// Checks the indexes, then works until `stop` fires. From then on it takes nothing more; what is under
-    /// way gets `grace` to end, and is left for another worker then.
+    /// Works until `stop` fires, and checks the indexes beside that. From then on it takes nothing more; what
+    /// is under way gets `grace` to end, and is left for another worker then.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            checked = self.library.check() => if let Err(error) = checked {
-                tracing::warn!(error = error.full(), "the indexes cannot be checked");
-            }
-        }
-        let mut busy = JoinSet::new();
-        let mut mended = Instant::now();
+        let (mut busy, mut mending) = (JoinSet::new(), JoinSet::new());
+        let library = Arc::clone(&self.library);
+        self.mend(&mut mending, stop, async move { library.check().await.map(drop) });
+        let mut due = self.next_mend();
         while !stop.is_cancelled() {
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
-            if mended.elapsed() >= self.pace.mend_every {
-                mended = Instant::now();
+            while mending.try_join_next().is_some() {}
+            if Instant::now() >= due && mending.is_empty() {
+                due = self.next_mend();
                 let library = Arc::clone(&self.library);
-                busy.spawn(async move {
-                    if let Err(error) = library.mend().await {
-                        tracing::warn!(error = error.full(), "the index cannot be mended");
-                    }
-                });
+                self.mend(&mut mending, stop, async move { library.mend().await.map(drop) });
             }
             tokio::select! {
                 biased;
@@ -87,11 +80,41 @@ impl IngestWorker {
                 () = tokio::time::sleep(self.pace.look_every) => {}
             }
         }
-        let all = async { while busy.join_next().await.is_some() {} };
+        let all = async {
+            while busy.join_next().await.is_some() {}
+            while mending.join_next().await.is_some() {}
+            self.library.changed().await;
+        };
         if tokio::time::timeout(grace, all).await.is_err() {
             self.leaving.cancel();
             while busy.join_next().await.is_some() {}
         }
+    }
+
+    /// Mends beside the work, one thing at a time. What is cut off is noted still.
+    fn mend(
+        &self,
+        mending: &mut JoinSet<()>,
+        stop: &CancellationToken,
+        mend: impl Future<Output = Result<()>> + Send + 'static,
+    ) {
+        let stop = stop.clone();
+        mending.spawn(async move {
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                mended = mend => if let Err(error) = mended {
+                    tracing::warn!(error = error.full(), "the index cannot be mended");
+                }
+            }
+        });
+    }
+
+    /// Processes that were started together do not mend the same at the same time for ever.
+    fn next_mend(&self) -> Instant {
+        let random = RandomState::new().hash_one(()) % 1_000;
+        let share = 0.75 + random as f64 / 2_000.0;
+        Instant::now() + self.pace.mend_every.mul_f64(share)
     }
 
     /// Takes what there is room for.

@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, document};
+use crate::rows::{ROWS_AT_ONCE_MAX, document, index_note};
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -106,6 +106,16 @@ pub(crate) fn of_document(key: &DocumentKey) -> Condition {
 
 pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
     of_document(key).add(Column::Fresh.eq(age.number()))
+}
+
+/// The chunks of a dataset that are found.
+pub(crate) fn found_in(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+        .add(Column::Fresh.eq(Age::Settled.number()))
+        .add(Column::IsParent.eq(0))
+        .add(Column::Available.eq(1))
 }
 
 fn bytes(vector: &[f32]) -> Vec<u8> {
@@ -249,6 +259,9 @@ fn listed(key: &DocumentKey, filter: &ChunkFilter) -> Select<Entity> {
     let mut found = Entity::find().filter(of_age(key, Age::Settled)).filter(Column::IsParent.eq(0));
     if let Some(available) = filter.available {
         found = found.filter(Column::Available.eq(i64::from(available)));
+    }
+    if let Some(ids) = &filter.ids {
+        found = found.filter(Column::Id.is_in(ids.iter().map(|id| text(id.as_str()))));
     }
     found.order_by_asc(Column::Ordinal).order_by_asc(Column::Id)
 }
@@ -428,6 +441,7 @@ async fn count(
     document::Entity::update_many()
         .col_expr(document::Column::ChunkCount, Expr::value(std::cmp::max(chunks, 0)))
         .col_expr(document::Column::TokenCount, Expr::value(std::cmp::max(tokens, 0)))
+        .col_expr(document::Column::Unindexed, index_note::next())
         .filter(document::of(key))
         .exec(transaction)
         .await

@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -260,18 +260,10 @@ impl Store {
         if removed.rows_affected == 0 {
             return Ok(None);
         }
-        let of_dataset = || {
-            Condition::all()
-                .add(document::Column::TenantId.eq(tenant.as_str()))
-                .add(document::Column::DatasetId.eq(id.as_str()))
-        };
-        let blobs = document::Entity::find()
-            .select_only()
-            .column(document::Column::Blob)
-            .filter(of_dataset())
-            .into_tuple()
-            .all(&*transaction)
-            .await?;
+        let of_dataset = || document::in_dataset(key);
+        let found = document::left(of_dataset()).all(&*transaction).await?;
+        let blobs = found.iter().map(|left| left.blob.clone()).collect();
+        removed::insert_dataset(&transaction, key, found).await?;
         document::Entity::delete_many().filter(of_dataset()).exec(&*transaction).await?;
         chunk::Entity::delete_many()
             .filter(chunk::Column::TenantId.eq(tenant.as_str()))

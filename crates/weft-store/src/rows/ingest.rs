@@ -7,7 +7,8 @@ use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -16,8 +17,9 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
+use crate::rows::index_note;
 
-const RUNNING: &str = "running";
+pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
 
 /// The document, as long as this lease is the one that counts.
@@ -49,9 +51,9 @@ fn ended(wanted: Wanted) -> DocumentState {
     }
 }
 
-type Change = Vec<(Column, Expr)>;
+pub(crate) type Change = Vec<(Column, Expr)>;
 
-fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
+pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
 }
 
@@ -60,7 +62,7 @@ fn into_state(into: DocumentState) -> Change {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
-async fn change(
+pub(crate) async fn change(
     transaction: &DatabaseTransaction,
     condition: Condition,
     change: Change,
@@ -256,6 +258,7 @@ impl Store {
                     to(Column::Message, text(message)),
                     to(Column::ChunkCount, row.new_chunks),
                     to(Column::TokenCount, row.new_tokens),
+                    (Column::Unindexed, index_note::next()),
                 ]);
                 done
             }
@@ -398,36 +401,32 @@ impl IngestQueue for Store {
         self.kept(lease, "store what was added to chunks", written)
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
-        let note = async || {
-            let transaction = self.begin().await?;
-            let Some(row) = document::locked(&transaction, document).await? else { return Ok(None) };
-            change(&transaction, document::of(document), vec![to(Column::Unindexed, 1_i64)]).await?;
-            transaction.commit().await?;
-            Ok(Some(row.unindexed != 0))
-        };
-        let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
-        noted.ok_or_else(|| document::missing(document))
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
+        self.note_unindexed(document).await
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        let note = async || {
-            let transaction = self.begin().await?;
-            change(&transaction, document::of(document), vec![to(Column::Unindexed, 0_i64)]).await?;
-            transaction.commit().await
-        };
-        repeated(note).await.map_err(|error| self.fail("note what is indexed", error))
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.note_all_unindexed(dataset).await
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        let rows = Entity::find()
-            .filter(Column::Unindexed.eq(1))
-            .order_by_asc(Column::Id)
-            .limit(bounded(count_max))
-            .all(&self.inner.read)
-            .await
-            .map_err(|error| self.fail("look for what is to be indexed", error))?;
-        Ok(rows.iter().map(Model::key).collect())
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        self.note_indexed(document, number).await
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        self.list_noted(filter).await
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        self.count_to_be_found(dataset).await
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        self.list_removed(now_ms, count_max).await
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.forget_removed(dataset, document, now_ms).await
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::{Error, Result};
 
@@ -188,25 +189,34 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
-        let mut tables = self.tables();
-        Ok(std::mem::replace(&mut tables.kept(document)?.unindexed, true))
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
+        self.note_unindexed(document)
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        if let Ok(kept) = self.tables().kept(document) {
-            kept.unindexed = false;
-        }
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.note_all_unindexed(dataset);
         Ok(())
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        let tables = self.tables();
-        let noted = tables.documents.values().filter(|kept| kept.unindexed);
-        let mut found: Vec<DocumentKey> = noted.map(|kept| kept.document.key.clone()).collect();
-        found.sort_by(|a, b| a.id.cmp(&b.id));
-        found.truncate(bounded(count_max));
-        Ok(found)
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        Ok(self.note_indexed(document, number))
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        Ok(self.noted(filter))
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        Ok(self.count_to_be_found(dataset))
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        Ok(self.list_removed(now_ms, count_max))
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.forget_removed(dataset, document, now_ms);
+        Ok(())
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
@@ -218,6 +228,7 @@ impl IngestQueue for MemoryDatasets {
                 IngestSettled::Done { message } => {
                     kept.chunks = std::mem::take(&mut kept.fresh);
                     kept.count();
+                    kept.note();
                     kept.document.progress = 1.0;
                     kept.document.message.clone_from(message);
                     kept.end(DocumentState::Done);

@@ -20,7 +20,8 @@ use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
 };
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestSettled, NotedFilter, Removed, TakenDocument,
+    ToBeFound, Wanted,
 };
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result};
@@ -223,16 +224,32 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.amend_new(lease, amended)).await
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
         self.faults.around(self.inner.unindexed(document)).await
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        self.faults.around(self.inner.indexed(document)).await
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.faults.around(self.inner.all_unindexed(dataset)).await
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        self.inner.to_index(count_max).await
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        self.faults.around(self.inner.indexed(document, number)).await
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        self.inner.to_index(filter).await
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        self.inner.to_be_found(dataset).await
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        self.inner.removed(now_ms, count_max).await
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.faults.around(self.inner.forget(dataset, document, now_ms)).await
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
