@@ -1,6 +1,7 @@
 //! Puts what is kept into the index.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey};
@@ -229,8 +230,8 @@ impl Library {
 
     /// Mends what is noted, then compares the index of every dataset with what is kept. Of those that hold
     /// another number of chunks, because their folder was lost or taken from elsewhere, every document is put
-    /// there anew, one by one; what is in them is found meanwhile, and others may work on them. These
-    /// datasets.
+    /// there anew, one by one; what is in them is found meanwhile, and others may work on them. An index
+    /// that cannot be opened at all is made anew. These datasets.
     ///
     /// # Errors
     /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
@@ -238,11 +239,23 @@ impl Library {
         self.mend().await?;
         let mut renewed = Vec::new();
         for dataset in self.every_dataset().await? {
-            if self.differs(&dataset.key).await? {
-                tracing::info!(dataset.id = %dataset.key.id, "an index differs from what is stored, and is mended");
-                self.parts.queue.all_unindexed(&dataset.key).await?;
-                renewed.push(dataset.key);
+            let key = dataset.key;
+            match self.held(&key).await? {
+                Held::Right => continue,
+                Held::Other => {
+                    tracing::info!(dataset.id = %key.id, "an index differs from what is stored, and is mended");
+                    self.parts.queue.all_unindexed(&key).await?;
+                }
+                Held::Broken => match self.reindex(&key).await {
+                    Ok(documents) => {
+                        tracing::info!(dataset.id = %key.id, documents, "an index was made anew")
+                    }
+                    Err(error) => {
+                        tracing::error!(dataset.id = %key.id, error = error.full(), "an index cannot be made");
+                    }
+                },
             }
+            renewed.push(key);
         }
         if !renewed.is_empty() {
             self.mend().await?;
@@ -250,24 +263,41 @@ impl Library {
         Ok(renewed)
     }
 
-    /// Whether the index of a dataset holds another number of chunks than it has to, though nothing is noted
-    /// of it and nobody works on it.
-    async fn differs(&self, dataset: &DatasetKey) -> Result<bool> {
+    /// How the index of a dataset stands to what is kept, as far as nobody is changing the two.
+    async fn held(&self, dataset: &DatasetKey) -> Result<Held> {
         let before = self.parts.queue.to_be_found(dataset).await?;
         if before.changing {
-            return Ok(false);
+            return Ok(Held::Right);
         }
         let held = match self.parts.index.size(dataset).await {
             Ok(size) => size.chunks as u64,
             Err(error) => {
-                tracing::error!(dataset.id = %dataset.id, error = error.full(), "an index cannot be read");
-                return Ok(false);
+                tracing::warn!(dataset.id = %dataset.id, error = error.full(), "an index cannot be read");
+                tokio::time::sleep(SECOND_LOOK).await;
+                return match self.parts.index.size(dataset).await {
+                    Err(error) if error.kind == ErrorKind::Internal => Ok(Held::Broken),
+                    _ => Ok(Held::Right),
+                };
             }
         };
         // What somebody did between the two is no difference.
-        Ok(held != before.chunks && self.parts.queue.to_be_found(dataset).await? == before)
+        let differs = held != before.chunks && self.parts.queue.to_be_found(dataset).await? == before;
+        Ok(if differs { Held::Other } else { Held::Right })
     }
 }
+
+/// How an index stands to what is kept.
+enum Held {
+    /// It holds as many chunks, or that cannot be said now.
+    Right,
+    /// It holds more or less of them.
+    Other,
+    /// It cannot be opened.
+    Broken,
+}
+
+/// After this time an index that could not be read is looked at again: it may have been for a moment only.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
 
 /// An error for a chunk that is not there.
 pub(super) fn missing_chunk(id: &ChunkId) -> Error {

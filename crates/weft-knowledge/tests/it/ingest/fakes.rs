@@ -1,6 +1,6 @@
 //! Seams that play a part, and that break when they are told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,6 +33,8 @@ pub enum Fault {
     Crash,
     /// The seam fails, for this once.
     Fail,
+    /// It takes until it is released.
+    Hold,
 }
 
 /// Counts the steps of all seams, two for each call: before it, and after it has happened.
@@ -44,6 +46,9 @@ struct State {
     steps: AtomicUsize,
     at: Mutex<Option<(usize, Fault)>>,
     crashed: CancellationToken,
+    held: CancellationToken,
+    released: CancellationToken,
+    refused: Mutex<BTreeSet<DocumentId>>,
 }
 
 impl Faults {
@@ -60,6 +65,29 @@ impl Faults {
         self.0.crashed.cancelled().await;
     }
 
+    /// Returns when a step is held.
+    pub async fn held(&self) {
+        self.0.held.cancelled().await;
+    }
+
+    pub fn release(&self) {
+        self.0.released.cancel();
+    }
+
+    /// From here on the index takes nothing of this document.
+    pub fn refuse(&self, document: &DocumentKey) {
+        self.0.refused.lock().unwrap().insert(document.id.clone());
+    }
+
+    fn refuses(&self, change: &IndexChange) -> bool {
+        match change {
+            IndexChange::Document(IndexedDocument { id, .. }) | IndexChange::Clear(id) => {
+                self.0.refused.lock().unwrap().contains(id)
+            }
+            _ => false,
+        }
+    }
+
     async fn step(&self) -> Result<()> {
         if self.0.crashed.is_cancelled() {
             return std::future::pending().await;
@@ -73,6 +101,11 @@ impl Faults {
             }
             Some((at, Fault::Fail)) if at == step => {
                 Err(Error::new(ErrorKind::Unavailable, "it is not there"))
+            }
+            Some((at, Fault::Hold)) if at == step => {
+                self.0.held.cancel();
+                self.0.released.cancelled().await;
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -168,6 +201,9 @@ pub struct Faulty<T> {
 #[async_trait]
 impl Index for Faulty<FakeIndex> {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
+        if changes.iter().any(|change| self.faults.refuses(change)) {
+            return Err(Error::internal("not this one"));
+        }
         self.faults.around(self.inner.write(dataset, changes)).await
     }
 

@@ -280,6 +280,10 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     };
     let some = |offset, limit| ChunkFilter { offset, limit, ..ChunkFilter::default() };
     check(some(1_201, 9), &[1_201, 1_202], 1_203).await;
+    let ids = vec![all[900].id.clone(), "x".into(), all[3].id.clone()];
+    check(ChunkFilter { ids: Some(ids.clone()), ..some(0, 9) }, &[3, 900], 2).await;
+    check(ChunkFilter { ids: Some(ids), available: Some(true), ..some(0, 9) }, &[900], 1).await;
+    check(ChunkFilter { ids: Some(vec![]), ..some(0, 9) }, &[], 0).await;
     check(ChunkFilter { available: Some(false), ..some(0, 9) }, &[3], 1).await;
     check(ChunkFilter { available: Some(true), ..some(2, 2) }, &[2, 4], 1_202).await;
     check(ChunkFilter { keywords: Some("übel".into()), ..some(0, 9) }, &[4, 7, 407, 807], 4).await;
