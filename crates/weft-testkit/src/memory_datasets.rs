@@ -43,6 +43,7 @@ struct Kept {
     chunks: Vec<Chunk>,
     fresh: Vec<Chunk>,
     extras: BTreeMap<u8, Json>,
+    fresh_extras: BTreeMap<u8, Json>,
     stage: Stage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,
@@ -150,6 +151,7 @@ impl Kept {
             chunks: Vec::new(),
             fresh: Vec::new(),
             extras: BTreeMap::new(),
+            fresh_extras: BTreeMap::new(),
             stage: Stage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
@@ -256,7 +258,11 @@ impl DatasetStore for MemoryDatasets {
         tables.dataset_named(dataset)?;
         let before = tables.datasets.get_mut(&at(&dataset.key));
         let before = before.ok_or_else(|| Error::not_found("there is no such dataset"))?;
+        let other = before.embedder != dataset.embedder;
         *before = Dataset { created_ms: before.created_ms, ..dataset.clone() };
+        let all =
+            tables.documents.values_mut().filter(|kept| other && kept.document.key.dataset == dataset.key);
+        all.for_each(|kept| kept.fresh.clear());
         Ok(())
     }
 
@@ -316,6 +322,9 @@ impl DatasetStore for MemoryDatasets {
         }
         let kept = tables.kept(key)?;
         kept.note();
+        if change.settings.is_some() && kept.document.state == DocumentState::Failed {
+            kept.forget_fresh();
+        }
         let document = &mut kept.document;
         let DocumentChange { name, method, settings, metadata, enabled } = change.clone();
         document.name = name.unwrap_or_else(|| document.name.clone());

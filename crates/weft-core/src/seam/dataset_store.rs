@@ -291,7 +291,8 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)>;
 
-    /// Replaces what is kept of a dataset, the time of its creation excepted.
+    /// Replaces what is kept of a dataset, the time of its creation excepted. With another embedder its
+    /// documents do not go on where they were given up.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one has this name.
@@ -321,7 +322,7 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn documents(&self, dataset: &DatasetKey, filter: &DocumentFilter) -> Result<(Vec<Document>, u64)>;
 
-    /// Changes a document. As it is then.
+    /// Changes a document. As it is then. With other settings it does not go on where it was given up.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one of the dataset has this name.

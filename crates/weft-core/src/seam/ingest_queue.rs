@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
-use crate::seam::dataset_store::{Document, Stage, StoredChunk};
+use crate::seam::dataset_store::{Document, Extra, Stage, StoredChunk};
+use crate::value::Json;
 
 /// A worker's right to read a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct TakenDocument {
     pub document: Document,
     /// Where to go on: what the stages before it made is stored.
     pub stage: Stage,
-    /// How often a worker has begun with it.
+    /// How often a worker has begun with it since something was kept of the work.
     pub attempts: u32,
 }
 
@@ -63,6 +64,12 @@ pub enum IngestSettled {
         /// Why.
         reason: String,
     },
+    /// It could not be read for now: what keeps it may pass. What it had before stays, and what was made of
+    /// it so far is kept, so that it goes on there when it is queued again.
+    GivenUp {
+        /// Why.
+        reason: String,
+    },
     /// It is to be tried again.
     Again {
         /// From when on, in milliseconds since 1970.
@@ -82,7 +89,7 @@ pub enum IngestSettled {
 /// found until [`IngestSettled::Done`].
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
-    /// Asks for documents to be read, from the beginning, or from where they were paused. Those that are
+    /// Asks for documents to be read, from the beginning, or from where they were paused or given up. Those that are
     /// waiting or being read already are passed over, unless they are about to pause: then they go on. Which
     /// ones were queued.
     ///
@@ -132,11 +139,18 @@ pub trait IngestQueue: Send + Sync {
     ) -> Result<Vec<StoredChunk>>;
 
     /// Keeps what was added to new chunks: keywords, questions and vectors. Those that are not there are
-    /// passed over.
+    /// passed over. With this the work goes on: attempts are counted anew.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()>;
+
+    /// Keeps what is made of a document beside its new chunks, until it takes the place of what was there
+    /// together with them; null: nothing.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()>;
 
     /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`]. To
     /// change what is kept notes it, too, in the same step and with the next number: chunks that are put

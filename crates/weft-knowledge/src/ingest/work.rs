@@ -61,6 +61,8 @@ struct Said {
     warnings: Vec<String>,
     /// From here on nobody else's word counts.
     settled: bool,
+    /// Something of the work was kept.
+    kept: bool,
 }
 
 impl<'a> Work<'a> {
@@ -73,12 +75,24 @@ impl<'a> Work<'a> {
         let stage = plan.stage_from(taken.stage);
         let message = plan::doing(stage).to_owned();
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
-        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false });
+        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false, kept: false });
         Ok(Self { library, taken, dataset, plan, lease_ms, said })
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
         change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How often somebody has begun with it since it went on the last time.
+    pub(super) fn attempts(&self) -> u32 {
+        if self.said(|said| said.kept) { 1 } else { self.taken.attempts }
+    }
+
+    /// Keeps what was added to new chunks.
+    async fn amend(&self, amended: &[Amended]) -> Result<()> {
+        self.library.parts.queue.amend_new(&self.taken.lease, amended).await?;
+        self.said(|said| said.kept |= !amended.is_empty());
+        Ok(())
     }
 
     fn say(&self, stage: Stage, part: f64, detail: &str) {
@@ -160,7 +174,7 @@ impl<'a> Work<'a> {
         }
         for addition in &parts.additions {
             if !addition.wanted(&document.settings) {
-                parts.store.put_extra(&document.key, addition.extra(), &Json::Null).await?;
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &Json::Null).await?;
             }
         }
         for warning in std::mem::take(&mut read.warnings) {
@@ -239,7 +253,7 @@ impl<'a> Work<'a> {
             }
             // What was answered is kept, also when something was not.
             amended.retain(|one| one.keywords.is_some() || one.questions.is_some());
-            self.library.parts.queue.amend_new(&self.taken.lease, &amended).await?;
+            self.amend(&amended).await?;
             if let Some(error) = broken {
                 return Err(error);
             }
@@ -301,7 +315,7 @@ impl<'a> Work<'a> {
             }
             let made = addition.make(&*parts.models, document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
-                parts.store.put_extra(&document.key, addition.extra(), &made).await?;
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made).await?;
             }
         }
         Ok(())
@@ -348,7 +362,7 @@ impl<'a> Work<'a> {
             vector: Some(embed::mixed(vector, name, self.plan.name_share)),
         };
         let amended: Vec<Amended> = chunks.iter().zip(made).map(with).collect();
-        self.library.parts.queue.amend_new(&self.taken.lease, &amended).await
+        self.amend(&amended).await
     }
 
     /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no

@@ -141,7 +141,7 @@ impl IngestWorker {
         let id = &taken.document.key.id;
         let Some(settled) = self.work(taken).await else { return };
         match &settled {
-            IngestSettled::Failed { reason } => {
+            IngestSettled::Failed { reason } | IngestSettled::GivenUp { reason } => {
                 tracing::info!(document.id = %id, reason, "a document has failed");
             }
             IngestSettled::Again { reason, .. } => {
@@ -161,10 +161,10 @@ impl IngestWorker {
         if let Some(given_up) = plan::given_up(taken) {
             return Some(given_up);
         }
-        let failed = |error| plan::failed(&error, taken, self.library.now_ms());
+        let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
         let work = match Work::new(&self.library, taken, ms(self.pace.lease)).await {
             Ok(work) => work,
-            Err(error) => return Some(failed(error)),
+            Err(error) => return Some(failed(error, taken.attempts)),
         };
         let ended = tokio::select! {
             biased;
@@ -174,7 +174,7 @@ impl IngestWorker {
                 Ok(()) => Ended::Settled,
                 Err(error) if error.kind == ErrorKind::Cancelled => Ended::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => Ended::Lost,
-                Err(error) => return Some(failed(error)),
+                Err(error) => return Some(failed(error, work.attempts())),
             },
         };
         match ended {

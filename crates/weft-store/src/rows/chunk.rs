@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, document, index_note};
+use crate::rows::{ROWS_AT_ONCE_MAX, document, document_extra, index_note};
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -96,12 +96,15 @@ impl Age {
     }
 }
 
+fn in_dataset(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
 /// All chunks of a document, fresh ones, too.
 pub(crate) fn of_document(key: &DocumentKey) -> Condition {
-    Condition::all()
-        .add(Column::TenantId.eq(text(key.dataset.tenant.as_str())))
-        .add(Column::DatasetId.eq(text(key.dataset.id.as_str())))
-        .add(Column::DocumentId.eq(text(key.id.as_str())))
+    in_dataset(&key.dataset).add(Column::DocumentId.eq(text(key.id.as_str())))
 }
 
 pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
@@ -110,9 +113,7 @@ pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
 
 /// The chunks of a dataset that are found.
 pub(crate) fn found_in(key: &DatasetKey) -> Condition {
-    Condition::all()
-        .add(Column::TenantId.eq(text(key.tenant.as_str())))
-        .add(Column::DatasetId.eq(text(key.id.as_str())))
+    in_dataset(key)
         .add(Column::Fresh.eq(Age::Settled.number()))
         .add(Column::IsParent.eq(0))
         .add(Column::Available.eq(1))
@@ -459,9 +460,40 @@ pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -
         .map(drop)
 }
 
-/// Forgets the fresh chunks of a document.
+/// Forgets the fresh chunks of a document, and what else was made beside them.
 pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    document_extra::forget_fresh(transaction, key).await?;
+    forget_fresh_chunks(transaction, key).await
+}
+
+/// The same, of chunks alone.
+pub(crate) async fn forget_fresh_chunks(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+) -> Result<(), DbErr> {
     Entity::delete_many().filter(of_age(key, Age::Fresh)).exec(transaction).await.map(drop)
+}
+
+/// Forgets all fresh chunks of a dataset.
+pub(crate) async fn forget_fresh_in(
+    transaction: &DatabaseTransaction,
+    key: &DatasetKey,
+) -> Result<(), DbErr> {
+    let fresh = in_dataset(key).add(Column::Fresh.eq(Age::Fresh.number()));
+    Entity::delete_many().filter(fresh).exec(transaction).await.map(drop)
+}
+
+/// Whether a document has fresh chunks.
+pub(crate) async fn has_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<bool, DbErr> {
+    let one: Option<String> = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(of_age(key, Age::Fresh))
+        .limit(1)
+        .into_tuple()
+        .one(transaction)
+        .await?;
+    Ok(one.is_some())
 }
 
 #[cfg(test)]

@@ -224,8 +224,10 @@ impl Store {
 
     pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {
         let row = Model::new(dataset)?;
-        let _turn = self.inner.turns.next().await;
         let change = async || {
+            let transaction = self.begin().await?;
+            let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
+            let Some(before) = before else { return Ok(false) };
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
                 .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
@@ -241,12 +243,17 @@ impl Store {
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
                 .filter(of(&dataset.key))
-                .exec(&self.inner.write)
-                .await
+                .exec(&*transaction)
+                .await?;
+            if before.embedder != row.embedder {
+                chunk::forget_fresh_in(&transaction, &dataset.key).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
         };
         match repeated(change).await {
-            Ok(changed) if changed.rows_affected == 0 => Err(missing(&dataset.key)),
-            Ok(_) => Ok(()),
+            Ok(false) => Err(missing(&dataset.key)),
+            Ok(true) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }

@@ -335,18 +335,22 @@ impl Store {
             columns.push((Column::Enabled, Expr::value(i64::from(enabled))));
         }
         let attempt = async || {
-            let turn = self.inner.turns.next().await;
+            let transaction = self.begin().await?;
+            let Some(row) = locked(&transaction, key).await? else { return Ok(false) };
             let mut update = Entity::update_many().filter(of(key));
             for (column, value) in &columns {
                 update = update.col_expr(*column, value.clone());
             }
-            let changed = update.exec(&self.inner.write).await;
-            drop(turn);
-            changed
+            update.exec(&*transaction).await?;
+            if change.settings.is_some() && row.state == state(DocumentState::Failed) {
+                chunk::forget_fresh(&transaction, key).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
         };
         match repeated(attempt).await {
-            Ok(changed) if changed.rows_affected == 0 => Err(missing(key)),
-            Ok(_) => self.read_document(key).await,
+            Ok(false) => Err(missing(key)),
+            Ok(true) => self.read_document(key).await,
             Err(error) if is_duplicate(&error) => {
                 Err(taken(change.name.as_deref().unwrap_or_default(), error))
             }

@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
 };
+use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -17,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::index_note;
+use crate::rows::{document_extra, index_note};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -113,7 +114,11 @@ impl Store {
                     to(Column::AtMs, now_ms),
                     to(Column::Attempts, 0_i64),
                 ]);
-                if row.state != state(DocumentState::Paused) {
+                // Only what was given up has something to go on with.
+                let goes_on = row.state == state(DocumentState::Paused)
+                    || (row.state == state(DocumentState::Failed)
+                        && chunk::has_fresh(&transaction, &key).await?);
+                if !goes_on {
                     chunk::forget_fresh(&transaction, &key).await?;
                     fields.extend([
                         to(Column::Stage, READING),
@@ -200,7 +205,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
-        chunk::forget_fresh(&transaction, &lease.document).await?;
+        chunk::forget_fresh_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
         let fields =
@@ -234,6 +239,9 @@ impl Store {
                     .await?;
             }
         }
+        if !amended.is_empty() {
+            change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
+        }
         transaction.commit().await?;
         Ok(true)
     }
@@ -252,6 +260,7 @@ impl Store {
         let mut fields = match settled {
             IngestSettled::Done { message } => {
                 chunk::swap(&transaction, key).await?;
+                document_extra::swap(&transaction, key).await?;
                 let mut done = into_state(DocumentState::Done);
                 done.extend([
                     to(Column::Progress, 1_f64),
@@ -264,6 +273,11 @@ impl Store {
             }
             IngestSettled::Failed { reason } => {
                 chunk::forget_fresh(&transaction, key).await?;
+                let mut failed = into_state(DocumentState::Failed);
+                failed.push(to(Column::Message, text(reason)));
+                failed
+            }
+            IngestSettled::GivenUp { reason } => {
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));
                 failed
@@ -284,7 +298,7 @@ impl Store {
             },
             IngestSettled::HandedBack => {
                 let mut waiting = again(now_ms);
-                waiting.push((Column::Attempts, Expr::col(Column::Attempts).sub(1)));
+                waiting.push(to(Column::Attempts, std::cmp::max(row.attempts - 1, 0)));
                 waiting
             }
         };
@@ -399,6 +413,21 @@ impl IngestQueue for Store {
         let amended: Vec<_> = amended.iter().map(with).collect::<Result<_>>()?;
         let written = repeated(|| self.amend(lease, &amended)).await;
         self.kept(lease, "store what was added to chunks", written)
+    }
+
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        let value = ids::json(value)?;
+        let write = async || {
+            let transaction = self.begin().await?;
+            if self.lease(&transaction, lease).await?.is_none() {
+                return Ok(false);
+            }
+            document_extra::put_fresh(&transaction, &lease.document, extra, &value).await?;
+            transaction.commit().await?;
+            Ok(true)
+        };
+        let written = repeated(write).await;
+        self.kept(lease, "store what is made of the document", written)
     }
 
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {

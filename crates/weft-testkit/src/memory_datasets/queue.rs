@@ -2,14 +2,15 @@
 
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
 };
+use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, missing};
+use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, extra_number, missing};
 
 impl Kept {
     fn end(&mut self, state: DocumentState) {
@@ -23,26 +24,34 @@ impl Kept {
             Wanted::GoOn => self.taken_ms = None,
             Wanted::Pause => self.end(DocumentState::Paused),
             Wanted::Cancel => {
-                self.fresh.clear();
+                self.forget_fresh();
                 self.end(DocumentState::Cancelled);
             }
         }
+    }
+
+    fn go_on(&mut self, now_ms: i64) {
+        self.end(DocumentState::Running);
+        (self.at_ms, self.attempts) = (now_ms, 0);
+    }
+
+    pub(super) fn forget_fresh(&mut self) {
+        self.fresh.clear();
+        self.fresh_extras.clear();
     }
 
     fn queue(&mut self, now_ms: i64) -> bool {
         match self.document.state {
             DocumentState::Running if self.wanted == Wanted::Pause => self.wanted = Wanted::GoOn,
             DocumentState::Running => return false,
-            DocumentState::Paused => {
-                self.end(DocumentState::Running);
-                (self.at_ms, self.attempts) = (now_ms, 0);
-            }
+            DocumentState::Paused => self.go_on(now_ms),
+            DocumentState::Failed if !self.fresh.is_empty() => self.go_on(now_ms),
             DocumentState::Unstarted
             | DocumentState::Cancelled
             | DocumentState::Done
             | DocumentState::Failed => {
                 self.end(DocumentState::Running);
-                self.fresh.clear();
+                self.forget_fresh();
                 (self.at_ms, self.attempts, self.stage) = (now_ms, 0, Stage::Reading);
                 let document = &mut self.document;
                 (document.progress, document.begun_ms, document.duration_ms) = (0.0, None, 0);
@@ -176,6 +185,9 @@ impl IngestQueue for MemoryDatasets {
 
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()> {
         self.with_lease(lease, |kept| {
+            if !amended.is_empty() {
+                kept.attempts = 0;
+            }
             for one in amended {
                 let Some(found) = kept.fresh.iter_mut().find(|chunk| chunk.chunk.id == one.id) else {
                     continue;
@@ -186,6 +198,12 @@ impl IngestQueue for MemoryDatasets {
                 chunk.questions = questions.unwrap_or_else(|| chunk.questions.clone());
                 chunk.vector = vector.or_else(|| chunk.vector.clone());
             }
+        })
+    }
+
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            kept.fresh_extras.insert(extra_number(extra), value.clone());
         })
     }
 
@@ -227,6 +245,8 @@ impl IngestQueue for MemoryDatasets {
             match settled {
                 IngestSettled::Done { message } => {
                     kept.chunks = std::mem::take(&mut kept.fresh);
+                    kept.extras.extend(std::mem::take(&mut kept.fresh_extras));
+                    kept.extras.retain(|_, value| !value.is_null());
                     kept.count();
                     kept.note();
                     kept.document.progress = 1.0;
@@ -234,7 +254,11 @@ impl IngestQueue for MemoryDatasets {
                     kept.end(DocumentState::Done);
                 }
                 IngestSettled::Failed { reason } => {
-                    kept.fresh.clear();
+                    kept.forget_fresh();
+                    kept.document.message.clone_from(reason);
+                    kept.end(DocumentState::Failed);
+                }
+                IngestSettled::GivenUp { reason } => {
                     kept.document.message.clone_from(reason);
                     kept.end(DocumentState::Failed);
                 }

@@ -13,7 +13,7 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::chat_model::{
     ChatDelta, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Extra, Stage, StoredChunk};
 use weft_core::seam::document_reader::{DocumentPiece, ReadDocument, ReadRequest};
 use weft_core::seam::embedder::{Embedded, Purpose};
 use weft_core::seam::index::{
@@ -24,6 +24,7 @@ use weft_core::seam::ingest_queue::{
     ToBeFound, Wanted,
 };
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
+use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 /// What happens at a step.
@@ -260,6 +261,10 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.amend_new(lease, amended)).await
     }
 
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        self.faults.around(self.inner.put_new_extra(lease, extra, value)).await
+    }
+
     async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
         self.faults.around(self.inner.unindexed(document)).await
     }
@@ -351,6 +356,9 @@ pub struct HashEmbedder {
     pub texts: AtomicUsize,
     /// How often it is still too busy.
     pub busy: AtomicUsize,
+    /// Whether it is too busy every other time.
+    pub stumbling: AtomicBool,
+    pub calls: AtomicUsize,
 }
 
 #[async_trait]
@@ -366,7 +374,10 @@ impl Embedder for HashEmbedder {
     async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
         assert_eq!(purpose, Purpose::Passage);
         self.faults.step().await?;
-        if self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        let stumbles =
+            self.stumbling.load(Ordering::SeqCst) && self.calls.fetch_add(1, Ordering::SeqCst) % 2 == 1;
+        let busy = || self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if stumbles || busy().is_ok() {
             return Err(Error {
                 retry_after: Some(Duration::from_secs(40)),
                 ..Error::new(ErrorKind::RateLimited, "429")

@@ -2,10 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
-use weft_core::ErrorKind::NotFound;
+use serde_json::json;
+use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{Document, DocumentChange, Stage, StoredChunk};
-use weft_core::seam::ingest_queue::{IndexNote, NotedFilter, ToBeFound};
+use weft_core::seam::dataset_store::{Document, DocumentChange, Extra, Stage, StoredChunk};
+use weft_core::seam::ingest_queue::{IndexNote, IngestSettled, NotedFilter, ToBeFound};
+use weft_core::value::Json;
 
 use super::chunk;
 use super::ingest_queue::{Both, done, progress};
@@ -155,6 +157,43 @@ impl Both<'_> {
         let note = self.note(&made).await;
         self.queue.indexed(&made.key, note.number).await.unwrap();
         assert_eq!(found().await, ToBeFound { chunks: 2, changing: false });
+    }
+
+    pub(super) async fn extras_come_with_their_chunks(&self) {
+        let made = self.queued().await;
+        let extra = async |which| self.store.extra(&made.key, which).await.unwrap();
+        let both = async || (extra(Extra::Contents).await, extra(Extra::Graph).await);
+        self.store.put_extra(&made.key, Extra::Contents, &json!(["old"])).await.unwrap();
+        self.store.put_extra(&made.key, Extra::Graph, &json!({"old": 1})).await.unwrap();
+        let old = (Some(json!(["old"])), Some(json!({"old": 1})));
+        let failed = IngestSettled::Failed { reason: "it is broken".into() };
+        for settled in [failed, done()] {
+            let taken = self.one(1_000, 2_000).await;
+            let put = async |which, value: Json| {
+                self.queue.put_new_extra(&taken.lease, which, &value).await.unwrap();
+            };
+            put(Extra::Contents, json!(["half"])).await;
+            self.queue.put_new(&taken.lease, &[], Stage::Embedding).await.unwrap();
+            if settled == done() {
+                put(Extra::Contents, json!(["new"])).await;
+                put(Extra::Graph, Json::Null).await;
+            }
+            assert_eq!(both().await, old);
+            let all = self.store.extras(&made.key.dataset, Extra::Contents).await.unwrap();
+            assert_eq!(all, [(made.key.id.clone(), json!(["old"]))]);
+            self.queue.settle(&taken.lease, &settled, 1_500).await.unwrap();
+            refused(self.queue.put_new_extra(&taken.lease, Extra::Graph, &json!(1)).await, Conflict);
+            if settled == done() {
+                assert_eq!(both().await, (Some(json!(["new"])), None));
+            } else {
+                assert_eq!(both().await, old);
+                self.queue_at(&made, 1_000).await;
+            }
+        }
+        // What was forgotten does not come back with the next chunks.
+        self.queue_at(&made, 1_000).await;
+        self.drain().await;
+        assert_eq!(both().await, (Some(json!(["new"])), None));
     }
 
     async fn what_was_removed_is_noted(&self) {
