@@ -40,7 +40,7 @@ mod work;
 mod worker;
 
 pub use edit::{Availability, ChunkEdit, NewChunk};
-pub use enrich::Addition;
+pub use enrich::{Addition, Made};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use plan::WORDS_ALONE;
 pub use worker::{IngestWorker, WorkerPace};

@@ -1,9 +1,11 @@
 //! Decides what comes next in the work on a document. Nothing here waits.
 
+use weft_core::Error;
 use weft_core::seam::dataset_store::{Settings, Stage};
 use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind};
+
+use crate::ask::passes;
 
 /// How often a worker begins with a document before it is given up. It may be what ends its worker.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
@@ -175,24 +177,22 @@ pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestSettled
     // Who is asked to wait for longer than this is asked for too much.
     const ASKED_MAX_MS: i64 = 6 * 3_600_000;
     let reason = error.full();
-    match error.kind {
-        ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal => {
-            if attempts >= ATTEMPTS_MAX {
-                return IngestSettled::GivenUp { reason };
-            }
-            let asked =
-                error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-            let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
-            let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
-            IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
-        }
-        _ => IngestSettled::Failed { reason },
+    if !passes(error.kind) {
+        return IngestSettled::Failed { reason };
     }
+    if attempts >= ATTEMPTS_MAX {
+        return IngestSettled::GivenUp { reason };
+    }
+    let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+    let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
+    let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
+    IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weft_core::ErrorKind;
 
     use super::*;
 

@@ -315,7 +315,8 @@ impl<'a> Work<'a> {
             }
             let made = addition.make(&*parts.models, document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
-                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made).await?;
+                made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made.value).await?;
             }
         }
         Ok(())

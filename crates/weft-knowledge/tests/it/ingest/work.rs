@@ -12,7 +12,7 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
-use weft_knowledge::ingest::Addition;
+use weft_knowledge::ingest::{Addition, Made};
 use weft_testkit::MemoryDatasets;
 
 use super::fakes::{Faults, hashed};
@@ -235,8 +235,9 @@ impl Addition for Count {
         settings.get("toc_extraction") == Some(&json!(true))
     }
 
-    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Json> {
-        Ok(json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>()))
+    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Made> {
+        let value = json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>());
+        Ok(Made { value, notes: vec!["part 2 gave nothing".into()] })
     }
 }
 
@@ -277,7 +278,10 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let (state, message) = world.state(&key).await;
     assert_eq!(
         (state, message.as_str()),
-        (DocumentState::Done, "Task done. The model could not answer: not this")
+        (
+            DocumentState::Done,
+            "Task done. The model could not answer: not this. Incomplete: part 2 gave nothing"
+        )
     );
     assert!(world.found(&key).await[0].keywords.is_empty());
 }
