@@ -363,7 +363,6 @@ impl DatasetStore for MemoryDatasets {
             .map(|chunk| &chunk.chunk)
             .filter(|chunk| {
                 filter.available.is_none_or(|wanted| chunk.available == wanted)
-                    && filter.ids.as_ref().is_none_or(|ids| ids.contains(&chunk.id))
                     && words.as_ref().is_none_or(|words| holds(chunk, words))
             })
             .cloned()
@@ -389,6 +388,13 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         Ok(seen)
+    }
+
+    async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let all = ChunkFilter { vectors: true, limit: u64::MAX, ..ChunkFilter::default() };
+        let mut found = self.chunks(document, &all).await?.0;
+        found.retain(|chunk| ids.contains(&chunk.id));
+        Ok(found)
     }
 
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {

@@ -235,8 +235,6 @@ pub struct StoredChunk {
 /// Which chunks of a document to list: those of what is done, in their order, without parents.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChunkFilter {
-    /// Only these.
-    pub ids: Option<Vec<ChunkId>>,
     /// Only those whose text or keywords hold this, whatever its case.
     pub keywords: Option<String>,
     /// Only those that are found, or are not.
@@ -352,6 +350,13 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn chunks_by_id(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
+
+    /// Chunks of a document by id, with their vectors, in their order; parents, and those that are not there,
+    /// are left out.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
     /// change by hand. Counts follow.

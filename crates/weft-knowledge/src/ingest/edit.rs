@@ -180,7 +180,7 @@ impl Library {
             let switch = async move |library: Self| {
                 let _lock = library.lock(&key).await;
                 let document = library.parts.store.document(&key).await?;
-                let chunks = library.with_vectors(&key, some).await?.into_iter();
+                let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?.into_iter();
                 let chunks: Vec<_> = chunks.map(|chunk| StoredChunk { available, ..chunk }).collect();
                 let count = chunks.len() as u64;
                 library.put(&document, chunks).await?;
@@ -207,15 +207,9 @@ impl Library {
         self.whole(remove).await
     }
 
-    /// Chunks of a document that are listed, with their vectors.
-    async fn with_vectors(&self, key: &DocumentKey, ids: Vec<ChunkId>) -> Result<Vec<StoredChunk>> {
-        let limit = ids.len() as u64;
-        let filter = ChunkFilter { ids: Some(ids), vectors: true, limit, ..ChunkFilter::default() };
-        Ok(self.parts.store.chunks(key, &filter).await?.0)
-    }
-
     async fn with_vector(&self, key: &DocumentKey, id: &ChunkId) -> Result<StoredChunk> {
-        self.with_vectors(key, vec![id.clone()]).await?.pop().ok_or_else(|| missing_chunk(id))
+        let mut found = self.parts.store.chunks_with_vectors(key, std::slice::from_ref(id)).await?;
+        found.pop().ok_or_else(|| missing_chunk(id))
     }
 
     /// The vector of a chunk, with the share of its file's name; nothing without an embedder.

@@ -248,7 +248,7 @@ impl Library {
                 }
                 Held::Broken => match self.reindex(&key).await {
                     Ok(documents) => {
-                        tracing::info!(dataset.id = %key.id, documents, "an index was made anew")
+                        tracing::info!(dataset.id = %key.id, documents, "an index was made anew");
                     }
                     Err(error) => {
                         tracing::error!(dataset.id = %key.id, error = error.full(), "an index cannot be made");

@@ -88,6 +88,11 @@ impl<'a> Work<'a> {
         if self.said(|said| said.kept) { 1 } else { self.taken.attempts }
     }
 
+    /// Whether nothing is left but what comes with the end.
+    pub(super) fn is_settling(&self) -> bool {
+        self.said(|said| said.settled)
+    }
+
     /// Keeps what was added to new chunks.
     async fn amend(&self, amended: &[Amended]) -> Result<()> {
         self.library.parts.queue.amend_new(&self.taken.lease, amended).await?;

@@ -41,6 +41,9 @@ impl Default for WorkerPace {
     }
 }
 
+/// How long a worker that has to go stays for a document that is done but for the end.
+const SETTLING_MAX: Duration = Duration::from_secs(10);
+
 /// Reads the documents of a queue, several at a time.
 #[derive(Clone, Debug)]
 pub struct IngestWorker {
@@ -61,7 +64,7 @@ impl IngestWorker {
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
         let (mut busy, mut mending) = (JoinSet::new(), JoinSet::new());
         let library = Arc::clone(&self.library);
-        self.mend(&mut mending, stop, async move { library.check().await.map(drop) });
+        self.mend(&mut mending, async move { library.check().await.map(drop) });
         let mut due = self.next_mend();
         while !stop.is_cancelled() {
             let woken = self.library.wake.notified();
@@ -70,7 +73,7 @@ impl IngestWorker {
             if Instant::now() >= due && mending.is_empty() {
                 due = self.next_mend();
                 let library = Arc::clone(&self.library);
-                self.mend(&mut mending, stop, async move { library.mend().await.map(drop) });
+                self.mend(&mut mending, async move { library.mend().await.map(drop) });
             }
             tokio::select! {
                 biased;
@@ -88,21 +91,17 @@ impl IngestWorker {
         if tokio::time::timeout(grace, all).await.is_err() {
             self.leaving.cancel();
             while busy.join_next().await.is_some() {}
+            while mending.join_next().await.is_some() {}
         }
     }
 
     /// Mends beside the work, one thing at a time. What is cut off is noted still.
-    fn mend(
-        &self,
-        mending: &mut JoinSet<()>,
-        stop: &CancellationToken,
-        mend: impl Future<Output = Result<()>> + Send + 'static,
-    ) {
-        let stop = stop.clone();
+    fn mend(&self, mending: &mut JoinSet<()>, mend: impl Future<Output = Result<()>> + Send + 'static) {
+        let leaving = self.leaving.clone();
         mending.spawn(async move {
             tokio::select! {
                 biased;
-                () = stop.cancelled() => {}
+                () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
                     tracing::warn!(error = error.full(), "the index cannot be mended");
                 }
@@ -166,9 +165,16 @@ impl IngestWorker {
             Ok(work) => work,
             Err(error) => return Some(failed(error, taken.attempts)),
         };
+        let has_to_go = async {
+            self.leaving.cancelled().await;
+            if work.is_settling() {
+                // It is done, and only the last change of the index makes it found.
+                tokio::time::sleep(SETTLING_MAX).await;
+            }
+        };
         let ended = tokio::select! {
             biased;
-            () = self.leaving.cancelled() => return Some(IngestSettled::HandedBack),
+            () = has_to_go => return Some(IngestSettled::HandedBack),
             ended = work.keep(self.pace.tell_every) => ended,
             outcome = work.run() => match outcome {
                 Ok(()) => Ended::Settled,

@@ -474,6 +474,10 @@ impl DatasetStore for Library {
         Ok(ids.iter().filter_map(find).collect())
     }
 
+    async fn chunks_with_vectors(&self, _: &DocumentKey, _: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        not_here()
+    }
+
     async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
         not_here()
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
 };
@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, document, document_extra, index_note};
+use crate::rows::{ROWS_AT_ONCE_MAX, document, index_note};
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -88,7 +88,7 @@ pub(crate) enum Age {
 }
 
 impl Age {
-    fn number(self) -> i64 {
+    pub(crate) fn number(self) -> i64 {
         match self {
             Self::Settled => 0,
             Self::Fresh => 1,
@@ -96,7 +96,7 @@ impl Age {
     }
 }
 
-fn in_dataset(key: &DatasetKey) -> Condition {
+pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::DatasetId.eq(text(key.id.as_str())))
@@ -261,9 +261,6 @@ fn listed(key: &DocumentKey, filter: &ChunkFilter) -> Select<Entity> {
     if let Some(available) = filter.available {
         found = found.filter(Column::Available.eq(i64::from(available)));
     }
-    if let Some(ids) = &filter.ids {
-        found = found.filter(Column::Id.is_in(ids.iter().map(|id| text(id.as_str()))));
-    }
     found.order_by_asc(Column::Ordinal).order_by_asc(Column::Id)
 }
 
@@ -297,6 +294,24 @@ impl Store {
             return Ok((with_vectors(db, rows, Age::Settled).await.map_err(fail)??, total));
         }
         Ok((rows.into_iter().map(|row| row.into_chunk(None)).collect::<Result<_>>()?, total))
+    }
+
+    pub(crate) async fn some_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let fail = |error| self.fail("read the chunks", error);
+        let db = &self.inner.read;
+        if !self.has_document(db, key).await.map_err(fail)? {
+            return Err(document::missing(key));
+        }
+        let mut rows = Vec::new();
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let these = Column::Id.is_in(some.iter().map(|id| text(id.as_str())));
+            let found = listed(key, &ChunkFilter::default()).filter(these);
+            rows.extend(found.all(db).await.map_err(fail)?);
+        }
+        rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
+        // An id may be named twice.
+        rows.dedup_by(|a, b| a.id == b.id);
+        with_vectors(db, rows, Age::Settled).await.map_err(fail)?
     }
 
     /// Databases do not agree on what case is, so words are looked for here, page by page.
@@ -447,53 +462,6 @@ async fn count(
         .exec(transaction)
         .await
         .map(drop)
-}
-
-/// Puts the fresh chunks of a document in the place of those that were found.
-pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    Entity::delete_many().filter(of_age(key, Age::Settled)).exec(transaction).await?;
-    Entity::update_many()
-        .col_expr(Column::Fresh, Expr::col(Column::Fresh).sub(1))
-        .filter(of_age(key, Age::Fresh))
-        .exec(transaction)
-        .await
-        .map(drop)
-}
-
-/// Forgets the fresh chunks of a document, and what else was made beside them.
-pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    document_extra::forget_fresh(transaction, key).await?;
-    forget_fresh_chunks(transaction, key).await
-}
-
-/// The same, of chunks alone.
-pub(crate) async fn forget_fresh_chunks(
-    transaction: &DatabaseTransaction,
-    key: &DocumentKey,
-) -> Result<(), DbErr> {
-    Entity::delete_many().filter(of_age(key, Age::Fresh)).exec(transaction).await.map(drop)
-}
-
-/// Forgets all fresh chunks of a dataset.
-pub(crate) async fn forget_fresh_in(
-    transaction: &DatabaseTransaction,
-    key: &DatasetKey,
-) -> Result<(), DbErr> {
-    let fresh = in_dataset(key).add(Column::Fresh.eq(Age::Fresh.number()));
-    Entity::delete_many().filter(fresh).exec(transaction).await.map(drop)
-}
-
-/// Whether a document has fresh chunks.
-pub(crate) async fn has_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<bool, DbErr> {
-    let one: Option<String> = Entity::find()
-        .select_only()
-        .column(Column::Id)
-        .filter(of_age(key, Age::Fresh))
-        .limit(1)
-        .into_tuple()
-        .one(transaction)
-        .await?;
-    Ok(one.is_some())
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -246,7 +246,7 @@ impl Store {
                 .exec(&*transaction)
                 .await?;
             if before.embedder != row.embedder {
-                chunk::forget_fresh_in(&transaction, &dataset.key).await?;
+                fresh::forget_in(&transaction, &dataset.key).await?;
             }
             transaction.commit().await?;
             Ok(true)

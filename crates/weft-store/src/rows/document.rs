@@ -14,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, index_note, removed};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, fresh, index_note, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -343,7 +343,7 @@ impl Store {
             }
             update.exec(&*transaction).await?;
             if change.settings.is_some() && row.state == state(DocumentState::Failed) {
-                chunk::forget_fresh(&transaction, key).await?;
+                fresh::forget(&transaction, key).await?;
             }
             transaction.commit().await?;
             Ok(true)

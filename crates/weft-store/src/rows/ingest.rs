@@ -18,7 +18,7 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
-use crate::rows::{document_extra, index_note};
+use crate::rows::{document_extra, fresh, index_note};
 
 pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
@@ -81,7 +81,7 @@ async fn stop_now(
     now_ms: i64,
 ) -> Result<(), DbErr> {
     if how == Wanted::Cancel {
-        chunk::forget_fresh(transaction, key).await?;
+        fresh::forget(transaction, key).await?;
     }
     let mut stopped = into_state(ended(how));
     stopped.push(to(Column::UpdatedMs, now_ms));
@@ -117,9 +117,9 @@ impl Store {
                 // Only what was given up has something to go on with.
                 let goes_on = row.state == state(DocumentState::Paused)
                     || (row.state == state(DocumentState::Failed)
-                        && chunk::has_fresh(&transaction, &key).await?);
+                        && fresh::is_there(&transaction, &key).await?);
                 if !goes_on {
-                    chunk::forget_fresh(&transaction, &key).await?;
+                    fresh::forget(&transaction, &key).await?;
                     fields.extend([
                         to(Column::Stage, READING),
                         to(Column::Progress, 0_f64),
@@ -180,7 +180,7 @@ impl Store {
         };
         let changed = change(&transaction, same, fields).await?;
         if changed > 0 && stopped == Wanted::Cancel {
-            chunk::forget_fresh(&transaction, &row.key()).await?;
+            fresh::forget(&transaction, &row.key()).await?;
         }
         transaction.commit().await?;
         Ok(changed > 0 && stopped == Wanted::GoOn)
@@ -205,7 +205,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
-        chunk::forget_fresh_chunks(&transaction, &lease.document).await?;
+        fresh::forget_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
         let fields =
@@ -259,7 +259,7 @@ impl Store {
         let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
         let mut fields = match settled {
             IngestSettled::Done { message } => {
-                chunk::swap(&transaction, key).await?;
+                fresh::swap(&transaction, key).await?;
                 document_extra::swap(&transaction, key).await?;
                 let mut done = into_state(DocumentState::Done);
                 done.extend([
@@ -272,7 +272,7 @@ impl Store {
                 done
             }
             IngestSettled::Failed { reason } => {
-                chunk::forget_fresh(&transaction, key).await?;
+                fresh::forget(&transaction, key).await?;
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));
                 failed
@@ -291,7 +291,7 @@ impl Store {
                 Wanted::GoOn => again(now_ms),
                 how => {
                     if how == Wanted::Cancel {
-                        chunk::forget_fresh(&transaction, key).await?;
+                        fresh::forget(&transaction, key).await?;
                     }
                     into_state(ended(how))
                 }

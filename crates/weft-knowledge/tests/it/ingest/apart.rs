@@ -339,7 +339,52 @@ async fn a_worker_goes_on_beside_what_it_mends() {
     };
     let worker = process.worker.run(&stop, Duration::from_secs(60));
     let both = futures::future::join(worker, all);
-    tokio::time::timeout(Duration::from_secs(210), both).await.expect("it stops at once");
+    tokio::time::timeout(Duration::from_secs(270), both).await.expect("it does not stay for what is cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_to_go_lets_what_is_done_be_found() {
+    for step in 0.. {
+        let world = World::new("").await;
+        let key = world.add("d", "a").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let stop = CancellationToken::new();
+        let all = async {
+            let held = tokio::time::timeout(Duration::from_secs(5), process.faults.held()).await;
+            stop.cancel();
+            // Longer than it has time to end.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            process.faults.release();
+            held.is_ok()
+        };
+        let ((), held) = tokio::join!(process.worker.run(&stop, Duration::from_millis(100)), all);
+        if world.state(&key).await.0 == DocumentState::Done {
+            assert!(world.index.held(&world.dataset).documents[&key.id].available, "after step {step}");
+            assert!(world.noted().await.is_empty(), "after step {step}");
+        }
+        if !held {
+            assert!(step > 20, "{step}");
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_nothing_more_to_read_mends_to_the_end() {
+    let (world, key) = done("", "a").await;
+    world.queue.unindexed(&key).await.unwrap();
+    world.index.lose();
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let stop = CancellationToken::new();
+    let all = async {
+        process.faults.held().await;
+        stop.cancel();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        process.faults.release();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::from_secs(60)), all);
+    assert_eq!(world.index.contents(&key), ["a"]);
 }
 
 #[tokio::test(start_paused = true)]
