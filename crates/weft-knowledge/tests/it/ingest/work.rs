@@ -131,6 +131,14 @@ async fn work_that_goes_on_is_not_given_up() {
     assert!(world.work(&process).await);
     assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
     assert_eq!(process.models.embedder.texts.load(Ordering::SeqCst), 32 * 12);
+    // Five times in vain; the sixth attempt is the last one, and goes on.
+    world.write(&key, &text(40)).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    process.models.embedder.calls.store(1, Ordering::SeqCst);
+    process.models.embedder.busy.store(2, Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
+    assert_eq!(world.texts(&key).await.len(), 40);
 }
 
 #[tokio::test(start_paused = true)]
