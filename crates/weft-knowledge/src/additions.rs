@@ -1,5 +1,7 @@
 //! Tables of contents and graphs as they are made while a document is being read.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use serde_json::json;
 use weft_core::id::ChunkId;
@@ -7,19 +9,49 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, Extra, Settings, StoredChunk};
 use weft_core::{Json, Result};
 
-use crate::ask::Direct;
+use crate::ask::{Ask, Direct, Step, passes};
 use crate::contents::{self, build};
 use crate::graph::extract::{Method, extract};
 use crate::graph::{KINDS, NAME_MAX, cut};
-use crate::ingest::Addition;
+use crate::ingest::{Addition, Made};
 
 /// Kinds of entities that settings may name.
 const KINDS_MAX: usize = 30;
 
-fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Direct<'a> {
+/// How long to wait before a model that failed for the moment is asked once more.
+const PAUSES: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(10), Duration::from_secs(30)];
+
+/// Nobody waits for longer than this in the middle of a document.
+const PAUSE_MAX: Duration = Duration::from_secs(120);
+
+/// A model that is asked again when it fails for the moment. Of a document it is asked many things, and with
+/// the first that it does not answer all the others would be lost.
+struct Patient<'a>(Direct<'a>);
+
+#[async_trait]
+impl Ask for Patient<'_> {
+    async fn ask(&self, step: Step, instructions: &str, question: &str) -> Result<String> {
+        for pause in PAUSES {
+            match self.0.ask(step, instructions, question).await {
+                Err(error) if passes(error.kind) => {
+                    let asked = error.retry_after.unwrap_or_default().min(PAUSE_MAX);
+                    tokio::time::sleep(pause.max(asked)).await;
+                }
+                answer => return answer,
+            }
+        }
+        self.0.ask(step, instructions, question).await
+    }
+
+    async fn now_ms(&self) -> Result<i64> {
+        self.0.now_ms().await
+    }
+}
+
+fn model<'a>(models: &'a dyn ModelDirectory, document: &'a Document) -> Patient<'a> {
     let llm_id = document.settings.get("llm_id").and_then(Json::as_str).unwrap_or_default();
     // Nothing that is made of a document has to do with the time.
-    Direct { models, tenant: &document.key.dataset.tenant, llm_id, now_ms: document.updated_ms }
+    Patient(Direct { models, tenant: &document.key.dataset.tenant, llm_id, now_ms: document.updated_ms })
 }
 
 /// The table of contents of a document: `toc_extraction` asks for it.
@@ -42,15 +74,17 @@ impl Addition for Contents {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Json> {
+    ) -> Result<Made> {
         let mut entries =
             build::from_paths(chunks.iter().map(|chunk| (&chunk.id, chunk.headings.as_slice())));
+        let mut notes = Vec::new();
         if entries.is_empty() && !chunks.is_empty() {
             let passages: Vec<(ChunkId, String)> =
                 chunks.iter().map(|chunk| (chunk.id.clone(), chunk.content.clone())).collect();
-            entries = build::by_model(&model(models, document), &passages).await??;
+            (entries, notes) = build::by_model(&model(models, document), &passages).await??;
         }
-        Ok(if entries.is_empty() { Json::Null } else { contents::to_json(&entries) })
+        let value = if entries.is_empty() { Json::Null } else { contents::to_json(&entries) };
+        Ok(Made { value, notes })
     }
 }
 
@@ -74,14 +108,15 @@ impl Addition for Graph {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Json> {
+    ) -> Result<Made> {
         let settings = document.settings.get("graphrag");
         let method = settings.and_then(|graph| graph.get("method")).and_then(Json::as_str);
         let kinds = kinds(settings);
         let passages: Vec<String> = chunks.iter().map(|chunk| chunk.content.clone()).collect();
         let method = Method::parse(method.unwrap_or_default());
-        let (graph, _) = extract(&model(models, document), method, &kinds, &passages).await??;
-        Ok(if graph.entities.is_empty() { Json::Null } else { json!(graph) })
+        let (graph, notes) = extract(&model(models, document), method, &kinds, &passages).await??;
+        let value = if graph.entities.is_empty() { Json::Null } else { json!(graph) };
+        Ok(Made { value, notes })
     }
 }
 

@@ -170,6 +170,11 @@ pub fn ends_the_work(kind: ErrorKind) -> bool {
     )
 }
 
+/// Whether such a failure may be gone when the same is asked later.
+pub fn passes(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal)
+}
+
 /// An answer that is not what was asked for.
 pub(crate) fn unexpected(what: &str) -> Error {
     Error::new(ErrorKind::Garbled, format!("the model was asked for {what} and answered something else"))

@@ -11,15 +11,20 @@
 //!
 //! A passage is shown only when the store has it, so in this order the old chunks are found up to the moment when
 //! the new ones are, and neither half of a document nor a removed one is ever seen: what the index has too much
-//! finds nothing. Index and store can differ only between the first and the last of these steps. Before the
-//! first it is noted in the store that they may ([`IngestQueue::unindexed`](weft_core::seam::IngestQueue::unindexed)), and the note is taken
-//! away after the last; whatever happens in between, a crash or an index that fails, [`Library::mend`] finds the note and puts the
-//! document into the index anew. Changes by hand do the same. An index that lost its folder, or has kept
-//! something of a document that was removed in the moment of a crash, holds another number of chunks than the
-//! store; [`Library::check`] sees that when a worker starts.
+//! finds nothing. A document that nothing can be shown of yet is hidden in the index up to that moment, so that
+//! what is going in does not take the places of others.
+//!
+//! Index and store can differ only between the first and the last of these steps. Before the first it is noted
+//! in the store that they may ([`IngestQueue::unindexed`](weft_core::seam::IngestQueue::unindexed)); every
+//! change of what is found notes it, too, together with the change. Notes are numbered: after the last step the note is
+//! taken away only if no other has followed, so that processes which work on the same document at the same time never
+//! take away each other's. Whatever happens in between, a crash or an index that fails, [`Library::mend`] finds
+//! the note and puts the document into the index anew. Changes by hand do the same; the library makes them to their
+//! end even when whoever asked has gone. An index that lost its folder holds another number of chunks than
+//! the store; [`Library::check`] sees that when a worker starts, and notes every document of it.
 //!
 //! Things are removed from the store first, then from the index, and files at the end: from the first step
-//! on nobody can name them. What a crash leaves of them takes up room, and nothing else.
+//! on nobody can name them. The first step notes what was removed, and `mend` clears away what a crash has left.
 
 mod edit;
 mod embed;
@@ -27,13 +32,15 @@ mod enrich;
 pub(crate) mod ids;
 pub(crate) mod indexing;
 mod library;
+mod locks;
 mod plan;
+mod removal;
 mod upload;
 mod work;
 mod worker;
 
 pub use edit::{Availability, ChunkEdit, NewChunk};
-pub use enrich::Addition;
+pub use enrich::{Addition, Made};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
 pub use plan::WORDS_ALONE;
 pub use worker::{IngestWorker, WorkerPace};

@@ -87,6 +87,10 @@ impl DatasetStore for Store {
         self.read_chunk_heads(tenant, ids).await
     }
 
+    async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        self.some_chunks(document, ids).await
+    }
+
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
         self.keep_chunks(document, chunks).await
     }

@@ -2,6 +2,7 @@
 
 mod blobs;
 mod heads;
+mod notes;
 mod queue;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, ChunkHead, Counting, Dataset, DatasetCounts, DatasetFilter, Document, DocumentChange,
     DocumentFilter, DocumentHead, DocumentState, Extra, Heads, Stage, StoredChunk,
 };
-use weft_core::seam::ingest_queue::Wanted;
+use weft_core::seam::ingest_queue::{Removed, Wanted};
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -32,6 +33,8 @@ type At = (TenantId, DatasetId);
 struct Tables {
     datasets: BTreeMap<At, Dataset>,
     documents: BTreeMap<(At, DocumentId), Kept>,
+    /// What is gone, with the time until which a worker may have it.
+    removed: Vec<(Removed, i64)>,
 }
 
 /// A document with all that belongs to it.
@@ -41,6 +44,7 @@ struct Kept {
     chunks: Vec<Chunk>,
     fresh: Vec<Chunk>,
     extras: BTreeMap<u8, Json>,
+    fresh_extras: BTreeMap<u8, Json>,
     stage: Stage,
     /// Absent while nobody has it.
     taken_ms: Option<i64>,
@@ -48,7 +52,8 @@ struct Kept {
     fence: i64,
     attempts: u32,
     wanted: Wanted,
-    unindexed: bool,
+    /// Positive while it is noted that the index may differ.
+    unindexed: i64,
 }
 
 #[derive(Clone, Debug)]
@@ -93,6 +98,13 @@ impl Tables {
     fn dataset(&self, key: &DatasetKey) -> Result<&Dataset> {
         let found = self.datasets.get(&at(key));
         found.ok_or_else(|| Error::not_found(format!("there is no dataset `{}`", key.id)))
+    }
+
+    /// Notes what was removed, once when that is removed again.
+    fn leave(&mut self, left: (Removed, i64)) {
+        let other = |of: &Removed| of.dataset != left.0.dataset || of.document != left.0.document;
+        self.removed.retain(|(of, _)| other(of));
+        self.removed.push(left);
     }
 
     fn of<'a>(&'a self, key: &DatasetKey) -> impl Iterator<Item = &'a Kept> {
@@ -145,14 +157,26 @@ impl Kept {
             chunks: Vec::new(),
             fresh: Vec::new(),
             extras: BTreeMap::new(),
+            fresh_extras: BTreeMap::new(),
             stage: Stage::Reading,
             taken_ms: None,
             at_ms: document.created_ms,
             fence: 0,
             attempts: 0,
             wanted: Wanted::GoOn,
-            unindexed: false,
+            unindexed: 0,
         }
+    }
+
+    /// What is found of it has changed.
+    fn note(&mut self) {
+        self.unindexed = self.unindexed.abs() + 1;
+    }
+
+    fn left(&self) -> (Removed, i64) {
+        let from_ms = if self.taken_ms.is_some() { self.at_ms } else { 0 };
+        let DocumentKey { dataset, id } = self.document.key.clone();
+        (Removed { dataset, document: Some(id), blob: self.document.blob.clone() }, from_ms)
     }
 
     fn count(&mut self) {
@@ -249,14 +273,22 @@ impl DatasetStore for MemoryDatasets {
         tables.dataset_named(dataset)?;
         let before = tables.datasets.get_mut(&at(&dataset.key));
         let before = before.ok_or_else(|| Error::not_found("there is no such dataset"))?;
+        let other = before.embedder != dataset.embedder;
         *before = Dataset { created_ms: before.created_ms, ..dataset.clone() };
+        let all =
+            tables.documents.values_mut().filter(|kept| other && kept.document.key.dataset == dataset.key);
+        all.for_each(|kept| kept.fresh.clear());
         Ok(())
     }
 
     async fn remove(&self, key: &DatasetKey) -> Result<Vec<String>> {
         let mut tables = self.tables();
         tables.datasets.remove(&at(key)).ok_or_else(|| Error::not_found("there is no such dataset"))?;
-        let blobs = tables.of(key).map(|kept| kept.document.blob.clone()).collect();
+        let mut left: Vec<(Removed, i64)> = tables.of(key).map(Kept::left).collect();
+        let blobs = left.iter().map(|(removed, _)| removed.blob.clone()).collect();
+        let from_ms = left.iter().map(|(_, from_ms)| *from_ms).max().unwrap_or_default();
+        left.push((Removed { dataset: key.clone(), document: None, blob: String::new() }, from_ms));
+        left.into_iter().for_each(|left| tables.leave(left));
         tables.documents.retain(|(of, _), _| *of != at(key));
         Ok(blobs)
     }
@@ -307,7 +339,12 @@ impl DatasetStore for MemoryDatasets {
         if let Some(name) = &change.name {
             tables.document_named(key, name)?;
         }
-        let document = &mut tables.kept(key)?.document;
+        let kept = tables.kept(key)?;
+        kept.note();
+        if change.settings.is_some() && kept.document.state == DocumentState::Failed {
+            kept.forget_fresh();
+        }
+        let document = &mut kept.document;
         let DocumentChange { name, method, settings, metadata, enabled } = change.clone();
         document.name = name.unwrap_or_else(|| document.name.clone());
         document.method = method.unwrap_or(document.method);
@@ -320,8 +357,14 @@ impl DatasetStore for MemoryDatasets {
 
     async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<Vec<String>> {
         let mut tables = self.tables();
-        let gone = ids.iter().filter_map(|id| tables.documents.remove(&(at(dataset), id.clone())));
-        Ok(gone.map(|kept| kept.document.blob).collect())
+        let mut blobs = Vec::new();
+        for id in ids {
+            if let Some(kept) = tables.documents.remove(&(at(dataset), id.clone())) {
+                tables.leave(kept.left());
+                blobs.push(kept.document.blob);
+            }
+        }
+        Ok(blobs)
     }
 
     async fn chunks(&self, document: &DocumentKey, filter: &ChunkFilter) -> Result<(Vec<StoredChunk>, u64)> {
@@ -370,6 +413,13 @@ impl DatasetStore for MemoryDatasets {
         Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(heads::of_chunk).collect())
     }
 
+    async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let all = ChunkFilter { vectors: true, limit: u64::MAX, ..ChunkFilter::default() };
+        let mut found = self.chunks(document, &all).await?.0;
+        found.retain(|chunk| ids.contains(&chunk.id));
+        Ok(found)
+    }
+
     async fn put_chunks(&self, document: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
         let mut tables = self.tables();
         let elsewhere = |id: &ChunkId| {
@@ -390,6 +440,7 @@ impl DatasetStore for MemoryDatasets {
             }
         }
         kept.count();
+        kept.note();
         Ok(())
     }
 
@@ -399,6 +450,7 @@ impl DatasetStore for MemoryDatasets {
         let before = kept.chunks.len();
         kept.chunks.retain(|chunk| !ids.contains(&chunk.chunk.id));
         kept.count();
+        kept.note();
         Ok((before - kept.chunks.len()) as u64)
     }
 
@@ -418,6 +470,7 @@ impl DatasetStore for MemoryDatasets {
             ..kept.document.clone()
         });
         *kept = Kept { fence: kept.fence, unindexed: kept.unindexed, ..fresh };
+        kept.note();
         Ok(())
     }
 

@@ -314,7 +314,9 @@ pub enum Extra {
 /// Datasets, documents and chunks.
 ///
 /// An implementation keeps what it has returned for, makes each change whole or not at all, and answers
-/// `NotFound` for everything of another tenant.
+/// `NotFound` for everything of another tenant. Together with each change of what is found it notes that the
+/// index may differ, and together with each removal that something may be left of what was removed; see
+/// [`IngestQueue`](super::IngestQueue).
 #[async_trait]
 pub trait DatasetStore: Send + Sync {
     /// Tenants that have datasets, in the order of their names.
@@ -347,7 +349,8 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn datasets(&self, tenant: &TenantId, filter: &DatasetFilter) -> Result<(Vec<Dataset>, u64)>;
 
-    /// Replaces what is kept of a dataset, the time of its creation excepted.
+    /// Replaces what is kept of a dataset, the time of its creation excepted. With another embedder its
+    /// documents do not go on where they were given up.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one has this name.
@@ -383,7 +386,7 @@ pub trait DatasetStore: Send + Sync {
     /// When the store cannot be read.
     async fn document_heads(&self, dataset: &DatasetKey, wanted: &Heads) -> Result<Vec<DocumentHead>>;
 
-    /// Changes a document. As it is then.
+    /// Changes a document. As it is then. With other settings it does not go on where it was given up.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another one of the dataset has this name.
@@ -420,6 +423,13 @@ pub trait DatasetStore: Send + Sync {
     /// # Errors
     /// When the store cannot be read.
     async fn chunk_heads(&self, tenant: &TenantId, ids: &[ChunkId]) -> Result<Vec<ChunkHead>>;
+
+    /// Chunks of a document by id, with their vectors, in their order; parents, and those that are not there,
+    /// are left out.
+    ///
+    /// # Errors
+    /// `NotFound` without the document.
+    async fn chunks_with_vectors(&self, document: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>>;
 
     /// Keeps chunks of a document that is done, in place of those with the same ids: what people add and
     /// change by hand. Counts follow.

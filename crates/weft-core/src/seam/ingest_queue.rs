@@ -4,7 +4,8 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
-use crate::seam::dataset_store::{Document, Stage, StoredChunk};
+use crate::seam::dataset_store::{Document, Extra, Stage, StoredChunk};
+use crate::value::Json;
 
 /// A worker's right to read a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub struct TakenDocument {
     pub document: Document,
     /// Where to go on: what the stages before it made is stored.
     pub stage: Stage,
-    /// How often a worker has begun with it.
+    /// How often a worker has begun with it since something was kept of the work.
     pub attempts: u32,
 }
 
@@ -63,6 +64,12 @@ pub enum IngestSettled {
         /// Why.
         reason: String,
     },
+    /// It could not be read for now: what keeps it may pass. What it had before stays, and what was made of
+    /// it so far is kept, so that it goes on there when it is queued again.
+    GivenUp {
+        /// Why.
+        reason: String,
+    },
     /// It is to be tried again.
     Again {
         /// From when on, in milliseconds since 1970.
@@ -82,7 +89,7 @@ pub enum IngestSettled {
 /// found until [`IngestSettled::Done`].
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
-    /// Asks for documents to be read, from the beginning, or from where they were paused. Those that are
+    /// Asks for documents to be read, from the beginning, or from where they were paused or given up. Those that are
     /// waiting or being read already are passed over, unless they are about to pause: then they go on. Which
     /// ones were queued.
     ///
@@ -132,37 +139,119 @@ pub trait IngestQueue: Send + Sync {
     ) -> Result<Vec<StoredChunk>>;
 
     /// Keeps what was added to new chunks: keywords, questions and vectors. Those that are not there are
-    /// passed over.
+    /// passed over. With this the work goes on: attempts are counted anew.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()>;
 
-    /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`].
-    /// Whether that was noted before.
+    /// Keeps what is made of a document beside its new chunks, until it takes the place of what was there
+    /// together with them; null: nothing.
+    ///
+    /// # Errors
+    /// As [`IngestQueue::report`].
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()>;
+
+    /// Notes that the index may differ from what is kept of a document, until [`IngestQueue::indexed`]. To
+    /// change what is kept notes it, too, in the same step and with the next number: chunks that are put
+    /// there or removed, a document that is changed, reset or done.
     ///
     /// # Errors
     /// `NotFound`.
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool>;
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote>;
 
-    /// Notes that the index holds what is kept of a document. One that is not there is passed over.
+    /// Notes that the index of a dataset may differ from what is kept of any of its documents.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn indexed(&self, document: &DocumentKey) -> Result<()>;
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()>;
 
-    /// Documents of any tenant of which it is noted that the index may differ, at most so many, those
-    /// with the smallest ids first.
+    /// Notes that the index holds what is kept of a document, as long as nothing was noted after this
+    /// number, and no worker is putting it there. Otherwise it is noted once more that it may differ:
+    /// whoever wrote may have written what was old already. Whether it is noted as the same now. One that
+    /// is not there is passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool>;
+
+    /// Documents of which it is noted that the index may differ, those with the smallest ids first; not
+    /// those that a worker is putting there.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>>;
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>>;
+
+    /// What the index of a dataset has to hold.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound>;
+
+    /// At most so many of the documents and datasets that were removed, and are not forgotten. A dataset
+    /// comes after its documents. What a worker had is left out until its time has passed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>>;
+
+    /// Notes that nothing is left of a document that was removed, or of a dataset with all its documents.
+    /// What [`IngestQueue::removed`] leaves out at this time stays.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()>;
 
     /// Says what has become of the work, and lets go of it.
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()>;
+}
+
+/// A note that the index may differ from what is kept of a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IndexNote {
+    /// Which one; each is the number before plus one.
+    pub number: i64,
+    /// Whether it was noted that they are the same before.
+    pub first: bool,
+    /// Whether a worker is putting the document into the index.
+    pub busy: bool,
+}
+
+/// Which noted documents to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotedFilter {
+    /// What time it is, in milliseconds since 1970.
+    pub now_ms: i64,
+    /// Only those of one dataset; absent: of all tenants.
+    pub dataset: Option<DatasetKey>,
+    /// Only those with a greater id.
+    pub after: Option<DocumentId>,
+    /// How many at most.
+    pub count_max: u64,
+}
+
+/// What the index of a dataset has to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ToBeFound {
+    /// Chunks that are found.
+    pub chunks: u64,
+    /// Whether the index is behind or ahead, as far as is noted: something of the dataset is unindexed, or a
+    /// worker is putting it there.
+    pub changing: bool,
+}
+
+/// Something that is gone from the store, and may be left in the index and among the files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The dataset.
+    pub dataset: DatasetKey,
+    /// Which document of it; absent: the dataset itself.
+    pub document: Option<DocumentId>,
+    /// The name of its file; empty without one.
+    pub blob: String,
 }
 
 /// What is added to a new chunk. What is absent stays as it is.

@@ -6,7 +6,7 @@ use weft_core::seam::knowledge::ContentsEntry;
 use weft_core::{Json, Result};
 
 use super::ENTRIES_MAX;
-use crate::ask::{Ask, Step, ask_json, unexpected};
+use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const HEADINGS: &str = include_str!("../prompts/contents.md");
 const LEVELS: &str = include_str!("../prompts/contents_levels.md");
@@ -65,36 +65,32 @@ fn shortened(title: &str) -> String {
 }
 
 /// The table of a document without marked headings, by a model: the headings pack by pack, then their
-/// levels. The inner error is a model that cannot do it.
+/// levels; and what could not be read of its answers. Packs whose answers cannot be used are left out as long
+/// as others can be. The inner error is a model that cannot do it, or a failure that may pass.
 ///
 /// # Errors
 /// When the whole work has ended.
-pub async fn by_model(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Result<Vec<ContentsEntry>>> {
-    let mut found: Vec<(String, usize)> = Vec::new();
-    for pack in packs(passages) {
-        let text: String = pack
-            .clone()
-            .map(|number| {
-                let shown: String = passages[number].1.chars().take(SHOWN_MAX).collect();
-                format!("[{number}]\n{shown}\n\n")
-            })
-            .collect();
-        let answer = ask_json(model, Step::Contents, HEADINGS, &text).await?;
-        match answer.and_then(|json| titles(&json).ok_or_else(|| unexpected("a list of headings"))) {
-            Ok(titles) => found.extend(titles.into_iter().filter(|(_, number)| pack.contains(number))),
-            Err(error) => return Ok(Err(error)),
-        }
-    }
+pub async fn by_model(
+    model: &dyn Ask,
+    passages: &[(ChunkId, String)],
+) -> Result<Result<(Vec<ContentsEntry>, Vec<String>)>> {
+    let (mut found, notes) = match headings(model, passages).await? {
+        Ok(found) => found,
+        Err(error) => return Ok(Err(error)),
+    };
     found.sort_by_key(|(_, number)| *number);
     found.truncate(ENTRIES_MAX);
     if found.is_empty() {
-        return Ok(Ok(Vec::new()));
+        return Ok(Ok((Vec::new(), notes)));
     }
     let listed: String =
         found.iter().enumerate().map(|(number, (title, _))| format!("{number}. {title}\n")).collect();
-    let answer = ask_json(model, Step::Contents, LEVELS, &listed).await?;
-    // Without levels it is still a table, a flat one.
-    let levels = answer.ok().and_then(|json| levels(&json)).unwrap_or_default();
+    let levels = match ask_json(model, Step::Contents, LEVELS, &listed).await? {
+        Ok(answer) => levels(&answer).unwrap_or_default(),
+        Err(error) if passes(error.kind) => return Ok(Err(error)),
+        // Without levels it is still a table, a flat one.
+        Err(_) => Vec::new(),
+    };
     let headings: Vec<Heading> = found
         .into_iter()
         .enumerate()
@@ -105,7 +101,40 @@ pub async fn by_model(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result
         })
         .collect();
     let chunks: Vec<ChunkId> = passages.iter().map(|(id, _)| id.clone()).collect();
-    Ok(Ok(from_headings(&headings, &chunks)))
+    Ok(Ok((from_headings(&headings, &chunks), notes)))
+}
+
+/// Titles, each with the number of its passage, and what could not be read.
+type Found = (Vec<(String, usize)>, Vec<String>);
+
+async fn headings(model: &dyn Ask, passages: &[(ChunkId, String)]) -> Result<Result<Found>> {
+    let (mut found, mut notes) = (Vec::new(), Vec::new());
+    let (mut usable, mut last) = (false, None);
+    for (part, pack) in packs(passages).into_iter().enumerate() {
+        let text: String = pack
+            .clone()
+            .map(|number| {
+                let shown: String = passages[number].1.chars().take(SHOWN_MAX).collect();
+                format!("[{number}]\n{shown}\n\n")
+            })
+            .collect();
+        let answer = ask_json(model, Step::Contents, HEADINGS, &text).await?;
+        match answer.and_then(|json| titles(&json).ok_or_else(|| unexpected("a list of headings"))) {
+            Ok(titles) => {
+                usable = true;
+                found.extend(titles.into_iter().filter(|(_, number)| pack.contains(number)));
+            }
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
+            Err(error) => {
+                notes.push(format!("part {} gave no headings: {}", part + 1, error.full()));
+                last = Some(error);
+            }
+        }
+    }
+    Ok(match last {
+        Some(error) if !usable => Err(error),
+        _ => Ok((found, notes)),
+    })
 }
 
 /// Which passages go into one request.

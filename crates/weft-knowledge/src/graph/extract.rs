@@ -3,7 +3,7 @@
 use weft_core::{Error, Json, Result};
 
 use super::{DESCRIPTION_MAX, Entity, NAME_MAX, Relation, Subgraph, cut, folded};
-use crate::ask::{Ask, Step, ask_json, unexpected};
+use crate::ask::{Ask, Step, ask_json, passes, unexpected};
 
 const INSTRUCTIONS: &str = include_str!("../prompts/graph.md");
 const MORE: &str = include_str!("../prompts/graph_more.md");
@@ -37,7 +37,8 @@ impl Method {
 }
 
 /// What a document says, and what could not be read of the model's answers. Packs of passages whose answers
-/// cannot be used are left out as long as others can be; when none can, that is the inner error.
+/// cannot be used are left out as long as others can be; when none can, that is the inner error. So is a
+/// failure that may pass: what a model did not get to say is not what it has nothing to say of.
 ///
 /// # Errors
 /// When the whole work has ended.
@@ -57,6 +58,7 @@ pub async fn extract(
                 graph.entities.extend(part.entities);
                 graph.relations.extend(part.relations);
             }
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
             Err(error) => {
                 notes.push(format!("part {} gave no graph: {}", number + 1, error.full()));
                 last = Some(error);
@@ -82,9 +84,13 @@ async fn pack(model: &dyn Ask, method: Method, kinds: &[String], text: &str) -> 
     for _ in 0..GLEANINGS_MAX {
         let names: Vec<&str> = graph.entities.iter().map(|entity| entity.name.as_str()).collect();
         let question = format!("{question}\n\nFound so far: {}", names.join(", "));
-        // What was found stays, also when the second look fails.
+        // What was found stays, also when the answer to the second look is no use.
         let more = ask_json(model, Step::Graph, MORE, &question).await?.and_then(|json| read(&json));
-        let Ok(more) = more else { break };
+        let more = match more {
+            Ok(more) => more,
+            Err(error) if passes(error.kind) => return Ok(Err(error)),
+            Err(_) => break,
+        };
         let known: std::collections::HashSet<String> =
             graph.entities.iter().map(|entity| folded(&entity.name)).collect();
         let news = more.entities.iter().any(|entity| !known.contains(&folded(&entity.name)));

@@ -1,7 +1,7 @@
 //! Chunks that people add and change by hand.
 
 use weft_core::id::{ChunkId, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::IndexChange;
@@ -65,13 +65,11 @@ impl Library {
         if new.content.trim().is_empty() {
             return Err(Error::invalid("the chunk has no text"));
         }
-        let document = self.parts.store.document(key).await?;
-        let _lock = self.lock(key).await;
-        let (id, ordinal) = self.free_id(key, &new.content).await?;
         let mut chunk = StoredChunk {
-            id,
+            // This and its place are found when nobody else can take them.
+            id: ChunkId::from(""),
             document: key.clone(),
-            ordinal,
+            ordinal: 0,
             kind: PieceKind::Text,
             tokens: tokens(&new.content),
             content: new.content,
@@ -86,9 +84,29 @@ impl Library {
             vector: None,
             created_ms: self.now_ms(),
         };
-        chunk.vector = self.vector(&document, &chunk).await?;
+        for _ in 0..TRIES_MAX {
+            let document = self.parts.store.document(key).await?;
+            chunk.vector = self.vector(&document, &chunk).await?;
+            let new = chunk.clone();
+            let add = async move |library: Self| library.add_if(&document, new).await;
+            if let Some(added) = self.whole(add).await? {
+                return Ok(added);
+            }
+        }
+        Err(restless(key))
+    }
+
+    /// Adds a chunk whose vector was made for a document, unless that has changed since.
+    async fn add_if(&self, before: &Document, mut chunk: StoredChunk) -> Result<Option<StoredChunk>> {
+        let key = &before.key;
+        let _lock = self.lock(key).await;
+        let document = self.parts.store.document(key).await?;
+        if !same_vectors(before, &document) {
+            return Ok(None);
+        }
+        (chunk.id, chunk.ordinal) = self.free_id(key, &chunk.content).await?;
         self.put(&document, vec![chunk.clone()]).await?;
-        Ok(chunk)
+        Ok(Some(chunk))
     }
 
     /// An id for a text that no chunk of the document has, and the place after the last one.
@@ -121,26 +139,32 @@ impl Library {
         if edit.content.as_ref().is_some_and(|content| content.trim().is_empty()) {
             return Err(Error::invalid("the chunk has no text"));
         }
-        let document = self.parts.store.document(key).await?;
+        for _ in 0..TRIES_MAX {
+            let document = self.parts.store.document(key).await?;
+            let before = self.with_vector(key, id).await?;
+            let mut chunk = edit.clone().of(before.clone());
+            if chunk.vector.is_none() || embed::text(&chunk) != embed::text(&before) {
+                chunk.vector = self.vector(&document, &chunk).await?;
+            }
+            let new = chunk.clone();
+            let replace = async move |library: Self| library.replace_if(&document, &before, new).await;
+            if self.whole(replace).await? {
+                return Ok(chunk);
+            }
+        }
+        Err(restless(key))
+    }
+
+    /// Puts a chunk in the place of another one, unless that or the document has changed since.
+    async fn replace_if(&self, before: &Document, old: &StoredChunk, new: StoredChunk) -> Result<bool> {
+        let key = &before.key;
         let _lock = self.lock(key).await;
-        let mut chunk = self.with_vector(key, id).await?;
-        let before = embed::text(&chunk);
-        let ChunkEdit { content, keywords, questions, positions, available } = edit;
-        if let Some(content) = content.filter(|content| *content != chunk.content) {
-            chunk.tokens = tokens(&content);
-            chunk.content = content;
-            // What was searched in its place was made of the old text.
-            chunk.searched = None;
+        let document = self.parts.store.document(key).await?;
+        if !same_vectors(before, &document) || self.with_vector(key, &old.id).await? != *old {
+            return Ok(false);
         }
-        chunk.keywords = keywords.unwrap_or(chunk.keywords);
-        chunk.questions = questions.unwrap_or(chunk.questions);
-        chunk.positions = positions.unwrap_or(chunk.positions);
-        chunk.available = available.unwrap_or(chunk.available);
-        if chunk.vector.is_none() || embed::text(&chunk) != before {
-            chunk.vector = self.vector(&document, &chunk).await?;
-        }
-        self.put(&document, vec![chunk.clone()]).await?;
-        Ok(chunk)
+        self.put(&document, vec![new]).await?;
+        Ok(true)
     }
 
     /// Makes chunks of a document found or not found; ids that it does not have are passed over. How many
@@ -150,18 +174,20 @@ impl Library {
     /// `NotFound` without the document.
     pub async fn switch_chunks(&self, key: &DocumentKey, ids: &[ChunkId], into: Availability) -> Result<u64> {
         let available = into == Availability::Found;
-        let document = self.parts.store.document(key).await?;
-        let _lock = self.lock(key).await;
-        let mut chunks = Vec::new();
-        for id in ids {
-            match self.with_vector(key, id).await {
-                Ok(chunk) => chunks.push(StoredChunk { available, ..chunk }),
-                Err(error) if error.kind == ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
-            }
+        let mut count = 0;
+        for some in ids.chunks(CHUNKS_AT_ONCE) {
+            let (key, some) = (key.clone(), some.to_vec());
+            let switch = async move |library: Self| {
+                let _lock = library.lock(&key).await;
+                let document = library.parts.store.document(&key).await?;
+                let chunks = library.parts.store.chunks_with_vectors(&key, &some).await?.into_iter();
+                let chunks: Vec<_> = chunks.map(|chunk| StoredChunk { available, ..chunk }).collect();
+                let count = chunks.len() as u64;
+                library.put(&document, chunks).await?;
+                Ok(count)
+            };
+            count += self.whole(switch).await?;
         }
-        let count = chunks.len() as u64;
-        self.put(&document, chunks).await?;
         Ok(count)
     }
 
@@ -170,31 +196,20 @@ impl Library {
     /// # Errors
     /// `NotFound` without the document.
     pub async fn remove_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<u64> {
-        let _lock = self.lock(key).await;
-        self.parts.queue.unindexed(key).await?;
-        let removed = self.parts.store.remove_chunks(key, ids).await?;
-        self.parts.index.write(&key.dataset, vec![IndexChange::RemoveChunks(ids.to_vec())]).await?;
-        self.parts.queue.indexed(key).await?;
-        Ok(removed)
+        let (key, ids) = (key.clone(), ids.to_vec());
+        let remove = async move |library: Self| {
+            let _lock = library.lock(&key).await;
+            let remove = library.parts.store.remove_chunks(&key, &ids);
+            let (removed, note) = library.noted(&key, remove).await?;
+            library.follow(&key, note, vec![IndexChange::RemoveChunks(ids.clone())]).await?;
+            Ok(removed)
+        };
+        self.whole(remove).await
     }
 
-    /// A chunk of a document that is listed, with its vector.
     async fn with_vector(&self, key: &DocumentKey, id: &ChunkId) -> Result<StoredChunk> {
-        let found = self.parts.store.chunks_by_id(&key.dataset.tenant, std::slice::from_ref(id)).await?;
-        let found = found.into_iter().find(|chunk| chunk.document == *key);
-        let found = found.ok_or_else(|| missing_chunk(id))?;
-        // Its neighbours in the list have the same place only when people have added chunks.
-        for offset in (0..).step_by(PAGE as usize) {
-            let filter = ChunkFilter { vectors: true, offset, limit: PAGE, ..ChunkFilter::default() };
-            let (page, total) = self.parts.store.chunks(key, &filter).await?;
-            if let Some(chunk) = page.into_iter().find(|chunk| chunk.id == found.id) {
-                return Ok(chunk);
-            }
-            if offset + PAGE >= total {
-                break;
-            }
-        }
-        Err(missing_chunk(id))
+        let mut found = self.parts.store.chunks_with_vectors(key, std::slice::from_ref(id)).await?;
+        found.pop().ok_or_else(|| missing_chunk(id))
     }
 
     /// The vector of a chunk, with the share of its file's name; nothing without an embedder.
@@ -211,27 +226,91 @@ impl Library {
         Ok(text.map(|text| embed::mixed(text, name.as_deref(), share)))
     }
 
-    /// Keeps chunks and brings the index to them. Under the lock of the document.
+    /// Keeps chunks and brings the index to them. Under the lock of the document, which was read under it.
     async fn put(&self, document: &Document, chunks: Vec<StoredChunk>) -> Result<()> {
         if chunks.is_empty() {
             return Ok(());
         }
         let key = &document.key;
-        self.parts.queue.unindexed(key).await?;
-        self.parts.store.put_chunks(key, &chunks).await?;
+        let ((), note) = self.noted(key, self.parts.store.put_chunks(key, &chunks)).await?;
         let hidden = chunks.iter().filter(|chunk| !chunk.available).map(|chunk| chunk.id.clone()).collect();
         let changes = vec![
             IndexChange::Document(indexed_document(document)),
             IndexChange::RemoveChunks(hidden),
             adding(document, chunks),
         ];
-        self.parts.index.write(&key.dataset, changes).await?;
-        self.parts.queue.indexed(key).await
+        self.follow(key, note, changes).await
+    }
+
+    /// Changes a document. Under its lock. As it is then.
+    pub(super) async fn change_document(
+        &self,
+        key: &DocumentKey,
+        change: &DocumentChange,
+    ) -> Result<Document> {
+        let before = self.parts.store.document(key).await?;
+        let recut = change.method.is_some_and(|method| method != before.method);
+        if recut && before.state == DocumentState::Running {
+            let message = format!("the document `{}` is being read", before.name);
+            return Err(Error::new(ErrorKind::Conflict, message).help("stop it first"));
+        }
+        let update = self.parts.store.update_document(key, change, self.now_ms());
+        let (changed, note) = self.noted(key, update).await?;
+        if recut {
+            self.reset_document(key).await?;
+            return self.parts.store.document(key).await;
+        }
+        if note.first && changed.name != before.name {
+            // The name is part of what its chunks are found by. They stay where they are meanwhile.
+            self.fill(&changed, Vec::new()).await?;
+            self.followed(key, note).await?;
+        } else {
+            self.follow(key, note, vec![IndexChange::Document(indexed_document(&changed))]).await?;
+        }
+        Ok(changed)
+    }
+
+    /// Takes a document back to where it was before it was read. Under its lock.
+    pub(super) async fn reset_document(&self, key: &DocumentKey) -> Result<()> {
+        let reset = self.parts.store.reset_document(key, self.now_ms());
+        let ((), note) = self.noted(key, reset).await?;
+        self.follow(key, note, vec![IndexChange::Clear(key.id.clone())]).await
     }
 }
 
-/// Chunks that are looked through at once for one of them.
-const PAGE: u64 = 500;
+/// Chunks that are switched in one step.
+const CHUNKS_AT_ONCE: usize = 500;
+
+/// How often a vector is made for a document that is something else by then.
+const TRIES_MAX: u32 = 4;
+
+/// Whether vectors that were made for a document are those that it would get now.
+fn same_vectors(before: &Document, now: &Document) -> bool {
+    before.name == now.name && before.settings == now.settings
+}
+
+fn restless(key: &DocumentKey) -> Error {
+    let message = format!("the document `{}` is being changed by others all the time", key.id);
+    Error::new(ErrorKind::Conflict, message).help("try again")
+}
+
+impl ChunkEdit {
+    /// What it makes of a chunk. The vector stays as it was.
+    fn of(self, mut chunk: StoredChunk) -> StoredChunk {
+        let Self { content, keywords, questions, positions, available } = self;
+        if let Some(content) = content.filter(|content| *content != chunk.content) {
+            chunk.tokens = tokens(&content);
+            chunk.content = content;
+            // What was searched in its place was made of the old text.
+            chunk.searched = None;
+        }
+        chunk.keywords = keywords.unwrap_or(chunk.keywords);
+        chunk.questions = questions.unwrap_or(chunk.questions);
+        chunk.positions = positions.unwrap_or(chunk.positions);
+        chunk.available = available.unwrap_or(chunk.available);
+        chunk
+    }
+}
 
 #[cfg(test)]
 mod tests {

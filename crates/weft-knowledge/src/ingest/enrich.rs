@@ -29,8 +29,7 @@ pub trait Addition: Send + Sync {
     /// Whether these settings ask for it.
     fn wanted(&self, settings: &Settings) -> bool;
 
-    /// Makes it of the chunks of a document, which come in their order and without parents. Null: there is
-    /// nothing.
+    /// Makes it of the chunks of a document, which come in their order and without parents.
     ///
     /// # Errors
     /// Of a kind that passes, to be asked again later; otherwise the document goes on without it, and says
@@ -40,7 +39,16 @@ pub trait Addition: Send + Sync {
         models: &dyn ModelDirectory,
         document: &Document,
         chunks: &[StoredChunk],
-    ) -> Result<Json>;
+    ) -> Result<Made>;
+}
+
+/// What was made of a document.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Made {
+    /// The thing itself; null: there is nothing.
+    pub value: Json,
+    /// What is missing of it, for people.
+    pub notes: Vec<String>,
 }
 
 /// What a model adds to one chunk.

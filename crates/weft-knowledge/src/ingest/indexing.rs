@@ -1,11 +1,13 @@
 //! Puts what is kept into the index.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use weft_core::Result;
 use weft_core::id::{ChunkId, DatasetKey, DocumentKey};
-use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentFilter, StoredChunk};
+use weft_core::seam::dataset_store::{ChunkFilter, Document, StoredChunk};
 use weft_core::seam::index::{IndexChange, IndexedChunk, IndexedDocument};
+use weft_core::seam::ingest_queue::{IndexNote, NotedFilter};
 use weft_core::{Error, ErrorKind};
 
 use super::embed::plain;
@@ -14,10 +16,7 @@ use super::library::Library;
 /// Chunks that go into the index in one step. More of them would be held in memory at once.
 pub(super) const CHUNKS_AT_ONCE: u64 = 1_000;
 
-/// Documents that are listed at once.
-const DOCUMENTS_AT_ONCE: u64 = 200;
-
-/// Noted documents that are looked at in one go.
+/// Noted documents that are listed at once.
 const NOTED_AT_ONCE: u64 = 100;
 
 /// A name without its ending.
@@ -71,35 +70,84 @@ impl Library {
         Ok(ids)
     }
 
+    /// Makes one change of what is kept of a document, which is noted before. Under its lock.
+    ///
+    /// # Errors
+    /// What the change fails with: then it is as if it had not been tried.
+    pub(super) async fn noted<T>(
+        &self,
+        key: &DocumentKey,
+        change: impl Future<Output = Result<T>>,
+    ) -> Result<(T, IndexNote)> {
+        let note = self.parts.queue.unindexed(key).await?;
+        match change.await {
+            Ok(done) => Ok((done, note)),
+            Err(error) => {
+                // Should it have been made all the same, the number says so.
+                if note.first {
+                    self.parts.queue.indexed(key, note.number).await?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings the index to a document after one change of what is kept of it: by what is to be changed there
+    /// when the two were the same before, and otherwise by all of it. Under its lock.
+    pub(super) async fn follow(
+        &self,
+        key: &DocumentKey,
+        note: IndexNote,
+        changes: Vec<IndexChange>,
+    ) -> Result<()> {
+        if !note.first && !note.busy {
+            return self.sync(key).await;
+        }
+        self.parts.index.write(&key.dataset, changes).await?;
+        self.followed(key, note).await
+    }
+
+    /// The same, when it was brought there already.
+    pub(super) async fn followed(&self, key: &DocumentKey, note: IndexNote) -> Result<()> {
+        // Whoever is putting all of it there sees that it has changed.
+        if note.busy || self.parts.queue.indexed(key, note.number + 1).await? {
+            return Ok(());
+        }
+        self.sync(key).await
+    }
+
     /// Puts what is kept of a document into the index, in place of whatever that has of it, and takes the
     /// note away that the two may differ. Under the lock of the document.
     pub(super) async fn sync(&self, key: &DocumentKey) -> Result<()> {
-        let document = match self.parts.store.document(key).await {
-            Ok(document) => document,
-            Err(error) if error.kind == ErrorKind::NotFound => {
-                let gone = IndexChange::RemoveDocument(key.id.clone());
-                return self.parts.index.write(&key.dataset, vec![gone]).await;
-            }
-            Err(error) => return Err(error),
-        };
-        self.fill(&document).await?;
-        self.parts.queue.indexed(key).await
+        let note = self.parts.queue.unindexed(key).await?;
+        self.sync_noted(key, note).await
+    }
+
+    async fn sync_noted(&self, key: &DocumentKey, note: IndexNote) -> Result<()> {
+        let document = self.parts.store.document(key).await?;
+        // What another process is putting there is not to be taken out again.
+        let first = if note.busy { Vec::new() } else { vec![IndexChange::Clear(key.id.clone())] };
+        self.fill(&document, first).await?;
+        // Who has changed it in between has noted it, and it stays noted.
+        self.parts.queue.indexed(key, note.number).await.map(drop)
     }
 
     /// The same, unless whoever had the lock has done it in the meantime. Whether it was to be done.
     async fn sync_if_noted(&self, key: &DocumentKey) -> Result<bool> {
         match self.parts.queue.unindexed(key).await {
-            Ok(false) => self.parts.queue.indexed(key).await.map(|()| false),
-            Ok(true) => self.sync(key).await.map(|()| true),
+            Ok(note) if note.first => self.parts.queue.indexed(key, note.number).await.map(|_| false),
+            Ok(note) => self.sync_noted(key, note).await.map(|()| true),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    async fn fill(&self, document: &Document) -> Result<()> {
+    /// Puts what is found of a document into the index, in place of what has the same ids, after some
+    /// other changes.
+    pub(super) async fn fill(&self, document: &Document, first: Vec<IndexChange>) -> Result<()> {
         let key = &document.key;
-        let mut changes =
-            vec![IndexChange::Clear(key.id.clone()), IndexChange::Document(indexed_document(document))];
+        let mut changes = first;
+        changes.push(IndexChange::Document(indexed_document(document)));
         for offset in (0..).step_by(CHUNKS_AT_ONCE as usize) {
             let filter = ChunkFilter {
                 vectors: true,
@@ -118,49 +166,35 @@ impl Library {
         Ok(())
     }
 
-    /// Takes out of the index what a worker may have put there after the document was removed.
-    pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
-        let is_gone = |error: Error| if error.kind == ErrorKind::NotFound { Ok(()) } else { Err(error) };
-        if let Err(error) = self.parts.store.dataset(&key.dataset).await {
-            is_gone(error)?;
-            return self.parts.index.remove(&key.dataset).await;
-        }
-        let _lock = self.lock(key).await;
-        if let Err(error) = self.parts.store.document(key).await {
-            is_gone(error)?;
-            self.sync(key).await?;
-        }
-        Ok(())
-    }
-
-    /// The same as [`Library::sync`] for what is known of the document itself; its chunks stay. Under its lock.
-    pub(super) async fn sync_document(&self, key: &DocumentKey) -> Result<()> {
-        let document = self.parts.store.document(key).await?;
-        let change = IndexChange::Document(indexed_document(&document));
-        self.parts.index.write(&key.dataset, vec![change]).await?;
-        self.parts.queue.indexed(key).await
-    }
-
-    /// Puts documents into the index anew of which it is noted that it may differ, for example because a
-    /// process ended in between. How many there were. Documents that are being put into it at this moment
-    /// are waited for.
+    /// Clears away what is left of what was removed, and puts documents into the index anew of which it is
+    /// noted that it may differ, for example because a process ended in between. How many there were. Those
+    /// that somebody is changing at this moment are passed over.
     ///
     /// # Errors
     /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
     pub async fn mend(&self) -> Result<usize> {
-        let noted = self.parts.queue.to_index(NOTED_AT_ONCE).await?;
+        self.clear_away().await?;
         let mut mended = 0;
-        for key in &noted {
-            let _lock = self.lock(key).await;
-            match self.sync_if_noted(key).await {
-                Ok(again) => mended += usize::from(again),
-                Err(error) => {
-                    let error = error.full();
-                    tracing::warn!(document.id = %key.id, error, "a document cannot be put into the index");
+        let mut filter = NotedFilter { count_max: NOTED_AT_ONCE, ..NotedFilter::default() };
+        loop {
+            filter.now_ms = self.now_ms();
+            let noted = self.parts.queue.to_index(&filter).await?;
+            for key in &noted {
+                let Some(_lock) = self.locks.try_lock(key) else { continue };
+                match self.sync_if_noted(key).await {
+                    Ok(again) => mended += usize::from(again),
+                    Err(error) => {
+                        let error = error.full();
+                        tracing::warn!(document.id = %key.id, error, "a document cannot be put into the index");
+                    }
                 }
             }
+            // What cannot be indexed must not keep the others from it.
+            match noted.last() {
+                Some(last) if noted.len() as u64 == NOTED_AT_ONCE => filter.after = Some(last.id.clone()),
+                _ => return Ok(mended),
+            }
         }
-        Ok(mended)
     }
 
     /// Makes the index of a dataset anew from what is kept. How many documents it has. While that goes on
@@ -170,85 +204,100 @@ impl Library {
     /// `NotFound`; otherwise when the store cannot be read or the index cannot be written.
     pub async fn reindex(&self, dataset: &DatasetKey) -> Result<u64> {
         self.parts.store.dataset(dataset).await?;
+        // First of all: whatever ends this, the rest is mended.
+        self.parts.queue.all_unindexed(dataset).await?;
         self.parts.index.remove(dataset).await?;
         let mut done = 0;
+        let mut filter = NotedFilter {
+            dataset: Some(dataset.clone()),
+            count_max: NOTED_AT_ONCE,
+            ..NotedFilter::default()
+        };
         loop {
-            let filter = DocumentFilter {
-                ascending: true,
-                offset: done,
-                limit: DOCUMENTS_AT_ONCE,
-                ..DocumentFilter::default()
-            };
-            let (page, _) = self.parts.store.documents(dataset, &filter).await?;
-            for document in &page {
-                let _lock = self.lock(&document.key).await;
-                self.sync(&document.key).await?;
+            filter.now_ms = self.now_ms();
+            let noted = self.parts.queue.to_index(&filter).await?;
+            for key in &noted {
+                let _lock = self.lock(key).await;
+                self.sync_if_noted(key).await?;
+                done += 1;
             }
-            done += page.len() as u64;
-            if (page.len() as u64) < DOCUMENTS_AT_ONCE {
-                return Ok(done);
+            match noted.last() {
+                Some(last) if noted.len() as u64 == NOTED_AT_ONCE => filter.after = Some(last.id.clone()),
+                _ => return Ok(done),
             }
         }
     }
 
-    /// Compares the index of every dataset with what is kept, and makes those anew that hold another number
-    /// of chunks: their folder was lost, or something was removed in the moment of a crash. Then mends what
-    /// is noted. To be called before anybody works on them. The datasets whose index was made anew.
+    /// Mends what is noted, then compares the index of every dataset with what is kept. Of those that hold
+    /// another number of chunks, because their folder was lost or taken from elsewhere, every document is put
+    /// there anew, one by one; what is in them is found meanwhile, and others may work on them. An index
+    /// that cannot be opened at all is made anew. These datasets.
     ///
     /// # Errors
-    /// When the store cannot be read. An index that cannot be made is left, and the log says why.
+    /// When the store cannot be read. What cannot be indexed is left noted, and the log says why.
     pub async fn check(&self) -> Result<Vec<DatasetKey>> {
-        // What is noted would be counted as a difference.
         self.mend().await?;
         let mut renewed = Vec::new();
         for dataset in self.every_dataset().await? {
-            let expected = self.found_chunks(&dataset.key).await?;
-            let same = match self.parts.index.size(&dataset.key).await {
-                Ok(size) => size.chunks as u64 == expected,
-                Err(error) => {
-                    tracing::warn!(dataset.id = %dataset.key.id, error = error.full(), "an index cannot be read");
-                    false
+            let key = dataset.key;
+            match self.held(&key).await? {
+                Held::Right => continue,
+                Held::Other => {
+                    tracing::info!(dataset.id = %key.id, "an index differs from what is stored, and is mended");
+                    self.parts.queue.all_unindexed(&key).await?;
                 }
-            };
-            if same {
-                continue;
+                Held::Broken => match self.reindex(&key).await {
+                    Ok(documents) => {
+                        tracing::info!(dataset.id = %key.id, documents, "an index was made anew");
+                    }
+                    Err(error) => {
+                        tracing::error!(dataset.id = %key.id, error = error.full(), "an index cannot be made");
+                    }
+                },
             }
-            match self.reindex(&dataset.key).await {
-                Ok(documents) => {
-                    tracing::info!(dataset.id = %dataset.key.id, documents, "an index was made anew");
-                    renewed.push(dataset.key);
-                }
-                Err(error) => {
-                    tracing::error!(dataset.id = %dataset.key.id, error = error.full(), "an index cannot be made");
-                }
-            }
+            renewed.push(key);
+        }
+        if !renewed.is_empty() {
+            self.mend().await?;
         }
         Ok(renewed)
     }
 
-    /// How many chunks of a dataset the index has to hold.
-    async fn found_chunks(&self, dataset: &DatasetKey) -> Result<u64> {
-        let (mut seen, mut sum) = (0, 0);
-        loop {
-            let filter = DocumentFilter {
-                ascending: true,
-                offset: seen,
-                limit: DOCUMENTS_AT_ONCE,
-                ..DocumentFilter::default()
-            };
-            let (page, _) = self.parts.store.documents(dataset, &filter).await?;
-            for document in page.iter().filter(|document| document.chunk_count > 0) {
-                let hidden = ChunkFilter { available: Some(false), ..ChunkFilter::default() };
-                let (_, hidden) = self.parts.store.chunks(&document.key, &hidden).await?;
-                sum += document.chunk_count.saturating_sub(hidden);
-            }
-            seen += page.len() as u64;
-            if (page.len() as u64) < DOCUMENTS_AT_ONCE {
-                return Ok(sum);
-            }
+    /// How the index of a dataset stands to what is kept, as far as nobody is changing the two.
+    async fn held(&self, dataset: &DatasetKey) -> Result<Held> {
+        let before = self.parts.queue.to_be_found(dataset).await?;
+        if before.changing {
+            return Ok(Held::Right);
         }
+        let held = match self.parts.index.size(dataset).await {
+            Ok(size) => size.chunks as u64,
+            Err(error) => {
+                tracing::warn!(dataset.id = %dataset.id, error = error.full(), "an index cannot be read");
+                tokio::time::sleep(SECOND_LOOK).await;
+                return match self.parts.index.size(dataset).await {
+                    Err(error) if error.kind == ErrorKind::Internal => Ok(Held::Broken),
+                    _ => Ok(Held::Right),
+                };
+            }
+        };
+        // What somebody did between the two is no difference.
+        let differs = held != before.chunks && self.parts.queue.to_be_found(dataset).await? == before;
+        Ok(if differs { Held::Other } else { Held::Right })
     }
 }
+
+/// How an index stands to what is kept.
+enum Held {
+    /// It holds as many chunks, or that cannot be said now.
+    Right,
+    /// It holds more or less of them.
+    Other,
+    /// It cannot be opened.
+    Broken,
+}
+
+/// After this time an index that could not be read is looked at again: it may have been for a moment only.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
 
 /// An error for a chunk that is not there.
 pub(super) fn missing_chunk(id: &ChunkId) -> Error {

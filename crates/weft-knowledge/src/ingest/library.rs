@@ -1,24 +1,22 @@
 //! The public face: datasets, their documents and chunks, with the index in step.
 
 use std::fmt;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::{Mutex, MutexGuard, Notify};
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
     Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
 };
-use weft_core::seam::index::IndexChange;
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result};
 
 use super::enrich::Addition;
-
-/// Locks for documents. Two documents may share one, which only makes one of them wait.
-const LOCKS: usize = 64;
+use super::locks::Locks;
 
 /// Tries to find a name that is free.
 const NAMES_MAX: u32 = 10_000;
@@ -67,12 +65,14 @@ pub enum Naming {
 }
 
 /// Datasets with everything that belongs to them. All changes go through here, so that index and files
-/// follow what is kept.
+/// follow what is kept. A clone is another handle to the same library.
+#[derive(Clone)]
 pub struct Library {
     pub(super) parts: LibraryParts,
     pub(super) limits: LibraryLimits,
-    locks: Vec<Mutex<()>>,
-    pub(super) wake: Notify,
+    pub(super) locks: Arc<Locks>,
+    pub(super) wake: Arc<Notify>,
+    changes: TaskTracker,
 }
 
 impl fmt::Debug for Library {
@@ -84,8 +84,7 @@ impl fmt::Debug for Library {
 impl Library {
     /// A library of these parts.
     pub fn new(parts: LibraryParts, limits: LibraryLimits) -> Self {
-        let locks = (0..LOCKS).map(|_| Mutex::new(())).collect();
-        Self { parts, limits, locks, wake: Notify::new() }
+        Self { parts, limits, locks: Arc::default(), wake: Arc::default(), changes: TaskTracker::new() }
     }
 
     /// What is kept, for reading. Who changes it here leaves the index behind.
@@ -113,11 +112,25 @@ impl Library {
     }
 
     /// The right to change what the index holds of a document.
-    pub(super) async fn lock(&self, document: &DocumentKey) -> MutexGuard<'_, ()> {
-        let mut hasher = DefaultHasher::new();
-        document.hash(&mut hasher);
-        let at = usize::try_from(hasher.finish() % LOCKS as u64).unwrap_or_default();
-        self.locks[at].lock().await
+    pub(super) async fn lock(&self, document: &DocumentKey) -> OwnedMutexGuard<()> {
+        self.locks.lock(document).await
+    }
+
+    /// Makes a change to its end, also when whoever asked for it has gone meanwhile: half a change would
+    /// leave the index behind until it is mended.
+    pub(super) async fn whole<T, F>(&self, change: impl FnOnce(Self) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let done = self.changes.spawn(change(self.clone()).in_current_span()).await;
+        done.map_err(|cause| Error::internal("a change of a dataset broke off").because(cause))?
+    }
+
+    /// Waits for changes that are under way.
+    pub(super) async fn changed(&self) {
+        self.changes.close();
+        self.changes.wait().await;
     }
 
     /// Keeps a new dataset, which is stamped with the time. As it is then.
@@ -178,42 +191,6 @@ impl Library {
         Ok(())
     }
 
-    /// Removes a dataset with everything in it.
-    ///
-    /// # Errors
-    /// `NotFound`; otherwise when something cannot be removed: the dataset is gone all the same.
-    pub async fn remove_dataset(&self, key: &DatasetKey) -> Result<()> {
-        let blobs = self.parts.store.remove(key).await?;
-        self.parts.index.remove(key).await?;
-        self.remove_blobs(key, &blobs).await
-    }
-
-    async fn remove_blobs(&self, key: &DatasetKey, blobs: &[String]) -> Result<()> {
-        for blob in blobs.iter().filter(|blob| !blob.is_empty()) {
-            self.parts.blobs.remove(&key.tenant, blob).await?;
-        }
-        Ok(())
-    }
-
-    /// Removes documents with their chunks and files; those that are not there are passed over. How many
-    /// there were.
-    ///
-    /// # Errors
-    /// When something cannot be removed: the documents are gone all the same.
-    pub async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<u64> {
-        let mut removed = 0;
-        for id in ids {
-            let key = DocumentKey::new(dataset, id.clone());
-            // A worker that is about to put it into the index is let through first, or comes too late.
-            let _lock = self.lock(&key).await;
-            let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(id)).await?;
-            self.parts.index.write(dataset, vec![IndexChange::RemoveDocument(id.clone())]).await?;
-            self.remove_blobs(dataset, &blobs).await?;
-            removed += blobs.len() as u64;
-        }
-        Ok(removed)
-    }
-
     /// The file of a document.
     ///
     /// # Errors
@@ -230,27 +207,12 @@ impl Library {
     /// `NotFound`; `Conflict` when another one of the dataset has this name, and for another method while
     /// the document is being read.
     pub async fn update_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Document> {
-        let before = self.parts.store.document(key).await?;
-        let recut = change.method.is_some_and(|method| method != before.method);
-        if recut && before.state == DocumentState::Running {
-            let message = format!("the document `{}` is being read", before.name);
-            return Err(Error::new(ErrorKind::Conflict, message).help("stop it first"));
-        }
-        let _lock = self.lock(key).await;
-        self.parts.queue.unindexed(key).await?;
-        let now_ms = self.now_ms();
-        let changed = self.parts.store.update_document(key, change, now_ms).await;
-        if changed.is_ok() && recut {
-            self.parts.store.reset_document(key, now_ms).await?;
-        }
-        let renamed = changed.as_ref().is_ok_and(|changed| changed.name != before.name);
-        // The name is part of what its chunks are found by.
-        match recut || renamed {
-            true => self.sync(key).await?,
-            false => self.sync_document(key).await?,
-        }
-        changed?;
-        self.parts.store.document(key).await
+        let (key, change) = (key.clone(), change.clone());
+        let change = async move |library: Self| {
+            let _lock = library.lock(&key).await;
+            library.change_document(&key, &change).await
+        };
+        self.whole(change).await
     }
 
     /// Takes documents back to where they were before they were read.
@@ -260,11 +222,11 @@ impl Library {
     pub async fn reset_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<()> {
         for id in ids {
             let key = DocumentKey::new(dataset, id.clone());
-            let _lock = self.lock(&key).await;
-            self.parts.queue.unindexed(&key).await?;
-            let reset = self.parts.store.reset_document(&key, self.now_ms()).await;
-            self.sync(&key).await?;
-            reset?;
+            let reset = async move |library: Self| {
+                let _lock = library.lock(&key).await;
+                library.reset_document(&key).await
+            };
+            self.whole(reset).await?;
         }
         Ok(())
     }

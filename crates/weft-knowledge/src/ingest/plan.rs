@@ -1,9 +1,11 @@
 //! Decides what comes next in the work on a document. Nothing here waits.
 
+use weft_core::Error;
 use weft_core::seam::dataset_store::{Settings, Stage};
 use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
 use weft_core::value::Json;
-use weft_core::{Error, ErrorKind};
+
+use crate::ask::passes;
 
 /// How often a worker begins with a document before it is given up. It may be what ends its worker.
 pub(super) const ATTEMPTS_MAX: u32 = 6;
@@ -167,29 +169,30 @@ pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestSettled> {
     })
 }
 
-/// What follows from a failure. What may pass is tried again, each time after a longer pause; with
-/// everything else the document has failed.
-pub(super) fn failed(error: &Error, taken: &TakenDocument, now_ms: i64) -> IngestSettled {
+/// What follows from a failure. What may pass is tried again, each time after a longer pause unless the work
+/// goes on between, and given up at last; with everything else the document has failed.
+pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestSettled {
     const PAUSE_MIN_MS: i64 = 5_000;
     const PAUSE_MAX_MS: i64 = 600_000;
+    // Who is asked to wait for longer than this is asked for too much.
+    const ASKED_MAX_MS: i64 = 6 * 3_600_000;
     let reason = error.full();
-    match error.kind {
-        ErrorKind::RateLimited | ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
-            if taken.attempts < ATTEMPTS_MAX =>
-        {
-            let asked =
-                error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
-            let pause = PAUSE_MIN_MS << (2 * taken.attempts.saturating_sub(1)).min(16);
-            let pause = pause.max(asked).min(PAUSE_MAX_MS);
-            IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
-        }
-        _ => IngestSettled::Failed { reason },
+    if !passes(error.kind) {
+        return IngestSettled::Failed { reason };
     }
+    if attempts >= ATTEMPTS_MAX {
+        return IngestSettled::GivenUp { reason };
+    }
+    let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
+    let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
+    let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
+    IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
 }
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use weft_core::ErrorKind;
 
     use super::*;
 
@@ -214,6 +217,27 @@ mod tests {
         let odd =
             Plan::new(&settings(&json!({"auto_keywords": "x", "enable_metadata": false, "metadata": ["k"]})));
         assert_eq!(odd, Plan { name_share: NAME_SHARE, ..Plan::default() });
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_as_late_as_was_asked_for() {
+        let busy = |seconds: u64| Error {
+            retry_after: Some(std::time::Duration::from_secs(seconds)),
+            ..Error::new(ErrorKind::RateLimited, "429")
+        };
+        let from_ms = |error: &Error, attempts: u32| match failed(error, attempts, 1_000) {
+            IngestSettled::Again { from_ms, .. } => from_ms - 1_000,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            (1..6).map(|n| from_ms(&busy(0), n)).collect::<Vec<_>>(),
+            [5_000, 20_000, 80_000, 320_000, 600_000]
+        );
+        assert_eq!(from_ms(&busy(3_600), 1), 3_600_000);
+        assert_eq!(from_ms(&busy(u64::MAX), 1), 6 * 3_600_000);
+        assert_eq!(failed(&busy(0), 6, 0), IngestSettled::GivenUp { reason: "429".into() });
+        let broken = Error::invalid("broken");
+        assert_eq!(failed(&broken, 1, 0), IngestSettled::Failed { reason: "broken".into() });
     }
 
     #[test]

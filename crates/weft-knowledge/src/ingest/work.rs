@@ -1,6 +1,5 @@
 //! The work on one document: does what [`super::plan`] decides.
 
-use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
@@ -9,10 +8,10 @@ use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk
 use weft_core::seam::document_reader::ReadRequest;
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::IndexChange;
-use weft_core::seam::ingest_queue::{Amended, IngestProgress, TakenDocument, Wanted};
+use weft_core::seam::ingest_queue::{Amended, IndexNote, IngestProgress, TakenDocument, Wanted};
 use weft_core::seam::{ChatModel, Embedder};
 use weft_core::value::Json;
-use weft_core::{ChunkId, Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result};
 
 use super::enrich::{self, Added};
 use super::indexing::{CHUNKS_AT_ONCE, adding, indexed_document, stem};
@@ -62,6 +61,8 @@ struct Said {
     warnings: Vec<String>,
     /// From here on nobody else's word counts.
     settled: bool,
+    /// Something of the work was kept.
+    kept: bool,
 }
 
 impl<'a> Work<'a> {
@@ -74,12 +75,29 @@ impl<'a> Work<'a> {
         let stage = plan.stage_from(taken.stage);
         let message = plan::doing(stage).to_owned();
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
-        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false });
+        let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false, kept: false });
         Ok(Self { library, taken, dataset, plan, lease_ms, said })
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
         change(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How often somebody has begun with it since it went on the last time.
+    pub(super) fn attempts(&self) -> u32 {
+        if self.said(|said| said.kept) { 1 } else { self.taken.attempts }
+    }
+
+    /// Whether nothing is left but what comes with the end.
+    pub(super) fn is_settling(&self) -> bool {
+        self.said(|said| said.settled)
+    }
+
+    /// Keeps what was added to new chunks.
+    async fn amend(&self, amended: &[Amended]) -> Result<()> {
+        self.library.parts.queue.amend_new(&self.taken.lease, amended).await?;
+        self.said(|said| said.kept |= !amended.is_empty());
+        Ok(())
     }
 
     fn say(&self, stage: Stage, part: f64, detail: &str) {
@@ -161,7 +179,7 @@ impl<'a> Work<'a> {
         }
         for addition in &parts.additions {
             if !addition.wanted(&document.settings) {
-                parts.store.put_extra(&document.key, addition.extra(), &Json::Null).await?;
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &Json::Null).await?;
             }
         }
         for warning in std::mem::take(&mut read.warnings) {
@@ -248,7 +266,7 @@ impl<'a> Work<'a> {
             }
             // What was answered is kept, also when something was not.
             amended.retain(|one| one.keywords.is_some() || one.questions.is_some());
-            self.library.parts.queue.amend_new(&self.taken.lease, &amended).await?;
+            self.amend(&amended).await?;
             if let Some(error) = broken {
                 return Err(error);
             }
@@ -281,10 +299,11 @@ impl<'a> Work<'a> {
         let text: Vec<_> = page.iter().filter(|chunk| chunk.available).map(|chunk| &*chunk.content).collect();
         let found = enrich::metadata(model, &self.plan, &text.join("\n\n")).await;
         let Some(mut metadata) = self.bearable(found)? else { return Ok(()) };
+        let _lock = self.library.lock(key).await;
         // What people have written counts more, also what they wrote while the model was asked.
         metadata.extend(store.document(key).await?.metadata);
         let change = DocumentChange { metadata: Some(metadata), ..DocumentChange::default() };
-        store.update_document(key, &change, self.library.now_ms()).await.map(drop)
+        self.library.change_document(key, &change).await.map(drop)
     }
 
     /// Makes what else is made of a document.
@@ -309,7 +328,8 @@ impl<'a> Work<'a> {
             }
             let made = addition.make(&*parts.models, document, &chunks).await;
             if let Some(made) = self.bearable(made)? {
-                parts.store.put_extra(&document.key, addition.extra(), &made).await?;
+                made.notes.iter().for_each(|note| self.warn(format!("Incomplete: {note}")));
+                parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &made.value).await?;
             }
         }
         Ok(())
@@ -356,7 +376,7 @@ impl<'a> Work<'a> {
             vector: Some(embed::mixed(vector, name, self.plan.name_share)),
         };
         let amended: Vec<Amended> = chunks.iter().zip(made).map(with).collect();
-        self.library.parts.queue.amend_new(&self.taken.lease, &amended).await
+        self.amend(&amended).await
     }
 
     /// Puts the new chunks into the index, then into the place of the old ones, then takes out what is of no
@@ -367,11 +387,15 @@ impl<'a> Work<'a> {
         let _lock = self.library.lock(key).await;
         // Whoever had to wait may have lost it.
         self.tell().await?;
-        let unclear = parts.queue.unindexed(key).await?;
+        let note = parts.queue.unindexed(key).await?;
         let mut old = self.library.found_ids(key).await?;
         // Its name and metadata may have changed since it was taken.
         let document = parts.store.document(key).await?;
-        let mut changes = vec![IndexChange::Document(indexed_document(&document))];
+        let mut shown = indexed_document(&document);
+        // Nothing of it can be shown before it is done; till then it must not take the places of others.
+        let hidden = shown.available && document.chunk_count == 0;
+        shown.available &= !hidden;
+        let mut changes = vec![IndexChange::Document(shown)];
         let (mut after, mut done) = (None, 0);
         loop {
             let (page, last) = self.page(after, CHUNKS_AT_ONCE).await?;
@@ -394,24 +418,32 @@ impl<'a> Work<'a> {
         });
         let settled = plan::done(&self.plan, &warnings);
         parts.queue.settle(&self.taken.lease, &settled, self.library.now_ms()).await?;
-        if let Err(error) = self.clean((!unclear).then_some(old)).await {
-            // It is done and can be found; what is too much in the index finds nothing until it is mended.
-            tracing::warn!(document.id = %key.id, error = error.full(), "old chunks are left in the index");
+        let mut last = Vec::new();
+        if hidden {
+            last.push(IndexChange::Document(indexed_document(&document)));
+        }
+        if !old.is_empty() {
+            last.push(IndexChange::RemoveChunks(old.into_iter().collect()));
+        }
+        if let Err(error) = self.clean(note, last).await {
+            // It is done; what is not right in the index is put right when it is mended.
+            tracing::warn!(document.id = %key.id, error = error.full(), "the index is left as it is");
         }
         Ok(())
     }
 
-    /// Takes out of the index what is known to be too much; everything that is not right, when that is not
-    /// known.
-    async fn clean(&self, old: Option<HashSet<ChunkId>>) -> Result<()> {
-        let parts = &self.library.parts;
+    /// Makes the last changes of the index, after which it holds what is kept; puts everything there anew
+    /// when it is not known that it does.
+    async fn clean(&self, note: IndexNote, last: Vec<IndexChange>) -> Result<()> {
         let key = &self.taken.document.key;
-        let Some(old) = old else { return self.library.sync(key).await };
-        if !old.is_empty() {
-            let change = IndexChange::RemoveChunks(old.into_iter().collect());
-            parts.index.write(&key.dataset, vec![change]).await?;
+        if !note.first {
+            return self.library.sync(key).await;
         }
-        parts.queue.indexed(key).await
+        if !last.is_empty() {
+            self.library.parts.index.write(&key.dataset, last).await?;
+        }
+        // It was busy with this itself.
+        self.library.followed(key, IndexNote { busy: false, ..note }).await
     }
 }
 

@@ -1,13 +1,14 @@
 //! Reads what is queued, until told to stop.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::ErrorKind;
 use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
 use super::plan;
@@ -40,6 +41,9 @@ impl Default for WorkerPace {
     }
 }
 
+/// How long a worker that has to go stays for a document that is done but for the end.
+const SETTLING_MAX: Duration = Duration::from_secs(10);
+
 /// Reads the documents of a queue, several at a time.
 #[derive(Clone, Debug)]
 pub struct IngestWorker {
@@ -55,29 +59,21 @@ impl IngestWorker {
         Self { library, pace, leaving: CancellationToken::new() }
     }
 
-    /// Checks the indexes, then works until `stop` fires. From then on it takes nothing more; what is under
-    /// way gets `grace` to end, and is left for another worker then.
+    /// Works until `stop` fires, and checks the indexes beside that. From then on it takes nothing more; what
+    /// is under way gets `grace` to end, and is left for another worker then.
     pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => return,
-            checked = self.library.check() => if let Err(error) = checked {
-                tracing::warn!(error = error.full(), "the indexes cannot be checked");
-            }
-        }
-        let mut busy = JoinSet::new();
-        let mut mended = Instant::now();
+        let (mut busy, mut mending) = (JoinSet::new(), JoinSet::new());
+        let library = Arc::clone(&self.library);
+        self.mend(&mut mending, async move { library.check().await.map(drop) });
+        let mut due = self.next_mend();
         while !stop.is_cancelled() {
             let woken = self.library.wake.notified();
             self.look(&mut busy).await;
-            if mended.elapsed() >= self.pace.mend_every {
-                mended = Instant::now();
+            while mending.try_join_next().is_some() {}
+            if Instant::now() >= due && mending.is_empty() {
+                due = self.next_mend();
                 let library = Arc::clone(&self.library);
-                busy.spawn(async move {
-                    if let Err(error) = library.mend().await {
-                        tracing::warn!(error = error.full(), "the index cannot be mended");
-                    }
-                });
+                self.mend(&mut mending, async move { library.mend().await.map(drop) });
             }
             tokio::select! {
                 biased;
@@ -87,11 +83,37 @@ impl IngestWorker {
                 () = tokio::time::sleep(self.pace.look_every) => {}
             }
         }
-        let all = async { while busy.join_next().await.is_some() {} };
+        let all = async {
+            while busy.join_next().await.is_some() {}
+            while mending.join_next().await.is_some() {}
+            self.library.changed().await;
+        };
         if tokio::time::timeout(grace, all).await.is_err() {
             self.leaving.cancel();
             while busy.join_next().await.is_some() {}
+            while mending.join_next().await.is_some() {}
         }
+    }
+
+    /// Mends beside the work, one thing at a time. What is cut off is noted still.
+    fn mend(&self, mending: &mut JoinSet<()>, mend: impl Future<Output = Result<()>> + Send + 'static) {
+        let leaving = self.leaving.clone();
+        mending.spawn(async move {
+            tokio::select! {
+                biased;
+                () = leaving.cancelled() => {}
+                mended = mend => if let Err(error) = mended {
+                    tracing::warn!(error = error.full(), "the index cannot be mended");
+                }
+            }
+        });
+    }
+
+    /// Processes that were started together do not mend the same at the same time for ever.
+    fn next_mend(&self) -> Instant {
+        let random = RandomState::new().hash_one(()) % 1_000;
+        let share = 0.75 + random as f64 / 2_000.0;
+        Instant::now() + self.pace.mend_every.mul_f64(share)
     }
 
     /// Takes what there is room for.
@@ -118,7 +140,7 @@ impl IngestWorker {
         let id = &taken.document.key.id;
         let Some(settled) = self.work(taken).await else { return };
         match &settled {
-            IngestSettled::Failed { reason } => {
+            IngestSettled::Failed { reason } | IngestSettled::GivenUp { reason } => {
                 tracing::info!(document.id = %id, reason, "a document has failed");
             }
             IngestSettled::Again { reason, .. } => {
@@ -138,20 +160,27 @@ impl IngestWorker {
         if let Some(given_up) = plan::given_up(taken) {
             return Some(given_up);
         }
-        let failed = |error| plan::failed(&error, taken, self.library.now_ms());
+        let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
         let work = match Work::new(&self.library, taken, ms(self.pace.lease)).await {
             Ok(work) => work,
-            Err(error) => return Some(failed(error)),
+            Err(error) => return Some(failed(error, taken.attempts)),
+        };
+        let has_to_go = async {
+            self.leaving.cancelled().await;
+            if work.is_settling() {
+                // It is done, and only the last change of the index makes it found.
+                tokio::time::sleep(SETTLING_MAX).await;
+            }
         };
         let ended = tokio::select! {
             biased;
-            () = self.leaving.cancelled() => return Some(IngestSettled::HandedBack),
+            () = has_to_go => return Some(IngestSettled::HandedBack),
             ended = work.keep(self.pace.tell_every) => ended,
             outcome = work.run() => match outcome {
                 Ok(()) => Ended::Settled,
                 Err(error) if error.kind == ErrorKind::Cancelled => Ended::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => Ended::Lost,
-                Err(error) => return Some(failed(error)),
+                Err(error) => return Some(failed(error, work.attempts())),
             },
         };
         match ended {

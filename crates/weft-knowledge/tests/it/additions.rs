@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use weft_core::seam::chat_model::ModelInfo;
 use weft_core::seam::{ChatModel, ModelDirectory};
-use weft_core::{Result, TenantId};
+use weft_core::{ErrorKind, Result, TenantId};
 use weft_knowledge::additions::{Contents, Graph};
 use weft_knowledge::ingest::Addition as _;
 use weft_testkit::{Reply, Script, ScriptedModel};
@@ -34,7 +34,7 @@ async fn headings_of_a_file_need_no_model() {
     library.change("book-1", |chunk| chunk.headings = vec!["Work".to_owned()]);
     let (document, chunks) = library.document("book");
     let models = Scripted(ScriptedModel::new(Script::new()));
-    let made = Contents.make(&models, &document, &chunks).await.unwrap();
+    let made = Contents.make(&models, &document, &chunks).await.unwrap().value;
     assert_eq!(made["entries"], json!([{"level": 1, "title": "Work", "chunks": ["book-1"]}]));
 }
 
@@ -44,14 +44,30 @@ async fn a_model_makes_what_the_file_lacks() {
     let headings =
         Script::new().reply(Reply::text("[{\"title\": \"Life\", \"passage\": 0}]")).reply(Reply::text("[1]"));
     let models = Scripted(ScriptedModel::new(headings));
-    let made = Contents.make(&models, &document, &chunks).await.unwrap();
+    let made = Contents.make(&models, &document, &chunks).await.unwrap().value;
     assert_eq!(made["entries"][0]["chunks"], json!(["book-0", "book-1"]));
 
     let graph = json!({"entities": [{"name": "Ada", "kind": "person", "description": "x"}], "relations": []});
     let models = Scripted(ScriptedModel::new(Script::new().reply(Reply::text(graph.to_string()))));
-    let made = Graph.make(&models, &document, &chunks).await.unwrap();
+    let made = Graph.make(&models, &document, &chunks).await.unwrap().value;
     assert_eq!(made["entities"][0]["name"], "Ada");
     let nothing = Script::new().reply(Reply::text("{\"entities\": [], \"relations\": []}"));
     let models = Scripted(ScriptedModel::new(nothing));
-    assert_eq!(Graph.make(&models, &document, &chunks).await.unwrap(), Json::Null);
+    assert_eq!(Graph.make(&models, &document, &chunks).await.unwrap().value, Json::Null);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_model_that_fails_for_the_moment_is_asked_again() {
+    let (document, chunks) = library().document("book");
+    let graph = json!({"entities": [{"name": "Ada", "kind": "person", "description": "x"}], "relations": []});
+    let away = || Reply::error(ErrorKind::Unavailable, "the model is away");
+    let script = Script::new().reply(away()).reply(away()).reply(Reply::text(graph.to_string()));
+    let models = Scripted(ScriptedModel::new(script));
+    let made = Graph.make(&models, &document, &chunks).await.unwrap();
+    assert_eq!((made.value["entities"][0]["name"].as_str(), made.notes.len()), (Some("Ada"), 0));
+    // Not for ever: then the document is read later.
+    let script = (0..4).fold(Script::new(), |script, _| script.reply(away()));
+    let models = Scripted(ScriptedModel::new(script));
+    let failed = Graph.make(&models, &document, &chunks).await.unwrap_err();
+    assert_eq!((failed.kind, models.0.requests().len()), (ErrorKind::Unavailable, 4));
 }

@@ -72,16 +72,32 @@ async fn a_model_finds_headings_and_their_levels() {
     library
         .answers(Step::Contents, "[{\"title\": \"Part One\", \"passage\": 0}, {\"title\": \"Chapter 1\", \"passage\": 1}, {\"title\": \"?\", \"passage\": 99}]")
         .answers(Step::Contents, "[1, 2]");
-    let entries = build::by_model(&library, &passages).await.unwrap().unwrap();
+    let (entries, notes) = build::by_model(&library, &passages).await.unwrap().unwrap();
+    assert!(notes.is_empty());
     let expected = json!([{"level": 1, "title": "Part One", "chunks": ["a"]}, {"level": 2, "title": "Chapter 1", "chunks": ["b", "c"]}]);
     assert_eq!(json!(entries), expected);
     // A model that cannot say how deep they stand leaves a flat table, and one that fails none.
     library
         .answers(Step::Contents, "[{\"title\": \"Part One\", \"passage\": 0}]")
         .answers(Step::Contents, "?");
-    assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap()[0].level, 1);
+    assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap().0[0].level, 1);
     library.answers(Step::Contents, "no headings here");
     assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap_err().kind, ErrorKind::Garbled);
+    // What fails for the moment is not what it cannot do.
+    library.answers(Step::Contents, "[{\"title\": \"Part One\", \"passage\": 0}]");
+    library.fails(Step::Contents, ErrorKind::Timeout);
+    assert_eq!(build::by_model(&library, &passages).await.unwrap().unwrap_err().kind, ErrorKind::Timeout);
+    // One part of a long document does not take the others with it.
+    let long: Vec<(ChunkId, String)> =
+        (0..30).map(|n| (ChunkId::new(format!("c{n}")), "text ".repeat(240))).collect();
+    library
+        .answers(Step::Contents, "no headings here")
+        .answers(Step::Contents, "[{\"title\": \"Late\", \"passage\": 20}]")
+        .answers(Step::Contents, "[]")
+        .answers(Step::Contents, "[1]");
+    let (entries, notes) = build::by_model(&library, &long).await.unwrap().unwrap();
+    assert_eq!((entries.len(), entries[0].title.as_str(), notes.len()), (1, "Late", 1));
+    assert!(notes[0].starts_with("part 1 gave no headings"), "{notes:?}");
     library.fails(Step::Contents, ErrorKind::Cancelled);
     assert_eq!(build::by_model(&library, &passages).await.unwrap_err().kind, ErrorKind::Cancelled);
 }

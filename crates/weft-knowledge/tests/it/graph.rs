@@ -137,6 +137,22 @@ async fn a_graph_is_read_out_of_answers_that_are_not_quite_right() {
         extract(&library, Method::Light, &kinds, &texts).await.unwrap().unwrap_err().kind,
         ErrorKind::Garbled
     );
+    // A part that could not be asked for now is not one that has nothing to say.
+    let long = ["Ada worked. ".repeat(700), "Charles worked. ".repeat(700)];
+    let entities = "{\"entities\": [{\"name\": \"Ada\"}], \"relations\": []}";
+    library.answers(Step::Graph, entities).fails(Step::Graph, ErrorKind::RateLimited);
+    assert_eq!(
+        extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap_err().kind,
+        ErrorKind::RateLimited
+    );
+    library.answers(Step::Graph, entities).fails(Step::Graph, ErrorKind::Timeout);
+    assert_eq!(
+        extract(&library, Method::General, &kinds, &texts).await.unwrap().unwrap_err().kind,
+        ErrorKind::Timeout
+    );
+    library.answers(Step::Graph, entities).answers(Step::Graph, "nothing to see");
+    let (graph, notes) = extract(&library, Method::Light, &kinds, &long).await.unwrap().unwrap();
+    assert_eq!((graph.entities.len(), notes.len()), (1, 1));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Documents become chunks that are found.
 
+mod apart;
 mod changes;
 mod fakes;
 mod kit;

@@ -553,6 +553,10 @@ impl DatasetStore for Library {
         Ok(self.chunks_by_id(tenant, ids).await?.into_iter().map(head).collect())
     }
 
+    async fn chunks_with_vectors(&self, _: &DocumentKey, _: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        not_here()
+    }
+
     async fn put_chunks(&self, _: &DocumentKey, _: &[StoredChunk]) -> Result<()> {
         not_here()
     }

@@ -254,8 +254,11 @@ mod tests {
         check(json!(3), Rule::OneOf(&["me"]), "Input should be 'me'");
         check(json!({}), Rule::Texts, "Input should be a valid list");
         check(json!([[1, 2], [3, 3]]), Rule::Pages, "");
-        check(json!([[2, 1]]), Rule::Pages, "a last page not before it");
-        check(json!([[0, 1]]), Rule::Pages, "a first page from 1 on");
+        for wrong in [json!([[2, 1]]), json!([[0, 1]])] {
+            let mut problems = Problems::default();
+            problems.value("f", &wrong, Rule::Pages);
+            assert!(problems.told().contains("a last page not before it"), "{wrong}");
+        }
         check(json!(1), Rule::Pages, "Input should be a valid list");
         check(json!([]), Rule::Object, "Input should be a valid dictionary");
     }

@@ -12,6 +12,7 @@ mod m0008_task;
 mod m0009_work;
 mod m0010_spending;
 mod m0011_dataset;
+mod m0012_removed;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -44,6 +45,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0009_work::Migration),
             Box::new(m0010_spending::Migration),
             Box::new(m0011_dataset::Migration),
+            Box::new(m0012_removed::Migration),
         ]
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::Expr;
 use sea_orm::{
     Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Select,
 };
@@ -16,7 +16,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, document};
+use crate::rows::{ROWS_AT_ONCE_MAX, document, index_note};
 
 /// Bytes of text in one statement: servers limit how long it may be.
 const BYTES_AT_ONCE_MAX: usize = 1 << 20;
@@ -96,16 +96,27 @@ impl Age {
     }
 }
 
+pub(crate) fn in_dataset(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
 /// All chunks of a document, fresh ones, too.
 pub(crate) fn of_document(key: &DocumentKey) -> Condition {
-    Condition::all()
-        .add(Column::TenantId.eq(text(key.dataset.tenant.as_str())))
-        .add(Column::DatasetId.eq(text(key.dataset.id.as_str())))
-        .add(Column::DocumentId.eq(text(key.id.as_str())))
+    in_dataset(&key.dataset).add(Column::DocumentId.eq(text(key.id.as_str())))
 }
 
 pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
     of_document(key).add(Column::Fresh.eq(age.number()))
+}
+
+/// The chunks of a dataset that are found.
+pub(crate) fn found_in(key: &DatasetKey) -> Condition {
+    in_dataset(key)
+        .add(Column::Fresh.eq(Age::Settled.number()))
+        .add(Column::IsParent.eq(0))
+        .add(Column::Available.eq(1))
 }
 
 fn bytes(vector: &[f32]) -> Vec<u8> {
@@ -285,6 +296,24 @@ impl Store {
         Ok((rows.into_iter().map(|row| row.into_chunk(None)).collect::<Result<_>>()?, total))
     }
 
+    pub(crate) async fn some_chunks(&self, key: &DocumentKey, ids: &[ChunkId]) -> Result<Vec<StoredChunk>> {
+        let fail = |error| self.fail("read the chunks", error);
+        let db = &self.inner.read;
+        if !self.has_document(db, key).await.map_err(fail)? {
+            return Err(document::missing(key));
+        }
+        let mut rows = Vec::new();
+        for some in ids.chunks(ROWS_AT_ONCE_MAX) {
+            let these = Column::Id.is_in(some.iter().map(|id| text(id.as_str())));
+            let found = listed(key, &ChunkFilter::default()).filter(these);
+            rows.extend(found.all(db).await.map_err(fail)?);
+        }
+        rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
+        // An id may be named twice.
+        rows.dedup_by(|a, b| a.id == b.id);
+        with_vectors(db, rows, Age::Settled).await.map_err(fail)?
+    }
+
     /// Databases do not agree on what case is, so words are looked for here, page by page.
     async fn chunks_with(
         &self,
@@ -428,26 +457,11 @@ async fn count(
     document::Entity::update_many()
         .col_expr(document::Column::ChunkCount, Expr::value(std::cmp::max(chunks, 0)))
         .col_expr(document::Column::TokenCount, Expr::value(std::cmp::max(tokens, 0)))
+        .col_expr(document::Column::Unindexed, index_note::next())
         .filter(document::of(key))
         .exec(transaction)
         .await
         .map(drop)
-}
-
-/// Puts the fresh chunks of a document in the place of those that were found.
-pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    Entity::delete_many().filter(of_age(key, Age::Settled)).exec(transaction).await?;
-    Entity::update_many()
-        .col_expr(Column::Fresh, Expr::col(Column::Fresh).sub(1))
-        .filter(of_age(key, Age::Fresh))
-        .exec(transaction)
-        .await
-        .map(drop)
-}
-
-/// Forgets the fresh chunks of a document.
-pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    Entity::delete_many().filter(of_age(key, Age::Fresh)).exec(transaction).await.map(drop)
 }
 
 #[cfg(test)]

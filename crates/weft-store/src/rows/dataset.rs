@@ -13,7 +13,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, document, document_extra, fresh, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "dataset")]
@@ -235,8 +235,10 @@ impl Store {
 
     pub(crate) async fn update_dataset(&self, dataset: &Dataset) -> Result<()> {
         let row = Model::new(dataset)?;
-        let _turn = self.inner.turns.next().await;
         let change = async || {
+            let transaction = self.begin().await?;
+            let before = Entity::find().filter(of(&dataset.key)).lock_exclusive().one(&*transaction).await?;
+            let Some(before) = before else { return Ok(false) };
             Entity::update_many()
                 .col_expr(Column::Name, Expr::value(row.name.clone()))
                 .col_expr(Column::NameFolded, Expr::value(row.name_folded.clone()))
@@ -252,12 +254,17 @@ impl Store {
                 .col_expr(Column::Pagerank, Expr::value(row.pagerank))
                 .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
                 .filter(of(&dataset.key))
-                .exec(&self.inner.write)
-                .await
+                .exec(&*transaction)
+                .await?;
+            if before.embedder != row.embedder {
+                fresh::forget_in(&transaction, &dataset.key).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
         };
         match repeated(change).await {
-            Ok(changed) if changed.rows_affected == 0 => Err(missing(&dataset.key)),
-            Ok(_) => Ok(()),
+            Ok(false) => Err(missing(&dataset.key)),
+            Ok(true) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }
@@ -271,18 +278,10 @@ impl Store {
         if removed.rows_affected == 0 {
             return Ok(None);
         }
-        let of_dataset = || {
-            Condition::all()
-                .add(document::Column::TenantId.eq(tenant.as_str()))
-                .add(document::Column::DatasetId.eq(id.as_str()))
-        };
-        let blobs = document::Entity::find()
-            .select_only()
-            .column(document::Column::Blob)
-            .filter(of_dataset())
-            .into_tuple()
-            .all(&*transaction)
-            .await?;
+        let of_dataset = || document::in_dataset(key);
+        let found = document::left(of_dataset()).all(&*transaction).await?;
+        let blobs = found.iter().map(|left| left.blob.clone()).collect();
+        removed::insert_dataset(&transaction, key, found).await?;
         document::Entity::delete_many().filter(of_dataset()).exec(&*transaction).await?;
         chunk::Entity::delete_many()
             .filter(chunk::Column::TenantId.eq(tenant.as_str()))

@@ -3,7 +3,8 @@
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect, Select,
+    Condition, ConnectionTrait, DatabaseTransaction, FromQueryResult, IntoActiveModel, Order, QueryOrder,
+    QuerySelect, Select, SelectModel, Selector,
 };
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey, TenantId};
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState};
@@ -13,7 +14,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra};
+use crate::rows::{ROWS_AT_ONCE_MAX, chunk, dataset, document_extra, fresh, index_note, removed};
 
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "document")]
@@ -60,7 +61,7 @@ pub struct Model {
     /// What becomes of the counts when its new chunks take their place.
     pub new_chunks: i64,
     pub new_tokens: i64,
-    /// 1 while the index may differ.
+    /// Grows with each note that the index may differ; negative while it is noted that it does not.
     pub unindexed: i64,
 }
 
@@ -183,6 +184,20 @@ pub(crate) async fn locked(
     key: &DocumentKey,
 ) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(of(key)).lock_exclusive().one(transaction).await
+}
+
+/// What may be left of a document when it is removed.
+#[derive(Clone, Debug, FromQueryResult)]
+pub(crate) struct Left {
+    pub(crate) id: String,
+    pub(crate) blob: String,
+    pub(crate) taken: i64,
+    pub(crate) at_ms: i64,
+}
+
+pub(crate) fn left(these: Condition) -> Selector<SelectModel<Left>> {
+    let columns = [Column::Id, Column::Blob, Column::Taken, Column::AtMs];
+    Entity::find().select_only().columns(columns).filter(these).into_model()
 }
 
 /// The conditions of a list that a database can look at.
@@ -316,7 +331,8 @@ impl Store {
         change: &DocumentChange,
         now_ms: i64,
     ) -> Result<Document> {
-        let mut columns = vec![(Column::UpdatedMs, Expr::value(now_ms))];
+        let mut columns =
+            vec![(Column::UpdatedMs, Expr::value(now_ms)), (Column::Unindexed, index_note::next())];
         if let Some(name) = &change.name {
             let (name, folded) = ids::name("document", name)?;
             columns.push((Column::Suffix, Expr::value(suffix(&folded))));
@@ -336,18 +352,22 @@ impl Store {
             columns.push((Column::Enabled, Expr::value(i64::from(enabled))));
         }
         let attempt = async || {
-            let turn = self.inner.turns.next().await;
+            let transaction = self.begin().await?;
+            let Some(row) = locked(&transaction, key).await? else { return Ok(false) };
             let mut update = Entity::update_many().filter(of(key));
             for (column, value) in &columns {
                 update = update.col_expr(*column, value.clone());
             }
-            let changed = update.exec(&self.inner.write).await;
-            drop(turn);
-            changed
+            update.exec(&*transaction).await?;
+            if change.settings.is_some() && row.state == state(DocumentState::Failed) {
+                fresh::forget(&transaction, key).await?;
+            }
+            transaction.commit().await?;
+            Ok(true)
         };
         match repeated(attempt).await {
-            Ok(changed) if changed.rows_affected == 0 => Err(missing(key)),
-            Ok(_) => self.read_document(key).await,
+            Ok(false) => Err(missing(key)),
+            Ok(true) => self.read_document(key).await,
             Err(error) if is_duplicate(&error) => {
                 Err(taken(change.name.as_deref().unwrap_or_default(), error))
             }
@@ -367,14 +387,9 @@ impl Store {
         for some in ids.chunks(ROWS_AT_ONCE_MAX) {
             let some: Vec<String> = some.iter().map(|id| text(id.as_str())).collect();
             let these = || in_dataset(dataset).add(Column::Id.is_in(some.clone()));
-            let found: Vec<String> = Entity::find()
-                .select_only()
-                .column(Column::Blob)
-                .filter(these())
-                .into_tuple()
-                .all(&*transaction)
-                .await?;
-            blobs.extend(found);
+            let found: Vec<Left> = left(these()).all(&*transaction).await?;
+            blobs.extend(found.iter().map(|left| left.blob.clone()));
+            removed::insert(&transaction, dataset, found).await?;
             Entity::delete_many().filter(these()).exec(&*transaction).await?;
             chunk::Entity::delete_many()
                 .filter(chunk::Column::TenantId.eq(tenant.as_str()))
@@ -417,6 +432,7 @@ impl Store {
             .col_expr(Column::BegunMs, Expr::value(None::<i64>))
             .col_expr(Column::Stage, Expr::value("reading"))
             .col_expr(Column::UpdatedMs, Expr::value(now_ms))
+            .col_expr(Column::Unindexed, index_note::next())
             .filter(of(key))
             .exec(&*transaction)
             .await?;

@@ -2,7 +2,7 @@
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
-use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait};
+use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait};
 use weft_core::Result;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::Extra;
@@ -33,6 +33,9 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
+/// What is there is to go, and nothing comes.
+const NOTHING: &str = "null";
+
 /// A number: with a fourth text the key would be too long for MariaDB.
 fn kind(extra: Extra) -> i64 {
     match extra {
@@ -61,6 +64,47 @@ pub(crate) fn having(key: &DatasetKey, extra: Extra) -> SelectStatement {
         .into_query()
 }
 
+async fn replace(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    kind: i64,
+    value: Option<&str>,
+) -> Result<(), DbErr> {
+    Entity::delete_many().filter(of(key)).filter(Column::Kind.eq(kind)).exec(transaction).await?;
+    let Some(value) = value else { return Ok(()) };
+    let row = Model {
+        tenant_id: text(key.dataset.tenant.as_str()),
+        dataset_id: text(key.dataset.id.as_str()),
+        document_id: text(key.id.as_str()),
+        kind,
+        value: value.to_owned(),
+    };
+    Entity::insert(row.into_active_model()).exec_without_returning(transaction).await.map(drop)
+}
+
+/// What is made beside fresh chunks has the negative number of its kind.
+pub(crate) async fn put_fresh(
+    transaction: &DatabaseTransaction,
+    key: &DocumentKey,
+    extra: Extra,
+    value: &str,
+) -> Result<(), DbErr> {
+    replace(transaction, key, -kind(extra), Some(value)).await
+}
+
+pub(crate) async fn forget_fresh(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    Entity::delete_many().filter(of(key)).filter(Column::Kind.lt(0)).exec(transaction).await.map(drop)
+}
+
+/// Puts what is fresh into the place of what was there.
+pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
+    let fresh = Entity::find().filter(of(key)).filter(Column::Kind.lt(0)).all(transaction).await?;
+    for row in fresh {
+        replace(transaction, key, -row.kind, (row.value != NOTHING).then_some(&*row.value)).await?;
+    }
+    forget_fresh(transaction, key).await
+}
+
 impl Store {
     /// Whether there is such a document.
     async fn write_extra(&self, key: &DocumentKey, extra: Extra, value: &str) -> Result<bool, DbErr> {
@@ -68,21 +112,7 @@ impl Store {
         if document::locked(&transaction, key).await?.is_none() {
             return Ok(false);
         }
-        Entity::delete_many()
-            .filter(of(key))
-            .filter(Column::Kind.eq(kind(extra)))
-            .exec(&*transaction)
-            .await?;
-        if value != "null" {
-            let row = Model {
-                tenant_id: text(key.dataset.tenant.as_str()),
-                dataset_id: text(key.dataset.id.as_str()),
-                document_id: text(key.id.as_str()),
-                kind: kind(extra),
-                value: value.to_owned(),
-            };
-            Entity::insert(row.into_active_model()).exec_without_returning(&*transaction).await?;
-        }
+        replace(&transaction, key, kind(extra), (value != NOTHING).then_some(value)).await?;
         transaction.commit().await?;
         Ok(true)
     }

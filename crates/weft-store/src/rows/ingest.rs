@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
+use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    TakenDocument, ToBeFound, Wanted,
 };
+use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -16,8 +18,9 @@ use crate::ids::{self, bounded, text};
 use crate::open::repeated;
 use crate::rows::chunk::{self, Age};
 use crate::rows::document::{self, Column, Entity, Model, state};
+use crate::rows::{document_extra, fresh, index_note};
 
-const RUNNING: &str = "running";
+pub(crate) const RUNNING: &str = "running";
 const READING: &str = "reading";
 
 /// The document, as long as this lease is the one that counts.
@@ -49,9 +52,9 @@ fn ended(wanted: Wanted) -> DocumentState {
     }
 }
 
-type Change = Vec<(Column, Expr)>;
+pub(crate) type Change = Vec<(Column, Expr)>;
 
-fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
+pub(crate) fn to(column: Column, value: impl Into<Value>) -> (Column, Expr) {
     (column, Expr::value(value))
 }
 
@@ -60,7 +63,7 @@ fn into_state(into: DocumentState) -> Change {
     vec![to(Column::State, state(into)), to(Column::Taken, 0_i64), to(Column::Wanted, 0_i64)]
 }
 
-async fn change(
+pub(crate) async fn change(
     transaction: &DatabaseTransaction,
     condition: Condition,
     change: Change,
@@ -78,7 +81,7 @@ async fn stop_now(
     now_ms: i64,
 ) -> Result<(), DbErr> {
     if how == Wanted::Cancel {
-        chunk::forget_fresh(transaction, key).await?;
+        fresh::forget(transaction, key).await?;
     }
     let mut stopped = into_state(ended(how));
     stopped.push(to(Column::UpdatedMs, now_ms));
@@ -111,8 +114,12 @@ impl Store {
                     to(Column::AtMs, now_ms),
                     to(Column::Attempts, 0_i64),
                 ]);
-                if row.state != state(DocumentState::Paused) {
-                    chunk::forget_fresh(&transaction, &key).await?;
+                // Only what was given up has something to go on with.
+                let goes_on = row.state == state(DocumentState::Paused)
+                    || (row.state == state(DocumentState::Failed)
+                        && fresh::is_there(&transaction, &key).await?);
+                if !goes_on {
+                    fresh::forget(&transaction, &key).await?;
                     fields.extend([
                         to(Column::Stage, READING),
                         to(Column::Progress, 0_f64),
@@ -173,7 +180,7 @@ impl Store {
         };
         let changed = change(&transaction, same, fields).await?;
         if changed > 0 && stopped == Wanted::Cancel {
-            chunk::forget_fresh(&transaction, &row.key()).await?;
+            fresh::forget(&transaction, &row.key()).await?;
         }
         transaction.commit().await?;
         Ok(changed > 0 && stopped == Wanted::GoOn)
@@ -198,7 +205,7 @@ impl Store {
         if self.lease(&transaction, lease).await?.is_none() {
             return Ok(false);
         }
-        chunk::forget_fresh(&transaction, &lease.document).await?;
+        fresh::forget_chunks(&transaction, &lease.document).await?;
         let (chunks, tokens) = chunk::counted(rows.iter());
         chunk::insert(&transaction, rows.to_vec()).await?;
         let fields =
@@ -232,6 +239,9 @@ impl Store {
                     .await?;
             }
         }
+        if !amended.is_empty() {
+            change(&transaction, held(lease), vec![to(Column::Attempts, 0_i64)]).await?;
+        }
         transaction.commit().await?;
         Ok(true)
     }
@@ -249,18 +259,25 @@ impl Store {
         let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
         let mut fields = match settled {
             IngestSettled::Done { message } => {
-                chunk::swap(&transaction, key).await?;
+                fresh::swap(&transaction, key).await?;
+                document_extra::swap(&transaction, key).await?;
                 let mut done = into_state(DocumentState::Done);
                 done.extend([
                     to(Column::Progress, 1_f64),
                     to(Column::Message, text(message)),
                     to(Column::ChunkCount, row.new_chunks),
                     to(Column::TokenCount, row.new_tokens),
+                    (Column::Unindexed, index_note::next()),
                 ]);
                 done
             }
             IngestSettled::Failed { reason } => {
-                chunk::forget_fresh(&transaction, key).await?;
+                fresh::forget(&transaction, key).await?;
+                let mut failed = into_state(DocumentState::Failed);
+                failed.push(to(Column::Message, text(reason)));
+                failed
+            }
+            IngestSettled::GivenUp { reason } => {
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));
                 failed
@@ -274,14 +291,14 @@ impl Store {
                 Wanted::GoOn => again(now_ms),
                 how => {
                     if how == Wanted::Cancel {
-                        chunk::forget_fresh(&transaction, key).await?;
+                        fresh::forget(&transaction, key).await?;
                     }
                     into_state(ended(how))
                 }
             },
             IngestSettled::HandedBack => {
                 let mut waiting = again(now_ms);
-                waiting.push((Column::Attempts, Expr::col(Column::Attempts).sub(1)));
+                waiting.push(to(Column::Attempts, std::cmp::max(row.attempts - 1, 0)));
                 waiting
             }
         };
@@ -398,36 +415,47 @@ impl IngestQueue for Store {
         self.kept(lease, "store what was added to chunks", written)
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
-        let note = async || {
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        let value = ids::json(value)?;
+        let write = async || {
             let transaction = self.begin().await?;
-            let Some(row) = document::locked(&transaction, document).await? else { return Ok(None) };
-            change(&transaction, document::of(document), vec![to(Column::Unindexed, 1_i64)]).await?;
+            if self.lease(&transaction, lease).await?.is_none() {
+                return Ok(false);
+            }
+            document_extra::put_fresh(&transaction, &lease.document, extra, &value).await?;
             transaction.commit().await?;
-            Ok(Some(row.unindexed != 0))
+            Ok(true)
         };
-        let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
-        noted.ok_or_else(|| document::missing(document))
+        let written = repeated(write).await;
+        self.kept(lease, "store what is made of the document", written)
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        let note = async || {
-            let transaction = self.begin().await?;
-            change(&transaction, document::of(document), vec![to(Column::Unindexed, 0_i64)]).await?;
-            transaction.commit().await
-        };
-        repeated(note).await.map_err(|error| self.fail("note what is indexed", error))
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
+        self.note_unindexed(document).await
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        let rows = Entity::find()
-            .filter(Column::Unindexed.eq(1))
-            .order_by_asc(Column::Id)
-            .limit(bounded(count_max))
-            .all(&self.inner.read)
-            .await
-            .map_err(|error| self.fail("look for what is to be indexed", error))?;
-        Ok(rows.iter().map(Model::key).collect())
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.note_all_unindexed(dataset).await
+    }
+
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        self.note_indexed(document, number).await
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        self.list_noted(filter).await
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        self.count_to_be_found(dataset).await
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        self.list_removed(now_ms, count_max).await
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.forget_removed(dataset, document, now_ms).await
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {

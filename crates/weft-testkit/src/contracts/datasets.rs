@@ -3,6 +3,7 @@
 
 mod blob_store;
 mod dataset_store;
+mod index_notes;
 mod ingest_queue;
 
 pub use blob_store::blob_store_keeps_its_contract;

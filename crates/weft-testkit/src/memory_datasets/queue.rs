@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
-use weft_core::seam::dataset_store::{DocumentState, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    TakenDocument, ToBeFound, Wanted,
 };
+use weft_core::value::Json;
 use weft_core::{Error, Result};
 
-use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, missing};
+use super::{Chunk, Kept, MemoryDatasets, at, bounded, conflict, extra_number, missing};
 
 impl Kept {
     fn end(&mut self, state: DocumentState) {
@@ -22,26 +24,34 @@ impl Kept {
             Wanted::GoOn => self.taken_ms = None,
             Wanted::Pause => self.end(DocumentState::Paused),
             Wanted::Cancel => {
-                self.fresh.clear();
+                self.forget_fresh();
                 self.end(DocumentState::Cancelled);
             }
         }
+    }
+
+    fn go_on(&mut self, now_ms: i64) {
+        self.end(DocumentState::Running);
+        (self.at_ms, self.attempts) = (now_ms, 0);
+    }
+
+    pub(super) fn forget_fresh(&mut self) {
+        self.fresh.clear();
+        self.fresh_extras.clear();
     }
 
     fn queue(&mut self, now_ms: i64) -> bool {
         match self.document.state {
             DocumentState::Running if self.wanted == Wanted::Pause => self.wanted = Wanted::GoOn,
             DocumentState::Running => return false,
-            DocumentState::Paused => {
-                self.end(DocumentState::Running);
-                (self.at_ms, self.attempts) = (now_ms, 0);
-            }
+            DocumentState::Paused => self.go_on(now_ms),
+            DocumentState::Failed if !self.fresh.is_empty() => self.go_on(now_ms),
             DocumentState::Unstarted
             | DocumentState::Cancelled
             | DocumentState::Done
             | DocumentState::Failed => {
                 self.end(DocumentState::Running);
-                self.fresh.clear();
+                self.forget_fresh();
                 (self.at_ms, self.attempts, self.stage) = (now_ms, 0, Stage::Reading);
                 let document = &mut self.document;
                 (document.progress, document.begun_ms, document.duration_ms) = (0.0, None, 0);
@@ -175,6 +185,9 @@ impl IngestQueue for MemoryDatasets {
 
     async fn amend_new(&self, lease: &IngestLease, amended: &[Amended]) -> Result<()> {
         self.with_lease(lease, |kept| {
+            if !amended.is_empty() {
+                kept.attempts = 0;
+            }
             for one in amended {
                 let Some(found) = kept.fresh.iter_mut().find(|chunk| chunk.chunk.id == one.id) else {
                     continue;
@@ -188,25 +201,40 @@ impl IngestQueue for MemoryDatasets {
         })
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
-        let mut tables = self.tables();
-        Ok(std::mem::replace(&mut tables.kept(document)?.unindexed, true))
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        self.with_lease(lease, |kept| {
+            kept.fresh_extras.insert(extra_number(extra), value.clone());
+        })
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        if let Ok(kept) = self.tables().kept(document) {
-            kept.unindexed = false;
-        }
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
+        self.note_unindexed(document)
+    }
+
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.note_all_unindexed(dataset);
         Ok(())
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        let tables = self.tables();
-        let noted = tables.documents.values().filter(|kept| kept.unindexed);
-        let mut found: Vec<DocumentKey> = noted.map(|kept| kept.document.key.clone()).collect();
-        found.sort_by(|a, b| a.id.cmp(&b.id));
-        found.truncate(bounded(count_max));
-        Ok(found)
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        Ok(self.note_indexed(document, number))
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        Ok(self.noted(filter))
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        Ok(self.count_to_be_found(dataset))
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        Ok(self.list_removed(now_ms, count_max))
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.forget_removed(dataset, document, now_ms);
+        Ok(())
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
@@ -217,13 +245,20 @@ impl IngestQueue for MemoryDatasets {
             match settled {
                 IngestSettled::Done { message } => {
                     kept.chunks = std::mem::take(&mut kept.fresh);
+                    kept.extras.extend(std::mem::take(&mut kept.fresh_extras));
+                    kept.extras.retain(|_, value| !value.is_null());
                     kept.count();
+                    kept.note();
                     kept.document.progress = 1.0;
                     kept.document.message.clone_from(message);
                     kept.end(DocumentState::Done);
                 }
                 IngestSettled::Failed { reason } => {
-                    kept.fresh.clear();
+                    kept.forget_fresh();
+                    kept.document.message.clone_from(reason);
+                    kept.end(DocumentState::Failed);
+                }
+                IngestSettled::GivenUp { reason } => {
                     kept.document.message.clone_from(reason);
                     kept.end(DocumentState::Failed);
                 }

@@ -141,7 +141,7 @@ async fn what_is_removed_leaves_store_index_and_files() {
     assert!(world.blobs.names().is_empty() && world.index.0.lock().unwrap().is_empty());
     assert_eq!(library.remove_dataset(&world.dataset).await.unwrap_err().kind, ErrorKind::NotFound);
     // A crash in the middle never lets it be seen again.
-    for step in 0..4 {
+    for step in 0..6 {
         let (world, key, _) = done("a").await;
         let faults = Faults::at(step, Fault::Crash);
         let crashing = world.process(faults.clone());
@@ -152,7 +152,9 @@ async fn what_is_removed_leaves_store_index_and_files() {
         }
         assert_eq!(world.store.document(&key).await.unwrap_err().kind, ErrorKind::NotFound);
         assert!(world.work(&world.process(Faults::default())).await);
-        assert!(world.index.contents(&key).is_empty(), "after step {step}");
+        let held = world.index.held(&world.dataset);
+        assert!(held.chunks.is_empty() && held.documents.is_empty(), "after step {step}");
+        assert!(world.blobs.names().is_empty(), "after step {step}");
     }
 }
 

@@ -1,6 +1,6 @@
 //! Seams that play a part, and that break when they are told to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,16 +13,18 @@ use weft_core::id::{ChunkId, DatasetId, DatasetKey, DocumentId, DocumentKey, Ten
 use weft_core::seam::chat_model::{
     ChatDelta, ChatRequest, ChatStream, ModelInfo, ModelKind, StopReason, Usage,
 };
-use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::seam::dataset_store::{Extra, Stage, StoredChunk};
 use weft_core::seam::document_reader::{DocumentPiece, ReadDocument, ReadRequest};
 use weft_core::seam::embedder::{Embedded, Purpose};
 use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
 };
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestSettled, TakenDocument, Wanted,
+    Amended, IndexNote, IngestLease, IngestProgress, IngestSettled, NotedFilter, Removed, TakenDocument,
+    ToBeFound, Wanted,
 };
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
+use weft_core::value::Json;
 use weft_core::{Error, ErrorKind, Result};
 
 /// What happens at a step.
@@ -32,6 +34,8 @@ pub enum Fault {
     Crash,
     /// The seam fails, for this once.
     Fail,
+    /// It takes until it is released.
+    Hold,
 }
 
 /// Counts the steps of all seams, two for each call: before it, and after it has happened.
@@ -43,6 +47,9 @@ struct State {
     steps: AtomicUsize,
     at: Mutex<Option<(usize, Fault)>>,
     crashed: CancellationToken,
+    held: CancellationToken,
+    released: CancellationToken,
+    refused: Mutex<BTreeSet<DocumentId>>,
 }
 
 impl Faults {
@@ -59,6 +66,29 @@ impl Faults {
         self.0.crashed.cancelled().await;
     }
 
+    /// Returns when a step is held.
+    pub async fn held(&self) {
+        self.0.held.cancelled().await;
+    }
+
+    pub fn release(&self) {
+        self.0.released.cancel();
+    }
+
+    /// From here on the index takes nothing of this document.
+    pub fn refuse(&self, document: &DocumentKey) {
+        self.0.refused.lock().unwrap().insert(document.id.clone());
+    }
+
+    fn refuses(&self, change: &IndexChange) -> bool {
+        match change {
+            IndexChange::Document(IndexedDocument { id, .. }) | IndexChange::Clear(id) => {
+                self.0.refused.lock().unwrap().contains(id)
+            }
+            _ => false,
+        }
+    }
+
     async fn step(&self) -> Result<()> {
         if self.0.crashed.is_cancelled() {
             return std::future::pending().await;
@@ -72,6 +102,11 @@ impl Faults {
             }
             Some((at, Fault::Fail)) if at == step => {
                 Err(Error::new(ErrorKind::Unavailable, "it is not there"))
+            }
+            Some((at, Fault::Hold)) if at == step => {
+                self.0.held.cancel();
+                self.0.released.cancelled().await;
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -167,6 +202,9 @@ pub struct Faulty<T> {
 #[async_trait]
 impl Index for Faulty<FakeIndex> {
     async fn write(&self, dataset: &DatasetKey, changes: Vec<IndexChange>) -> Result<()> {
+        if changes.iter().any(|change| self.faults.refuses(change)) {
+            return Err(Error::internal("not this one"));
+        }
         self.faults.around(self.inner.write(dataset, changes)).await
     }
 
@@ -223,16 +261,36 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.amend_new(lease, amended)).await
     }
 
-    async fn unindexed(&self, document: &DocumentKey) -> Result<bool> {
+    async fn put_new_extra(&self, lease: &IngestLease, extra: Extra, value: &Json) -> Result<()> {
+        self.faults.around(self.inner.put_new_extra(lease, extra, value)).await
+    }
+
+    async fn unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
         self.faults.around(self.inner.unindexed(document)).await
     }
 
-    async fn indexed(&self, document: &DocumentKey) -> Result<()> {
-        self.faults.around(self.inner.indexed(document)).await
+    async fn all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        self.faults.around(self.inner.all_unindexed(dataset)).await
     }
 
-    async fn to_index(&self, count_max: u64) -> Result<Vec<DocumentKey>> {
-        self.inner.to_index(count_max).await
+    async fn indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        self.faults.around(self.inner.indexed(document, number)).await
+    }
+
+    async fn to_index(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        self.inner.to_index(filter).await
+    }
+
+    async fn to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        self.inner.to_be_found(dataset).await
+    }
+
+    async fn removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        self.inner.removed(now_ms, count_max).await
+    }
+
+    async fn forget(&self, dataset: &DatasetKey, document: Option<&DocumentId>, now_ms: i64) -> Result<()> {
+        self.faults.around(self.inner.forget(dataset, document, now_ms)).await
     }
 
     async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
@@ -298,6 +356,9 @@ pub struct HashEmbedder {
     pub texts: AtomicUsize,
     /// How often it is still too busy.
     pub busy: AtomicUsize,
+    /// Whether it is too busy every other time.
+    pub stumbling: AtomicBool,
+    pub calls: AtomicUsize,
 }
 
 #[async_trait]
@@ -313,7 +374,10 @@ impl Embedder for HashEmbedder {
     async fn embed(&self, purpose: Purpose, texts: &[String]) -> Result<Embedded> {
         assert_eq!(purpose, Purpose::Passage);
         self.faults.step().await?;
-        if self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+        let stumbles =
+            self.stumbling.load(Ordering::SeqCst) && self.calls.fetch_add(1, Ordering::SeqCst) % 2 == 1;
+        let busy = || self.busy.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if stumbles || busy().is_ok() {
             return Err(Error {
                 retry_after: Some(Duration::from_secs(40)),
                 ..Error::new(ErrorKind::RateLimited, "429")

@@ -13,6 +13,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, DatasetCounts, Document, DocumentFilter, DocumentState, StoredChunk,
 };
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::seam::ingest_queue::NotedFilter;
 use weft_core::seam::{BlobStore, Clock, DatasetStore, IngestQueue};
 use weft_core::value::Json;
 use weft_knowledge::ingest::{Addition, LibraryLimits, LibraryParts, WorkerPace};
@@ -176,12 +177,19 @@ impl World {
         (document.state, document.message)
     }
 
+    /// Documents whose index may differ, as is noted.
+    pub async fn noted(&self) -> Vec<DocumentKey> {
+        let filter = NotedFilter { now_ms: i64::MAX, count_max: 99, ..NotedFilter::default() };
+        self.queue.to_index(&filter).await.unwrap()
+    }
+
     /// Whether nothing is left to do.
     pub async fn idle(&self) -> bool {
         let states = vec![DocumentState::Running];
         let running = DocumentFilter { states, ..DocumentFilter::default() };
         self.store.documents(&self.dataset, &running).await.unwrap().1 == 0
-            && self.queue.to_index(1).await.unwrap().is_empty()
+            && self.noted().await.is_empty()
+            && self.queue.removed(self.clock.now_ms(), 1).await.unwrap().is_empty()
     }
 
     /// Lets a process work until nothing is left to do, or it crashes. Whether it did not.

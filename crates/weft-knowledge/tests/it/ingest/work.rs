@@ -12,7 +12,7 @@ use weft_core::seam::ModelDirectory;
 use weft_core::seam::dataset_store::{Document, DocumentState, Extra, Settings, StoredChunk};
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
-use weft_knowledge::ingest::Addition;
+use weft_knowledge::ingest::{Addition, Made};
 use weft_testkit::MemoryDatasets;
 
 use super::fakes::{Faults, hashed};
@@ -120,6 +120,51 @@ async fn an_embedder_that_is_too_busy_is_asked_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_that_goes_on_is_not_given_up() {
+    let world = with_settings(json!({"filename_embd_weight": 0.0})).await;
+    let text = |n: usize| (0..n).map(|line| format!("line {line}")).collect::<Vec<_>>().join("\n");
+    let key = world.add("d", &text(32 * 12)).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    // Twelve batches, and after each of them somebody has to wait.
+    process.models.embedder.stumbling.store(true, Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
+    assert_eq!(process.models.embedder.texts.load(Ordering::SeqCst), 32 * 12);
+    // Five times in vain; the sixth attempt is the last one, and goes on.
+    world.write(&key, &text(40)).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    process.models.embedder.calls.store(1, Ordering::SeqCst);
+    process.models.embedder.busy.store(2, Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Done, "Task done".to_owned()));
+    assert_eq!(world.texts(&key).await.len(), 40);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_given_up_goes_on_when_it_is_asked_for_again() {
+    let mut world = with_settings(json!({"filename_embd_weight": 0.0, "toc_extraction": true})).await;
+    world.additions = vec![Arc::new(Count)];
+    let key = world.add("d", "a").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    let contents = async || world.store.extra(&key, Extra::Contents).await.unwrap();
+    assert_eq!(contents().await, Some(json!(["a"])));
+    world.write(&key, "b").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    let process = world.process(Faults::default());
+    process.models.embedder.busy.store(usize::MAX, Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await, (DocumentState::Failed, "429".to_owned()));
+    assert_eq!((world.texts(&key).await, contents().await), (vec!["a".to_owned()], Some(json!(["a"]))));
+    process.models.embedder.busy.store(0, Ordering::SeqCst);
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&process).await);
+    assert_eq!((world.texts(&key).await, contents().await), (vec!["b".to_owned()], Some(json!(["b"]))));
+    assert_eq!(process.reader.reads.load(Ordering::SeqCst), 1, "it is not read again");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bad_file_fails_alone_and_says_why() {
     let world = World::new("hash@Test").await;
     let keys =
@@ -198,8 +243,9 @@ impl Addition for Count {
         settings.get("toc_extraction") == Some(&json!(true))
     }
 
-    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Json> {
-        Ok(json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>()))
+    async fn make(&self, _: &dyn ModelDirectory, _: &Document, chunks: &[StoredChunk]) -> Result<Made> {
+        let value = json!(chunks.iter().map(|chunk| &chunk.content).collect::<Vec<_>>());
+        Ok(Made { value, notes: vec!["part 2 gave nothing".into()] })
     }
 }
 
@@ -240,7 +286,10 @@ async fn a_model_adds_what_the_settings_ask_for() {
     let (state, message) = world.state(&key).await;
     assert_eq!(
         (state, message.as_str()),
-        (DocumentState::Done, "Task done. The model could not answer: not this")
+        (
+            DocumentState::Done,
+            "Task done. The model could not answer: not this. Incomplete: part 2 gave nothing"
+        )
     );
     assert!(world.found(&key).await[0].keywords.is_empty());
 }

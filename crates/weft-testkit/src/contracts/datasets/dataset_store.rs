@@ -359,7 +359,18 @@ async fn chunks_are_listed(store: &dyn DatasetStore) {
     check(ChunkFilter { keywords: Some("übel".into()), ..some(0, 9) }, &[4, 7, 407, 807], 4).await;
     check(ChunkFilter { keywords: Some("\"übel\"".into()), ..some(0, 9) }, &[4], 1).await;
     check(ChunkFilter { keywords: Some("übel".into()), ..some(3, 9) }, &[807], 4).await;
-    refused(store.chunks(&DocumentKey::new(&made.key.dataset, "x"), &some(0, 9)).await, NotFound);
+    let stranger = DocumentKey::new(&made.key.dataset, "x");
+    refused(store.chunks(&stranger, &some(0, 9)).await, NotFound);
+    // By id, also more than fit into one question.
+    let with_vector = StoredChunk { vector: Some(vec![0.5, -1.0]), ..all[900].clone() };
+    store.put_chunks(&made.key, std::slice::from_ref(&with_vector)).await.unwrap();
+    let ids = [with_vector.id.clone(), "x".into(), all[3].id.clone(), with_vector.id.clone()];
+    let found = store.chunks_with_vectors(&made.key, &ids).await.unwrap();
+    assert_eq!(found, [all[3].clone(), with_vector]);
+    let every: Vec<ChunkId> = all.iter().rev().map(|chunk| chunk.id.clone()).collect();
+    assert_eq!(store.chunks_with_vectors(&made.key, &every).await.unwrap().len(), 1_203);
+    assert_eq!(store.chunks_with_vectors(&made.key, &[]).await.unwrap(), []);
+    refused(store.chunks_with_vectors(&stranger, &ids).await, NotFound);
 }
 
 async fn what_is_removed_is_gone(store: &dyn DatasetStore) {

@@ -8,7 +8,9 @@ use futures::future::join_all;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{DocumentId, DocumentKey};
 use weft_core::seam::DatasetStore;
-use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentState, Stage, StoredChunk};
+use weft_core::seam::dataset_store::{
+    ChunkFilter, Dataset, Document, DocumentChange, DocumentState, Stage, StoredChunk,
+};
 use weft_core::seam::ingest_queue::{
     Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
 };
@@ -34,27 +36,31 @@ pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &d
     both.a_stop_that_nobody_heard_is_heeded().await;
     both.what_failed_leaves_what_was_there().await;
     both.work_that_is_put_off_comes_again().await;
+    both.what_is_given_up_goes_on_where_it_was().await;
+    both.what_is_kept_counts_attempts_anew().await;
+    both.extras_come_with_their_chunks().await;
     both.what_is_removed_is_lost().await;
-    both.what_is_to_be_indexed_is_noted().await;
+    both.what_may_differ_is_noted().await;
 }
 
-struct Both<'a> {
-    store: &'a dyn DatasetStore,
-    queue: &'a dyn IngestQueue,
+pub(super) struct Both<'a> {
+    pub(super) store: &'a dyn DatasetStore,
+    pub(super) queue: &'a dyn IngestQueue,
 }
 
-fn progress(stage: Stage, share: f64) -> IngestProgress {
+pub(super) fn progress(stage: Stage, share: f64) -> IngestProgress {
     IngestProgress { stage, share, message: format!("at {share}") }
 }
 
-fn done() -> IngestSettled {
+pub(super) fn done() -> IngestSettled {
     IngestSettled::Done { message: "Task done".into() }
 }
 
-fn every_way() -> [IngestSettled; 5] {
+fn every_way() -> [IngestSettled; 6] {
     [
         done(),
         IngestSettled::Failed { reason: "because".into() },
+        IngestSettled::GivenUp { reason: "because".into() },
         IngestSettled::Again { from_ms: 9_000, reason: "because".into() },
         IngestSettled::Stopped,
         IngestSettled::HandedBack,
@@ -62,7 +68,7 @@ fn every_way() -> [IngestSettled; 5] {
 }
 
 impl Both<'_> {
-    async fn documents(&self, count: usize) -> Vec<Document> {
+    pub(super) async fn documents(&self, count: usize) -> Vec<Document> {
         let set = dataset(&tenant(), "d");
         self.store.create(&set).await.unwrap();
         let made: Vec<_> = (0..count).map(|n| document(&set.key, &format!("{n:03}.txt"))).collect();
@@ -73,18 +79,18 @@ impl Both<'_> {
     }
 
     /// A document that is queued at 1000.
-    async fn queued(&self) -> Document {
+    pub(super) async fn queued(&self) -> Document {
         let made = self.documents(1).await.remove(0);
         self.queue_at(&made, 1_000).await;
         made
     }
 
-    async fn queue_at(&self, made: &Document, now_ms: i64) {
+    pub(super) async fn queue_at(&self, made: &Document, now_ms: i64) {
         let ids = [made.key.id.clone()];
         assert_eq!(self.queue.queue(&made.key.dataset, &ids, now_ms).await.unwrap(), ids);
     }
 
-    async fn one(&self, now_ms: i64, until_ms: i64) -> TakenDocument {
+    pub(super) async fn one(&self, now_ms: i64, until_ms: i64) -> TakenDocument {
         let mut taken = self.queue.take(now_ms, until_ms, 9).await.unwrap();
         assert_eq!(taken.len(), 1, "{taken:?}");
         taken.remove(0)
@@ -94,7 +100,7 @@ impl Both<'_> {
         assert_eq!(self.queue.take(now_ms, END, 9).await.unwrap(), []);
     }
 
-    async fn drain(&self) {
+    pub(super) async fn drain(&self) {
         loop {
             let taken = self.queue.take(END, END, 100).await.unwrap();
             if taken.is_empty() {
@@ -384,6 +390,71 @@ impl Both<'_> {
         self.none(END).await;
     }
 
+    /// A document with one new chunk, that is given up at 1500.
+    async fn given_up(&self) -> Document {
+        let made = self.queued().await;
+        let taken = self.one(1_000, 2_000).await;
+        let new = chunk(&made.key, 0, "new");
+        self.queue.put_new(&taken.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
+        let with = Amended { id: new.id, keywords: None, questions: None, vector: Some(vec![1.0]) };
+        self.queue.amend_new(&taken.lease, &[with]).await.unwrap();
+        let given_up = IngestSettled::GivenUp { reason: "too busy".into() };
+        self.queue.settle(&taken.lease, &given_up, 1_500).await.unwrap();
+        let state = self.store.document(&made.key).await.unwrap();
+        assert_eq!((state.state, state.message.as_str()), (DocumentState::Failed, "too busy"));
+        self.none(END).await;
+        made
+    }
+
+    async fn what_is_given_up_goes_on_where_it_was(&self) {
+        let made = self.given_up().await;
+        self.queue_at(&made, 2_000).await;
+        let again = self.one(2_000, 3_000).await;
+        assert_eq!((again.stage, again.attempts), (Stage::Embedding, 1));
+        let found = self.queue.new_chunks(&again.lease, None, 9).await.unwrap();
+        assert_eq!(found[0].vector, Some(vec![1.0]));
+        self.drain().await;
+        // Not with other settings, or vectors of another model.
+        let other = self.given_up().await;
+        let settings = Some(serde_json::Map::new());
+        let change = DocumentChange { settings, ..DocumentChange::default() };
+        self.store.update_document(&other.key, &change, 1).await.unwrap();
+        let another = self.given_up().await;
+        let set = self.store.dataset(&another.key.dataset).await.unwrap();
+        self.store.update(&Dataset { embedder: "another".into(), ..set }).await.unwrap();
+        for made in [other, another] {
+            self.queue_at(&made, 2_000).await;
+            let again = self.one(2_000, 3_000).await;
+            assert_eq!(again.stage, Stage::Reading);
+            assert_eq!(self.queue.new_chunks(&again.lease, None, 9).await.unwrap(), []);
+            self.drain().await;
+        }
+    }
+
+    async fn what_is_kept_counts_attempts_anew(&self) {
+        let made = self.queued().await;
+        let first = self.one(1_000, 2_000).await;
+        let new = chunk(&made.key, 0, "new");
+        self.queue.put_new(&first.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
+        let again = IngestSettled::Again { from_ms: 1_000, reason: "too busy".into() };
+        self.queue.settle(&first.lease, &again, 1_500).await.unwrap();
+        let second = self.one(1_500, 2_000).await;
+        assert_eq!(second.attempts, 2);
+        self.queue.amend_new(&second.lease, &[]).await.unwrap();
+        self.queue.settle(&second.lease, &again, 1_500).await.unwrap();
+        let third = self.one(1_500, 2_000).await;
+        assert_eq!(third.attempts, 3);
+        let with = Amended { id: new.id, keywords: None, questions: None, vector: Some(vec![1.0]) };
+        self.queue.amend_new(&third.lease, std::slice::from_ref(&with)).await.unwrap();
+        self.queue.settle(&third.lease, &again, 1_500).await.unwrap();
+        let fourth = self.one(1_500, 2_000).await;
+        assert_eq!(fourth.attempts, 1);
+        self.queue.amend_new(&fourth.lease, &[with]).await.unwrap();
+        self.queue.settle(&fourth.lease, &IngestSettled::HandedBack, 1_500).await.unwrap();
+        assert_eq!(self.one(1_500, 2_000).await.attempts, 1);
+        self.drain().await;
+    }
+
     async fn work_that_is_put_off_comes_again(&self) {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
@@ -418,28 +489,5 @@ impl Both<'_> {
         let again = self.one(2_000, 3_000).await;
         assert_eq!(self.queue.new_chunks(&again.lease, None, 9).await.unwrap(), []);
         self.drain().await;
-    }
-
-    async fn what_is_to_be_indexed_is_noted(&self) {
-        let made = self.documents(2).await;
-        let stranger = DocumentKey::new(&made[0].key.dataset, "x");
-        refused(self.queue.unindexed(&stranger).await, NotFound);
-        self.queue.indexed(&stranger).await.unwrap();
-        assert_eq!(self.queue.to_index(9).await.unwrap(), []);
-        assert!(!self.queue.unindexed(&made[0].key).await.unwrap());
-        assert!(self.queue.unindexed(&made[0].key).await.unwrap());
-        assert!(!self.queue.unindexed(&made[1].key).await.unwrap());
-        // Whatever else becomes of it.
-        self.queue_at(&made[0], 1_000).await;
-        self.drain().await;
-        self.store.reset_document(&made[0].key, 1).await.unwrap();
-        let mut expected: Vec<_> = made.iter().map(|one| one.key.clone()).collect();
-        expected.sort_by(|a, b| a.id.cmp(&b.id));
-        assert_eq!(self.queue.to_index(9).await.unwrap(), expected);
-        assert_eq!(self.queue.to_index(1).await.unwrap(), expected[..1]);
-        self.queue.indexed(&made[0].key).await.unwrap();
-        assert_eq!(self.queue.to_index(9).await.unwrap(), [made[1].key.clone()]);
-        self.store.remove(&made[1].key.dataset).await.unwrap();
-        assert_eq!(self.queue.to_index(9).await.unwrap(), []);
     }
 }

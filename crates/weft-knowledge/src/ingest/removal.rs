@@ -1,0 +1,143 @@
+//! Things that are removed, from all the places where they are.
+//!
+//! They are removed from the store first, where the same step notes that something may be left of them; then
+//! from the index, and files at the end. What a crash leaves is cleared away when the index is mended.
+
+use std::collections::HashSet;
+
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::index::IndexChange;
+use weft_core::seam::ingest_queue::Removed;
+use weft_core::{ErrorKind, Result};
+
+use super::library::Library;
+
+/// What was removed and is cleared away in one go.
+const REMOVED_AT_ONCE: u64 = 200;
+
+/// `None` for what is not there.
+fn found<T>(outcome: Result<T>) -> Result<Option<T>> {
+    match outcome {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Library {
+    /// Removes a dataset with everything in it.
+    ///
+    /// # Errors
+    /// `NotFound`; otherwise when something cannot be removed: the dataset is gone all the same.
+    pub async fn remove_dataset(&self, key: &DatasetKey) -> Result<()> {
+        let key = key.clone();
+        let remove = async move |library: Self| {
+            let blobs = library.parts.store.remove(&key).await?;
+            library.parts.index.remove(&key).await?;
+            library.remove_blobs(&key, &blobs).await?;
+            library.parts.queue.forget(&key, None, library.now_ms()).await
+        };
+        self.whole(remove).await
+    }
+
+    async fn remove_blobs(&self, key: &DatasetKey, blobs: &[String]) -> Result<()> {
+        for blob in blobs.iter().filter(|blob| !blob.is_empty()) {
+            self.parts.blobs.remove(&key.tenant, blob).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes documents with their chunks and files; those that are not there are passed over. How many
+    /// there were.
+    ///
+    /// # Errors
+    /// When something cannot be removed: the documents are gone all the same.
+    pub async fn remove_documents(&self, dataset: &DatasetKey, ids: &[DocumentId]) -> Result<u64> {
+        let mut removed = 0;
+        for id in ids {
+            let key = DocumentKey::new(dataset, id.clone());
+            removed += self.whole(async move |library: Self| library.remove_document(&key).await).await?;
+        }
+        Ok(removed)
+    }
+
+    async fn remove_document(&self, key: &DocumentKey) -> Result<u64> {
+        let dataset = &key.dataset;
+        // A worker that is about to put it into the index is let through first, or comes too late.
+        let _lock = self.lock(key).await;
+        let blobs = self.parts.store.remove_documents(dataset, std::slice::from_ref(&key.id)).await?;
+        self.parts.index.write(dataset, vec![IndexChange::RemoveDocument(key.id.clone())]).await?;
+        self.remove_blobs(dataset, &blobs).await?;
+        self.parts.queue.forget(dataset, Some(&key.id), self.now_ms()).await?;
+        Ok(blobs.len() as u64)
+    }
+
+    /// Clears away what is left of what was removed.
+    ///
+    /// # Errors
+    /// When the store cannot be read. What cannot be cleared away stays noted, and the log says why.
+    pub(super) async fn clear_away(&self) -> Result<()> {
+        loop {
+            let removed = self.parts.queue.removed(self.now_ms(), REMOVED_AT_ONCE).await?;
+            let mut stuck: HashSet<&DatasetKey> = HashSet::new();
+            for one in &removed {
+                // A dataset is forgotten with its documents, so these have to be gone.
+                if one.document.is_none() && stuck.contains(&one.dataset) {
+                    continue;
+                }
+                match self.clear_one_away(one).await {
+                    Ok(true) => {}
+                    Ok(false) => drop(stuck.insert(&one.dataset)),
+                    Err(error) => {
+                        let (dataset, error) = (&one.dataset.id, error.full());
+                        tracing::warn!(dataset.id = %dataset, error, "something of what was removed is left");
+                        stuck.insert(&one.dataset);
+                    }
+                }
+            }
+            if !stuck.is_empty() || (removed.len() as u64) < REMOVED_AT_ONCE {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether that was possible at this moment.
+    async fn clear_one_away(&self, one: &Removed) -> Result<bool> {
+        let Removed { dataset, document, blob } = one;
+        let _lock = match document {
+            None => {
+                self.parts.index.remove(dataset).await?;
+                None
+            }
+            Some(id) => {
+                let key = DocumentKey::new(dataset, id.clone());
+                let Some(lock) = self.locks.try_lock(&key) else { return Ok(false) };
+                let is_back = found(self.parts.store.document(&key).await)?.is_some();
+                // Without the dataset there is no index any more, and this would begin a new one.
+                if !is_back && found(self.parts.store.dataset(dataset).await)?.is_some() {
+                    let gone = IndexChange::RemoveDocument(id.clone());
+                    self.parts.index.write(dataset, vec![gone]).await?;
+                }
+                if !is_back {
+                    self.remove_blobs(dataset, std::slice::from_ref(blob)).await?;
+                }
+                Some(lock)
+            }
+        };
+        self.parts.queue.forget(dataset, document.as_ref(), self.now_ms()).await?;
+        Ok(true)
+    }
+
+    /// Takes out of the index what a worker may have put there after the document was removed.
+    pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
+        if found(self.parts.store.dataset(&key.dataset).await)?.is_none() {
+            return self.parts.index.remove(&key.dataset).await;
+        }
+        let _lock = self.lock(key).await;
+        if found(self.parts.store.document(key).await)?.is_none() {
+            let gone = IndexChange::RemoveDocument(key.id.clone());
+            self.parts.index.write(&key.dataset, vec![gone]).await?;
+        }
+        Ok(())
+    }
+}

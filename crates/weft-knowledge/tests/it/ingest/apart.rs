@@ -1,0 +1,420 @@
+//! Several who change the same at the same time, in one process and in several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+use weft_core::id::DocumentKey;
+use weft_core::seam::dataset_store::{DocumentChange, DocumentState};
+use weft_core::seam::index::IndexedDocument;
+use weft_knowledge::ingest::{Availability, ChunkEdit, NewChunk};
+
+use super::fakes::{Fault, Faults};
+use super::kit::{Process, World};
+
+fn lines(what: &str, count: usize) -> String {
+    (0..count).map(|line| format!("{what} {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn new(content: &str) -> NewChunk {
+    NewChunk { content: content.into(), ..NewChunk::default() }
+}
+
+/// A world with a document that is done.
+async fn done(embedder: &str, text: &str) -> (World, DocumentKey) {
+    let world = World::new(embedder).await;
+    let key = world.add("d", text).await;
+    world.queue(std::slice::from_ref(&key)).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    (world, key)
+}
+
+async fn sorted(world: &World, key: &DocumentKey) -> Vec<String> {
+    let mut texts = world.texts(key).await;
+    texts.sort();
+    texts
+}
+
+/// Whether the index is right, or it is noted that it may not be.
+async fn is_known(world: &World, key: &DocumentKey) -> bool {
+    world.index.contents(key) == sorted(world, key).await || !world.noted().await.is_empty()
+}
+
+/// Lets a process work and, when it is held, something else happen. Whether it was held.
+async fn meanwhile(world: &World, process: &Process, other: impl Future<Output = ()>) -> bool {
+    let mut other = std::pin::pin!(other);
+    let mut held = false;
+    let beside = async {
+        process.faults.held().await;
+        (&mut other).await;
+        held = true;
+        process.faults.release();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        worked = world.work(process) => assert!(worked),
+        () = beside => {}
+    }
+    held
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_process_that_starts_or_mends_disturbs_nobody() {
+    // Three pages, of a document that is new and of one that is read again.
+    for again in [false, true] {
+        for step in 0.. {
+            let world = World::new("").await;
+            let key = world.add("d", &lines("old", 3)).await;
+            world.queue(std::slice::from_ref(&key)).await;
+            if again {
+                assert!(world.work(&world.process(Faults::default())).await);
+                world.write(&key, &lines("new", 2_200)).await;
+                world.queue(std::slice::from_ref(&key)).await;
+            } else {
+                world.write(&key, &lines("new", 2_200)).await;
+            }
+            let process = world.process(Faults::at(step, Fault::Hold));
+            let starts = async {
+                let library = world.process(Faults::default()).library;
+                let before = world.index.contents(&key);
+                assert_eq!(library.check().await.unwrap(), [], "nothing is wrong at step {step}");
+                library.mend().await.unwrap();
+                if world.texts(&key).await.len() < 2_200 {
+                    // Neither what is found nor what is going in.
+                    assert_eq!(world.index.contents(&key), before, "at step {step}");
+                }
+            };
+            if !meanwhile(&world, &process, starts).await {
+                assert!(step > 20, "{step}");
+                break;
+            }
+            assert_eq!(world.index.contents(&key).len(), 2_200, "after step {step}");
+            assert_eq!(world.index.contents(&key), sorted(&world, &key).await);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_in_another_process_is_not_lost() {
+    for step in 0.. {
+        let (world, key) = done("", &lines("old", 3)).await;
+        world.write(&key, &lines("new", 1_200)).await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let edits = async {
+            let library = world.process(Faults::default()).library;
+            library.add_chunk(&key, new("by hand")).await.unwrap();
+            let change = DocumentChange { enabled: Some(false), ..DocumentChange::default() };
+            library.update_document(&key, &change).await.unwrap();
+            assert!(is_known(&world, &key).await, "at step {step}");
+        };
+        if !meanwhile(&world, &process, edits).await {
+            assert!(step > 20, "{step}");
+            break;
+        }
+        assert_eq!(world.index.contents(&key), sorted(&world, &key).await, "after step {step}");
+        assert!(!world.index.held(&world.dataset).documents[&key.id].available, "after step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn edits_in_two_processes_are_both_found() {
+    for step in 0.. {
+        let (world, key) = done("", "a\nb").await;
+        let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let edit = |content: &str| ChunkEdit { content: Some(content.into()), ..ChunkEdit::default() };
+        let first = process.library.update_chunk(&key, &ids[0], edit("first"));
+        let second = async {
+            process.faults.held().await;
+            let library = world.process(Faults::default()).library;
+            library.update_chunk(&key, &ids[1], edit("second")).await.unwrap();
+            library.mend().await.unwrap();
+            process.faults.release();
+        };
+        tokio::select! {
+            biased;
+            both = async { tokio::join!(first, second) } => drop(both.0.unwrap()),
+            () = tokio::time::sleep(Duration::from_secs(5)) => {
+                assert!(step >= 6, "{step}");
+                return;
+            }
+        }
+        assert!(is_known(&world, &key).await, "after step {step}");
+        assert!(world.work(&world.process(Faults::default())).await);
+        assert_eq!(world.index.contents(&key), ["first", "second"], "after step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_after_one_that_was_cut_off_does_not_hide_it() {
+    for step in 0..20 {
+        let (world, key) = done("", "a\nb\nc").await;
+        let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+        let faults = Faults::at(step, Fault::Crash);
+        let crashing = world.process(faults.clone());
+        tokio::select! {
+            biased;
+            () = faults.crashed() => {}
+            added = crashing.library.add_chunk(&key, new("cut off")) => {
+                added.unwrap();
+                assert!(step >= 6, "{step}");
+                return;
+            }
+        }
+        let next = world.process(Faults::default()).library;
+        let metadata = json!({"a": 1}).as_object().cloned();
+        match step % 3 {
+            0 => drop(next.switch_chunks(&key, &ids[..1], Availability::Hidden).await.unwrap()),
+            1 => drop(next.remove_chunks(&key, &ids[..1]).await.unwrap()),
+            _ => {
+                let change = DocumentChange { metadata, ..DocumentChange::default() };
+                next.update_document(&key, &change).await.unwrap();
+            }
+        }
+        let found = world.found(&key).await.into_iter().filter(|chunk| chunk.available);
+        let mut found: Vec<String> = found.map(|chunk| chunk.content).collect();
+        found.sort();
+        assert_eq!(world.index.contents(&key), found, "after a crash at step {step}");
+        assert!(world.noted().await.is_empty());
+    }
+    panic!("there are more steps");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_goes_on_when_nobody_waits_for_it() {
+    for step in 0.. {
+        let (world, key) = done("", "a\nb").await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let ids = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect::<Vec<_>>();
+        let changes = async {
+            process.library.remove_chunks(&key, &ids[..1]).await.unwrap();
+            process.library.remove_documents(&world.dataset, std::slice::from_ref(&key.id)).await.unwrap();
+        };
+        tokio::select! {
+            biased;
+            () = process.faults.held() => {}
+            () = changes => {
+                assert!(step >= 8, "{step}");
+                return;
+            }
+        }
+        process.faults.release();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(world.noted().await.is_empty() && world.idle().await, "after step {step}");
+        match world.store.document(&key).await {
+            Ok(_) => assert_eq!(world.index.contents(&key), ["b"], "after step {step}"),
+            Err(_) => assert!(
+                world.index.held(&world.dataset).documents.is_empty() && world.blobs.names().is_empty(),
+                "after step {step}"
+            ),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_writes_the_document_as_it_is_by_then() {
+    let (world, key) = done("hash@Test", "a").await;
+    // The first step of an embedder comes after the document was read.
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let library = Arc::clone(&process.library);
+    let add = library.add_chunk(&key, new("b"));
+    let meanwhile = async {
+        process.faults.held().await;
+        let metadata = json!({"year": 1}).as_object().cloned();
+        let change = DocumentChange { metadata, name: Some("other.txt".into()), ..DocumentChange::default() };
+        world.process(Faults::default()).library.update_document(&key, &change).await.unwrap();
+        // Nobody has to wait for an embedder that others have asked.
+        let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
+        let switch = process.library.switch_chunks(&key, &ids, Availability::Hidden);
+        assert_eq!(tokio::time::timeout(Duration::from_secs(1), switch).await.unwrap().unwrap(), 1);
+        process.faults.release();
+    };
+    let (added, ()) = tokio::join!(add, meanwhile);
+    let held = world.index.held(&world.dataset);
+    assert_eq!(held.documents[&key.id].metadata, json!({"year": 1}).as_object().cloned().unwrap());
+    let added = added.unwrap();
+    assert_eq!(held.chunks[&added.id].1.title, "other");
+    // Its vector has the share of the name that the document has now.
+    let again = process.library.add_chunk(&key, new("b")).await.unwrap();
+    assert_eq!(again.vector, added.vector);
+    // Also when nothing has changed that its vector depends on.
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let add = process.library.add_chunk(&key, new("c"));
+    let meanwhile = async {
+        process.faults.held().await;
+        let change = DocumentChange { enabled: Some(false), ..DocumentChange::default() };
+        world.process(Faults::default()).library.update_document(&key, &change).await.unwrap();
+        process.faults.release();
+    };
+    tokio::join!(async { add.await.unwrap() }, meanwhile);
+    assert!(!world.index.held(&world.dataset).documents[&key.id].available);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_difference_is_mended_without_beginning_anew() {
+    let (world, key) = done("", "a\nb").await;
+    let stranger = IndexedDocument { id: "x".into(), metadata: serde_json::Map::new(), available: true };
+    let place = (world.dataset.tenant.clone(), world.dataset.id.clone());
+    {
+        let mut all = world.index.0.lock().unwrap();
+        let held = all.get_mut(&place).unwrap();
+        held.chunks.pop_first().unwrap();
+        held.documents.insert("x".into(), stranger);
+    }
+    let library = world.process(Faults::default()).library;
+    assert_eq!(library.check().await.unwrap(), std::slice::from_ref(&world.dataset));
+    assert_eq!(world.index.contents(&key), ["a", "b"]);
+    assert!(world.index.held(&world.dataset).documents.contains_key("x"), "it was not removed");
+    assert_eq!(library.check().await.unwrap(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_document_is_found_while_its_name_changes() {
+    for step in 0.. {
+        let (world, key) = done("", &lines("line", 2_200)).await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let change = DocumentChange { name: Some("other.txt".into()), ..DocumentChange::default() };
+        let look = async {
+            process.faults.held().await;
+            assert_eq!(world.index.contents(&key).len(), 2_200, "at step {step}");
+            process.faults.release();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            biased;
+            changed = process.library.update_document(&key, &change) => drop(changed.unwrap()),
+            () = look => {}
+        }
+        let held = world.index.held(&world.dataset);
+        assert!(held.chunks.values().all(|(_, chunk)| chunk.title.starts_with("other")));
+        assert!(world.noted().await.is_empty());
+        if process.faults.steps() <= step {
+            assert!(step >= 8, "{step}");
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_going_in_takes_no_place() {
+    for step in 0.. {
+        let world = World::new("").await;
+        let key = world.add("d", &lines("line", 1_200)).await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let look = async {
+            let held = world.index.held(&world.dataset);
+            let shown = held.documents.get(&key.id).is_some_and(|document| document.available);
+            assert!(!shown || !world.texts(&key).await.is_empty(), "at step {step}");
+        };
+        if !meanwhile(&world, &process, look).await {
+            assert!(step > 20, "{step}");
+            break;
+        }
+        assert!(world.index.held(&world.dataset).documents[&key.id].available, "after step {step}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_indexed_keeps_nobody_from_it() {
+    let world = World::new("").await;
+    let mut keys = Vec::new();
+    for n in 0..130 {
+        keys.push(world.add(&format!("d{n:03}"), &format!("text {n}")).await);
+    }
+    world.queue(&keys).await;
+    assert!(world.work(&world.process(Faults::default())).await);
+    world.index.lose();
+    world.queue.all_unindexed(&world.dataset).await.unwrap();
+    let process = world.process(Faults::default());
+    keys[..110].iter().for_each(|key| process.faults.refuse(key));
+    assert_eq!(process.library.mend().await.unwrap(), 20);
+    assert_eq!(world.index.contents(&keys[129]), ["text 129"]);
+    assert_eq!(world.noted().await.len(), 99);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_goes_on_beside_what_it_mends() {
+    let (world, key) = done("", "a").await;
+    world.queue.unindexed(&key).await.unwrap();
+    let more = world.add("more", "b").await;
+    // The first thing that it does is to mend; it does not come to an end with that.
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let stop = CancellationToken::new();
+    let all = async {
+        process.faults.held().await;
+        tokio::time::sleep(Duration::from_secs(200)).await;
+        process.library.queue(&world.dataset, std::slice::from_ref(&more.id)).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        assert_eq!(world.state(&more).await.0, DocumentState::Done);
+        stop.cancel();
+    };
+    let worker = process.worker.run(&stop, Duration::from_secs(60));
+    let both = futures::future::join(worker, all);
+    tokio::time::timeout(Duration::from_secs(270), both).await.expect("it does not stay for what is cut off");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_to_go_lets_what_is_done_be_found() {
+    for step in 0.. {
+        let world = World::new("").await;
+        let key = world.add("d", "a").await;
+        world.queue(std::slice::from_ref(&key)).await;
+        let process = world.process(Faults::at(step, Fault::Hold));
+        let stop = CancellationToken::new();
+        let all = async {
+            let held = tokio::time::timeout(Duration::from_secs(5), process.faults.held()).await;
+            stop.cancel();
+            // Longer than it has time to end.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            process.faults.release();
+            held.is_ok()
+        };
+        let ((), held) = tokio::join!(process.worker.run(&stop, Duration::from_millis(100)), all);
+        if world.state(&key).await.0 == DocumentState::Done {
+            assert!(world.index.held(&world.dataset).documents[&key.id].available, "after step {step}");
+            assert!(world.noted().await.is_empty(), "after step {step}");
+        }
+        if !held {
+            assert!(step > 20, "{step}");
+            return;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_has_nothing_more_to_read_mends_to_the_end() {
+    let (world, key) = done("", "a").await;
+    world.queue.unindexed(&key).await.unwrap();
+    world.index.lose();
+    let process = world.process(Faults::at(0, Fault::Hold));
+    let stop = CancellationToken::new();
+    let all = async {
+        process.faults.held().await;
+        stop.cancel();
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        process.faults.release();
+    };
+    tokio::join!(process.worker.run(&stop, Duration::from_secs(60)), all);
+    assert_eq!(world.index.contents(&key), ["a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn metadata_that_a_model_finds_is_in_the_index_whatever_follows() {
+    let settings = json!({"enable_metadata": true, "metadata": [{"key": "author"}]});
+    let (world, key) = done("hash@Test", "a").await;
+    let change = DocumentChange { settings: settings.as_object().cloned(), ..DocumentChange::default() };
+    let process = world.process(Faults::default());
+    process.library.update_document(&key, &change).await.unwrap();
+    world.write(&key, "b").await;
+    world.queue(std::slice::from_ref(&key)).await;
+    process.models.embedder.busy.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
+    assert!(world.work(&process).await);
+    assert_eq!(world.state(&key).await.0, DocumentState::Failed);
+    let metadata = world.store.document(&key).await.unwrap().metadata;
+    assert_eq!(metadata["author"], "Ada");
+    assert_eq!(world.index.held(&world.dataset).documents[&key.id].metadata, metadata);
+}

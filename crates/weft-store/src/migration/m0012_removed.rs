@@ -1,0 +1,36 @@
+//! Documents and datasets that are gone, until nothing is left of them in the index and among the files.
+
+use sea_orm_migration::prelude::{DbErr, Index, SchemaManager};
+use sea_orm_migration::sea_orm::DbBackend;
+use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
+
+use super::columns::Columns;
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0012_removed"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        let c = Columns::of(manager).await?;
+        let mut removed = c
+            .table("removed")
+            .col(c.id("tenant_id"))
+            .col(c.id("dataset_id"))
+            .col(c.id("document_id"))
+            .col(c.id("blob"))
+            .col(c.number("from_ms"))
+            .primary_key(Index::create().col("tenant_id").col("dataset_id").col("document_id"))
+            .take();
+        // A table that is empty most of the time is to take one page, and not another one for its key.
+        if manager.get_database_backend() == DbBackend::Sqlite {
+            removed.extra("WITHOUT ROWID");
+        }
+        manager.create_table(removed).await
+    }
+}

@@ -1,0 +1,109 @@
+//! What is noted of documents whose index may differ.
+//!
+//! The number of a document grows with each note and each change of what is found of it, and its sign says
+//! what is noted: a positive one that the index may differ, a negative one that it does not. So whoever has
+//! read a number and written to the index can tell whether anything has changed in between.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
+use sea_orm::{Condition, QueryOrder, QuerySelect};
+use weft_core::Result;
+use weft_core::id::{DatasetKey, DocumentKey};
+use weft_core::seam::ingest_queue::{IndexNote, NotedFilter, ToBeFound};
+
+use crate::Store;
+use crate::ids::{bounded, text};
+use crate::open::repeated;
+use crate::rows::chunk;
+use crate::rows::document::{self, Column, Entity, Model};
+use crate::rows::ingest::{RUNNING, change, to};
+
+const INDEXING: &str = "indexing";
+
+/// What a note makes of the number of a document.
+pub(crate) fn next() -> Expr {
+    Expr::expr(Func::abs(Expr::col(Column::Unindexed))).add(1)
+}
+
+fn is_busy(row: &Model) -> bool {
+    row.state == RUNNING && row.taken != 0 && row.stage == INDEXING
+}
+
+/// Documents that a worker is putting into the index.
+fn busy() -> Condition {
+    Condition::all().add(Column::State.eq(RUNNING)).add(Column::Taken.eq(1)).add(Column::Stage.eq(INDEXING))
+}
+
+impl Store {
+    pub(crate) async fn note_unindexed(&self, document: &DocumentKey) -> Result<IndexNote> {
+        let note = async || {
+            let transaction = self.begin().await?;
+            let Some(row) = document::locked(&transaction, document).await? else { return Ok(None) };
+            let number = row.unindexed.abs() + 1;
+            change(&transaction, document::of(document), vec![to(Column::Unindexed, number)]).await?;
+            transaction.commit().await?;
+            Ok(Some(IndexNote { number, first: row.unindexed <= 0, busy: is_busy(&row) }))
+        };
+        let noted = repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))?;
+        noted.ok_or_else(|| document::missing(document))
+    }
+
+    pub(crate) async fn note_all_unindexed(&self, dataset: &DatasetKey) -> Result<()> {
+        let note = async || {
+            let transaction = self.begin().await?;
+            change(&transaction, document::in_dataset(dataset), vec![(Column::Unindexed, next())]).await?;
+            transaction.commit().await
+        };
+        repeated(note).await.map_err(|error| self.fail("note what is to be indexed", error))
+    }
+
+    pub(crate) async fn note_indexed(&self, document: &DocumentKey, number: i64) -> Result<bool> {
+        let note = async || {
+            let transaction = self.begin().await?;
+            let Some(row) = document::locked(&transaction, document).await? else { return Ok(true) };
+            let same = row.unindexed == number && !is_busy(&row);
+            let noted = if same { to(Column::Unindexed, -number) } else { (Column::Unindexed, next()) };
+            change(&transaction, document::of(document), vec![noted]).await?;
+            transaction.commit().await?;
+            Ok(same)
+        };
+        repeated(note).await.map_err(|error| self.fail("note what is indexed", error))
+    }
+
+    pub(crate) async fn list_noted(&self, filter: &NotedFilter) -> Result<Vec<DocumentKey>> {
+        let mut found = Entity::find()
+            .filter(Column::Unindexed.gt(0))
+            .filter(busy().add(Column::AtMs.gt(filter.now_ms)).not());
+        if let Some(dataset) = &filter.dataset {
+            found = found.filter(document::in_dataset(dataset));
+        }
+        if let Some(after) = &filter.after {
+            found = found.filter(Column::Id.gt(text(after.as_str())));
+        }
+        let rows = found
+            .order_by_asc(Column::Id)
+            .limit(bounded(filter.count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for what is to be indexed", error))?;
+        Ok(rows.iter().map(Model::key).collect())
+    }
+
+    pub(crate) async fn count_to_be_found(&self, dataset: &DatasetKey) -> Result<ToBeFound> {
+        let fail = |error| self.fail("count what is to be found", error);
+        let db = &self.inner.read;
+        let chunks = chunk::Entity::find().filter(chunk::found_in(dataset)).count(db).await.map_err(fail)?;
+        let changing = Condition::any().add(Column::Unindexed.gt(0)).add(busy());
+        let changing = Entity::find()
+            .filter(document::in_dataset(dataset))
+            .filter(changing)
+            .select_only()
+            .column(Column::Id)
+            .limit(1)
+            .into_tuple::<String>()
+            .one(db)
+            .await
+            .map_err(fail)?;
+        Ok(ToBeFound { chunks, changing: changing.is_some() })
+    }
+}

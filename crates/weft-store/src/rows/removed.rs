@@ -1,0 +1,127 @@
+//! Documents and datasets that are gone, and of which something may be left in the index and among the files.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::Result;
+use weft_core::id::{DatasetKey, DocumentId, TenantId};
+use weft_core::seam::ingest_queue::Removed;
+
+use crate::Store;
+use crate::ids::{bounded, text};
+use crate::open::repeated;
+use crate::rows::ROWS_AT_ONCE_MAX;
+use crate::rows::document::Left;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "removed")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub dataset_id: String,
+    /// Empty for the dataset itself.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub document_id: String,
+    pub blob: String,
+    /// Until then a worker may be putting it into the index.
+    pub from_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+fn in_dataset(key: &DatasetKey) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::DatasetId.eq(text(key.id.as_str())))
+}
+
+fn row(dataset: &DatasetKey, left: Left) -> Model {
+    Model {
+        tenant_id: text(dataset.tenant.as_str()),
+        dataset_id: text(dataset.id.as_str()),
+        document_id: left.id,
+        blob: left.blob,
+        from_ms: if left.taken == 0 { 0 } else { left.at_ms },
+    }
+}
+
+async fn write(
+    transaction: &DatabaseTransaction,
+    dataset: &DatasetKey,
+    rows: Vec<Model>,
+) -> Result<(), DbErr> {
+    let mut rows = rows.into_iter().peekable();
+    while rows.peek().is_some() {
+        let some: Vec<Model> = rows.by_ref().take(ROWS_AT_ONCE_MAX).collect();
+        // Somebody may have added one with the same id again, and removed that, too.
+        let ids = some.iter().map(|row| row.document_id.as_str());
+        let before = in_dataset(dataset).add(Column::DocumentId.is_in(ids));
+        Entity::delete_many().filter(before).exec(transaction).await?;
+        let some = some.into_iter().map(Model::into_active_model);
+        Entity::insert_many(some).exec_without_returning(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Notes that documents are removed.
+pub(crate) async fn insert(
+    transaction: &DatabaseTransaction,
+    dataset: &DatasetKey,
+    all: Vec<Left>,
+) -> Result<(), DbErr> {
+    write(transaction, dataset, all.into_iter().map(|left| row(dataset, left)).collect()).await
+}
+
+/// Notes that a dataset is removed with its documents.
+pub(crate) async fn insert_dataset(
+    transaction: &DatabaseTransaction,
+    dataset: &DatasetKey,
+    all: Vec<Left>,
+) -> Result<(), DbErr> {
+    let mut rows: Vec<Model> = all.into_iter().map(|left| row(dataset, left)).collect();
+    let from_ms = rows.iter().map(|row| row.from_ms).max().unwrap_or_default();
+    let itself = Left { id: String::new(), blob: String::new(), taken: 1, at_ms: from_ms };
+    rows.push(row(dataset, itself));
+    write(transaction, dataset, rows).await
+}
+
+impl Store {
+    pub(crate) async fn list_removed(&self, now_ms: i64, count_max: u64) -> Result<Vec<Removed>> {
+        let rows = Entity::find()
+            .filter(Column::FromMs.lte(now_ms))
+            .order_by_asc(Column::TenantId)
+            .order_by_asc(Column::DatasetId)
+            .order_by_desc(Column::DocumentId)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for what was removed", error))?;
+        let read = |row: Model| Removed {
+            dataset: DatasetKey::new(&TenantId::from(row.tenant_id), row.dataset_id),
+            document: (!row.document_id.is_empty()).then(|| DocumentId::from(row.document_id)),
+            blob: row.blob,
+        };
+        Ok(rows.into_iter().map(read).collect())
+    }
+
+    pub(crate) async fn forget_removed(
+        &self,
+        dataset: &DatasetKey,
+        document: Option<&DocumentId>,
+        now_ms: i64,
+    ) -> Result<()> {
+        let mut these = in_dataset(dataset).add(Column::FromMs.lte(now_ms));
+        if let Some(document) = document {
+            these = these.add(Column::DocumentId.eq(text(document.as_str())));
+        }
+        let forget = async || {
+            let _turn = self.inner.turns.next().await;
+            Entity::delete_many().filter(these.clone()).exec(&self.inner.write).await
+        };
+        let forgotten = repeated(forget).await;
+        forgotten.map(drop).map_err(|error| self.fail("forget what was removed", error))
+    }
+}
