@@ -214,7 +214,7 @@ impl Library {
 
     /// The vector of a chunk, with the share of its file's name; nothing without an embedder.
     async fn vector(&self, document: &Document, chunk: &StoredChunk) -> Result<Option<Vec<f32>>> {
-        let dataset = self.parts.store.dataset(&document.key.dataset).await?;
+        let dataset = self.parts.store.dataset_uncounted(&document.key.dataset).await?;
         if dataset.embedder.is_empty() {
             return Ok(None);
         }

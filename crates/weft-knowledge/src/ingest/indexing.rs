@@ -203,7 +203,7 @@ impl Library {
     /// # Errors
     /// `NotFound`; otherwise when the store cannot be read or the index cannot be written.
     pub async fn reindex(&self, dataset: &DatasetKey) -> Result<u64> {
-        self.parts.store.dataset(dataset).await?;
+        self.parts.store.dataset_uncounted(dataset).await?;
         // First of all: whatever ends this, the rest is mended.
         self.parts.queue.all_unindexed(dataset).await?;
         self.parts.index.remove(dataset).await?;

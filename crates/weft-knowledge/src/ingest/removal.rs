@@ -114,7 +114,7 @@ impl Library {
                 let Some(lock) = self.locks.try_lock(&key) else { return Ok(false) };
                 let is_back = found(self.parts.store.document(&key).await)?.is_some();
                 // Without the dataset there is no index any more, and this would begin a new one.
-                if !is_back && found(self.parts.store.dataset(dataset).await)?.is_some() {
+                if !is_back && found(self.parts.store.dataset_uncounted(dataset).await)?.is_some() {
                     let gone = IndexChange::RemoveDocument(id.clone());
                     self.parts.index.write(dataset, vec![gone]).await?;
                 }
@@ -130,7 +130,7 @@ impl Library {
 
     /// Takes out of the index what a worker may have put there after the document was removed.
     pub(super) async fn forget_if_gone(&self, key: &DocumentKey) -> Result<()> {
-        if found(self.parts.store.dataset(&key.dataset).await)?.is_none() {
+        if found(self.parts.store.dataset_uncounted(&key.dataset).await)?.is_none() {
             return self.parts.index.remove(&key.dataset).await;
         }
         let _lock = self.lock(key).await;

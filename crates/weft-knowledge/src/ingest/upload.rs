@@ -42,7 +42,7 @@ impl Library {
         bytes: Bytes,
         naming: Naming,
     ) -> Result<Document> {
-        let within = self.parts.store.dataset(dataset).await?;
+        let within = self.parts.store.dataset_uncounted(dataset).await?;
         self.check_file(name, &bytes)?;
         let id = DocumentId::generate();
         let blob = format!("documents/{id}");

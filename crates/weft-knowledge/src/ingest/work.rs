@@ -68,7 +68,7 @@ struct Said {
 impl<'a> Work<'a> {
     pub(super) async fn new(library: &'a Library, taken: &'a TakenDocument, lease_ms: i64) -> Result<Self> {
         let document = &taken.document;
-        let dataset = library.parts.store.dataset(&document.key.dataset).await?;
+        let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
         let mut plan = Plan::new(&document.settings);
         plan.vectors = !dataset.embedder.is_empty();
         plan.additions = library.parts.additions.iter().any(|one| one.wanted(&document.settings));
