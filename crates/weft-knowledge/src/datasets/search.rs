@@ -55,6 +55,8 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
             let candidates = there(parts, candidates, request.reranked_max.clamp(1, CANDIDATES_MAX)).await?;
             match reranked(parts, datasets, request, candidates).await {
                 Ok(list) => list,
+                // One that is not there is a mistake of who asks; one that fails is not.
+                Err(error) if error.kind == ErrorKind::NotFound => return Err(error),
                 Err(error) => {
                     let name = &request.reranker;
                     found.notes.push(format!("ranked without `{name}`, because it failed: {}", error.full()));
@@ -176,8 +178,17 @@ async fn vectors(
         return Ok(None);
     }
     // Where no dataset has vectors nobody misses them.
-    for dataset in datasets.iter().filter(|dataset| dataset.embedder.is_empty()) {
-        notes.push(format!("the dataset `{}` has no embedder: it is searched by words alone", dataset.name));
+    let without = datasets.iter().filter(|dataset| dataset.embedder.is_empty());
+    let without: Vec<String> = without.map(|dataset| format!("`{}`", dataset.name)).collect();
+    match without.as_slice() {
+        [] => {}
+        [one] => notes.push(format!("the dataset {one} has no embedder: it is searched by words alone")),
+        [some @ .., last] => {
+            let some = some.join(", ");
+            notes.push(format!(
+                "the datasets {some} and {last} have no embedder: they are searched by words alone"
+            ));
+        }
     }
     let made = async {
         let embedder = parts.models.embedder(parts.tenant, name)?;

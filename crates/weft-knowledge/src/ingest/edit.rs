@@ -60,7 +60,7 @@ impl Library {
     /// Adds a chunk to a document, at its end.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` without a text; what its embedder fails with.
+    /// `NotFound`; `Invalid` without a text; `Conflict` while the document is read; what its embedder fails with.
     pub async fn add_chunk(&self, key: &DocumentKey, new: NewChunk) -> Result<StoredChunk> {
         if new.content.trim().is_empty() {
             return Err(Error::invalid("the chunk has no text"));
@@ -86,6 +86,8 @@ impl Library {
         };
         for _ in 0..TRIES_MAX {
             let document = self.parts.store.document(key).await?;
+            // What comes of the reading takes the place of all chunks.
+            not_being_read(&document)?;
             chunk.vector = self.vector(&document, &chunk).await?;
             let new = chunk.clone();
             let add = async move |library: Self| library.add_if(&document, new).await;
@@ -129,7 +131,7 @@ impl Library {
     /// Changes a chunk, which keeps its id. As it is then.
     ///
     /// # Errors
-    /// `NotFound`; `Invalid` without a text; what its embedder fails with.
+    /// `NotFound`; `Invalid` without a text; `Conflict` while the document is read; what its embedder fails with.
     pub async fn update_chunk(
         &self,
         key: &DocumentKey,
@@ -141,6 +143,7 @@ impl Library {
         }
         for _ in 0..TRIES_MAX {
             let document = self.parts.store.document(key).await?;
+            not_being_read(&document)?;
             let before = self.with_vector(key, id).await?;
             let mut chunk = edit.clone().of(before.clone());
             if chunk.vector.is_none() || embed::text(&chunk) != embed::text(&before) {
@@ -250,9 +253,9 @@ impl Library {
     ) -> Result<Document> {
         let before = self.parts.store.document(key).await?;
         let recut = change.method.is_some_and(|method| method != before.method);
-        if recut && before.state == DocumentState::Running {
-            let message = format!("the document `{}` is being read", before.name);
-            return Err(Error::new(ErrorKind::Conflict, message).help("stop it first"));
+        let resets = change.settings.as_ref().is_some_and(|settings| *settings != before.settings);
+        if recut || resets {
+            not_being_read(&before)?;
         }
         let update = self.parts.store.update_document(key, change, self.now_ms());
         let (changed, note) = self.noted(key, update).await?;
@@ -287,6 +290,14 @@ const TRIES_MAX: u32 = 4;
 /// Whether vectors that were made for a document are those that it would get now.
 fn same_vectors(before: &Document, now: &Document) -> bool {
     before.name == now.name && before.settings == now.settings
+}
+
+fn not_being_read(document: &Document) -> Result<()> {
+    if document.state != DocumentState::Running {
+        return Ok(());
+    }
+    let message = format!("the document `{}` is being read", document.name);
+    Err(Error::new(ErrorKind::Conflict, message).help("stop it first, or wait until it is done"))
 }
 
 fn restless(key: &DocumentKey) -> Error {

@@ -417,6 +417,7 @@ impl ModelDirectory for Library {
     fn reranker(&self, _: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
         match id {
             "liking@test" => Ok(Arc::new(Liking(Arc::clone(&self.0)))),
+            "none@test" => Err(Error::not_found("there is no model `none@test`")),
             _ => Err(Error::new(ErrorKind::Unavailable, "nobody answers")),
         }
     }

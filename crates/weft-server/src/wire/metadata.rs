@@ -26,8 +26,8 @@ const CONFIG: [&str; 2] = ["metadata", "built_in_metadata"];
 /// The name of the setting that switches it on.
 const SWITCH: &str = "enable_metadata";
 
-/// Reads `{"logic": …, "conditions": [{"name", "comparison_operator", "value"}]}`. No conditions are no
-/// filter.
+/// Reads `{"logic": …, "conditions": [{"name", "comparison_operator", "value"}]}`, or with `logical_operator` and
+/// lists of names as Dify writes it. No conditions are no filter.
 ///
 /// # Errors
 /// 102 in the API's words for what is no object, or for an operator that is not known.
@@ -45,7 +45,8 @@ pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
     if list.len() > CONDITIONS_MAX {
         return Err(ApiError::data(format!("metadata_condition may have {CONDITIONS_MAX} conditions.")));
     }
-    let logic = match object.get("logic").and_then(Json::as_str).unwrap_or("and").to_lowercase().as_str() {
+    let logic = object.get("logic").or_else(|| object.get("logical_operator")).and_then(Json::as_str);
+    let logic = match logic.unwrap_or("and").to_lowercase().as_str() {
         "and" => Logic::And,
         "or" => Logic::Or,
         other => {
@@ -59,18 +60,29 @@ pub fn condition(json: Option<&Json>) -> Result<Option<Filter>, ApiError> {
 }
 
 fn one_condition(json: &Json) -> Result<Condition, ApiError> {
-    let named = |names: [&str; 3]| names.into_iter().find_map(|name| json.get(name)?.as_str());
+    let text = |value: &'_ Json| match value {
+        Json::Array(list) => match list.as_slice() {
+            [Json::String(only)] => Some(only.clone()),
+            _ => None,
+        },
+        value => value.as_str().map(str::to_owned),
+    };
+    let named = |names: [&str; 3]| names.into_iter().find_map(|name| text(json.get(name)?));
     let Some(key) = named(["name", "key", "name"]).filter(|key| !key.is_empty()) else {
         return Err(ApiError::data("each condition of metadata_condition needs a name."));
     };
-    let word = named(["comparison_operator", "operator", "op"]).unwrap_or("=");
-    let Some(operator) = Operator::parse(word) else {
+    let word = named(["comparison_operator", "operator", "op"]).unwrap_or_else(|| "=".to_owned());
+    let Some(operator) = Operator::parse(&word) else {
         let known: Vec<_> = Operator::ALL.iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
         let known: Vec<_> = known.iter().filter_map(Json::as_str).collect();
         let known = known.join(", ");
         return Err(ApiError::data(format!("comparison_operator is `{word}`; it can be one of: {known}.")));
     };
-    Ok(Condition { key: key.to_owned(), operator, value: json.get("value").cloned().unwrap_or_default() })
+    let value = json.get("value").cloned().unwrap_or_default();
+    if value.is_null() && !matches!(operator, Operator::Empty | Operator::NotEmpty) {
+        return Err(ApiError::data(format!("the condition on `{key}` in metadata_condition needs a value.")));
+    }
+    Ok(Condition { key, operator, value })
 }
 
 /// Reads metadata that somebody gives: keys with a text, a number or a flat list.
@@ -337,6 +349,12 @@ mod tests {
         let operators: Vec<_> = filter.conditions.iter().map(|one| one.operator).collect();
         assert_eq!(operators, [Operator::Equal, Operator::AtLeast, Operator::Empty]);
         assert!(filter.matches(&object(json!({"author": "ada", "note": "x"}))));
+        let of_dify = json!({"logical_operator": "or", "conditions": [
+            {"name": ["author"], "comparison_operator": "is", "value": "Ada"},
+            {"name": ["note"], "comparison_operator": "empty"},
+        ]});
+        let filter = condition(Some(&of_dify)).unwrap().unwrap();
+        assert_eq!((filter.logic, filter.conditions[0].key.as_str()), (Logic::Or, "author"));
         for nothing in [None, Some(json!(null)), Some(json!({})), Some(json!({"conditions": []}))] {
             assert_eq!(condition(nothing.as_ref()).unwrap(), None);
         }
@@ -347,6 +365,11 @@ mod tests {
         check(json!([]), "metadata_condition must be an object.");
         check(json!({"conditions": 1}), "must be a list");
         check(json!({"conditions": [{}]}), "needs a name");
+        check(json!({"conditions": [{"name": ["a", "b"], "value": 1}]}), "needs a name");
+        check(
+            json!({"conditions": [{"name": "a", "comparison_operator": ">"}]}),
+            "`a` in metadata_condition needs a value",
+        );
         check(json!({"logic": "xor", "conditions": []}), "`xor`");
         check(
             json!({"conditions": [{"name": "a", "comparison_operator": "like"}]}),

@@ -359,7 +359,8 @@ mod tests {
                 {"name": ["a"], "comparison_operator": "is", "value": "x"},
             ]},
         })));
-        assert!(request.is_err(), "a name is a text");
+        let filter = request.unwrap().filter.unwrap();
+        assert_eq!((filter.logic, filter.conditions[0].key.as_str()), (weft_core::filter::Logic::And, "a"));
         let json = json!({"knowledge_id": "d", "query": "q", "retrieval_setting": {"top_k": 3, "score_threshold": 0.4}});
         let request = RetrievalRequest::of_dify(&body(json)).unwrap();
         assert_eq!((request.datasets.as_slice(), request.limit), (&["d".to_owned()][..], 3));

@@ -100,12 +100,13 @@ async fn another_process_that_starts_or_mends_disturbs_nobody() {
 async fn an_edit_in_another_process_is_not_lost() {
     for step in 0.. {
         let (world, key) = done("", &lines("old", 3)).await;
+        let ids: Vec<_> = world.found(&key).await.into_iter().map(|chunk| chunk.id).collect();
         world.write(&key, &lines("new", 1_200)).await;
         world.queue(std::slice::from_ref(&key)).await;
         let process = world.process(Faults::at(step, Fault::Hold));
         let edits = async {
             let library = world.process(Faults::default()).library;
-            library.add_chunk(&key, new("by hand")).await.unwrap();
+            library.remove_chunks(&key, &ids[..1]).await.unwrap();
             let change = DocumentChange { enabled: Some(false), ..DocumentChange::default() };
             library.update_document(&key, &change).await.unwrap();
             assert!(is_known(&world, &key).await, "at step {step}");

@@ -203,6 +203,24 @@ async fn uploads_get_names_of_their_own() {
     assert_eq!(world.blobs.names().len(), 6, "what was refused is not kept");
 }
 
+/// What would be lost, or not used, when the reading ends.
+#[tokio::test(start_paused = true)]
+async fn a_document_that_is_being_read_takes_no_chunks_and_no_settings() {
+    let world = World::new("hash@Test").await;
+    let library = world.process(Faults::default()).library;
+    let document = library.upload(&world.dataset, "a.txt", "text".into(), Naming::Exact).await.unwrap();
+    library.queue(&world.dataset, std::slice::from_ref(&document.key.id)).await.unwrap();
+    let added = library
+        .add_chunk(&document.key, NewChunk { content: "more".to_owned(), ..NewChunk::default() })
+        .await;
+    assert_eq!(added.unwrap_err().kind, ErrorKind::Conflict);
+    let settings = serde_json::Map::from_iter([("chunk_token_num".to_owned(), 64.into())]);
+    let change = DocumentChange { settings: Some(settings), ..DocumentChange::default() };
+    assert_eq!(library.update_document(&document.key, &change).await.unwrap_err().kind, ErrorKind::Conflict);
+    let change = DocumentChange { name: Some("b.txt".to_owned()), ..DocumentChange::default() };
+    assert_eq!(library.update_document(&document.key, &change).await.unwrap().name, "b.txt");
+}
+
 #[tokio::test(start_paused = true)]
 async fn datasets_keep_their_embedder() {
     let (world, _, library) = done("a").await;
