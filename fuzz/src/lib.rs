@@ -35,25 +35,9 @@ pub fn cut(bytes: &[u8]) {
     settings.insert("children_delimiter".to_owned(), delimiters(children).unwrap_or_default().into());
     settings.insert("html4excel".to_owned(), (html % 2 == 1).into());
     let name = if html & 2 == 0 { "a.md" } else { "a.csv" };
-    let method = METHODS[usize::from(method) % METHODS.len()];
+    let method = ChunkMethod::ALL[usize::from(method) % ChunkMethod::ALL.len()];
     let _ = weft_parse::read(&ReadRequest { name: name.to_owned(), method, settings }, bytes);
 }
-
-/// Every way to cut a document.
-const METHODS: [ChunkMethod; 12] = [
-    ChunkMethod::Naive,
-    ChunkMethod::Book,
-    ChunkMethod::Email,
-    ChunkMethod::Laws,
-    ChunkMethod::Manual,
-    ChunkMethod::One,
-    ChunkMethod::Paper,
-    ChunkMethod::Picture,
-    ChunkMethod::Presentation,
-    ChunkMethod::Qa,
-    ChunkMethod::Table,
-    ChunkMethod::Tag,
-];
 
 fn delimiters(number: u8) -> Option<&'static str> {
     ["\n", "\n!?。；！？", "`##`", "a`bc`d", "``", " "].get(usize::from(number)).copied()

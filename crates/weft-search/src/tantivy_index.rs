@@ -149,13 +149,15 @@ impl Shared {
         Some(folder.join(format!("{}.v{}", name(key.id.as_str()), schema::VERSION)))
     }
 
-    fn dataset(&self, key: &DatasetKey, absent: Absent) -> Result<Option<Arc<Dataset>>> {
+    /// A dataset that is open, and whether its state is still the latest.
+    fn dataset(&self, key: &DatasetKey, absent: Absent) -> Result<Option<(Arc<Dataset>, Freshness)>> {
         let slot = self.slot(key);
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(dataset) = &*held
-            && dataset.freshness() != Freshness::Gone
-        {
-            return Ok(Some(Arc::clone(dataset)));
+        if let Some(dataset) = &*held {
+            let freshness = dataset.freshness();
+            if freshness != Freshness::Gone {
+                return Ok(Some((Arc::clone(dataset), freshness)));
+            }
         }
         *held = None;
         let folder = self.folder_of(key);
@@ -167,7 +169,7 @@ impl Shared {
         drop(held);
         drop(slot);
         self.make_room();
-        Ok(dataset)
+        Ok(dataset.map(|dataset| (dataset, Freshness::Latest)))
     }
 
     fn slot(&self, key: &DatasetKey) -> Slot {
@@ -200,8 +202,8 @@ impl Shared {
 
     /// A dataset with its latest state.
     fn latest(&self, key: &DatasetKey) -> Result<Option<(Arc<Dataset>, Arc<Snapshot>)>> {
-        let Some(dataset) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
-        if dataset.freshness() == Freshness::Changed {
+        let Some((dataset, freshness)) = self.dataset(key, Absent::Leave)? else { return Ok(None) };
+        if freshness == Freshness::Changed {
             dataset.refresh()?;
         }
         let snapshot = dataset.snapshot();
@@ -254,7 +256,7 @@ impl Index for TantivyIndex {
         let key = dataset.clone();
         let opened = self.blocking(move |shared| shared.dataset(&key, Absent::Begin)).await?;
         match opened {
-            Some(dataset) => dataset.write(changes).await,
+            Some((dataset, _)) => dataset.write(changes).await,
             None => Err(Error::internal("a dataset was not opened")),
         }
     }

@@ -39,6 +39,24 @@ pub enum ChunkMethod {
     Tag,
 }
 
+impl ChunkMethod {
+    /// Every one.
+    pub const ALL: [Self; 12] = [
+        Self::Naive,
+        Self::Book,
+        Self::Email,
+        Self::Laws,
+        Self::Manual,
+        Self::One,
+        Self::Paper,
+        Self::Picture,
+        Self::Presentation,
+        Self::Qa,
+        Self::Table,
+        Self::Tag,
+    ];
+}
+
 /// What a piece is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

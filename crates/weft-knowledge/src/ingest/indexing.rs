@@ -238,8 +238,7 @@ impl Library {
     pub async fn check(&self) -> Result<Vec<DatasetKey>> {
         self.mend().await?;
         let mut renewed = Vec::new();
-        for dataset in self.every_dataset().await? {
-            let key = dataset.key;
+        for key in self.every_dataset().await? {
             match self.held(&key).await? {
                 Held::Right => continue,
                 Held::Other => {

@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{
-    Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
+    Counting, Dataset, DatasetFilter, Document, DocumentChange, DocumentFilter, DocumentState,
 };
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, IngestQueue, ModelDirectory};
@@ -204,8 +204,8 @@ impl Library {
     /// where it was before it was read.
     ///
     /// # Errors
-    /// `NotFound`; `Conflict` when another one of the dataset has this name, and for another method while
-    /// the document is being read.
+    /// `NotFound`; `Conflict` when another one of the dataset has this name, and for another method or other
+    /// settings while the document is being read.
     pub async fn update_document(&self, key: &DocumentKey, change: &DocumentChange) -> Result<Document> {
         let (key, change) = (key.clone(), change.clone());
         let change = async move |library: Self| {
@@ -250,18 +250,22 @@ impl Library {
         self.parts.queue.stop(document, wanted, self.now_ms()).await
     }
 
-    /// All datasets of all tenants, page by page.
-    pub(super) async fn every_dataset(&self) -> Result<Vec<Dataset>> {
+    /// All datasets of all tenants.
+    pub(super) async fn every_dataset(&self) -> Result<Vec<DatasetKey>> {
         const PAGE: u64 = 200;
         let mut all = Vec::new();
         for tenant in self.parts.store.tenants().await? {
-            loop {
-                let offset = all.iter().filter(|one: &&Dataset| one.key.tenant == tenant).count() as u64;
-                let filter =
-                    DatasetFilter { ascending: true, offset, limit: PAGE, ..DatasetFilter::default() };
+            for offset in (0..).step_by(PAGE as usize) {
+                let filter = DatasetFilter {
+                    ascending: true,
+                    offset,
+                    limit: PAGE,
+                    counting: Counting::Without,
+                    ..DatasetFilter::default()
+                };
                 let (page, _) = self.parts.store.datasets(&tenant, &filter).await?;
                 let last = (page.len() as u64) < PAGE;
-                all.extend(page);
+                all.extend(page.into_iter().map(|dataset| dataset.key));
                 if last {
                     break;
                 }

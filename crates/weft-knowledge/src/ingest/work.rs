@@ -221,21 +221,23 @@ impl<'a> Work<'a> {
     }
 
     async fn enrich(&self) -> Result<()> {
-        let models = &self.library.parts.models;
-        let resolve = || models.resolve(&self.dataset.key.tenant, &self.plan.model);
         let (chunks, metadata) =
             (self.plan.keywords > 0 || self.plan.questions > 0, !self.plan.metadata.is_empty());
-        if (chunks || metadata) && !resolve()?.info().writes() {
-            self.warn(
-                "Keywords, questions and metadata need a language model, and none is configured".to_owned(),
-            );
-            return self.add().await;
-        }
-        if chunks {
-            self.enrich_chunks(&*resolve()?).await?;
-        }
-        if metadata {
-            self.find_metadata(&*resolve()?).await?;
+        if chunks || metadata {
+            let models = &self.library.parts.models;
+            let model = models.resolve(&self.dataset.key.tenant, &self.plan.model)?;
+            if !model.info().writes() {
+                let message =
+                    "Keywords, questions and metadata need a language model, and none is configured";
+                self.warn(message.to_owned());
+                return self.add().await;
+            }
+            if chunks {
+                self.enrich_chunks(&*model).await?;
+            }
+            if metadata {
+                self.find_metadata(&*model).await?;
+            }
         }
         self.add().await
     }

@@ -11,21 +11,6 @@ use super::{WHOLE_TOKENS_MAX, cut};
 use crate::element::{Body, Element, Parsed, Table};
 use crate::tokens;
 
-const METHODS: [ChunkMethod; 12] = [
-    ChunkMethod::Naive,
-    ChunkMethod::Book,
-    ChunkMethod::Email,
-    ChunkMethod::Laws,
-    ChunkMethod::Manual,
-    ChunkMethod::One,
-    ChunkMethod::Paper,
-    ChunkMethod::Picture,
-    ChunkMethod::Presentation,
-    ChunkMethod::Qa,
-    ChunkMethod::Table,
-    ChunkMethod::Tag,
-];
-
 fn text() -> impl Strategy<Value = String> {
     let part = prop_oneof![
         4 => "[a-z]{1,9} ",
@@ -158,7 +143,7 @@ proptest! {
     #[test]
     fn limits_and_places_hold_for_every_method(parsed in parsed(), settings in settings()) {
         let limit = settings["chunk_token_num"].as_u64().unwrap() as u32;
-        for method in METHODS {
+        for method in ChunkMethod::ALL {
             for name in ["a.md", "a.pdf", "a.csv", "a.txt"] {
                 let Some(document) = read(&parsed, name, method, &settings) else { continue };
                 let whole = matches!(

@@ -67,11 +67,11 @@ fn one_condition(json: &Json) -> Result<Condition, ApiError> {
         },
         value => value.as_str().map(str::to_owned),
     };
-    let named = |names: [&str; 3]| names.into_iter().find_map(|name| text(json.get(name)?));
-    let Some(key) = named(["name", "key", "name"]).filter(|key| !key.is_empty()) else {
+    let named = |names: &[&str]| names.iter().find_map(|name| text(json.get(name)?));
+    let Some(key) = named(&["name", "key"]).filter(|key| !key.is_empty()) else {
         return Err(ApiError::data("each condition of metadata_condition needs a name."));
     };
-    let word = named(["comparison_operator", "operator", "op"]).unwrap_or_else(|| "=".to_owned());
+    let word = named(&["comparison_operator", "operator", "op"]).unwrap_or_else(|| "=".to_owned());
     let Some(operator) = Operator::parse(&word) else {
         let known: Vec<_> = Operator::ALL.iter().filter_map(|one| serde_json::to_value(one).ok()).collect();
         let known: Vec<_> = known.iter().filter_map(Json::as_str).collect();
