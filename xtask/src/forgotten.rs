@@ -12,6 +12,9 @@ use crate::source::{self, SourceFile};
 
 const CATALOG: &str = "crates/weft-components/src/catalog.rs";
 
+/// Files that name the tests behind what they say.
+const NAMING_TESTS: [&str; 2] = ["docs/behaviours.md", "docs/security.md"];
+
 /// What every folder below `canvases/` holds besides `events.txt`, which a test writes.
 const SAMPLE_FILES: [&str; 3] = ["canvas.json", "script.json", "input.json"];
 
@@ -39,8 +42,10 @@ pub fn check(root: &Path) -> Result<Findings> {
     }
     findings.fact(format!("{} components, {} kinds in sample canvases", specs.len(), shown.len()));
     features::check(root, &source::read_text(&root.join("docs/features.md"))?, &mut findings);
-    let behaviours = source::read_text(&root.join("docs/behaviours.md"))?;
-    features::check_behaviours(root, &behaviours, &mut findings);
+    for file in NAMING_TESTS {
+        let text = source::read_text(&root.join(file))?;
+        features::check_named(root, (file, &text), &mut findings);
+    }
     Ok(findings)
 }
 

@@ -39,6 +39,7 @@ const LAYERS: &[Layer] = &[
         name: "weft-server",
         may_use: &[
             "weft-core",
+            "weft-child",
             "weft-dsl",
             "weft-engine",
             "weft-components",
@@ -109,12 +110,12 @@ const CORE_DEPENDENCIES: &[&str] = &[
 /// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
 /// canvas asks for leaves through weft-net, which checks the address first; weft-models and `genai` are
 /// handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database and
-/// are not listed. Axum is a server and brings hyper along.
+/// are not listed. Axum and weft-server use hyper's side for servers.
 const CLIENTS: &[(&str, &[&str])] = &[
     ("reqwest", &["weft-net", "weft-models", "genai"]),
     ("genai", &["weft-models"]),
-    ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest"]),
-    ("hyper-util", &["axum", "hyper-rustls", "reqwest"]),
+    ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest", "weft-server"]),
+    ("hyper-util", &["axum", "hyper-rustls", "reqwest", "weft-server"]),
     ("hyper-rustls", &["reqwest"]),
     ("async-std", &[]),
     ("async-tungstenite", &[]),
@@ -170,6 +171,12 @@ const ABSENT: &[Absent] = &[
         reason: "HTTP clients are made by weft-net and handed on",
     },
     Absent {
+        within: &["crates/"],
+        except: &[],
+        words: &["hyper::client", "hyper_util::client"],
+        reason: "of hyper the server's side is used; connections are opened by weft-net",
+    },
+    Absent {
         within: &["crates/weft-server/src"],
         except: &["crates/weft-server/src/assemble.rs", "crates/weft-server/src/assemble/"],
         words: &[
@@ -180,6 +187,12 @@ const ABSENT: &[Absent] = &[
             "weft_models::Directory",
         ],
         reason: "only assemble.rs names a backend",
+    },
+    Absent {
+        within: &["crates/weft-cli/src"],
+        except: &["crates/weft-cli/src/screen.rs", "crates/weft-cli/src/screen/"],
+        words: &["io::stdout()", "io::stderr()", "io::stderr", "indicatif::", "println!", "print!("],
+        reason: "what reaches a terminal goes through screen.rs, which takes out what could steer it",
     },
     Absent {
         within: &["crates/weft-server/src", "crates/weft-cli/src"],

@@ -10,6 +10,7 @@ mod findings;
 mod forgotten;
 mod kills;
 mod layers;
+mod measure;
 mod metadata;
 mod simulate;
 mod sizes;
@@ -33,7 +34,8 @@ usage: cargo xtask <command>
   simulate    random histories of runs in trouble: --runs N (100000), --seed S (the first);
               with --seed alone this one only, told in full
   kills       the program ended by SIGKILL at every entry of every journal and started again:
-              --every N (1), --canvas NAME (all)";
+              --every N (1), --canvas NAME (all)
+  measure     what the workloads of docs/performance.md cost beside their floors: w1 … w6 (all)";
 
 type Check = fn(&Path) -> Result<Findings>;
 
@@ -50,13 +52,16 @@ fn main() -> Result<ExitCode> {
     if wanted == "kills" {
         return kills::run(&rest);
     }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    if wanted == "measure" {
+        return measure::run(root, &rest);
+    }
     let chosen: Vec<_> =
         CHECKS.into_iter().filter(|(name, _)| wanted == "check" || wanted == *name).collect();
     if chosen.is_empty() {
         println!("{USAGE}");
         return Ok(ExitCode::from(2));
     }
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
     let mut problems = 0;
     for (name, check) in chosen {
         let findings = check(root)?;

@@ -1,7 +1,7 @@
 //! `cargo metadata`, reduced to who depends on whom.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -35,6 +35,14 @@ pub fn read(root: &Path) -> Result<Metadata> {
         ["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", host];
     let json = run(root, "cargo", &arguments)?;
     Ok(parse(&serde_json::from_str(&json).context("cargo metadata is no JSON")?))
+}
+
+/// Where cargo puts what it builds.
+pub fn target_directory(root: &Path) -> Result<PathBuf> {
+    let json = run(root, "cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
+    let json: Value = serde_json::from_str(&json).context("cargo metadata is no JSON")?;
+    let folder = json["target_directory"].as_str().context("cargo metadata names no target directory")?;
+    Ok(PathBuf::from(folder))
 }
 
 fn run(root: &Path, program: &str, arguments: &[&str]) -> Result<String> {

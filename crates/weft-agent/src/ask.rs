@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use weft_core::budget::Limit;
 use weft_core::context::{Limited, Signal};
 use weft_core::effect::Again;
-use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, StopReason, ToolCall, Usage};
+use weft_core::seam::chat_model::{
+    Audience, ChatDelta, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
+};
 use weft_core::{Error, ErrorKind, NodeContext, Piece, Result};
 
 /// Bytes of one answer, its reasoning and its calls included, at most.
@@ -50,6 +52,9 @@ pub struct Reply {
 struct Answered {
     #[serde(flatten)]
     reply: Reply,
+    /// The model that answered in the place of the one that was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<ModelInfo>,
     end: End,
 }
 
@@ -62,8 +67,9 @@ enum End {
     Broken { kind: ErrorKind, message: String },
 }
 
-/// Asks the model and waits for the whole answer. Pieces go to `show` as they come. The call counts
-/// for the budget of `ctx`, and so does what it used.
+/// Asks the model and waits for the whole answer. Pieces go to `show` as they come, or, when the request
+/// says that nobody listens, the whole text once it is there. The call counts for the budget of `ctx`, and
+/// so does what it used, at the prices of the model that answered.
 ///
 /// An answer that was given before a crash is not asked for again: its text is shown in one piece, and
 /// it counts for the budget as it did then. The run has been told what it used.
@@ -74,15 +80,17 @@ enum End {
 pub async fn ask(
     ctx: &NodeContext,
     model: &dyn ChatModel,
-    request: ChatRequest,
+    mut request: ChatRequest,
     show: &mut (dyn FnMut(Piece) + Send),
 ) -> Result<Reply> {
+    ctx.run.masks.request(&mut request);
     if let Err(limit) = ctx.budget.take_model_call() {
         return Err(out_of(ctx, limit).await);
     }
     // Our own limit of time is around the call: it is nothing that the model gave.
     let mut failure = None;
     let question = ctx.effects.question("model", &request);
+    let unheard = request.audience == Audience::Nobody;
     let call = answered(ctx, model, request, (&mut *show, &mut failure));
     let asking = ctx.effect_asking(("model", Again::Allowed), question, call);
     let answered = match ctx.budget.time_left() {
@@ -92,8 +100,8 @@ pub async fn ask(
             Err(_) => return Err(out_of(ctx, Limit::Seconds).await),
         },
     };
-    let (Answered { reply, end }, made_now) = answered?;
-    if !made_now && !reply.text.is_empty() {
+    let (Answered { reply, by, end }, made_now) = answered?;
+    if (unheard || !made_now) && !reply.text.is_empty() {
         show(Piece::Text(reply.text.as_str().into()));
     }
     let (reason, usage) = match end {
@@ -101,7 +109,7 @@ pub async fn ask(
         End::Broken { kind, message } => return Err(failure.unwrap_or_else(|| Error::new(kind, message))),
     };
     if !made_now {
-        ctx.budget.used(usage, model.info().prices);
+        ctx.budget.used(usage, by.as_ref().unwrap_or(model.info()).prices);
         if ctx.effects.are_recorded() {
             // What was told then was told to another run.
             ctx.signal(Signal::Used(usage)).await?;
@@ -128,66 +136,95 @@ async fn answered(
     request: ChatRequest,
     (show, failure): (&mut (dyn FnMut(Piece) + Send), &mut Option<Error>),
 ) -> Result<Answered> {
-    let mut reply = Reply::default();
-    let error = match collect(ctx, model, request, (show, &mut reply)).await {
-        Ok((reason, usage)) => return Ok(Answered { reply, end: End::Whole { reason, usage } }),
+    let unheard = request.audience == Audience::Nobody;
+    let mut nobody = |_: Piece| {};
+    let show = if unheard { &mut nobody } else { show };
+    let mut coming = Coming::default();
+    let error = match coming.collect(ctx, model, request, show).await {
+        Ok((reason, usage)) => {
+            let Coming { reply, by, .. } = coming;
+            return Ok(Answered { reply, by, end: End::Whole { reason, usage } });
+        }
         Err(error) => error,
     };
-    if reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
+    if unheard || coming.reply.text.is_empty() || error.kind == ErrorKind::Cancelled {
         return Err(error);
     }
     let end = End::Broken { kind: error.kind, message: error.full() };
     *failure = Some(error);
-    Ok(Answered { reply: Reply { text: reply.text, ..Reply::default() }, end })
+    let reply = Reply { text: coming.reply.text, ..Reply::default() };
+    Ok(Answered { reply, by: coming.by, end })
 }
 
-async fn collect(
-    ctx: &NodeContext,
-    model: &dyn ChatModel,
-    request: ChatRequest,
-    (show, reply): (&mut (dyn FnMut(Piece) + Send), &mut Reply),
-) -> Result<(StopReason, Usage)> {
-    let mut deltas = model.chat(request).await?;
-    let mut calls = Calls::default();
-    let mut size = 0;
-    let (reason, usage) = loop {
-        match deltas.next().await.transpose()? {
-            Some(ChatDelta::Text(text)) => {
-                size += text.len();
-                reply.text.push_str(&text);
+/// An answer as far as it has come.
+#[derive(Default)]
+struct Coming {
+    reply: Reply,
+    calls: Calls,
+    size: usize,
+    by: Option<ModelInfo>,
+}
+
+impl Coming {
+    async fn collect(
+        &mut self,
+        ctx: &NodeContext,
+        model: &dyn ChatModel,
+        request: ChatRequest,
+        show: &mut (dyn FnMut(Piece) + Send),
+    ) -> Result<(StopReason, Usage)> {
+        let mut deltas = model.chat(request).await?;
+        let (reason, usage) = loop {
+            match deltas.next().await.transpose()? {
+                Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
+                Some(ChatDelta::End { reason, usage }) => {
+                    ctx.budget.used(usage, self.by.as_ref().unwrap_or(model.info()).prices);
+                    ctx.signal(Signal::Used(usage)).await?;
+                    break (reason, usage);
+                }
+                Some(delta) => self.take(delta, show),
+                None => {
+                    return Err(Error::new(ErrorKind::Garbled, "the model's answer stopped without an end"));
+                }
+            }
+            if self.size > ANSWER_MAX {
+                let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
+                return Err(Error::new(ErrorKind::Garbled, message));
+            }
+        };
+        self.reply.ending = if reason == StopReason::Length { Ending::CutOff } else { Ending::Whole };
+        (self.reply.calls, self.reply.calls_left_out) = std::mem::take(&mut self.calls).finish();
+        Ok((reason, usage))
+    }
+
+    fn take(&mut self, delta: ChatDelta, show: &mut (dyn FnMut(Piece) + Send)) {
+        match delta {
+            ChatDelta::Text(text) => {
+                self.size += text.len();
+                self.reply.text.push_str(&text);
                 show(Piece::Text(text.into()));
             }
-            Some(ChatDelta::Thinking(text)) => {
-                size += text.len();
-                reply.thinking.push_str(&text);
+            ChatDelta::Thinking(text) => {
+                self.size += text.len();
+                self.reply.thinking.push_str(&text);
                 show(Piece::Thinking(text.into()));
             }
-            Some(ChatDelta::Signature(seal)) => {
-                size += seal.len();
-                reply.signature.get_or_insert_default().push_str(&seal);
+            ChatDelta::Signature(seal) => {
+                self.size += seal.len();
+                self.reply.signature.get_or_insert_default().push_str(&seal);
             }
-            Some(ChatDelta::ToolCall { index, id, name, arguments }) => {
+            ChatDelta::ToolCall { index, id, name, arguments } => {
                 let length = |part: &Option<String>| part.as_ref().map_or(0, String::len);
                 // Even an empty piece takes some room.
-                size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
-                calls.add(index, id, name, &arguments);
+                self.size += arguments.len() + length(&id) + length(&name) + size_of::<usize>();
+                self.calls.add(index, id, name, &arguments);
             }
-            Some(ChatDelta::Warning(message)) => ctx.signal(Signal::Warn(message)).await?,
-            Some(ChatDelta::End { reason, usage }) => {
-                ctx.budget.used(usage, model.info().prices);
-                ctx.signal(Signal::Used(usage)).await?;
-                break (reason, usage);
-            }
-            None => return Err(Error::new(ErrorKind::Garbled, "the model's answer stopped without an end")),
+            ChatDelta::Restarted => *self = Self { by: self.by.take(), ..Self::default() },
+            ChatDelta::AnsweredBy(info) => self.by = Some((*info).clone()),
+            // They are told to the run, which takes waiting.
+            ChatDelta::Warning(_) | ChatDelta::End { .. } => {}
         }
-        if size > ANSWER_MAX {
-            let message = format!("the model's answer is longer than {ANSWER_MAX} bytes");
-            return Err(Error::new(ErrorKind::Garbled, message));
-        }
-    };
-    reply.ending = if reason == StopReason::Length { Ending::CutOff } else { Ending::Whole };
-    (reply.calls, reply.calls_left_out) = calls.finish();
-    Ok((reason, usage))
+    }
 }
 
 /// Asks for a text and nothing else.

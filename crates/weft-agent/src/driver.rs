@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use weft_core::component::Suspension;
 use weft_core::context::Limited;
-use weft_core::seam::chat_model::{ChatModel, Sampling};
+use weft_core::seam::chat_model::{Audience, ChatModel, Sampling};
 use weft_core::stream::TextWriter;
 use weft_core::tool::ToolSession;
 use weft_core::{Error, Json, NodeContext, Result};
@@ -22,14 +22,16 @@ const FORMAT: u32 = 1;
 /// How an agent works, whatever its driver.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rounds of tool calls. One more request, without tools, follows when they are used up.
+    /// Rounds of tool calls after the first one: so many requests and one more are made with tools and
+    /// their calls carried out. Only then, and only when the last of them asked for calls, one without
+    /// tools follows.
     pub rounds_max: u32,
     /// Calls of one round that are made side by side, at most.
     pub parallel: usize,
     /// How answers are generated.
     pub sampling: Sampling,
-    /// Tries of a model call after the first; 0 leaves it to the model's own policy.
-    pub retries: u32,
+    /// Tries of a model call after the first; absent: as many as the model's settings say.
+    pub retries: Option<u32>,
     /// How long to wait before the second try; absent: the model's own policy.
     pub retry_delay: Option<std::time::Duration>,
     /// Whether equal requests may be answered from memory.
@@ -46,13 +48,26 @@ pub struct Options {
     pub planner: PlannerOptions,
 }
 
+impl Options {
+    /// Requests with tools, at most, when there are any: canvases that come from other editors say 1 and
+    /// rely on a second try.
+    pub fn requests_with_tools(&self) -> u32 {
+        self.rounds_max.saturating_add(1)
+    }
+
+    /// How often an answer that does not keep to its schema may be put right.
+    pub fn repairs(&self) -> u32 {
+        self.retries.unwrap_or(0).saturating_add(1)
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {
             rounds_max: 5,
             parallel: 5,
             sampling: Sampling::default(),
-            retries: 0,
+            retries: None,
             retry_delay: None,
             cached: false,
             schema: None,
@@ -106,6 +121,13 @@ pub struct Job<'a> {
     pub options: &'a Options,
     /// Where visible text goes while it is being written.
     pub writer: Option<&'a TextWriter>,
+}
+
+impl Job<'_> {
+    /// Who sees the model's pieces as they come.
+    pub fn audience(&self) -> Audience {
+        if self.writer.is_some() { Audience::Listening } else { Audience::Nobody }
+    }
 }
 
 /// Where a driver begins.

@@ -1,11 +1,15 @@
 //! Citation marks in the text of a model: all of one form, `[ID:n]`, and each leading to a source.
 
 mod code;
+mod neutral;
 mod scan;
 
 use weft_core::citation::Citations;
 
+pub use neutral::neutral;
+
 use code::Code;
+use neutral::restored;
 use scan::{Ahead, Mark, Seen, recognise};
 
 /// Puts the marks of a text right while it is being written.
@@ -13,7 +17,8 @@ use scan::{Ahead, Mark, Seen, recognise};
 /// Variants such as `(ID: 3)`, `【ID: 3】`, `[ref 3]`, `ref3`, `##3$$` and `[ID:0, 2]` become `[ID:3]` or
 /// `[ID:0][ID:2]`; marks that lead nowhere are left out, together with one blank before them. Code, in
 /// fences or in line, stays as it is. So does everything as long as there are no sources at all, unless the
-/// model has been [told to cite](MarkFilter::told_to_cite).
+/// model has been [told to cite](MarkFilter::told_to_cite). Marks that a document holds ([`neutral`]) look as
+/// they were written and are none.
 ///
 /// The output does not depend on how the text is cut into pieces. Not more than 80 characters are held back.
 #[derive(Debug)]
@@ -107,7 +112,7 @@ impl MarkFilter {
             };
         }
         self.before = text.chars().next_back().or(self.before);
-        out.push_str(text);
+        text.chars().for_each(|c| restored(c, out));
     }
 }
 

@@ -36,7 +36,7 @@ impl Driver for Native {
                 if let Some(rules) = citing(job) {
                     add_to_system(&mut lines, rules);
                 }
-                (Turns::new(lines, rounds_max(job)), Map::new())
+                (Turns::new(lines, rounds(job)), Map::new())
             }
             Start::Resumed { state, answers } => (kept::<Turns>(NAME, state)?, answers),
         };
@@ -45,7 +45,7 @@ impl Driver for Native {
             voice = voice.told_to_cite();
         }
         let mut offered = Offered::default();
-        let mut repairs = job.options.retries.saturating_add(1);
+        let mut repairs = job.options.repairs();
         loop {
             let ending = turns.ending;
             match turns.step() {
@@ -107,8 +107,8 @@ fn citing<'a>(job: &Job<'a>) -> Option<&'a str> {
 }
 
 /// Without tools there is nothing to call, so there are no rounds.
-fn rounds_max(job: &Job<'_>) -> u32 {
-    if job.tools.tools().is_empty() { 0 } else { job.options.rounds_max }
+fn rounds(job: &Job<'_>) -> u32 {
+    if job.tools.tools().is_empty() { 0 } else { job.options.requests_with_tools() }
 }
 
 /// The next request: the whole transcript, unchanged at its front as long as it fits.
@@ -129,9 +129,10 @@ async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offer
         schema: options.schema.as_ref().filter(|_| offer == Offer::Nothing).map(|schema| schema.json.clone()),
         tools,
         tool_choice: if offer == Offer::Tools { ToolChoice::Auto } else { ToolChoice::None },
-        retries_max: (options.retries > 0).then_some(options.retries),
+        retries_max: options.retries,
         retry_delay: options.retry_delay,
         cached: options.cached,
+        audience: job.audience(),
     })
 }
 

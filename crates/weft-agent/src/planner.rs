@@ -112,7 +112,7 @@ async fn begin(job: &Job<'_>, lines: Vec<Line>, tools: &[ToolSchema]) -> Result<
         }
     };
     let shown = shown.unwrap_or_else(|| plan.clone());
-    let mut steps = Steps::new(lines, (request, plan), job.options.rounds_max);
+    let mut steps = Steps::new(lines, (request, plan), job.options.requests_with_tools());
     steps.review = options.review.then(|| Review::new(shown));
     Ok(steps)
 }
@@ -181,9 +181,10 @@ async fn request(job: &Job<'_>, lines: Vec<Line>, form: Form) -> Result<ChatRequ
         messages,
         sampling: options.sampling.clone(),
         schema: options.schema.as_ref().filter(|_| form == Form::Schema).map(|schema| schema.json.clone()),
-        retries_max: (options.retries > 0).then_some(options.retries),
+        retries_max: options.retries,
         retry_delay: options.retry_delay,
         cached: options.cached,
+        audience: job.audience(),
         ..ChatRequest::default()
     })
 }

@@ -1,24 +1,94 @@
 //! The inner side: what a worker does before it begins.
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Exit code: the work went on after its time was up and could not be interrupted.
 pub const LATE: u8 = 64;
-/// Exit code: what is asked makes no sense, or the worker cannot be confined.
+/// Exit code: what is asked makes no sense.
 pub const REFUSED: u8 = 65;
+/// Exit code: the worker cannot be confined; standard output says why.
+pub const UNCONFINED: u8 = 67;
 /// Nobody wants the result any more.
 const UNWANTED: u8 = 66;
 /// How much later than its limit work ends that cannot be interrupted.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Ends this process soon after `time`, and as soon as nobody wants its result any more: when its standard
-/// input ends, which must have been read up to where nothing more is expected.
+/// What work may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// How long it may take.
+    pub time: Duration,
+    /// Bytes of memory, beside those of the worker itself.
+    pub memory_bytes: usize,
+    /// Bytes of the stack that it is done on.
+    pub stack_bytes: usize,
+    /// What becomes of it where the boundary cannot be had.
+    pub confinement: Confinement,
+}
+
+/// What becomes of work on a system that cannot confine a worker: an old kernel, one without Landlock, or
+/// another system than Linux.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Confinement {
+    /// It is refused.
+    #[default]
+    Required,
+    /// It is done behind as much of the boundary as there is.
+    BestEffort,
+}
+
+/// Why work was not done.
+enum Unable {
+    /// The boundary cannot be had.
+    Confine(std::io::Error),
+    /// The work itself broke.
+    Broke,
+}
+
+/// Does `work` on a thread of its own that may do nothing but compute within its bounds and write to
+/// standard output, and ends the process soon after its time is up, or as soon as nobody wants the result
+/// any more: when standard input ends, which must have been read up to where nothing more is expected.
 ///
-/// # Errors
-/// When a thread cannot be started.
-pub fn watched(time: Duration) -> std::io::Result<()> {
+/// This is all that a worker does after it has read what it is asked; nothing else may have started a
+/// thread or opened a file by then. The result is what the process ends with.
+pub fn confined(bounds: Bounds, work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> ExitCode {
+    match inside(bounds, work) {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        // The result could not be written: whoever asked is gone.
+        Ok(Err(_)) => ExitCode::from(UNWANTED),
+        Err(Unable::Confine(reason)) => {
+            drop(std::io::stdout().lock().write_all(reason.to_string().as_bytes()));
+            ExitCode::from(UNCONFINED)
+        }
+        // By a signal, as everything ends that breaks.
+        Err(Unable::Broke) => std::process::abort(),
+    }
+}
+
+fn inside(
+    bounds: Bounds,
+    work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+) -> Result<std::io::Result<()>, Unable> {
+    // Files and rights are given up by this thread and all that it starts from here on; the calls of the
+    // system, which starting a thread needs, by all threads at the end.
+    give_up(bounds.confinement).map_err(Unable::Confine)?;
+    watched(bounds.time).map_err(Unable::Confine)?;
+    let begun = move || -> Result<_, Unable> {
+        close(&bounds).map_err(Unable::Confine)?;
+        Ok(work())
+    };
+    let thread = thread::Builder::new().stack_size(bounds.stack_bytes).spawn(begun);
+    thread.map_err(Unable::Confine)?.join().unwrap_or(Err(Unable::Broke))
+}
+
+/// Ends this process soon after `time`, and as soon as nobody wants its result any more.
+fn watched(time: Duration) -> std::io::Result<()> {
     let late = time.saturating_add(GRACE);
     ended_when(LATE, move || thread::sleep(late))?;
     ended_when(UNWANTED, wait_for_the_end_of_input)
@@ -38,40 +108,53 @@ fn wait_for_the_end_of_input() {
     while std::io::stdin().lock().read(&mut rest).is_ok_and(|count| count > 0) {}
 }
 
-/// No new files, sockets or processes, nothing written to files, no dumps, and no more memory and
-/// processor time than these, with some to spare for the worker itself.
-///
-/// # Errors
-/// When the system refuses.
-#[cfg(target_os = "linux")]
-pub fn confine(time: Duration, memory_bytes: usize) -> std::io::Result<()> {
-    use rustix::process::{Resource, Rlimit, setrlimit};
+/// What a thread gives up for itself and those that it starts: files, rights.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn give_up(confinement: Confinement) -> std::io::Result<()> {
+    use crate::boundary::{leave_files, leave_rights};
+    confinement.settle(leave_rights())?;
+    confinement.settle(leave_files())
+}
 
-    /// Memory of the worker beside that of its work: its stack above all.
-    const OWN_MEMORY: u64 = 128 << 20;
-    /// Seconds of processor time of the worker beside those of its work.
-    const OWN_SECONDS: u64 = 2;
+/// Everything else, for all threads.
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn close(bounds: &Bounds) -> std::io::Result<()> {
+    use crate::boundary::{leave_calls, limit};
+    limit(bounds.time, bounds.memory_bytes)?;
+    bounds.confinement.settle(leave_calls())
+}
 
-    let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
-    let most = [
-        (Resource::Data, memory),
-        (Resource::Cpu, time.as_secs().saturating_add(OWN_SECONDS)),
-        (Resource::Fsize, 0),
-        (Resource::Nproc, 0),
-        (Resource::Core, 0),
-        (Resource::Nofile, 0),
-    ];
-    for (resource, most) in most {
-        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
-    }
-    Ok(())
+/// Other systems have no boundary that Weft knows.
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn give_up(confinement: Confinement) -> std::io::Result<()> {
+    confinement.settle(Err(std::io::Error::other("workers can be confined on Linux of 64 bits only")))
 }
 
 /// Other systems leave it at the process and its limits of time and memory.
-///
-/// # Errors
-/// Never.
-#[cfg(not(target_os = "linux"))]
-pub fn confine(_: Duration, _: usize) -> std::io::Result<()> {
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn close(_: &Bounds) -> std::io::Result<()> {
     Ok(())
+}
+
+impl Confinement {
+    /// Whether it matters that a part of the boundary cannot be had.
+    fn settle(self, had: std::io::Result<()>) -> std::io::Result<()> {
+        match self {
+            Self::Required => had,
+            Self::BestEffort => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_boundary_work_is_refused_unless_the_operator_says_otherwise() {
+        let missing = || Err(std::io::Error::other("no such call"));
+        assert!(Confinement::default().settle(missing()).is_err());
+        assert!(Confinement::BestEffort.settle(missing()).is_ok());
+        assert!(Confinement::Required.settle(Ok(())).is_ok());
+    }
 }

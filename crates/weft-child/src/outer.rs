@@ -9,11 +9,14 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::inner::{LATE, REFUSED};
+use crate::inner::{LATE, REFUSED, UNCONFINED};
 
 /// How much longer than its limit a worker is waited for. It ends itself before, unless the machine is
 /// very busy.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Characters of the reason why a worker cannot be confined, at most.
+const REASON_MAX: usize = 300;
 
 /// How a worker is started: the program and its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,8 +34,8 @@ pub struct Duty {
     pub thing: &'static str,
     /// What it does: `runs programs`.
     pub does: &'static str,
-    /// The setting that names it: `sandbox.worker`.
-    pub setting: &'static str,
+    /// The section of the settings that says how it is done: `sandbox`.
+    pub section: &'static str,
 }
 
 /// How a worker ended.
@@ -75,7 +78,7 @@ impl Worker {
             let path = self.program.display();
             Error::new(ErrorKind::Unavailable, format!("cannot start {path}, which {}", duty.does))
                 .because(cause)
-                .help(format!("name another one as `{}`", duty.setting))
+                .help(format!("name another one as `{}.worker`", duty.section))
         })
     }
 }
@@ -109,18 +112,28 @@ async fn exchange(
 
 impl Duty {
     fn ended(&self, answer: Vec<u8>, status: ExitStatus) -> Result<Ended> {
-        let Self { thing, setting, .. } = self;
+        let Self { thing, section, .. } = self;
         match status.code() {
             Some(0) => Ok(Ended::Answered(answer)),
             Some(code) if code == i32::from(LATE) => Ok(Ended::Late),
+            Some(code) if code == i32::from(UNCONFINED) => {
+                let reason: String = String::from_utf8_lossy(&answer).chars().take(REASON_MAX).collect();
+                let message =
+                    format!("{thing} was not touched, since its worker cannot be confined: {reason}");
+                Err(Error::new(ErrorKind::Unavailable, message).help(format!(
+                    "use Linux 5.13 or newer with Landlock and seccomp; or set `{section}.confinement = \"best_effort\"`, \
+                     which lets a defect of an interpreter or a reader reach what this process can reach"
+                )))
+            }
             Some(code) if code == i32::from(REFUSED) => {
-                Err(Error::new(ErrorKind::Unavailable, format!("the worker of {thing} cannot be confined"))
-                    .help("see whether the system lets processes lower their limits"))
+                let message = format!("the worker of {thing} does not understand what it is asked");
+                Err(Error::new(ErrorKind::Unavailable, message)
+                    .help(format!("see whether `{section}.worker` is of the same version as this program")))
             }
             Some(code) => {
                 let message = format!("the worker of {thing} ended with code {code}");
                 Err(Error::new(ErrorKind::Unavailable, message)
-                    .help(format!("see whether `{setting}` is a worker")))
+                    .help(format!("see whether `{section}.worker` is a worker")))
             }
             None if is_out_of_time(status) => Ok(Ended::OutOfTime),
             None => Ok(Ended::Broken),

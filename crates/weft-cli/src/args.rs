@@ -5,6 +5,7 @@ mod eval;
 mod runs;
 mod schedule;
 mod tasks;
+mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +23,7 @@ pub use self::runs::{
 };
 pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 
 /// Runs agent canvases: checks them, runs them, serves them.
 #[derive(Debug, Parser)]
@@ -83,10 +85,27 @@ pub enum Command {
         #[command(subcommand)]
         command: ScheduleCommand,
     },
+    /// Let ./weft.toml start programs, choose addresses and widen what is allowed
+    Trust(TrustArgs),
+    /// Make, list and revoke the tokens of the HTTP API
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
+    /// Copy the store and all files into a new folder, also while a server runs
+    Backup(BackupArgs),
     /// Serve the HTTP API
     Serve(ServeArgs),
     /// Start the runs that schedules ask for, and nothing else
     Worker(WorkerArgs),
+}
+
+/// Flags of `weft trust`.
+#[derive(Debug, Args)]
+pub struct TrustArgs {
+    /// Do not ask
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// Flags of `weft demo`.
@@ -134,6 +153,9 @@ pub struct RunArgs {
     /// Print every event as a line of JSON instead of the answer
     #[arg(long)]
     pub events: bool,
+    /// Tell messages that are written at the same time at the same time, piece by piece
+    #[arg(long, requires = "events")]
+    pub parallel_messages: bool,
     #[command(flatten)]
     pub measuring: MeasuringArgs,
 }
@@ -216,6 +238,17 @@ pub struct McpAcceptArgs {
     /// The tools, by the server's own names; without any, all that are new or changed
     #[arg(value_name = "TOOL")]
     pub tools: Vec<String>,
+}
+
+/// Flags of `weft backup`.
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The folder to make; it becomes a data folder
+    #[arg(value_name = "FOLDER")]
+    pub folder: PathBuf,
+    /// Print a line of JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Flags of `weft worker`.

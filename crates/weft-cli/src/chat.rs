@@ -113,7 +113,7 @@ impl Chat<'_> {
     async fn turn(&mut self, input: TurnInput) -> Outcome<Vec<WaitingForm>> {
         let handle = self.opened.turn(&self.session.key, input).await?;
         let answer = follow(handle, Show::Answer, &mut self.data, &mut Progress::Tools).await?;
-        Notes::raw(&sources::lines(&answer.cited));
+        Notes::text(&sources::lines(&answer.cited));
         if answer.end.as_ref().is_some_and(|end| end.ending == Ending::Waiting) {
             self.last = Exit::Waiting;
             tell_limits(&answer);

@@ -65,8 +65,8 @@ fn check(path: &Path, app: &App, setup: &Setup) -> Outcome<Checked> {
 }
 
 fn show(document: &Document, problems: &[Problem], colour: Colour) {
-    let report = Report::new(document);
-    problems.iter().for_each(|problem| Notes::raw(&(report.render(problem, colour) + "\n")));
+    let report = Report::new(document).hiding(problems);
+    problems.iter().for_each(|problem| Notes::coloured(&(report.render(problem, colour) + "\n")));
     let errors = problems.iter().filter(|problem| problem.is_error()).count();
     Notes::line(format!("{}: {}", document.path.display(), summary(errors, problems.len() - errors)));
 }
@@ -106,7 +106,7 @@ pub fn compile(
     measuring: Measuring,
 ) -> Result<Compiled, Vec<Problem>> {
     let canvas = weft_dsl::load(&document.bytes)?;
-    let models = |llm_id: &str| can_be_asked(llm_id, app, setup);
+    let models = |llm_id: &str| can_be_asked(llm_id, app);
     let servers: Vec<String> = setup.config.mcp.servers.keys().cloned().collect();
     let options = CompileOptions {
         models: Some(&models),
@@ -117,14 +117,10 @@ pub fn compile(
 }
 
 /// Whether a model can be used, with a sentence when another one stands in for it.
-fn can_be_asked(llm_id: &str, app: &App, setup: &Setup) -> Result<Option<String>, String> {
-    let model = app.models.resolve(&local::tenant(), llm_id).map_err(|error| error.full())?;
-    let wanted = llm_id.split('@').next().unwrap_or_default().trim();
-    let info = model.info();
-    let models = &setup.config.models;
-    let replaced = models.one_server.is_some() || models.replace_all.is_some();
-    let itself = replaced || wanted.is_empty() || wanted == info.name || wanted.starts_with(&info.model);
-    Ok((!itself).then(|| format!("the model `{llm_id}` is not configured; `{}` is used instead", info.name)))
+fn can_be_asked(llm_id: &str, app: &App) -> Result<Option<String>, String> {
+    let tenant = local::tenant();
+    app.models.resolve(&tenant, llm_id).map_err(|error| error.full())?;
+    Ok(app.models.substitution(&tenant, llm_id))
 }
 
 /// Shows what keeps a canvas from running, if anything does; otherwise how many warnings there are.

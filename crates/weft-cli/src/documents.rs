@@ -8,6 +8,7 @@ use std::path::Path;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use weft_core::id::DatasetKey;
+use weft_core::seam::canvas_store::CanvasHead;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{CanvasId, CanvasKey, Error, ErrorKind, Result};
 use weft_server::App;
@@ -92,18 +93,30 @@ fn is_about_the_file(kind: ErrorKind) -> bool {
 pub async fn add_beside_runs(app: &App, runs: &[StoredRun]) -> Outcome<()> {
     let canvases: BTreeSet<&CanvasId> = runs.iter().map(|run| &run.canvas).collect();
     for id in canvases {
-        let canvas = match app.canvases.get(&CanvasKey::new(&local::tenant(), id.clone())).await {
-            Ok(canvas) => canvas,
-            Err(error) if error.kind == ErrorKind::NotFound => continue,
-            Err(error) => return Err(error.into()),
-        };
-        // Anybody may describe a canvas; only the id that `weft run` gave it says that this is its file.
-        let file = Path::new(&canvas.head.description);
-        if file.is_file() && local::canvas_id(file) == *id {
-            add_beside(app, file).await?;
-        }
+        add_beside_stored(app, id).await?;
     }
     Ok(())
+}
+
+/// The same for one canvas.
+///
+/// # Errors
+/// As [`add_beside_runs`].
+pub async fn add_beside_stored(app: &App, id: &CanvasId) -> Outcome<()> {
+    match app.canvases.get(&CanvasKey::new(&local::tenant(), id.clone())).await {
+        Ok(canvas) => match file_of(&canvas.head) {
+            Some(file) => add_beside(app, file).await,
+            None => Ok(()),
+        },
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The file that a canvas was read from, if it is still there. Only this program says so, in a field that no
+/// request can set: what others say of a canvas is never taken for a path.
+pub fn file_of(head: &CanvasHead) -> Option<&Path> {
+    Some(Path::new(&head.source)).filter(|file| file.is_absolute() && file.is_file())
 }
 
 fn dataset(canvas: &Path) -> Option<String> {

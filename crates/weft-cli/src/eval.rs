@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weft_eval::file::Case;
@@ -20,7 +19,7 @@ use weft_server::App;
 use self::loaded::Loaded;
 use crate::args::{EvalArgs, EvalCommand};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, LiveLine};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
@@ -117,7 +116,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
             loaded.cases.iter().map(move |case| (at, loaded.subject.clone(), case.clone()))
         })
         .collect();
-    let bar = progress(work.len());
+    let bar = LiveLine::counting(work.len());
     let (work, next) = (Arc::new(work), Arc::new(AtomicUsize::new(0)));
     let (to_us, mut done) = mpsc::channel::<(usize, CaseReport)>(at_once);
     let mut workers = JoinSet::new();
@@ -137,13 +136,13 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
     drop(to_us);
     let mut reports: Vec<Option<CaseReport>> = vec![None; work.len()];
     while let Some((nth, report)) = done.recv().await {
-        bar.inc(1);
+        bar.step();
         if !report.passed() {
-            bar.set_message("some failed");
+            bar.say("some failed");
         }
         reports[nth] = Some(report);
     }
-    bar.finish_and_clear();
+    bar.end();
     while let Some(ended) = workers.join_next().await {
         ended.map_err(|error| Failure::failed(format!("a case broke off: {error}")))?;
     }
@@ -152,17 +151,6 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
         files[*at].cases.extend(report);
     }
     Ok(files)
-}
-
-fn progress(count: usize) -> ProgressBar {
-    if !Notes::is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(count as u64);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} cases {msg}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
@@ -177,7 +165,7 @@ fn show(args: &EvalArgs, reports: &[FileReport]) -> Outcome {
         data.line(&report::json(reports).to_string())?;
     } else {
         for file in reports {
-            data.text(&harmless(&file.lines()))?;
+            data.text(&file.lines())?;
         }
         data.line(&report::summary(reports))?;
     }

@@ -63,16 +63,8 @@ impl Failure {
     }
 
     fn told(exit: Exit, error: &Error) -> Self {
-        let mut message = error.message.clone();
-        let mut cause: Option<&dyn std::error::Error> = error.cause.as_ref().map(|cause| &**cause as _);
-        let mut help = error.help.clone();
-        while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            // What helps against the cause helps.
-            help = help.or_else(|| error.downcast_ref::<Error>()?.help.clone());
-            cause = error.source();
-        }
+        // Whoever runs the program is its operator.
+        let (message, help) = error.for_operator();
         Self::Told { exit, message, help }
     }
 

@@ -22,6 +22,8 @@ struct Field<'a> {
     preset: Option<&'a Json>,
     /// For an approval: the call that a person decides about.
     call: Option<String>,
+    /// As the form has it.
+    description: &'a Json,
 }
 
 /// How an approval can be answered besides `approve` and `deny`, for people who write JSON.
@@ -42,6 +44,7 @@ impl<'a> Field<'a> {
                 let arguments = description.get("arguments").map(value::to_text).unwrap_or_default();
                 format!("{} {arguments}", text("tool"))
             }),
+            description,
         }
     }
 
@@ -84,6 +87,14 @@ impl<'a> Field<'a> {
             },
             _ if !self.options.is_empty() => self.option(typed).map(Some),
             _ => Ok(Some(Json::from(typed))),
+        }
+    }
+
+    /// A value as it is, when the run will take it.
+    fn suits(&self, value: Option<Json>) -> Result<Option<Json>, String> {
+        match value.as_ref().and_then(|value| weft_core::form::problem(self.description, value)) {
+            Some(problem) => Err(problem),
+            None => Ok(value),
         }
     }
 
@@ -206,11 +217,11 @@ pub async fn ask(forms: &[WaitingForm], lines: &mut Lines) -> Option<serde_json:
 }
 
 async fn ask_field(field: &Field<'_>, lines: &mut Lines) -> Option<Option<Json>> {
-    let prompt = format!("  {} ", crate::screen::harmless(&field.line()));
+    let prompt = format!("  {} ", field.line());
     field.call.iter().for_each(|call| Notes::line(format!("  {call}")));
     loop {
         let typed = lines.next(&prompt).await?;
-        match field.parse(&typed) {
+        match field.parse(&typed).and_then(|value| field.suits(value)) {
             Ok(value) => return Some(value),
             Err(why) => Notes::line(format!("  {}: {why}", field.key)),
         }

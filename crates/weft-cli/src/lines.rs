@@ -47,7 +47,7 @@ impl Lines {
     pub async fn next(&mut self, prompt: &str) -> Option<String> {
         loop {
             if self.interactive {
-                Notes::raw(prompt);
+                Notes::text(prompt);
             }
             match self.incoming.recv().await? {
                 Line::Text(text) => return Some(text),

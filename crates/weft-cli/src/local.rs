@@ -75,12 +75,17 @@ pub async fn store(app: App, setup: &Setup, document: &Document) -> Outcome<Open
     let head = CanvasHead {
         // Titles are unique, and so is the id.
         title: id.to_string(),
-        description: document.path.to_string_lossy().into_owned(),
+        source: source(&document.path),
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };
     app.put_canvas(&canvas.tenant, Some(id), head, document.text().unwrap_or_default()).await?;
     Ok(Opened { app, canvas, file: document.path.clone() })
+}
+
+/// A file as a canvas remembers it: wherever a later command is started, it is the same one.
+pub fn source(file: &Path) -> String {
+    std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).to_string_lossy().into_owned()
 }
 
 /// The file's name, and what tells it from other files of that name.
@@ -203,10 +208,11 @@ pub async fn each_entry(app: &App, run: &RunKey, mut each: impl FnMut(Entry) -> 
         let page = app.runs.entries(run, after, PAGE).await?;
         let Some(last) = page.last().map(|entry| entry.seq) else { return Ok(()) };
         for stored in page {
-            let record = serde_json::from_str(&stored.record).map_err(|error| {
-                Failure::failed(format!("cannot read entry {} of run {}: {error}", stored.seq, run.id))
-                    .help("it was written by another version of weft")
-            })?;
+            let record =
+                serde_json::from_str(&weft_core::masking::shown(&stored.record)).map_err(|error| {
+                    Failure::failed(format!("cannot read entry {} of run {}: {error}", stored.seq, run.id))
+                        .help("it was written by another version of weft")
+                })?;
             each(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record })?;
         }
         after = last;

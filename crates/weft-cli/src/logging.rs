@@ -2,6 +2,7 @@
 
 use tracing_subscriber::EnvFilter;
 
+use crate::screen::{Log, Notes};
 use crate::settings::Environment;
 
 /// Which lines are written, as `tracing` filters them: `debug`, `weft_engine=trace`.
@@ -13,10 +14,10 @@ pub fn start(environment: &Environment, level: &str) {
     let usual = format!("{level},rmcp=off");
     let filter = environment.text(VARIABLE).unwrap_or(&usual);
     let filter = EnvFilter::builder().parse_lossy(filter);
-    let terminal = crate::screen::Notes::is_terminal();
+    let terminal = Notes::is_terminal();
     let writer = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Log)
         .with_ansi(terminal)
         .log_internal_errors(false);
     // A second start, as tests may do, keeps the first.

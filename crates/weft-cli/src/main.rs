@@ -4,6 +4,7 @@
 //! values on. Data goes to standard output, words for people to standard error.
 
 mod args;
+mod backup;
 mod chat;
 mod check;
 mod dataset;
@@ -33,6 +34,8 @@ mod setup;
 mod sources;
 mod spending;
 mod tasks;
+mod token;
+mod trust;
 mod unheard;
 mod worker;
 
@@ -42,7 +45,8 @@ use clap::Parser as _;
 
 use crate::args::{Cli, Command, ScheduleCommand, TasksCommand};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::screen::Notes;
+use crate::report::Colour;
+use crate::screen::{Data, Notes};
 use crate::settings::{Environment, Flags};
 use crate::setup::Setup;
 
@@ -56,9 +60,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output, everything else to standard error; who does
-            // not read it does not need it.
-            drop(error.print());
+            show(&error);
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Usage as u8));
         }
     };
@@ -70,6 +72,20 @@ fn main() -> ExitCode {
     // A thread may still wait for the terminal.
     runtime.shutdown_background();
     ended(outcome)
+}
+
+/// Help and version go to standard output, everything else to standard error; who does not read it does not
+/// need it.
+fn show(error: &clap::Error) {
+    let text = error.render();
+    if !error.use_stderr() {
+        let mut data = Data::stdout();
+        drop(data.text(&text.to_string()));
+    } else if Colour::for_people(&Environment::of_process()) == Colour::On {
+        Notes::coloured(&text.ansi().to_string());
+    } else {
+        Notes::text(&text.to_string());
+    }
 }
 
 fn ended(outcome: Outcome) -> ExitCode {
@@ -154,7 +170,12 @@ async fn command(cli: &Cli) -> Outcome {
             };
             schedule::run(command, &setup).await
         }
-        Command::Worker(args) => worker::run(args, &Setup::read(&environment, &flags).await?).await,
+        Command::Trust(args) => trust::run(args, &environment).await,
+        Command::Backup(args) => backup::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Token { command } => {
+            token::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
+        Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
         Command::Serve(args) => {
             flags.listen = args.listen;
             flags.no_auth = args.no_auth;

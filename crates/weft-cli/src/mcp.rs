@@ -7,7 +7,7 @@ use weft_server::{Surveyed, ToolServers, Verdict};
 use crate::args::{McpAcceptArgs, McpCommand, McpListArgs};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes, steers};
 use crate::setup::Setup;
 
 /// How much of a description is shown on a line, in characters.
@@ -73,7 +73,7 @@ fn show(server: &str, tools: &[Surveyed], args: &McpListArgs, data: &mut Data) -
         // A reason is what an operator decides by, so nothing of it is left out.
         let text = reason.map_or_else(|| short(&tool.description), one_line);
         let name = one_line(&tool.name);
-        data.line(&harmless(&format!("  {name:<width$}  {state:<8}  {text}")))?;
+        data.line(&format!("  {name:<width$}  {state:<8}  {text}"))?;
     }
     let are = |wanted: fn(&Verdict) -> bool| tools.iter().any(|tool| wanted(&tool.verdict) && !tool.offered);
     let accept = format!("weft mcp accept {}", quoted(server));
@@ -97,8 +97,12 @@ fn said(verdict: &Verdict) -> (&'static str, Option<&str>) {
     }
 }
 
+/// What a server says, in a line of the table. The table is for people wherever it goes, such as through `less`,
+/// so nothing in it steers a terminal.
 fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let spaced = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c });
+    let shown: String = spaced.filter(|c| !steers(*c)).collect();
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// The beginning of a text on one line.
@@ -117,7 +121,7 @@ async fn accept(args: &McpAcceptArgs, opened: &ToolServers) -> Outcome {
     }
     let mut data = Data::stdout();
     for tool in accepted {
-        data.line(&harmless(&tool))?;
+        data.line(&tool)?;
     }
     data.flush()?;
     Ok(Exit::Done)

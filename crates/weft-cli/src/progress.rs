@@ -2,16 +2,12 @@
 //! watch: one line each, live on a terminal.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use weft_core::journal::{Onward, Who};
 use weft_core::{Record, value};
 
-use crate::screen::{Notes, harmless};
+use crate::screen::{LiveLine, LiveLines, Notes};
 
-/// How often a live line moves.
-const TICK: Duration = Duration::from_millis(100);
 /// Live lines at the same time; further nodes are shown when they end.
 const LIVE_MAX: usize = 16;
 /// Characters of arguments and failures that a line shows.
@@ -31,8 +27,8 @@ pub enum Progress {
 
 /// Lines that move.
 pub struct Live {
-    lines: MultiProgress,
-    working: HashMap<u32, ProgressBar>,
+    lines: LiveLines,
+    working: HashMap<u32, LiveLine>,
     /// Ends that are told when the answer is complete, which shares the terminal.
     held_back: Option<Vec<String>>,
 }
@@ -43,7 +39,7 @@ impl Progress {
         if !Notes::is_terminal() {
             return Self::Lines;
         }
-        Self::Live(Live { lines: MultiProgress::new(), working: HashMap::new(), held_back: None })
+        Self::Live(Live { lines: LiveLines::default(), working: HashMap::new(), held_back: None })
     }
 
     /// Takes in what happened.
@@ -88,18 +84,12 @@ impl Live {
         if self.held_back.is_some() || self.working.len() >= LIVE_MAX {
             return;
         }
-        let line = self.lines.add(ProgressBar::new_spinner());
-        if let Ok(style) = ProgressStyle::with_template("  {spinner} {msg}") {
-            line.set_style(style);
-        }
-        line.set_message(harmless(&named(who)));
-        line.enable_steady_tick(TICK);
-        self.working.insert(who.activation, line);
+        self.working.insert(who.activation, self.lines.turning(&named(who)));
     }
 
     fn end(&mut self, activation: u32, text: String) {
         if let Some(line) = self.working.remove(&activation) {
-            line.finish_and_clear();
+            line.end();
         }
         self.tell(text);
     }
@@ -107,12 +97,12 @@ impl Live {
     fn tell(&mut self, text: String) {
         match &mut self.held_back {
             Some(held_back) => held_back.push(text),
-            None => drop(self.lines.println(harmless(&text))),
+            None => self.lines.tell(&text),
         }
     }
 
     fn stop_moving(&mut self) {
-        self.working.drain().for_each(|(_, line)| line.finish_and_clear());
+        self.working.drain().for_each(|(_, line)| line.end());
         self.held_back.get_or_insert_default();
     }
 }

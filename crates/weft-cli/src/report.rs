@@ -1,5 +1,6 @@
 //! Findings about a canvas, shown like a compiler's, and as JSON.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use miette::{
@@ -11,7 +12,7 @@ use weft_core::Json;
 use weft_dsl::{Problem, Severity};
 
 use crate::document::Document;
-use crate::screen::{Notes, harmless};
+use crate::screen::{Notes, steers};
 use crate::settings::Environment;
 
 /// Bytes shown before and after the underlined ones on a line that is too long to be read.
@@ -40,6 +41,9 @@ impl Colour {
     }
 }
 
+/// The finding that a canvas holds a secret.
+const SECRET: &str = "secret-in-clear";
+
 /// One document and what was found in it.
 pub struct Report<'a> {
     document: &'a Document,
@@ -50,6 +54,16 @@ impl<'a> Report<'a> {
     /// For findings about this document.
     pub fn new(document: &'a Document) -> Self {
         Self { document, lines: Lines::new(document) }
+    }
+
+    /// The same, without the secrets that were found in it: the line of one finding may hold the secret of
+    /// another.
+    #[must_use]
+    pub fn hiding(mut self, problems: &[Problem]) -> Self {
+        for problem in problems.iter().filter(|problem| problem.code == SECRET) {
+            self.lines.hide(problem.span.clone().unwrap_or_default());
+        }
+        self
     }
 
     /// A finding as a compiler would show it.
@@ -85,6 +99,21 @@ impl<'a> Report<'a> {
     }
 }
 
+/// The text with a mark of the same length in the place of every character that could steer a terminal: a report
+/// is coloured, so it has to be taken out before, and places in the text must stay where they are.
+fn plain(text: &str) -> Cow<'_, str> {
+    let ends_line = |at: usize| text[at..].starts_with("\r\n");
+    if !text.char_indices().any(|(at, c)| steers(c) && !ends_line(at)) {
+        return Cow::Borrowed(text);
+    }
+    let shown = text.char_indices().map(|(at, c)| match c {
+        c if !steers(c) || ends_line(at) => c,
+        c if c.is_ascii() => '?',
+        _ => '¿',
+    });
+    Cow::Owned(shown.collect())
+}
+
 /// A finding in miette's terms.
 #[derive(Debug)]
 struct Shown<'a> {
@@ -94,17 +123,17 @@ struct Shown<'a> {
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&harmless(&self.problem.message))?;
+        f.write_str(&plain(&self.problem.message))?;
         match (&self.problem.name, &self.problem.component) {
             (Some(name), Some(id)) if **name != *id.as_str() => {
-                write!(f, ", in “{}” (`{}`)", harmless(name), harmless(id.as_str()))
+                write!(f, ", in “{}” (`{}`)", plain(name), plain(id.as_str()))
             }
-            (_, Some(id)) => write!(f, ", in `{}`", harmless(id.as_str())),
+            (_, Some(id)) => write!(f, ", in `{}`", plain(id.as_str())),
             (_, None) => Ok(()),
         }?;
         match self.problem.pointer.as_str() {
             "" => Ok(()),
-            pointer => write!(f, ", at {}", harmless(pointer)),
+            pointer => write!(f, ", at {}", plain(pointer)),
         }
     }
 }
@@ -124,7 +153,7 @@ impl Diagnostic for Shown<'_> {
     }
 
     fn help<'b>(&'b self) -> Option<Box<dyn fmt::Display + 'b>> {
-        self.problem.help.as_ref().map(|help| Box::new(harmless(help)) as Box<dyn fmt::Display>)
+        self.problem.help.as_ref().map(|help| Box::new(plain(help).into_owned()) as Box<dyn fmt::Display>)
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
@@ -143,7 +172,7 @@ impl Diagnostic for Shown<'_> {
 #[derive(Debug)]
 struct Lines<'a> {
     name: String,
-    text: &'a str,
+    text: Cow<'a, str>,
     starts: Vec<usize>,
 }
 
@@ -159,7 +188,17 @@ impl<'a> Lines<'a> {
         };
         let breaks = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let starts = std::iter::once(0).chain(breaks).collect();
-        Self { name: document.path.display().to_string(), text, starts }
+        let name = plain(&document.path.display().to_string()).into_owned();
+        Self { name, text: plain(text), starts }
+    }
+
+    /// Covers a piece of the text; every place in it stays where it is.
+    fn hide(&mut self, span: std::ops::Range<usize>) {
+        let Some(text) = self.text.get(span.clone()) else { return };
+        let cover =
+            |c: char| if matches!(c, '"' | '\n' | '\r') { c.to_string() } else { "*".repeat(c.len_utf8()) };
+        let covered: String = text.chars().map(cover).collect();
+        self.text.to_mut().replace_range(span, &covered);
     }
 
     /// Line and column, both from 0 on; the column counts characters.
@@ -239,6 +278,21 @@ mod tests {
         Document { path: "c.json".into(), bytes: text.as_bytes().to_vec() }
     }
 
+    #[test]
+    fn a_secret_is_covered_wherever_its_line_is_shown() {
+        let text = "{\"api_key\": \"sk-hüsh-1\", \"x\": 1}";
+        let document = document(text);
+        let at = text.find("\"sk").unwrap();
+        let secret = Problem { code: super::SECRET, ..problem(at..at + 12) };
+        let other = problem(text.find("\"x").unwrap()..text.len() - 1);
+        let problems = [secret, other];
+        let report = Report::new(&document).hiding(&problems);
+        for problem in &problems {
+            let shown = report.render(problem, Colour::Off);
+            assert!(shown.contains("api_key") && !shown.contains("sk-"), "{shown}");
+        }
+    }
+
     fn problem(span: std::ops::Range<usize>) -> Problem {
         Problem { span: Some(span), ..Problem::error("bad", "/a", "this is wrong").help("mend it") }
     }
@@ -277,5 +331,14 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_canvas_steers_no_terminal_through_a_report() {
+        let document = document("{\"a\u{1b}]52;c;aGk=\u{7}\u{9b}2J\": 1,\r\n\"b\": \u{1b}[2J}\n");
+        let steering = Problem { message: "no \u{1b}[2J".to_owned(), ..problem(2..20) };
+        let shown = Report::new(&document).render(&steering, Colour::Off);
+        assert!(!shown.chars().any(steers), "{shown:?}");
+        assert!(shown.contains("a?]52;c;aGk=?¿2J"), "{shown}");
     }
 }

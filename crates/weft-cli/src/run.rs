@@ -23,6 +23,7 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
     let input = TurnInput {
         query: args.query.clone().unwrap_or_default(),
         inputs: inputs("--input", &args.inputs)?,
+        parallel_messages: args.parallel_messages,
         ..TurnInput::default()
     };
     let opened = local::open(setup, &args.file).await?;
@@ -45,7 +46,7 @@ async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) 
     let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
     let answer = follow(handle, show, &mut data, &mut progress).await?;
     if show == Show::Answer {
-        Notes::raw(&sources::lines(&answer.cited));
+        Notes::text(&sources::lines(&answer.cited));
     }
     Ok(conclude(&answer, || command(opened, &session.key.id, setup, &answer)))
 }

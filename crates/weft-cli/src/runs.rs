@@ -76,7 +76,11 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
 
 /// Goes on with runs that were cut off, one after the other, and waits for their ends.
 async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
-    let mut runs = app.cut_off().await?;
+    if app.cut_off().await?.is_empty() {
+        // Processes of this machine are known to be gone at once; others are watched for a few seconds.
+        Notes::line("looking whether the processes of unfinished runs are still at work …".to_owned());
+    }
+    let mut runs = app.all_cut_off().await?;
     if let Some(id) = &args.id {
         let run = app.runs.get(&RunKey::new(&tenant(), RunId::new(id.as_str()))).await?;
         if let Some(ending) = run.ending {
@@ -84,13 +88,12 @@ async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
         }
         runs.retain(|cut_off| cut_off.key == run.key);
         if runs.is_empty() {
-            let error =
-                Failure::usage(format!("run {id} was not cut off: its process was heard of just now"));
-            return Err(error.help("if that process is gone, try again in a quarter of a minute"));
+            let error = Failure::usage(format!("run {id} was not interrupted: its process is at work"));
+            return Err(error.help("wait for its end, or cancel it"));
         }
     }
     if runs.is_empty() {
-        Notes::line("no run was cut off".to_owned());
+        Notes::line("no interrupted runs".to_owned());
     }
     documents::add_beside_runs(app, &runs).await?;
     let mut data = Data::stdout();
@@ -177,7 +180,7 @@ async fn show(args: &RunsShowArgs, app: &App) -> Outcome {
             true => serde_json::to_string(&entry).map_err(|error| Failure::failed(error.to_string()))?,
             false => entry_line(&entry, began_ms),
         };
-        data.line(&crate::screen::harmless(&line))
+        data.line(&line)
     })
     .await?;
     data.flush()?;

@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::{self, tenant};
 use crate::run::inputs;
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
 /// Coming times that are shown.
@@ -145,7 +145,7 @@ async fn list(args: &ScheduleListArgs, app: &App) -> Outcome {
     for schedule in schedules {
         let line = match args.json {
             true => json(schedule)?,
-            false => harmless(&list_line(&schedule)),
+            false => list_line(&schedule),
         };
         data.line(&line)?;
     }
@@ -177,11 +177,11 @@ async fn show(args: &ScheduleShowArgs, app: &App) -> Outcome {
         return Ok(Exit::Done);
     }
     for line in facts(&schedule) {
-        data.line(&harmless(&line))?;
+        data.line(&line)?;
     }
     data.line(&format!("runs: {total}"))?;
     for fire in &fires {
-        data.line(&harmless(&fire_line(fire)))?;
+        data.line(&fire_line(fire))?;
     }
     data.flush()?;
     Ok(Exit::Done)

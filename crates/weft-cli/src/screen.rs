@@ -1,9 +1,17 @@
 //! What the program writes: data on standard output, words for people on standard error.
+//!
+//! Nothing else in the program writes to a terminal, and nothing reaches one from here that could steer it: what
+//! documents, models and tools say goes without control characters, whoever shows it. Data that goes elsewhere
+//! is left as it is.
+
+mod live;
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write as _};
 
 use crate::failure::Outcome;
+
+pub use live::{LiveLine, LiveLines};
 
 /// Bytes gathered before they are written without being asked to.
 const BUFFER_BYTES: usize = 64 << 10;
@@ -51,7 +59,11 @@ impl Data {
     /// As [`Data::text`].
     pub fn line(&mut self, line: &str) -> Outcome<()> {
         self.at_line_start = true;
-        self.writer.write_all(line.as_bytes())?;
+        if self.terminal {
+            self.writer.write_all(harmless(line).as_bytes())?;
+        } else {
+            self.writer.write_all(line.as_bytes())?;
+        }
         Ok(self.writer.write_all(b"\n")?)
     }
 
@@ -82,9 +94,14 @@ impl Notes {
         drop(writeln!(io::stderr().lock(), "{}", harmless(&text)));
     }
 
-    /// Writes text that may hold colours of ours.
-    pub fn raw(text: &str) {
-        drop(io::stderr().lock().write_all(text.as_bytes()));
+    /// Writes text for people, which may be several lines or a part of one.
+    pub fn text(text: &str) {
+        drop(io::stderr().lock().write_all(harmless(text).as_bytes()));
+    }
+
+    /// The same for text of ours that is coloured: colours stay, and nothing else of what steers a terminal.
+    pub fn coloured(text: &str) {
+        drop(io::stderr().lock().write_all(harmless_coloured(text).as_bytes()));
     }
 
     /// Whether a person sees it at once.
@@ -93,9 +110,44 @@ impl Notes {
     }
 }
 
+/// Log lines, on standard error. They may be coloured.
+#[derive(Clone, Copy)]
+pub struct Log;
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Notes::coloured(&String::from_utf8_lossy(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Whether a character could steer a terminal.
+pub fn steers(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t')
+}
+
 /// The text without what could steer a terminal.
 pub fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|c| !steers(*c)).collect()
+}
+
+/// The same, but for what sets colours and weights: ESC, `[`, numbers, `m`.
+fn harmless_coloured(text: &str) -> String {
+    let mut pieces = text.split('\u{1b}');
+    let mut shown = pieces.next().map(harmless).unwrap_or_default();
+    for piece in pieces {
+        let numbers = piece.strip_prefix('[').unwrap_or_default();
+        let colour = numbers.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m');
+        if colour {
+            shown.push('\u{1b}');
+        }
+        shown.push_str(&harmless(piece));
+    }
+    shown
 }
 
 #[cfg(test)]
@@ -105,5 +157,15 @@ mod tests {
     #[test]
     fn terminals_are_not_steered_by_what_is_shown() {
         assert_eq!(harmless("a\u{1b}[2Jb\r\nc\td\u{9b}31m"), "a[2Jb\nc\td31m");
+    }
+
+    #[test]
+    fn of_colours_nothing_but_colours_is_left() {
+        let check = |text: &str, expected: &str| assert_eq!(harmless_coloured(text), expected, "{text:?}");
+        check("a \u{1b}[1;31mred\u{1b}[0m b", "a \u{1b}[1;31mred\u{1b}[0m b");
+        check("\u{1b}]52;c;aGk=\u{7}x", "]52;c;aGk=x");
+        check("\u{1b}[2J\u{1b}[31mx\u{1b}", "[2J\u{1b}[31mx");
+        check("\u{1b}[31", "[31");
+        check("\u{1b}\u{1b}[m\u{9b}2J", "\u{1b}[m2J");
     }
 }

@@ -36,7 +36,7 @@ pub async fn run(args: &ServeArgs, setup: &Setup) -> Outcome {
     if let Ok(address) = listener.local_addr() {
         Notes::line(format!("Weft listens on http://{address}; Ctrl-C stops it."));
     }
-    weft_server::serve(app, listener, ServeOptions::from(&setup.config), stopped()).await?;
+    Box::pin(weft_server::serve(app, listener, ServeOptions::from(&setup.config), stopped())).await?;
     Notes::line("Stopped.");
     Ok(Exit::Done)
 }
@@ -94,7 +94,7 @@ async fn store(app: &App, id: &str, file: &std::path::Path, setup: &Setup) -> Ou
     check::must_run(&document, app, setup)?;
     let head = CanvasHead {
         title: id.to_owned(),
-        description: file.to_string_lossy().into_owned(),
+        source: local::source(file),
         permission: "me".to_owned(),
         ..CanvasHead::default()
     };

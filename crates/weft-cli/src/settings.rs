@@ -1,21 +1,28 @@
-//! Settings: defaults, then `weft.toml`, then the environment, then flags. The only place that reads
-//! the environment.
+//! Settings: defaults, then the user's own file, then `weft.toml` of the folder or the one that is named, then
+//! the environment, then flags. The only place that reads the environment.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use figment::Figment;
-use figment::error::Kind;
+use figment::error::{Actual, Kind};
 use figment::providers::Serialized;
 use figment::value::Value;
+use weft_core::Json;
+use weft_server::config::DEFAULTS;
+use weft_server::config::trust::{self, Untrusted};
 use weft_server::{Auth, Config, Secret};
 
 use crate::failure::{Failure, Outcome};
 use crate::screen::Notes;
+use crate::trust::{is_trusted, told};
 
-/// The file that is read when no other is named.
+/// The file that is read when no other is named. It may have come with the folder that it lies in.
 const FILE: &str = "weft.toml";
+/// What to do about a file that is not trusted.
+const TRUST_HELP: &str = "look at ./weft.toml, which may have come with this folder; then `weft trust`, or name it with --config, or \
+                          put the setting into the user's own settings (~/.config/weft/weft.toml)";
 /// Wrong settings that are told at once.
 const WRONG_MAX: usize = 100;
 /// A settings file with more bytes is none.
@@ -44,7 +51,7 @@ const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
 /// Settings and sections at the top.
-const SECTIONS: [&str; 14] = [
+const SECTIONS: [&str; 15] = [
     "blobs",
     "data",
     "documents",
@@ -55,6 +62,7 @@ const SECTIONS: [&str; 14] = [
     "mcp",
     "models",
     "net",
+    "retention",
     "sandbox",
     "server",
     "store",
@@ -100,6 +108,20 @@ impl Environment {
         self.raw(name)?.to_str().filter(|value| !value.trim().is_empty())
     }
 
+    /// The user's own folder of settings.
+    pub fn settings_folder(&self) -> Option<PathBuf> {
+        match (self.folder("XDG_CONFIG_HOME"), self.folder("HOME")) {
+            (Some(settings), _) => Some(settings.join("weft")),
+            (None, Some(home)) => Some(home.join(".config/weft")),
+            (None, None) => None,
+        }
+    }
+
+    /// A folder that a variable names. From the folder that one stands in it would be anybody's.
+    fn folder(&self, name: &str) -> Option<PathBuf> {
+        self.raw(name).map(PathBuf::from).filter(|path| path.is_absolute())
+    }
+
     fn raw(&self, name: &str) -> Option<&OsString> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -138,7 +160,7 @@ struct Variable {
 /// Everything that was set, by source, the weakest first.
 #[derive(Debug, Default)]
 struct Sources {
-    file: Option<(PathBuf, toml::Table)>,
+    files: Vec<File>,
     variables: Vec<Variable>,
 }
 
@@ -148,16 +170,8 @@ struct Sources {
 /// One failure that names every setting that is wrong and where it was made.
 pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
     let mut wrong = Vec::new();
-    let file = match flags.config.as_deref() {
-        Some(path) => file(path).map(Some),
-        None if Path::new(FILE).exists() => file(Path::new(FILE)).map(Some),
-        None => Ok(None),
-    };
-    let file = file.unwrap_or_else(|message| {
-        wrong.push(message);
-        None
-    });
-    let mut sources = Sources { file, variables: variables(environment, &mut wrong) };
+    let files = files(environment, flags, &mut wrong);
+    let mut sources = Sources { files, variables: variables(environment, &mut wrong) };
     let mut config = sources.extract(&mut wrong);
     config.data = flags.data.clone().unwrap_or_else(|| data_folder(&sources, &config, environment));
     apply(&mut config, environment, flags);
@@ -242,15 +256,75 @@ fn data_folder(sources: &Sources, config: &Config, environment: &Environment) ->
     if sources.figment().contains("data") {
         return config.data.clone();
     }
-    let absolute = |name: &str| environment.raw(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    match (absolute("XDG_DATA_HOME"), absolute("HOME")) {
+    match (environment.folder("XDG_DATA_HOME"), environment.folder("HOME")) {
         (Some(data), _) => data.join("weft"),
         (None, Some(home)) => home.join(".local/share/weft"),
         (None, None) => PathBuf::from(".weft"),
     }
 }
 
-fn file(path: &Path) -> Result<(PathBuf, toml::Table), String> {
+/// A file of settings.
+#[derive(Debug)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+    table: toml::Table,
+}
+
+/// The files that count, the weakest first: the user's own, and the one that is named or else lies here.
+fn files(environment: &Environment, flags: &Flags, wrong: &mut Vec<String>) -> Vec<File> {
+    let own = environment.settings_folder().map(|folder| folder.join(FILE)).filter(|path| path.exists());
+    let here = Some(Path::new(FILE)).filter(|path| flags.config.is_none() && path.exists());
+    let mut files = Vec::new();
+    for path in own.as_deref().into_iter().chain(flags.config.as_deref()).chain(here) {
+        match file(path) {
+            Ok(file) => {
+                if Some(path) == here {
+                    wrong.extend(refused(&file, environment));
+                }
+                files.push(file);
+            }
+            Err(message) => wrong.push(message),
+        }
+    }
+    files
+}
+
+/// What the file of this folder says without being trusted.
+fn refused(file: &File, environment: &Environment) -> Option<String> {
+    let untrusted = untrusted(file, environment);
+    if untrusted.is_empty() || is_trusted(&file.path, &file.text, environment) {
+        return None;
+    }
+    let told: Vec<String> = untrusted.iter().map(told).collect();
+    Some(format!("{} is not trusted to set {} ({TRUST_HELP})", file.path.display(), told.join(", ")))
+}
+
+/// The settings file of this folder.
+///
+/// # Errors
+/// When there is none, or it makes no sense.
+pub fn folder_file() -> Outcome<File> {
+    file(Path::new(FILE)).map_err(Failure::usage)
+}
+
+/// What a file says that only the operator may say.
+pub fn untrusted(file: &File, environment: &Environment) -> Vec<Untrusted> {
+    let own = environment.settings_folder().and_then(|folder| self::file(&folder.join(FILE)).ok());
+    let mut without = Figment::new();
+    if let Ok(defaults) = DEFAULTS.parse::<toml::Table>() {
+        without = without.merge(Serialized::defaults(defaults));
+    }
+    if let Some(own) = own {
+        without = without.merge(Serialized::defaults(own.table));
+    }
+    let without = without.extract::<Json>().unwrap_or_default();
+    trust::untrusted(&serde_json::to_value(&file.table).unwrap_or_default(), &without)
+}
+
+fn file(path: &Path) -> Result<File, String> {
     use std::io::Read as _;
     let shown = path.display();
     let read = || {
@@ -263,8 +337,13 @@ fn file(path: &Path) -> Result<(PathBuf, toml::Table), String> {
         Err(error) => return Err(format!("cannot read {shown}: {error}")),
     };
     match text.parse::<toml::Table>() {
-        Ok(table) => Ok((path.to_owned(), table)),
-        Err(error) => Err(format!("{shown} is not TOML: {}", error.to_string().trim())),
+        Ok(table) => Ok(File { path: path.to_owned(), text, table }),
+        // Its own words show the line, which may hold a key.
+        Err(error) => {
+            let line =
+                error.span().map_or(1, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+            Err(format!("{shown} is not TOML, in line {line}: {}", error.message().trim()))
+        }
     }
 }
 
@@ -302,11 +381,31 @@ fn parse(text: &str) -> Value {
     }
 }
 
+/// What is wrong with a value, without the value: it may be a key in the wrong place.
+fn without_value(kind: &Kind) -> String {
+    let found = |actual: &Actual| match actual {
+        Actual::Bool(_) => "yes or no",
+        Actual::Unsigned(_) | Actual::Signed(_) | Actual::Float(_) => "a number",
+        Actual::Char(_) | Actual::Str(_) => "a text",
+        Actual::Seq => "a list",
+        Actual::Map => "a table",
+        _ => "something else",
+    };
+    match kind {
+        Kind::InvalidType(actual, expected) => format!("it is {} and must be {expected}", found(actual)),
+        Kind::InvalidValue(actual, expected) => {
+            format!("{} of this value is not possible; it must be {expected}", found(actual))
+        }
+        Kind::UnknownVariant(_, known) => format!("there is no such choice; there are {}", known.join(", ")),
+        kind => kind.to_string(),
+    }
+}
+
 impl Sources {
     fn figment(&self) -> Figment {
         let mut figment = Figment::new();
-        if let Some((_, table)) = &self.file {
-            figment = figment.merge(Serialized::defaults(table));
+        for file in &self.files {
+            figment = figment.merge(Serialized::defaults(&file.table));
         }
         for Variable { path, value, .. } in &self.variables {
             figment = figment.merge((path.as_str(), value.clone()));
@@ -329,12 +428,12 @@ impl Sources {
                     }
                     format!("there is no such setting; there are {}", known.join(", "))
                 }
-                kind => kind.to_string(),
+                kind => without_value(kind),
             };
             match self.take_out(&mut path) {
                 Some(place) => wrong.push(format!("{place}: {what}")),
                 None => {
-                    wrong.push(error.to_string());
+                    wrong.push(what);
                     break;
                 }
             }
@@ -354,10 +453,10 @@ impl Sources {
                 let name = self.variables.remove(at).name;
                 return Some(format!("{name} in the environment"));
             }
-            if let Some((file, table)) = &mut self.file
-                && remove(table, path)
-            {
-                return Some(format!("`{dotted}` in {}", file.display()));
+            for file in self.files.iter_mut().rev() {
+                if remove(&mut file.table, path) {
+                    return Some(format!("`{dotted}` in {}", file.path.display()));
+                }
             }
             path.pop();
         }
@@ -467,7 +566,11 @@ mod tests {
         let table =
             "[limits]\nrun_seconds = 1\n[[models.entries]]\nname = \"a\"\n[[models.entries]]\nnmae = \"b\"\n";
         let mut sources = Sources {
-            file: Some((PathBuf::from("f.toml"), table.parse().unwrap())),
+            files: vec![File {
+                path: PathBuf::from("f.toml"),
+                text: table.to_owned(),
+                table: table.parse().unwrap(),
+            }],
             variables: variables(&Environment::of(&[("WEFT_LIMITS__RUN_SECONDS", "soon")]), &mut Vec::new()),
         };
         let mut wrong = Vec::new();

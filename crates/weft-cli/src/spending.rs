@@ -11,7 +11,7 @@ use crate::args::SpendingArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local::tenant;
 use crate::progress::duration;
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 
 /// Prints a line for each canvas and day.
@@ -32,7 +32,7 @@ async fn show(args: &SpendingArgs, app: &App) -> Outcome {
     }
     let mut data = Data::stdout();
     for line in &lines {
-        data.line(&harmless(&if args.json { json_line(line) } else { text_line(line) }))?;
+        data.line(&if args.json { json_line(line) } else { text_line(line) })?;
     }
     data.flush()?;
     Ok(Exit::Done)

@@ -1,14 +1,14 @@
 //! `weft tasks`: what runs ask of people, and the answers.
 
-use std::path::Path;
 use std::time::Duration;
 
 use weft_core::journal::WaitingForm;
 use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
-use weft_core::{CanvasKey, Json, TaskKey};
+use weft_core::{Json, TaskKey};
 use weft_engine::session::date;
 use weft_server::App;
 use weft_server::tasks::TaskAnswer;
+use weft_server::turns::Waiting;
 use weft_server::wire::task::{TaskView, edited};
 
 use crate::args::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
@@ -18,7 +18,7 @@ use crate::form::{describe, quoted};
 use crate::local::tenant;
 use crate::progress::Progress;
 use crate::run::{conclude, inputs};
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 use crate::setup::Setup;
 use crate::{documents, sources};
 
@@ -67,7 +67,7 @@ async fn list(args: &TasksListArgs, app: &App) -> Outcome {
     }
     let shown = tasks.len() as u64;
     for task in tasks {
-        data.line(&if args.json { json_line(task)? } else { harmless(&list_line(&task)) })?;
+        data.line(&if args.json { json_line(task)? } else { list_line(&task) })?;
     }
     data.flush()?;
     if shown < total {
@@ -104,9 +104,9 @@ async fn show(args: &TasksShowArgs, app: &App, setup: &Setup) -> Outcome {
         data.flush()?;
         return Ok(Exit::Done);
     }
-    data.line(&harmless(&list_line(&task)))?;
+    data.line(&list_line(&task))?;
     let waiting = WaitingForm::new(task.node.clone(), std::sync::Arc::from([]), task.form.clone());
-    data.line(&harmless(describe(&[waiting]).trim_end()))?;
+    data.line(describe(&[waiting]).trim_end())?;
     data.flush()?;
     if task.status == TaskStatus::Open {
         let id = quoted(task.key.id.as_str());
@@ -147,18 +147,14 @@ async fn answer(args: &TasksAnswerArgs, app: &App, setup: &Setup) -> Outcome {
     let said = said(args)?;
     let task = task(&args.id, app).await?;
     // A canvas that was run from its file may search what lies beside it.
-    let canvas = app.canvases.get(&CanvasKey::new(&tenant(), task.canvas.clone())).await?;
-    let file = Path::new(&canvas.head.description);
-    if file.is_file() {
-        documents::add_beside(app, file).await?;
-    }
-    let (session, handle) = app.answer_task(&task.key, said).await?;
+    documents::add_beside_stored(app, &task.canvas).await?;
+    let (session, handle) = app.answer_task(&task.key, said, &Waiting::default()).await?;
     let show = if args.events { Show::Events } else { Show::Answer };
     let mut data = Data::stdout();
     let mut progress = if args.events { Progress::Silent } else { Progress::Tools };
     let answer = follow(handle, show, &mut data, &mut progress).await?;
     if show == Show::Answer {
-        Notes::raw(&sources::lines(&answer.cited));
+        Notes::text(&sources::lines(&answer.cited));
     }
     let id = quoted(session.key.id.as_str());
     Ok(conclude(&answer, || format!("weft tasks --session {id}{}", setup.same_place)))

@@ -98,11 +98,75 @@ mod tests {
         }
     }
 
+    /// Declared parameters that are read elsewhere, and where.
+    const READ_ELSEWHERE: [(&str, &[&str]); 2] = [
+        // By the agent that has it as a tool.
+        ("Agent", &["function_name", "description", "user_prompt"]),
+        // By the plan: nobody is greeted by a node.
+        ("Begin", &["prologue", "enablePrologue"]),
+    ];
+    /// Parameters that are read and not offered: older names, what other editors write, and what is read to
+    /// say that it has no effect.
+    const NOT_OFFERED: [(&str, &[&str]); 6] = [
+        ("Agent", &["output_structure", "custom_header"]),
+        ("Categorize", &["sys_prompt", "prompts", "cite", "visual_files_var", "output_structure"]),
+        ("LLM", &["output_structure"]),
+        ("ListOperations", &["dsl_version"]),
+        ("Message", &["messages", "output_format", "auto_play", "memory_ids"]),
+        ("Retrieval", &["retrieval_from", "memory_ids"]),
+    ];
+    /// What every node has.
+    const COMMON: [&str; 3] = ["exception_method", "exception_goto", "exception_default_value"];
+
+    /// Parameters with which a component reads what it reads only then.
+    fn variants(kind: &str) -> Vec<serde_json::Value> {
+        use serde_json::json;
+        let by = |key: &str, values: &[&str]| values.iter().map(|value| json!({key: value})).collect();
+        match kind {
+            "Agent" | "Categorize" | "LLM" => vec![json!({"temperatureEnabled": true, "topPEnabled": true,
+                "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})],
+            "DataOperations" => by(
+                "operations",
+                &["select_keys", "filter_values", "append_or_update", "remove_keys", "rename_keys"],
+            ),
+            "ListOperations" => by("operations", &["sort", "filter"]),
+            "StringTransform" => by("method", &["split", "merge"]),
+            "UserFillUp" => vec![json!({"timeout_seconds": 5})],
+            _ => Vec::new(),
+        }
+    }
+
+    /// A parameter that is declared is read, and one that is read is declared: else a form offers what
+    /// changes nothing, or hides what does.
+    #[test]
+    fn what_is_declared_is_what_is_read() {
+        use crate::params::asked_for;
+        let of = |list: &[(&str, &'static [&'static str])], kind: &str| -> BTreeSet<String> {
+            let found = list.iter().filter(|(of, _)| *of == kind).flat_map(|(_, keys)| *keys);
+            found.map(|key| (*key).to_owned()).collect()
+        };
+        for spec in ALL {
+            let schema = (spec.params_schema)();
+            let declared: BTreeSet<String> =
+                schema["properties"].as_object().unwrap().keys().cloned().collect();
+            asked_for::take();
+            for params in std::iter::once(serde_json::json!({})).chain(variants(spec.kind)) {
+                let _ = crate::testing::Node::new(spec.kind, params).try_build();
+            }
+            let read: BTreeSet<String> =
+                asked_for::take().into_iter().filter(|key| !COMMON.contains(&key.as_str())).collect();
+            let expected: BTreeSet<String> =
+                declared.difference(&of(&READ_ELSEWHERE, spec.kind)).cloned().collect();
+            let read: BTreeSet<String> = read.difference(&of(&NOT_OFFERED, spec.kind)).cloned().collect();
+            assert_eq!(read, expected, "{}: read on the left, declared on the right", spec.kind);
+        }
+    }
+
     #[test]
     fn published_canvases_build() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/canvases/ragflow");
         let Ok(files) = std::fs::read_dir(&folder) else {
-            println!("skipped: there are no published canvases at {}", folder.display());
+            weft_testkit::skipped(format_args!("there are no published canvases at {}", folder.display()));
             return;
         };
         let catalog = catalog();

@@ -6,17 +6,18 @@
 //! is wrapped in a call that charges the size to a budget, and constructs that could get around it
 //! are refused.
 
+mod charges;
 mod rewrite;
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Serde, Value, ValueKind};
+use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind as JinjaKind, UndefinedBehavior};
 use weft_core::reference::{Inputs, Names};
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
+
+use charges::{Budget, charged, refused, written};
 
 /// Bytes of template source, at most.
 pub const SOURCE_MAX: usize = 64 * 1024;
@@ -79,11 +80,15 @@ impl Jinja {
         };
         let variables = self.variables.iter().map(|(name, reference)| (name.as_str(), value(reference)));
         let context = Value::from_pairs(variables);
-        let mut output = Limited { bytes: Vec::new(), max: OUTPUT_MAX };
+        let max = OUTPUT_MAX.min(inputs.room().left());
+        let mut output = Limited { bytes: Vec::new(), max };
         match template.render_captured_to(context, &mut output) {
-            Ok(_) => Ok(String::from_utf8_lossy(&output.bytes).into_owned()),
+            Ok(_) => {
+                inputs.room().take(output.bytes.len())?;
+                Ok(String::from_utf8_lossy(&output.bytes).into_owned())
+            }
             Err(_) if output.max == 0 => {
-                Err(Error::invalid(format!("the Jinja template writes more than {OUTPUT_MAX} bytes")))
+                Err(Error::invalid(format!("the Jinja template writes more than {max} bytes")))
             }
             Err(error) => Err(failure(&error)),
         }
@@ -123,48 +128,6 @@ impl Write for Limited {
     }
 }
 
-/// What one rendering has built so far.
-#[derive(Clone, Debug, Default)]
-struct Budget(Arc<AtomicUsize>);
-
-impl Budget {
-    fn charge(&self, cost: usize) -> Result<(), JinjaError> {
-        let spent = self.0.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
-        if spent > WORK_MAX { Err(refused("it builds values that are too large")) } else { Ok(()) }
-    }
-
-    /// Charges a value with everything in it; shared parts count every time they appear.
-    fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
-        if depth > DEPTH_MAX {
-            return Err(refused("it builds values that nest too deep"));
-        }
-        self.charge(NODE_COST + value.as_str().map_or(0, str::len))?;
-        match value.kind() {
-            ValueKind::Seq | ValueKind::Iterable => {
-                for item in value.try_iter()? {
-                    self.charge_value(&item, depth + 1)?;
-                }
-            }
-            ValueKind::Map => {
-                for key in value.try_iter()? {
-                    self.charge_value(&value.get_item(&key)?, depth + 1)?;
-                    self.charge_value(&key, depth + 1)?;
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-
-    fn room(&self) -> usize {
-        WORK_MAX.saturating_sub(self.0.load(Ordering::Relaxed))
-    }
-}
-
-fn refused(what: &'static str) -> JinjaError {
-    JinjaError::new(JinjaKind::InvalidOperation, what)
-}
-
 fn environment(budget: &Budget) -> Environment<'static> {
     let mut environment = Environment::new();
     let syntax = SyntaxConfig::builder().keep_trailing_newline(true).build();
@@ -188,73 +151,6 @@ fn environment(budget: &Budget) -> Environment<'static> {
     environment
 }
 
-/// What can make a value grow, with a charge on it.
-fn charged(environment: &mut Environment<'static>, budget: &Budget) {
-    let b = budget.clone();
-    environment.add_function("weft_cost", move |value: Value| b.charge_value(&value, 0).map(|()| value));
-    environment.add_function("weft_number", |value: Value| match value.kind() {
-        ValueKind::Number | ValueKind::Bool => Ok(value),
-        _ => Err(refused("only numbers can be multiplied")),
-    });
-    let b = budget.clone();
-    environment.add_filter("replace", move |text: &str, from: &str, to: &str| {
-        let found = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
-        b.charge(text.len() + found.saturating_mul(to.len()))?;
-        Ok::<_, JinjaError>(text.replace(from, to))
-    });
-    let b = budget.clone();
-    environment.add_filter("join", move |items: Value, joiner: Option<String>| {
-        let joiner = joiner.unwrap_or_default();
-        let mut text = String::new();
-        for (place, item) in items.try_iter()?.enumerate() {
-            let item =
-                written(&item, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
-            b.charge(item.len() + joiner.len())?;
-            if place > 0 {
-                text.push_str(&joiner);
-            }
-            text.push_str(&item);
-        }
-        Ok::<_, JinjaError>(text)
-    });
-    let b = budget.clone();
-    environment.add_filter("tojson", move |value: Value| {
-        let text =
-            json_text(&value, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
-        b.charge(text.len())?;
-        Ok::<_, JinjaError>(text)
-    });
-    let b = budget.clone();
-    environment.add_filter("indent", move |text: &str, width: Option<usize>| {
-        let width = width.unwrap_or(4);
-        b.charge(text.len() + text.matches('\n').count().saturating_mul(width))?;
-        Ok::<_, JinjaError>(text.replace('\n', &format!("\n{}", " ".repeat(width))))
-    });
-    environment.add_filter("sum", |items: Value| {
-        let mut sum = 0.0;
-        for item in items.try_iter()? {
-            sum += f64::try_from(item).map_err(|_| refused("only numbers can be summed up"))?;
-        }
-        Ok::<_, JinjaError>(crate::params::whole(sum).map_or_else(|| Value::from(sum), Value::from))
-    });
-}
-
-/// The text form of a value, as everywhere on a canvas: nothing is empty, a text is itself, the
-/// rest is JSON. `None` when it is longer than `max`.
-fn written(value: &Value, max: usize) -> Option<String> {
-    match value.kind() {
-        ValueKind::Undefined | ValueKind::None => Some(String::new()),
-        ValueKind::String => value.as_str().filter(|text| text.len() <= max).map(str::to_owned),
-        _ => json_text(value, max),
-    }
-}
-
-fn json_text(value: &Value, max: usize) -> Option<String> {
-    let mut text = Limited { bytes: Vec::new(), max };
-    serde_json::to_writer(&mut text, value).ok()?;
-    String::from_utf8(text.bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +171,7 @@ mod tests {
             .references()
             .map(|r| (r.clone(), values.get(r.to_string()).cloned().unwrap_or(Json::Null).into()))
             .collect();
-        jinja.render(&Inputs(inputs))
+        jinja.render(&inputs)
     }
 
     #[test]
@@ -359,6 +255,7 @@ mod tests {
         refused("{{ Agent:A@big | replace('x', Agent:A@big) }}", "too large");
         refused(&format!("{{{{ Agent:A@big {} }}}}", "| tojson".repeat(40)), "too large");
         refused("{% if 1 %}{{ 'a\nb' | indent(100000000) }}{% endif %}", "too large");
+        refused("{{ 'x'|indent(99999999999999) }}{% if 1 %}{% endif %}", "too large");
         refused(&format!("{{% if 1 %}}{}", " ".repeat(SOURCE_MAX)), "longer than");
         refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "deep");
     }

@@ -147,10 +147,10 @@ pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool
     }
 }
 
-/// Compares text forms, case-sensitively, for filters of lists and objects. Operators that are not
-/// about text never hold.
-pub fn holds_as_text(left: &Json, operator: Operator, right: &str) -> bool {
-    let left = to_text(left);
+/// Compares text forms, case-sensitively, for filters of lists and objects. What is about order or about
+/// members compares as conditions do.
+pub fn holds_as_text(value: &Json, operator: Operator, right: &str) -> bool {
+    let left = to_text(value);
     match operator {
         Operator::Contains => left.contains(right),
         Operator::NotContains => !left.contains(right),
@@ -165,7 +165,7 @@ pub fn holds_as_text(left: &Json, operator: Operator, right: &str) -> bool {
         | Operator::GreaterOrEqual
         | Operator::LessOrEqual
         | Operator::In
-        | Operator::NotIn => false,
+        | Operator::NotIn => holds(value, operator, &Json::from(right)),
     }
 }
 
@@ -253,6 +253,25 @@ mod tests {
         check(json!("z"), "not in", json!(["a", "b"]), true);
         check(json!(["a", 2]), "contains", json!("2"), true);
         check(json!({"a": 1}), "contains", json!("a"), true);
+    }
+
+    #[test]
+    fn filters_compare_as_text_and_by_order() {
+        let check = |left: Json, operator: &str, right: &str, expected: bool| {
+            let operator = Operator::parse(operator).unwrap();
+            assert_eq!(holds_as_text(&left, operator, right), expected, "{left} {operator:?} {right}");
+        };
+        check(json!("Hello"), "contains", "hell", false);
+        check(json!(7), "=", "7", true);
+        check(json!(10), ">", "9", true);
+        check(json!("10"), ">", "9", true);
+        check(json!(9), ">", "9", false);
+        check(json!(9), "≥", "9", true);
+        check(json!(-1.5), "<", "0", true);
+        check(json!("b"), "<=", "a", false);
+        check(json!(null), ">", "0", false);
+        check(json!(2), "in", "[1, 2]", true);
+        check(json!("x"), "not in", "[\"a\"]", true);
     }
 
     #[test]

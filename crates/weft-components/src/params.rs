@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use serde_json::Map;
+use weft_core::exception::Handling;
 use weft_core::value::to_text;
+pub use weft_core::value::{described, number, truth, whole};
 use weft_core::{Component, ComponentId, Json, NodeSource, ParamProblem, Reference, Template};
 
 /// The parameters of one node and what was found wrong with them so far.
@@ -67,8 +69,18 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Warns when a parameter is set that changes nothing here, and says why.
+    pub fn ignored(&mut self, key: &str, why: &str) {
+        if self.get(key).is_some_and(asks_for_something) {
+            let message = format!("has no effect: {why}");
+            self.warnings.push(ParamProblem::new(pointer(&[key]), message).help("take it out"));
+        }
+    }
+
     /// A parameter; null counts as absent.
     pub fn get(&self, key: &str) -> Option<&'a Json> {
+        #[cfg(test)]
+        asked_for::note(key);
         self.source.params.get(key).filter(|value| !value.is_null())
     }
 
@@ -226,17 +238,30 @@ impl<'a> Params<'a> {
         ids
     }
 
-    /// The default that a node's exception settings give it, when no branch for exceptions is set.
-    pub fn exception_default(&self) -> Option<Json> {
-        let armed = self.get("exception_method").is_some_and(asks_for_something);
-        let default = self.get("exception_default_value").filter(|value| asks_for_something(value));
-        if armed && !self.has_exception_branch() { default.cloned() } else { None }
+    /// What should happen when the node fails.
+    pub fn exception(&self) -> Handling {
+        Handling::of(self.source.params)
+    }
+}
+
+/// Which parameters components have asked for, for the test that compares them with what is declared.
+#[cfg(test)]
+pub mod asked_for {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    thread_local! {
+        static KEYS: RefCell<BTreeSet<String>> = const { RefCell::new(BTreeSet::new()) };
     }
 
-    /// Whether a failure of this node leads to a branch of its own.
-    pub fn has_exception_branch(&self) -> bool {
-        self.get("exception_method").is_some_and(asks_for_something)
-            && self.get("exception_goto").is_some_and(asks_for_something)
+    /// A parameter has been asked for.
+    pub fn note(key: &str) {
+        KEYS.with_borrow_mut(|keys| keys.insert(key.to_owned()));
+    }
+
+    /// Those that this thread has asked for since it was asked last.
+    pub fn take() -> BTreeSet<String> {
+        KEYS.take()
     }
 }
 
@@ -250,52 +275,6 @@ pub fn asks_for_something(value: &Json) -> bool {
         Json::Array(items) => !items.is_empty(),
         Json::Object(members) => !members.is_empty(),
     }
-}
-
-/// A number, or a text that is one.
-pub fn number(value: &Json) -> Option<f64> {
-    match value {
-        Json::Number(number) => number.as_f64(),
-        Json::String(text) => text.trim().parse::<f64>().ok().filter(|number| number.is_finite()),
-        _ => None,
-    }
-}
-
-/// A number without a fraction.
-pub fn whole(number: f64) -> Option<i64> {
-    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
-    let fits = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
-    #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53")]
-    fits.then_some(number as i64)
-}
-
-/// A truth value, or a word for one.
-pub fn truth(value: &Json) -> Option<bool> {
-    match value {
-        Json::Bool(flag) => Some(*flag),
-        Json::Number(number) if number.as_i64() == Some(1) => Some(true),
-        Json::Number(number) if number.as_i64() == Some(0) => Some(false),
-        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
-        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
-        _ => None,
-    }
-}
-
-/// What kind of value something is, for a message.
-pub fn described(value: &Json) -> String {
-    const SHOWN_MAX: usize = 40;
-    let kind = match value {
-        Json::Null => return "nothing (null)".to_owned(),
-        Json::Bool(_) => "the truth value",
-        Json::Number(_) => "the number",
-        Json::String(_) => "the text",
-        Json::Array(items) => return format!("a list of {}", items.len()),
-        Json::Object(_) => return "an object".to_owned(),
-    };
-    let text = to_text(value);
-    let shown: String = text.chars().take(SHOWN_MAX).collect();
-    let more = if shown.len() < text.len() { "…" } else { "" };
-    format!("{kind} `{shown}{more}`")
 }
 
 /// A JSON pointer from its unescaped parts (RFC 6901).

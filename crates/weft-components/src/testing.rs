@@ -13,7 +13,7 @@ use weft_core::citation::{Chunk, Citations};
 use weft_core::context::{HistoryMessage, RunContext, Signal, TurnInput};
 use weft_core::effect::{Effects, Known};
 use weft_core::id::{ChunkId, DatasetId};
-use weft_core::reference::{Inputs, Names};
+use weft_core::reference::Names;
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
@@ -57,6 +57,12 @@ impl Node {
         let Json::Object(params) = params else { panic!("parameters are an object") };
         self.parent = Some((parent.into(), params));
         self
+    }
+
+    /// Adds parameters.
+    pub fn add(&mut self, params: Json) {
+        let Json::Object(params) = params else { panic!("parameters are an object") };
+        self.params.extend(params);
     }
 
     pub fn source(&self) -> NodeSource<'_> {
@@ -115,7 +121,7 @@ impl Heard {
         if let Signal::EffectStarted(started) = &mut signal
             && let Some(safe) = started.safe.take()
         {
-            let _ = safe.send(());
+            let _ = safe.send(std::time::Duration::MAX);
         }
         self.signals.lock().unwrap().push(signal);
     }
@@ -187,6 +193,7 @@ impl Stage {
         let message = |(role, content): (&str, &str)| HistoryMessage {
             role: role.to_owned(),
             content: content.to_owned(),
+            run: None,
         };
         let query = setting.query.to_owned();
         let run = RunContext {
@@ -209,7 +216,7 @@ impl Stage {
         let ctx = NodeContext {
             node: node.id.clone(),
             name: "test".into(),
-            inputs: Inputs(inputs),
+            inputs,
             alternative: setting.alternative,
             round: setting.round,
             filled: setting.filled.as_object().cloned().unwrap_or_default(),
@@ -354,6 +361,14 @@ impl Http for FakeHttp {
     async fn send(&self, _tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse> {
         self.0.sent.lock().unwrap().push(request);
         self.0.pages.lock().unwrap().remove(0)
+    }
+
+    /// Whatever is not on this machine.
+    async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
+        match url.contains("127.0.0.1") || url.contains("localhost") {
+            true => Err(Error::new(weft_core::ErrorKind::Denied, format!("`{url}` is private"))),
+            false => Ok(()),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A text of a canvas: literal text with references, or a Jinja template.
 
 use weft_core::reference::{Inputs, Segment};
-use weft_core::value::to_text;
+use weft_core::rendering::BoundedText;
 use weft_core::{Json, NodeSource, ParamProblem, Reference, Result, Template};
 
 use crate::jinja::Jinja;
@@ -41,36 +41,38 @@ impl Text {
     /// The finished text.
     ///
     /// # Errors
-    /// When a Jinja template fails or goes over its limits.
+    /// When a Jinja template fails, or when it grows beyond its limits.
     pub fn render(&self, inputs: &Inputs) -> Result<String> {
         match self {
             Self::Jinja(jinja) => jinja.render(inputs),
-            Self::Plain(template) => Ok(template.render(inputs)),
+            Self::Plain(template) => template.render(inputs),
         }
     }
 
     /// The finished text, in which the elements of a list are joined by `delimiter`.
     ///
     /// # Errors
-    /// When a Jinja template fails or goes over its limits.
+    /// When a Jinja template fails, or when it grows beyond its limits.
     pub fn render_joined(&self, inputs: &Inputs, delimiter: &str) -> Result<String> {
         let template = match self {
             Self::Jinja(jinja) => return jinja.render(inputs),
             Self::Plain(template) => template,
         };
-        let mut text = String::with_capacity(template.source().len());
+        let mut text = BoundedText::new(inputs.room());
         for segment in template.segments() {
             match segment {
-                Segment::Literal(literal) => text.push_str(literal),
+                Segment::Literal(literal) => text.push(literal)?,
                 Segment::Reference(reference) => match &*inputs.json(reference) {
                     Json::Array(items) => {
-                        let items: Vec<String> = items.iter().map(to_text).collect();
-                        text.push_str(&items.join(delimiter));
+                        for (place, item) in items.iter().enumerate() {
+                            text.push(if place > 0 { delimiter } else { "" })?;
+                            text.push_value(item)?;
+                        }
                     }
-                    other => text.push_str(&to_text(other)),
+                    other => text.push_value(other)?,
                 },
             }
         }
-        Ok(text)
+        Ok(text.finish())
     }
 }

@@ -2,12 +2,15 @@
 
 mod page;
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use weft_core::effect::Again;
+use weft_core::reference::{Inputs, Segment};
+use weft_core::rendering::BoundedText;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::value::to_text;
-use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Result, Template};
+use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Result, Template};
 
 use crate::params::{Params, described};
 
@@ -19,6 +22,21 @@ const DELAY_MAX: f64 = 60.0;
 const SHOWN_MAX: usize = 200;
 /// How wide the text of a web page is set.
 const PAGE_WIDTH: usize = 120;
+
+/// Headers that say how a request is framed and where it goes. A canvas that set them could make a server
+/// read another request than the one that was checked.
+const FRAMING: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
 /// The headers are parsed before references are filled in, so a value cannot add a header.
 pub fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
@@ -33,8 +51,106 @@ pub fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
         params.problem(problem.help("write it as {\"Name\": \"value\"}; put references inside the quotes"));
         return Vec::new();
     };
+    let framing = |name: &str| FRAMING.contains(&name.trim().to_ascii_lowercase().as_str());
+    let (refused, kept): (Vec<_>, Vec<_>) = members.iter().partition(|(name, _)| framing(name));
+    for (name, _) in refused {
+        let problem = ParamProblem::new("/headers", format!("sets `{name}`, which has no effect"));
+        params.warn(problem.help("leave it out: it follows from the address and from what is sent"));
+    }
     let names = params.source.names();
-    members.iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
+    kept.into_iter().map(|(name, value)| (name.clone(), Template::parse(&to_text(value), names))).collect()
+}
+
+/// Headers that say what is asked for and hold no secret.
+const PLAIN: [&str; 11] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-language",
+    "content-type",
+    "from",
+    "origin",
+    "referer",
+    "user-agent",
+];
+
+/// What of the canvas's values goes into headers that may hold a credential.
+pub fn secrets(headers: &[(String, Template)]) -> Vec<Reference> {
+    let plain = |name: &str| PLAIN.contains(&name.trim().to_ascii_lowercase().as_str());
+    let secret = headers.iter().filter(|(name, _)| !plain(name));
+    secret.flat_map(|(_, value)| value.references().cloned()).collect()
+}
+
+/// The values of headers.
+///
+/// # Errors
+/// `Invalid` when they grow too large.
+pub fn rendered(headers: &[(String, Template)], inputs: &Inputs) -> Result<Vec<(String, String)>> {
+    headers.iter().map(|(name, value)| Ok((name.clone(), value.render(inputs)?))).collect()
+}
+
+/// An address with its references filled in. What a reference gives behind the host is one segment, or one
+/// part of the query: it is encoded, so it cannot lead elsewhere. A reference at the beginning may be a whole
+/// address.
+///
+/// # Errors
+/// `Invalid` when it grows too large, or when a segment would lead upwards.
+pub fn address(template: &Template, inputs: &Inputs) -> Result<String> {
+    let mut address = String::new();
+    for segment in template.segments() {
+        match segment {
+            Segment::Literal(literal) => address.push_str(literal),
+            Segment::Reference(reference) => {
+                let mut value = BoundedText::new(inputs.room());
+                value.push_value(&inputs.json(reference))?;
+                let value = value.finish();
+                let authority = address.split_once("://").map_or(address.as_str(), |(_, behind)| behind);
+                if authority.trim().is_empty() {
+                    address.push_str(&value);
+                } else if matches!(value.as_str(), "." | "..") && !address.contains(['?', '#']) {
+                    return Err(Error::invalid(format!(
+                        "`{reference}` is `{value}`, which leads to another path"
+                    ))
+                    .help("give it a name, or write the path into the address"));
+                } else {
+                    // Three bytes for each, at most.
+                    inputs.room().take(value.len().saturating_mul(2))?;
+                    encode(&value, &mut address);
+                }
+            }
+        }
+    }
+    Ok(address)
+}
+
+/// As RFC 3986 §2 wants characters that stand for themselves.
+fn encode(value: &str, out: &mut String) {
+    for byte in value.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            // Writing to a String cannot fail.
+            _ => drop(write!(out, "%{byte:02X}")),
+        }
+    }
+}
+
+/// An address as errors show it: without user, password and the values of its query.
+pub fn shown(address: &str) -> String {
+    let more = if address.contains('?') { "?…" } else { "" };
+    let place = address.trim().split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = place.split_once("://").map_or(("", place), |(scheme, rest)| (scheme, rest));
+    let (authority, path) = rest.split_once('/').map_or((rest, None), |(host, path)| (host, Some(path)));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let mut shown: String = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
+    shown.push_str(host);
+    if let Some(path) = path {
+        shown.push('/');
+        shown.push_str(path);
+    }
+    let short: String = shown.chars().take(SHOWN_MAX).collect();
+    short + more
 }
 
 /// Sends a request, unless what came of it is known from before.
@@ -43,13 +159,18 @@ pub fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
 /// Those of the request; `Interrupted` for one that may have been carried out before and that is no
 /// plain question.
 pub async fn send(ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
-    sent(ctx, request).await.0
+    let again = of_method(&request);
+    sent(ctx, request, again).await.0
+}
+
+/// A plain question may be asked twice.
+fn of_method(request: &HttpRequest) -> Again {
+    let asks = matches!(request.method.as_str(), "GET" | "HEAD");
+    if asks { Again::Allowed } else { Again::Never }
 }
 
 /// The answer, and whether it came just now.
-async fn sent(ctx: &NodeContext, request: HttpRequest) -> (Result<HttpResponse>, bool) {
-    let asks = matches!(request.method.as_str(), "GET" | "HEAD");
-    let again = if asks { Again::Allowed } else { Again::Never };
+async fn sent(ctx: &NodeContext, request: HttpRequest, again: Again) -> (Result<HttpResponse>, bool) {
     let mut now = false;
     // Headers hold keys that change, and that are nobody's business.
     let question = ctx.effects.question("http", &(&request.method, &request.url, &request.body));
@@ -66,13 +187,21 @@ async fn sent(ctx: &NodeContext, request: HttpRequest) -> (Result<HttpResponse>,
 pub struct Retries {
     left: usize,
     delay: Duration,
+    /// Whether the other side sees that a request is the same one again, whatever its method.
+    idempotent: bool,
 }
 
 impl Retries {
     /// `max_retries` and `delay_after_error`.
     pub fn of(params: &mut Params<'_>) -> Self {
         let delay = params.number_in("delay_after_error", 0.0..=DELAY_MAX).unwrap_or(2.0);
-        Self { left: params.count("max_retries", 0, 0..=RETRIES_MAX), delay: Duration::from_secs_f64(delay) }
+        let left = params.count("max_retries", 0, 0..=RETRIES_MAX);
+        Self { left, delay: Duration::from_secs_f64(delay), idempotent: false }
+    }
+
+    /// The same for requests that may be repeated whatever their method: they carry a key.
+    pub fn idempotent(self) -> Self {
+        Self { idempotent: true, ..self }
     }
 
     /// No further try.
@@ -85,8 +214,9 @@ impl Retries {
     /// # Errors
     /// Those of the last try.
     pub async fn send(mut self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
+        let again = if self.idempotent { Again::Allowed } else { of_method(&request) };
         loop {
-            let (answer, now) = sent(ctx, request.clone()).await;
+            let (answer, now) = sent(ctx, request.clone(), again).await;
             let passing = match &answer {
                 Ok(response) => response.status == 429 || response.status >= 500,
                 Err(error) => {
@@ -136,7 +266,44 @@ pub async fn page_text(page: String) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::page_text;
+    use super::{address, page_text, shown};
+    use serde_json::json;
+    use std::collections::HashSet;
+    use weft_core::reference::{Inputs, Names};
+    use weft_core::{Reference, Template};
+
+    #[test]
+    fn a_value_in_an_address_is_one_part_of_it() {
+        let check = |text: &str, query: &str, expected: Option<&str>| {
+            let components = HashSet::new();
+            let template = Template::parse(text, Names { components: &components, item: None });
+            let inputs = Inputs::from_iter([(Reference::Global("sys.query".into()), json!(query).into())]);
+            assert_eq!(address(&template, &inputs).ok().as_deref(), expected, "{text} {query}");
+        };
+        check(
+            "https://a.example/x/{sys.query}/y",
+            "b c/d?e#f&g",
+            Some("https://a.example/x/b%20c%2Fd%3Fe%23f%26g/y"),
+        );
+        check(
+            "https://a.example/?q={sys.query}&r=1",
+            "b&r=2 汉",
+            Some("https://a.example/?q=b%26r%3D2%20%E6%B1%89&r=1"),
+        );
+        check("https://a.example{sys.query}", "@b.example/", Some("https://a.example%40b.example%2F"));
+        check("https://a.example/x/{sys.query}", "..", None);
+        check("https://a.example/?q={sys.query}", "..", Some("https://a.example/?q=.."));
+        check("{sys.query}", "https://b.example/x?y=z", Some("https://b.example/x?y=z"));
+        check("http://{sys.query}/x", "b.example:80", Some("http://b.example:80/x"));
+    }
+
+    #[test]
+    fn what_is_shown_of_an_address_holds_no_secret() {
+        let check = |text: &str, expected: &str| assert_eq!(shown(text), expected);
+        check("https://ada:pw@a.example:8/x/y?key=k#f", "https://a.example:8/x/y?…");
+        check("ada:p@w@a.example", "a.example");
+        check("a b", "a b");
+    }
 
     #[tokio::test]
     async fn pages_made_to_keep_a_parser_busy_are_read_all_the_same() {

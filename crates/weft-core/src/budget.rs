@@ -122,8 +122,8 @@ impl Period {
 }
 
 impl Holder {
-    /// The error of work that this holder's limit has ended.
-    pub fn error(self, limit: Limit) -> Error {
+    /// The error of work that this holder's limit has ended, which is so much.
+    fn error(self, limit: Limit, max: Option<String>) -> Error {
         let what = limit.as_str();
         let (whose, remedy) = match self {
             Self::Node => ("the agent's".to_owned(), format!("raise `budget.{what}` of the agent")),
@@ -141,7 +141,8 @@ impl Holder {
             }
             _ => String::new(),
         };
-        let message = format!("{whose} budget of {what}{when} is used up");
+        let max = max.map(|max| format!(": it is {max}")).unwrap_or_default();
+        let message = format!("{whose} budget of {what}{when} is used up{max}");
         Error::new(ErrorKind::QuotaExceeded, message).help(remedy)
     }
 }
@@ -255,19 +256,25 @@ impl Budget {
         let around = || std::iter::successors(Some(self), |budget| budget.around.as_deref());
         let reached = around().find(|budget| budget.reached(limit));
         let limited = || around().find(|budget| budget.limited(limit));
-        reached.or_else(limited).unwrap_or(self).holder.error(limit)
+        let budget = reached.or_else(limited).unwrap_or(self);
+        budget.holder.error(limit, budget.max(limit))
+    }
+
+    /// How much there is of it, as it is written in settings.
+    fn max(&self, limit: Limit) -> Option<String> {
+        let BudgetLimits { rounds, tool_calls, model_calls, tokens, money, seconds } = self.limits;
+        match limit {
+            Limit::Rounds => rounds.map(|max| max.to_string()),
+            Limit::ToolCalls => tool_calls.map(|max| max.to_string()),
+            Limit::ModelCalls => model_calls.map(|max| max.to_string()),
+            Limit::Tokens => tokens.map(|max| max.to_string()),
+            Limit::Money => money.map(|max| max.to_string()),
+            Limit::Seconds => seconds.map(|max| max.to_string()),
+        }
     }
 
     fn limited(&self, limit: Limit) -> bool {
-        let BudgetLimits { rounds, tool_calls, model_calls, tokens, money, seconds } = self.limits;
-        match limit {
-            Limit::Rounds => rounds.is_some(),
-            Limit::ToolCalls => tool_calls.is_some(),
-            Limit::ModelCalls => model_calls.is_some(),
-            Limit::Tokens => tokens.is_some(),
-            Limit::Money => money.is_some(),
-            Limit::Seconds => seconds.is_some(),
-        }
+        self.max(limit).is_some()
     }
 
     fn reached(&self, limit: Limit) -> bool {

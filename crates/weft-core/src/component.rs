@@ -8,6 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+use crate::assign::Assignment;
 use crate::citation::Cited;
 use crate::context::NodeContext;
 use crate::error::Result;
@@ -192,6 +193,8 @@ pub struct Shape {
     pub warnings: Vec<ParamProblem>,
     /// Set when this build knows the component and cannot run it.
     pub unsupported: Option<String>,
+    /// What it reads of which the values are secret, such as those of headers.
+    pub secrets: Vec<Reference>,
     /// Other nodes of the canvas that it calls as tools: they need no edge that leads to them.
     pub calls: Vec<ComponentId>,
 }
@@ -218,8 +221,9 @@ pub struct Finished {
     pub route: Route,
     /// For an Each node: the items of its frame.
     pub items: Option<Vec<Json>>,
-    /// Values it gave to globals or to outputs of other components.
-    pub assigned: Vec<(Reference, Json)>,
+    /// How it changes globals and outputs of other components, in order. The engine applies all of it to
+    /// the values as they are when the node finishes, or nothing: then the node fails.
+    pub assigned: Vec<Assignment>,
     /// What came with the end of a message.
     pub message_end: Option<MessageEnd>,
     /// It is not finished: a person has to answer first. Everything else here is ignored.
@@ -298,5 +302,10 @@ pub trait Component: Send + Sync {
     /// For a Pause node: what to ask.
     fn form(&self, _inputs: &Inputs) -> Form {
         Form::default()
+    }
+
+    /// The outputs that a default value after a failure fills; `None` when that is the main output.
+    fn default_outputs(&self, _default: &Json) -> Option<Outputs> {
+        None
     }
 }

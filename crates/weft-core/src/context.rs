@@ -10,11 +10,16 @@ use tokio_util::sync::CancellationToken;
 
 use crate::budget::{Budget, Limit};
 use crate::citation::Citations;
-use crate::effect::{Again, EffectGave, EffectStarted, Effects, Gave, Known, Match, RecordedCall};
+use crate::effect::{
+    Again, EffectGave, EffectStarted, Effects, Gave, Known, Match, NOTE_AGE_MAX, NOTES_MAX, RecordedCall,
+};
 use crate::error::{Error, ErrorKind, Result};
+use crate::floor::Floor;
 use crate::id::{ComponentId, RunId, SessionId, TenantId};
+use crate::masking::Masks;
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
+use crate::seam::session_store::SessionMessage;
 use crate::stream::{Piece, SharedText};
 use crate::value::{Json, Outputs, Value};
 
@@ -27,7 +32,7 @@ pub struct TurnInput {
     /// Who asks.
     #[serde(default)]
     pub user_id: String,
-    /// Attached files as texts or data URIs; replaces those of the turn before.
+    /// Attached pictures as data URIs; replaces those of the turn before. See [`TurnInput::check_files`].
     #[serde(default)]
     pub files: Vec<Json>,
     /// Form values: `{field: value}`, `{field: {"value": …}}`, or the same below a component's id.
@@ -36,6 +41,48 @@ pub struct TurnInput {
     /// Nodes that do not run: what they give is given here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pins: BTreeMap<ComponentId, Pin>,
+    /// Messages that are written at the same time are told at the same time, piece by piece, by a client
+    /// that can show several; else one of them speaks and the others are held back until it has ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub parallel_messages: bool,
+}
+
+impl TurnInput {
+    /// Refuses what is attached and cannot be read. Pictures in the request itself go to models as such;
+    /// a document would become text of a prompt as it stands, megabytes of base64, and an address would be
+    /// fetched by whoever runs the model.
+    ///
+    /// # Errors
+    /// `Unsupported`, before anything has begun.
+    pub fn check_files(&self) -> Result<()> {
+        let picture = |file: &Json| file.as_str().is_some_and(|text| text.starts_with("data:image/"));
+        let refused = |what: &str| {
+            Err(Error::new(ErrorKind::Unsupported, format!("{what}: reading files in a chat isn't part of this build"))
+                .help("put the file's text into the question, or add the file to a dataset that the canvas searches"))
+        };
+        if let Some(place) = self.files.iter().position(|file| !picture(file)) {
+            return refused(&format!(
+                "`files` has an entry that is no picture as a data URI (number {place})"
+            ));
+        }
+        match self
+            .inputs
+            .iter()
+            .find(|(_, value)| names_upload(value) || value.get("value").is_some_and(names_upload))
+        {
+            Some((field, _)) => refused(&format!("the value of `{field}` is an uploaded file")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether a form's value is the descriptor of an upload, or a list of some.
+fn names_upload(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => items.iter().any(names_upload),
+        Json::Object(members) => ["id", "name", "mime_type"].iter().all(|key| members.contains_key(*key)),
+        _ => false,
+    }
 }
 
 /// What a node gives without running.
@@ -57,6 +104,15 @@ pub struct HistoryMessage {
     pub role: String,
     /// What was said and shown.
     pub content: String,
+    /// The run that it belongs to; absent for the opening words, and where nobody knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunId>,
+}
+
+impl From<SessionMessage> for HistoryMessage {
+    fn from(SessionMessage { role, content, run, reference: _, created_ms: _ }: SessionMessage) -> Self {
+        Self { role, content, run }
+    }
 }
 
 /// What is the same for all activations of one run.
@@ -70,10 +126,13 @@ pub struct RunContext {
     pub session: SessionId,
     /// What the caller gave.
     pub input: TurnInput,
-    /// Earlier messages, oldest first, without this turn's question.
+    /// Earlier messages, oldest first, as models see them: without the opening words of the session and
+    /// without what this turn itself has said and asked.
     pub history: Vec<HistoryMessage>,
     /// The sources found so far in this turn.
     pub citations: Citations,
+    /// What must not be written down or shown.
+    pub masks: Masks,
     /// The outside.
     pub seams: Arc<Seams>,
     /// Every component id of the canvas, for references that are only known at run time.
@@ -96,6 +155,8 @@ pub struct Round {
 /// What an activation tells the engine while it runs.
 #[derive(Debug)]
 pub enum Signal {
+    /// It wants to say something, and somebody else speaks.
+    Speak,
     /// A piece of the visible answer.
     Say(Piece),
     /// An output that is still growing; listeners may begin.
@@ -211,6 +272,8 @@ pub struct NodeContext {
     pub part: Arc<str>,
     /// Whether a listener follows, so that publishing a growing text is worth while.
     pub heard: bool,
+    /// The right to speak; see [`NodeContext::say`].
+    pub floor: Floor,
     /// Fires when the run is cancelled or the activation's frame is left.
     pub cancel: CancellationToken,
     /// To the engine, with the number of the activation; use [`NodeContext::signal`].
@@ -218,11 +281,16 @@ pub struct NodeContext {
 }
 
 impl NodeContext {
-    /// Shows a piece of the answer to the user. Waits when the engine is behind.
+    /// Shows a piece of the answer to the user. Waits while another activation speaks, and when the engine
+    /// is behind.
     ///
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn say(&self, piece: Piece) -> Result<()> {
+        if !self.floor.take(self.activation) {
+            self.signal(Signal::Speak).await?;
+            self.floor.wait(self.activation).await;
+        }
         self.signal(Signal::Say(piece)).await
     }
 
@@ -290,7 +358,7 @@ impl NodeContext {
             (Some(Known::Begun), Again::Never) => {
                 let error = Error::new(
                     ErrorKind::Interrupted,
-                    "the call was cut off by a stop of the process, and it may have been carried out",
+                    "the call had begun and nobody knows what came of it: it may have been carried out",
                 );
                 let error = error.help("look whether it was, and do it again if it was not");
                 let gave = Gave::Failure { kind: error.kind, message: error.full().into() };
@@ -299,14 +367,12 @@ impl NodeContext {
             }
             (Some(Known::Begun) | None, _) => {}
         }
-        let started = |safe| Signal::EffectStarted(EffectStarted { key: Arc::clone(&key), kind, safe });
         match again {
-            Again::Allowed => self.signal(started(None)).await?,
-            Again::Never => {
-                let (safe, noted) = oneshot::channel();
-                self.signal(started(Some(safe))).await?;
-                noted.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))?;
+            Again::Allowed => {
+                let started = EffectStarted { key: Arc::clone(&key), kind, safe: None };
+                self.signal(Signal::EffectStarted(started)).await?;
             }
+            Again::Never => self.note_safely((&key, kind)).await?,
         }
         let result = call.await;
         let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
@@ -315,6 +381,22 @@ impl NodeContext {
             self.signal(Signal::EffectGave(EffectGave { key, gave })).await?;
         }
         result.map(|value| (value, true))
+    }
+
+    /// Waits until it is stored that a call begins, and until the store has said so just now: a process that
+    /// slept in between may have lost the run, and the next note tells it so.
+    async fn note_safely(&self, (key, kind): (&Arc<str>, &'static str)) -> Result<()> {
+        for _ in 0..NOTES_MAX {
+            let (safe, noted) = oneshot::channel();
+            let started = EffectStarted { key: Arc::clone(key), kind, safe: Some(safe) };
+            self.signal(Signal::EffectStarted(started)).await?;
+            let since =
+                noted.await.map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))?;
+            if self.run.seams.clock.running().saturating_sub(since) <= NOTE_AGE_MAX {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     /// The value of something it reads.

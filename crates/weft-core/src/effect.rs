@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -65,8 +66,9 @@ pub struct EffectStarted {
     pub key: Arc<str>,
     /// What kind of call it is: `model`, `http`, `tool`.
     pub kind: &'static str,
-    /// Fires when the note of it is safe; absent when the call need not wait for that.
-    pub safe: Option<oneshot::Sender<()>>,
+    /// Told when the note of it is safe, and since when, by [`crate::seam::Clock::running`]: the store let
+    /// it through at that time or later. Absent when the call need not wait for that.
+    pub safe: Option<oneshot::Sender<Duration>>,
 }
 
 /// A call that came back.
@@ -77,6 +79,14 @@ pub struct EffectGave {
     /// What it gave.
     pub gave: Gave,
 }
+
+/// How old the note of a call may be that must not be made twice, when it is made. Whoever has slept for longer
+/// asks the store once more: a process is taken for dead after 7 s of silence, so a younger note is its own.
+pub const NOTE_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// How often a call is noted until the note is young enough. A store that takes longer than that every time
+/// has let the last note through all the same, and whoever goes on with the run finds it.
+pub const NOTES_MAX: u32 = 3;
 
 /// What is known of a call from before.
 #[derive(Clone, Debug, PartialEq)]

@@ -84,12 +84,24 @@ pub struct Error {
     /// Why, kept apart from the text.
     #[source]
     pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// What is for the operator alone: it may name files, servers and statements. Nothing else of the error
+    /// repeats it, so whatever is made of the other fields may be shown to everybody.
+    pub private: Option<Box<Private>>,
+}
+
+/// What an error says to the operator in place of its public words.
+#[derive(Debug)]
+pub struct Private {
+    /// In place of the message.
+    pub message: String,
+    /// In place of the remedy.
+    pub help: Option<String>,
 }
 
 impl Error {
     /// A failure of this kind, described by `message`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), help: None, retry_after: None, cause: None }
+        Self { kind, message: message.into(), help: None, retry_after: None, cause: None, private: None }
     }
 
     /// The input is wrong.
@@ -121,7 +133,57 @@ impl Error {
         self
     }
 
-    /// The message, the chain of causes and the remedy in one line, for an event or a log.
+    /// Says something else to the operator, in logs and on the command line.
+    #[must_use]
+    pub fn in_private(mut self, message: impl Into<String>, help: Option<&str>) -> Self {
+        self.private = Some(Box::new(Private { message: message.into(), help: help.map(str::to_owned) }));
+        self
+    }
+
+    /// Whether the operator is told something else than the rest.
+    pub fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
+
+    /// The message for the operator, without the remedy.
+    pub fn private_message(&self) -> &str {
+        self.private.as_ref().map_or(&self.message, |private| &private.message)
+    }
+
+    /// The remedy for the operator.
+    pub fn private_help(&self) -> Option<&str> {
+        self.private.as_ref().map_or(self.help.as_deref(), |private| private.help.as_deref())
+    }
+
+    /// What the operator is told: the message with the chain of causes, and the remedy.
+    pub fn for_operator(&self) -> (String, Option<String>) {
+        let mut text = self.private_message().to_owned();
+        let mut help = self.private_help().map(str::to_owned);
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = self.cause.as_ref().map(|c| &**c as _);
+        while let Some(error) = cause {
+            text.push_str(": ");
+            match error.downcast_ref::<Self>() {
+                Some(error) => {
+                    text.push_str(error.private_message());
+                    // What helps against the cause helps.
+                    help = help.or_else(|| error.private_help().map(str::to_owned));
+                }
+                None => text.push_str(&error.to_string()),
+            }
+            cause = error.source();
+        }
+        (text, help)
+    }
+
+    /// The same in one line: for logs, never for an answer.
+    pub fn detail(&self) -> String {
+        match self.for_operator() {
+            (text, Some(help)) => format!("{text} ({help})"),
+            (text, None) => text,
+        }
+    }
+
+    /// The message, the chain of causes and the remedy in one line, for an event or an answer.
     pub fn full(&self) -> String {
         let mut text = self.message.clone();
         let mut cause: Option<&dyn std::error::Error> = self.cause.as_ref().map(|c| &**c as _);
@@ -149,5 +211,16 @@ mod tests {
             .because(Error::internal("socket closed"))
             .help("try again");
         assert_eq!(error.full(), "cannot ask the model: socket closed (try again)");
+    }
+
+    #[test]
+    fn what_is_private_is_in_no_public_text() {
+        let hidden = Error::new(ErrorKind::Internal, "cannot read the run: the store failed")
+            .in_private("cannot read the run: /data/weft.db: no such table", Some("restore it"));
+        let error = Error::internal("cannot go on").because(hidden);
+        assert_eq!(error.full(), "cannot go on: cannot read the run: the store failed");
+        assert!(!format!("{error} {}", error.message).contains("weft.db"));
+        let told = "cannot go on: cannot read the run: /data/weft.db: no such table (restore it)";
+        assert_eq!(error.detail(), told);
     }
 }

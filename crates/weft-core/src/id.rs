@@ -66,6 +66,8 @@ ids! {
     ScheduleId,
     /// One thing that a person is asked to do.
     TaskId,
+    /// One life of a program that works on the runs of a store.
+    ProcessId,
     /// A collection of documents to search.
     DatasetId,
     /// One document of a dataset.
@@ -77,6 +79,13 @@ ids! {
 impl RunId {
     /// A new id: 32 lower-case hex characters in the shape of a version-1 UUID, which is what
     /// strict clients of the compatible API accept.
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl ProcessId {
+    /// A new id in the same shape as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
     }
@@ -117,14 +126,19 @@ impl DocumentId {
     }
 }
 
-/// 32 lower-case hex characters, a version-1 UUID whose node part is random.
+/// 32 lower-case hex characters, a version-1 UUID: strict clients take no other, and what was made in one
+/// millisecond is listed in the order in which it was made. All but its time is chance, 61 bits, so that nobody
+/// guesses the id of another. Still it is a name and no secret: it grants nothing to who knows it.
 pub fn generate() -> String {
-    let random = uuid::Uuid::new_v4();
-    let mut node = [0_u8; 6];
-    node.copy_from_slice(&random.as_bytes()[10..]);
+    let chance = *uuid::Uuid::new_v4().as_bytes();
+    let mut bytes = *uuid::Uuid::now_v1(&[0; 6]).as_bytes();
+    // Sequence and node. Of the chance, byte 8 holds the variant of a UUID, which is the same in all versions.
+    bytes[8] = chance[8];
+    bytes[9] = chance[0];
+    bytes[10..].copy_from_slice(&chance[10..]);
     // RFC 9562 §6.10: a node id that is no hardware address has its multicast bit set.
-    node[0] |= 1;
-    uuid::Uuid::now_v1(&node).simple().to_string()
+    bytes[10] |= 1;
+    uuid::Uuid::from_bytes(bytes).simple().to_string()
 }
 
 macro_rules! keys {
@@ -188,5 +202,17 @@ mod tests {
         assert_eq!(a.len(), 32);
         assert_eq!(uuid::Uuid::parse_str(&a).unwrap().get_version_num(), 1);
         assert_ne!(a, b);
+    }
+
+    #[test]
+    fn who_knows_an_id_and_its_time_does_not_know_the_next() {
+        let ids: Vec<u128> = (0..200).map(|_| u128::from_str_radix(&generate(), 16).unwrap()).collect();
+        assert!(ids.iter().all(|id| uuid::Uuid::from_u128(*id).get_variant() == uuid::Variant::RFC4122));
+        // Of the last 64 bits only the variant and the multicast bit are the same in all.
+        let (all, any) = ids.iter().fold((u64::MAX, 0), |(all, any), id| {
+            let half = u64::try_from(id & u128::from(u64::MAX)).unwrap();
+            (all & half, any | half)
+        });
+        assert_eq!((all ^ any).count_ones(), 61, "{all:x} {any:x}");
     }
 }

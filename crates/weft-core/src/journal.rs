@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::assign::Assignment;
 use crate::budget::Spent;
 use crate::citation::Cited;
 use crate::component::{Form, MessageEnd, Route, Suspension};
 use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
 use crate::effect::Gave;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
-use crate::reference::Reference;
 use crate::seam::chat_model::Usage;
 use crate::value::{Json, Outputs};
 
-/// The format of the records below. Raised when an old reader would misread a new record.
-pub const JOURNAL_VERSION: u32 = 1;
+/// The format of the records below. Raised when an old reader would misread a new record: since 2,
+/// assignments are operations and no longer their results.
+pub const JOURNAL_VERSION: u32 = 2;
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +67,19 @@ pub struct Forked {
     pub run: RunId,
     /// The last entry that they share, apart from what was edited in it.
     pub seq: u64,
+    /// Something was edited in it: what that step gives is given, and not what its node would give. Taken to be
+    /// so in journals that do not say.
+    #[serde(default = "edited", skip_serializing_if = "is_edited")]
+    pub edited: bool,
+}
+
+fn edited() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_edited(edited: &bool) -> bool {
+    *edited
 }
 
 /// The limits that a run keeps to from its beginning to its end, whoever goes on with it.
@@ -333,9 +347,10 @@ pub enum Record {
         elapsed: f64,
         /// Where the run goes on.
         route: Onward,
-        /// Values it gave to globals or to outputs of other components.
+        /// How it changed globals and outputs of other components, to be applied in the order of the
+        /// journal.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        assigned: Vec<Assigned>,
+        assigned: Vec<Assignment>,
         /// What it asks and remembers, when it only stopped to wait for a person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         suspension: Option<Box<Suspension>>,
@@ -367,22 +382,6 @@ pub enum Record {
         /// How long it took, in seconds.
         elapsed: f64,
     },
-}
-
-/// A value given to a global or to another component's output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Assigned {
-    /// `sys.…`, `env.…` or `id@path`.
-    pub target: Arc<str>,
-    /// The value.
-    pub value: Json,
-}
-
-impl Assigned {
-    /// From what a component returned.
-    pub fn new(target: &Reference, value: Json) -> Self {
-        Self { target: target.to_string().into(), value }
-    }
 }
 
 /// Which of a finished node's edges fire.

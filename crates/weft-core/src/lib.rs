@@ -3,6 +3,7 @@
 //! Ids, values, references, events, errors, what a component is, and the seams. No files, no
 //! network, no SQL, no environment, no clock: those live behind the traits in [`seam`].
 
+pub mod assign;
 pub mod budget;
 pub mod catalog;
 pub mod citation;
@@ -10,16 +11,24 @@ pub mod component;
 pub mod context;
 pub mod effect;
 pub mod error;
+pub mod exception;
+pub mod fair;
 pub mod filter;
+pub mod floor;
+pub mod form;
 pub mod id;
 pub mod journal;
+pub mod masking;
+mod ordered;
 pub mod reference;
+pub mod rendering;
 pub mod seam;
 pub mod secret;
 pub mod stream;
 pub mod tool;
 pub mod value;
 
+pub use assign::{Assignment, Operand, Operator};
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{
@@ -29,9 +38,10 @@ pub use component::{
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
 pub use filter::Filter;
+pub use floor::Floor;
 pub use id::{
-    CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, RunId, RunKey,
-    ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,
+    CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, ProcessId,
+    RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,
 };
 pub use journal::{Ending, Entry, Record};
 pub use reference::{Reference, Template};

@@ -12,7 +12,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
+use crate::error::Result;
 use crate::id::ComponentId;
+use crate::rendering::{BoundedText, TextRoom};
 use crate::value::{self, Json, OrderedMap, Value};
 
 /// Where a value comes from.
@@ -87,6 +89,14 @@ impl Reference {
         }
     }
 
+    /// From the name that [`fmt::Display`] gives it.
+    pub fn of_name(name: &str) -> Self {
+        match name.split_once('@') {
+            Some((component, path)) => Self::Output { component: component.into(), path: path.into() },
+            None => Self::Global(name.into()),
+        }
+    }
+
     /// The component, when it is a component's output.
     pub fn component(&self) -> Option<&ComponentId> {
         match self {
@@ -140,6 +150,15 @@ impl Template {
         Self { source: text.into(), segments }
     }
 
+    /// From its parts.
+    pub fn of(segments: Vec<Segment>) -> Self {
+        let written = segments.iter().map(|segment| match segment {
+            Segment::Literal(text) => text.to_string(),
+            Segment::Reference(reference) => format!("{{{reference}}}"),
+        });
+        Self { source: written.collect::<String>().into(), segments }
+    }
+
     /// Like [`Template::parse`], and a text that is a bare reference (`sys.query`) counts as one.
     pub fn parse_value(text: &str, names: Names<'_>) -> Self {
         match Reference::whole(text, names) {
@@ -175,25 +194,39 @@ impl Template {
     }
 
     /// The text with every reference replaced, once, by its value.
-    pub fn render(&self, inputs: &Inputs) -> String {
-        let mut text = String::with_capacity(self.source.len());
+    ///
+    /// # Errors
+    /// `Invalid` when it grows beyond the room that the inputs have for text.
+    pub fn render(&self, inputs: &Inputs) -> Result<String> {
+        let mut text = BoundedText::new(&inputs.room);
         for segment in &self.segments {
             match segment {
-                Segment::Literal(literal) => text.push_str(literal),
-                Segment::Reference(reference) => match &*inputs.json(reference) {
-                    Json::String(value) => text.push_str(value),
-                    other => text.push_str(&value::to_text(other)),
-                },
+                Segment::Literal(literal) => text.push(literal)?,
+                Segment::Reference(reference) => text.push_value(&inputs.json(reference))?,
             }
         }
-        text
+        Ok(text.finish())
     }
 
     /// The value with its own type when the reference stands alone, else the rendered text.
-    pub fn value(&self, inputs: &Inputs) -> Arc<Json> {
+    ///
+    /// # Errors
+    /// As [`Template::render`].
+    pub fn value(&self, inputs: &Inputs) -> Result<Arc<Json>> {
         match self.alone() {
-            Some(reference) => inputs.json(reference),
-            None => Arc::new(Json::String(self.render(inputs))),
+            Some(reference) => Ok(inputs.json(reference)),
+            None => Ok(Arc::new(Json::String(self.render(inputs)?))),
+        }
+    }
+
+    /// A copy of the value, for what is put together out of several.
+    ///
+    /// # Errors
+    /// `Invalid` when the copies take more than the room that the inputs have for text.
+    pub fn copied(&self, inputs: &Inputs) -> Result<Json> {
+        match self.alone() {
+            Some(reference) => inputs.copied(reference),
+            None => Ok(Json::String(self.render(inputs)?)),
         }
     }
 }
@@ -235,14 +268,67 @@ fn spaces(bytes: &[u8]) -> usize {
     bytes.iter().take_while(|b| **b == b' ').count()
 }
 
-/// The values a component was given, by reference.
+/// The values a component was given, by reference, and how much text may be made of them.
 #[derive(Clone, Debug, Default)]
-pub struct Inputs(pub OrderedMap<Reference, Value>);
+pub struct Inputs {
+    values: OrderedMap<Reference, Value>,
+    room: TextRoom,
+}
+
+impl From<OrderedMap<Reference, Value>> for Inputs {
+    fn from(values: OrderedMap<Reference, Value>) -> Self {
+        Self { values, room: TextRoom::default() }
+    }
+}
+
+impl FromIterator<(Reference, Value)> for Inputs {
+    fn from_iter<I: IntoIterator<Item = (Reference, Value)>>(values: I) -> Self {
+        OrderedMap::from_iter(values).into()
+    }
+}
 
 impl Inputs {
+    /// The same values, with this much room for text.
+    #[must_use]
+    pub fn bounded(self, bytes_max: usize) -> Self {
+        Self { room: TextRoom::of(bytes_max), ..self }
+    }
+
+    /// Other values, with as much room as these had at first: for work that is called by this one.
+    #[must_use]
+    pub fn afresh(&self, values: impl IntoIterator<Item = (Reference, Value)>) -> Self {
+        Self { values: values.into_iter().collect(), room: self.room.afresh() }
+    }
+
+    /// Other values, with the room that is left: for a part of the same work.
+    #[must_use]
+    pub fn among(&self, values: impl IntoIterator<Item = (Reference, Value)>) -> Self {
+        Self { values: values.into_iter().collect(), room: self.room.clone() }
+    }
+
+    /// The room for text.
+    pub fn room(&self) -> &TextRoom {
+        &self.room
+    }
+
+    /// Every value, by what names it.
+    pub fn iter(&self) -> impl Iterator<Item = (&Reference, &Value)> {
+        self.values.iter()
+    }
+
     /// The value; null when it was not asked for in [`crate::component::Reads`].
     pub fn value(&self, reference: &Reference) -> Value {
-        self.0.get(reference).cloned().unwrap_or_else(Value::null)
+        self.values.get(reference).cloned().unwrap_or_else(Value::null)
+    }
+
+    /// A copy of a value.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no room for it.
+    pub fn copied(&self, reference: &Reference) -> Result<Json> {
+        let value = self.json(reference);
+        self.room.take(value::size(&value))?;
+        Ok(Arc::unwrap_or_clone(value))
     }
 
     /// The value as JSON; of a stream, what is there so far.
@@ -253,7 +339,7 @@ impl Inputs {
 
 impl serde::Serialize for Inputs {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(reference, value)| (reference.to_string(), value)))
+        serializer.collect_map(self.values.iter().map(|(reference, value)| (reference.to_string(), value)))
     }
 }
 
@@ -321,11 +407,25 @@ mod tests {
         let components = HashSet::from(["A:x".into()]);
         let names = Names { components: &components, item: None };
         let template = Template::parse("Hi {sys.query} you {A:x@n}", names);
-        let inputs = Inputs(OrderedMap::from_iter([
+        let inputs = Inputs::from_iter([
             (Reference::Global("sys.query".into()), Value::text("{A:x@n}")),
             (Reference::parse("A:x@n", names).unwrap(), json!([1, "汉"]).into()),
-        ]));
-        assert_eq!(template.render(&inputs), "Hi {A:x@n} you [1,\"汉\"]");
-        assert_eq!(*Template::parse_value("A:x@n", names).value(&inputs), json!([1, "汉"]));
+        ]);
+        assert_eq!(template.render(&inputs).unwrap(), "Hi {A:x@n} you [1,\"汉\"]");
+        assert_eq!(*Template::parse_value("A:x@n", names).value(&inputs).unwrap(), json!([1, "汉"]));
+    }
+
+    #[test]
+    fn many_references_to_one_large_value_stop_at_the_limit() {
+        let components = HashSet::new();
+        let names = Names { components: &components, item: None };
+        let template = Template::parse(&"{sys.query}".repeat(2_000), names);
+        let query = Reference::Global("sys.query".into());
+        let inputs = Inputs::from_iter([(query.clone(), Value::text("x".repeat(1_000)))]).bounded(5_500);
+        assert!(template.render(&inputs).unwrap_err().full().contains("larger than 5500 bytes"));
+        // Five of them were written, and the room is that of all that is made of these values.
+        assert_eq!(inputs.room().left(), 500);
+        assert!(Template::parse_value("sys.query", names).copied(&inputs).is_err());
+        assert!(inputs.afresh([(query.clone(), Value::text("x"))]).copied(&query).is_ok());
     }
 }

@@ -3,9 +3,10 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::value::{Json, Outputs, Value};
 
 /// A piece of a streamed text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,6 +79,14 @@ impl SharedText {
             }
         }
         whole
+    }
+
+    /// How many bytes it has so far, its reasoning included.
+    pub fn bytes(&self) -> usize {
+        let length = |piece: &Piece| match piece {
+            Piece::Text(text) | Piece::Thinking(text) => text.len(),
+        };
+        self.lock().pieces.iter().map(length).sum()
     }
 
     /// Whether both are the same stream.
@@ -172,6 +181,69 @@ impl TextReader {
     }
 }
 
+type Produced = Option<Result<Arc<Outputs>, (ErrorKind, String)>>;
+
+/// The outputs of a producer that is still at work, for those who have begun to read one of them and come
+/// by the others. Clones are the same outputs; when the last one is dropped without a word, who waits is
+/// told that they were cut off.
+#[derive(Clone, Debug)]
+pub struct PendingOutputs(Arc<watch::Sender<Produced>>);
+
+impl Default for PendingOutputs {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(None)))
+    }
+}
+
+impl PendingOutputs {
+    /// The value at a path in them; see [`Outputs::at`].
+    pub fn at(&self, path: &str) -> PendingOutput {
+        PendingOutput { outputs: self.0.subscribe(), path: path.into() }
+    }
+
+    /// The producer has ended: here they are, or why there are none.
+    pub fn settle(&self, produced: Result<Arc<Outputs>, &Error>) {
+        self.0.send_replace(Some(produced.map_err(|error| (error.kind, error.full()))));
+    }
+}
+
+/// The value of an output whose producer is still at work.
+#[derive(Clone, Debug)]
+pub struct PendingOutput {
+    outputs: watch::Receiver<Produced>,
+    path: Arc<str>,
+}
+
+impl PendingOutput {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// When the producer failed or went away.
+    pub async fn settled(&self) -> Result<Arc<Json>> {
+        let mut outputs = self.outputs.clone();
+        let produced = outputs.wait_for(Option::is_some).await;
+        let cut_off = || Err((ErrorKind::Cancelled, "the output was cut off".to_owned()));
+        let produced = produced.map_or_else(|_| cut_off(), |there| there.clone().unwrap_or_else(cut_off));
+        match produced {
+            Ok(outputs) => Ok(outputs.at(&self.path).snapshot()),
+            Err((kind, message)) => Err(Error::new(kind, message)),
+        }
+    }
+
+    /// Its value if it is there, else null.
+    pub fn so_far(&self) -> Arc<Json> {
+        match &*self.outputs.borrow() {
+            Some(Ok(outputs)) => outputs.at(&self.path).snapshot(),
+            Some(Err(_)) | None => Value::null().snapshot(),
+        }
+    }
+
+    /// Whether both are the same output of the same producer.
+    pub fn same_as(&self, other: &Self) -> bool {
+        self.outputs.same_channel(&other.outputs) && self.path == other.path
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,5 +270,27 @@ mod tests {
         drop(writer);
         assert_eq!(text.text().await.unwrap_err().kind, ErrorKind::Cancelled);
         assert_eq!(text.so_far(), "a");
+    }
+
+    #[tokio::test]
+    async fn an_output_is_waited_for_until_its_producer_has_ended() {
+        let outputs = PendingOutputs::default();
+        let early = outputs.at("a.b");
+        assert_eq!(*early.so_far(), Json::Null);
+        let produced = Outputs::of("a", serde_json::json!({"b": 7}));
+        let (read, ()) = tokio::join!(early.settled(), async { outputs.settle(Ok(Arc::new(produced))) });
+        assert_eq!((*read.unwrap()).clone(), serde_json::json!(7));
+        assert_eq!(*early.so_far(), serde_json::json!(7));
+        assert_eq!(*outputs.at("none").settled().await.unwrap(), Json::Null);
+        assert!(early.same_as(&outputs.at("a.b")) && !early.same_as(&outputs.at("a")));
+    }
+
+    #[tokio::test]
+    async fn an_output_that_never_comes_is_an_error() {
+        let outputs = PendingOutputs::default();
+        outputs.settle(Err(&Error::new(ErrorKind::Unavailable, "gone")));
+        assert_eq!(outputs.at("a").settled().await.unwrap_err().kind, ErrorKind::Unavailable);
+        let dropped = PendingOutputs::default().at("a");
+        assert_eq!(dropped.settled().await.unwrap_err().kind, ErrorKind::Cancelled);
     }
 }

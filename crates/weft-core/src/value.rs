@@ -1,17 +1,16 @@
 //! What flows along the edges: JSON, or a text that is still being written.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::stream::SharedText;
+pub use crate::ordered::OrderedMap;
+use crate::stream::{PendingOutput, SharedText};
 
 /// Any JSON value.
 pub type Json = serde_json::Value;
-
-/// A map that keeps the order of its entries. Its hash is seeded at random and fast on short keys.
-pub type OrderedMap<K, V> = indexmap::IndexMap<K, V, foldhash::fast::RandomState>;
 
 /// The value of an output, of a global or of a reference. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,6 +19,8 @@ pub enum Value {
     Json(Arc<Json>),
     /// A text that is produced once and can be read by many, from its start, while it grows.
     Stream(SharedText),
+    /// What is there only when its producer has ended.
+    Pending(PendingOutput),
 }
 
 impl Value {
@@ -34,30 +35,32 @@ impl Value {
         Self::Json(Arc::new(Json::String(text.into())))
     }
 
-    /// The JSON, unless it is a stream.
+    /// The JSON, unless it is a stream or still to come.
     pub fn as_json(&self) -> Option<&Json> {
         match self {
             Self::Json(json) => Some(json),
-            Self::Stream(_) => None,
+            Self::Stream(_) | Self::Pending(_) => None,
         }
     }
 
-    /// Waits for a stream to end; the JSON either way.
+    /// Waits until it is whole; the JSON either way.
     ///
     /// # Errors
-    /// When the stream's producer failed.
+    /// When its producer failed.
     pub async fn settled(&self) -> crate::Result<Arc<Json>> {
         match self {
             Self::Json(json) => Ok(Arc::clone(json)),
             Self::Stream(text) => Ok(Arc::new(Json::String(text.text().await?))),
+            Self::Pending(output) => output.settled().await,
         }
     }
 
-    /// What a stream holds so far, or the JSON.
+    /// What a stream holds so far, or the JSON; null for what is still to come.
     pub fn snapshot(&self) -> Arc<Json> {
         match self {
             Self::Json(json) => Arc::clone(json),
             Self::Stream(text) => Arc::new(Json::String(text.so_far())),
+            Self::Pending(output) => output.so_far(),
         }
     }
 }
@@ -79,7 +82,8 @@ impl PartialEq for Value {
         match (self, other) {
             (Self::Json(a), Self::Json(b)) => a == b,
             (Self::Stream(a), Self::Stream(b)) => a.same_as(b),
-            (Self::Json(_), Self::Stream(_)) | (Self::Stream(_), Self::Json(_)) => false,
+            (Self::Pending(a), Self::Pending(b)) => a.same_as(b),
+            (Self::Json(_) | Self::Stream(_) | Self::Pending(_), _) => false,
         }
     }
 }
@@ -89,6 +93,7 @@ impl Serialize for Value {
         match self {
             Self::Json(json) => json.serialize(serializer),
             Self::Stream(text) => serializer.serialize_str(&text.so_far()),
+            Self::Pending(output) => output.so_far().serialize(serializer),
         }
     }
 }
@@ -125,6 +130,19 @@ impl Outputs {
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
+
+    /// The value at a path: an output by its name, or a member of one by its name, a dot and the way to it.
+    /// What is not there is null.
+    pub fn at(&self, path: &str) -> Value {
+        if let Some(value) = self.get(path) {
+            return value.clone();
+        }
+        let Some((name, rest)) = path.split_once('.') else { return Value::null() };
+        match self.get(name) {
+            Some(value) => walk(&value.snapshot(), rest.split('.')).into(),
+            None => Value::null(),
+        }
+    }
 }
 
 impl<K: AsRef<str>, V: Into<Value>> FromIterator<(K, V)> for Outputs {
@@ -160,21 +178,129 @@ pub fn to_text(json: &Json) -> String {
     }
 }
 
+/// How deep a value may nest. What is deeper than 128 levels cannot be read back from JSON, and a value
+/// is kept inside the records and states of a run.
+pub const DEPTH_MAX: usize = 100;
+
+/// How many levels of lists and objects a value has.
+pub fn depth(json: &Json) -> usize {
+    // Level by level: a value may be deeper than a stack of calls.
+    let mut level = vec![json];
+    let mut count = 0;
+    while !level.is_empty() {
+        let mut next = Vec::new();
+        let mut nests = false;
+        for value in level {
+            match value {
+                Json::Array(items) => {
+                    nests = true;
+                    next.extend(items.iter().filter(|item| item.is_array() || item.is_object()));
+                }
+                Json::Object(members) => {
+                    nests = true;
+                    next.extend(members.values().filter(|item| item.is_array() || item.is_object()));
+                }
+                _ => {}
+            }
+        }
+        count += usize::from(nests);
+        level = next;
+    }
+    count
+}
+
+/// About how many bytes a value takes as text.
+pub fn size(json: &Json) -> usize {
+    weighed(json, usize::MAX).unwrap_or(usize::MAX)
+}
+
+/// The same; `None` when it nests deeper than [`DEPTH_MAX`].
+pub fn weight(json: &Json) -> Option<usize> {
+    weighed(json, DEPTH_MAX)
+}
+
+fn weighed(json: &Json, levels_left: usize) -> Option<usize> {
+    match json {
+        Json::String(text) => Some(text.len()),
+        Json::Null | Json::Bool(_) | Json::Number(_) => Some(8),
+        Json::Array(items) => {
+            let levels_left = levels_left.checked_sub(1)?;
+            items.iter().try_fold(0, |sum, item| Some(sum + weighed(item, levels_left)? + 1))
+        }
+        Json::Object(members) => {
+            let levels_left = levels_left.checked_sub(1)?;
+            members
+                .iter()
+                .try_fold(0, |sum, (key, value)| Some(sum + key.len() + weighed(value, levels_left)? + 4))
+        }
+    }
+}
+
+/// A number, or a text that is one.
+pub fn number(value: &Json) -> Option<f64> {
+    match value {
+        Json::Number(number) => number.as_f64(),
+        Json::String(text) => text.trim().parse::<f64>().ok().filter(|number| number.is_finite()),
+        _ => None,
+    }
+}
+
+/// A number without a fraction.
+pub fn whole(number: f64) -> Option<i64> {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let fits = number.fract() == 0.0 && number.abs() <= EXACT_MAX;
+    #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53")]
+    fits.then_some(number as i64)
+}
+
+/// A truth value, or a word for one.
+pub fn truth(value: &Json) -> Option<bool> {
+    match value {
+        Json::Bool(flag) => Some(*flag),
+        Json::Number(number) if number.as_i64() == Some(1) => Some(true),
+        Json::Number(number) if number.as_i64() == Some(0) => Some(false),
+        Json::String(text) if text.eq_ignore_ascii_case("true") => Some(true),
+        Json::String(text) if text.eq_ignore_ascii_case("false") => Some(false),
+        _ => None,
+    }
+}
+
+/// What kind of value something is, for a message.
+pub fn described(value: &Json) -> String {
+    const SHOWN_MAX: usize = 40;
+    let kind = match value {
+        Json::Null => return "nothing (null)".to_owned(),
+        Json::Bool(_) => "the truth value",
+        Json::Number(_) => "the number",
+        Json::String(_) => "the text",
+        Json::Array(items) => return format!("a list of {}", items.len()),
+        Json::Object(_) => return "an object".to_owned(),
+    };
+    let text = to_text(value);
+    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    let more = if shown.len() < text.len() { "…" } else { "" };
+    format!("{kind} `{shown}{more}`")
+}
+
 /// Walks from a value along `path`: a string is parsed as JSON first, an object gives a member, a
 /// list takes an index (negative from the end). Whatever cannot be followed is null.
 pub fn walk<'a>(start: &'a Json, path: impl IntoIterator<Item = &'a str>) -> Json {
-    let mut current = std::borrow::Cow::Borrowed(start);
+    // Only what is found at the end is copied.
+    let mut current = Cow::Borrowed(start);
     for step in path {
-        let next = match current.as_ref() {
-            Json::String(text) => match serde_json::from_str::<Json>(text) {
-                Ok(parsed) => member(&parsed, step).cloned(),
-                Err(_) => None,
-            },
-            other => member(other, step).cloned(),
+        let next = match &current {
+            Cow::Borrowed(Json::String(text)) => inside(text, step).map(Cow::Owned),
+            Cow::Borrowed(json) => member(json, step).map(Cow::Borrowed),
+            Cow::Owned(Json::String(text)) => inside(text, step).map(Cow::Owned),
+            Cow::Owned(json) => member(json, step).cloned().map(Cow::Owned),
         };
-        current = std::borrow::Cow::Owned(next.unwrap_or(Json::Null));
+        current = next.unwrap_or(Cow::Owned(Json::Null));
     }
     current.into_owned()
+}
+
+fn inside(text: &str, step: &str) -> Option<Json> {
+    member(&serde_json::from_str::<Json>(text).ok()?, step).cloned()
 }
 
 fn member<'a>(json: &'a Json, step: &str) -> Option<&'a Json> {
@@ -206,6 +332,16 @@ mod tests {
         check(&["t", "x", "0"], json!(3));
         check(&["t", "nope", "0"], Json::Null);
         check(&[], value.clone());
+    }
+
+    #[test]
+    fn weight_and_depth() {
+        assert_eq!(weight(&json!("abc")), Some(3));
+        assert_eq!(weight(&json!({"a": ["bc", 1]})), Some(1 + 4 + 2 + 1 + 8 + 1));
+        assert_eq!((depth(&json!(1)), depth(&json!([[], {"a": [1]}]))), (0, 3));
+        let deep = (0..DEPTH_MAX).fold(json!(1), |value, _| json!([value]));
+        assert_eq!((depth(&deep), weight(&deep)), (DEPTH_MAX, Some(8 + DEPTH_MAX)));
+        assert_eq!(weight(&json!([deep])), None);
     }
 
     #[test]

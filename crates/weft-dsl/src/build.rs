@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Map;
 use weft_core::component::{Component, ComponentSpec, Finished, NodeSource, ParamProblem, Role, Shape};
+use weft_core::exception::Handling;
 use weft_core::reference::Names;
 use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 
@@ -266,25 +267,10 @@ fn asks_for_keys(node: &CanvasNode, problems: &mut Problems) -> bool {
 }
 
 fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
-    let method = match node.params.get("exception_method") {
-        Some(Json::String(method)) => method.as_str(),
-        _ => "",
-    };
-    if method.is_empty() {
-        return Exception::default();
-    }
-    let goto = match node.params.get("exception_goto") {
-        Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
-        Some(Json::Array(ids)) => ids.iter().filter_map(Json::as_str).map(Into::into).collect(),
-        _ => Vec::new(),
-    };
-    let goto = if method == "goto" { goto } else { Vec::new() };
-    // The editor writes an empty text where nobody filled in a value.
-    let given = |value: &&Json| !value.is_null() && value.as_str() != Some("");
-    let default = node.params.get("exception_default_value").filter(given).cloned();
-    if goto.is_empty() && default.is_none() {
-        let (what, help) = match method {
-            "goto" => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),
+    let Handling { armed, goto, default } = Handling::of(&node.params);
+    if armed && goto.is_empty() && default.is_none() {
+        let (what, help) = match node.params.get("exception_method").and_then(Json::as_str) {
+            Some("goto") => ("go on elsewhere, and no component is named", "name one in `exception_goto`"),
             _ => ("go on with another value, and none is given", "give one in `exception_default_value`"),
         };
         let message = format!("after a failure the run should {what}: it fails");
@@ -292,7 +278,7 @@ fn handling(node: &CanvasNode, problems: &mut Problems) -> Exception {
             Problem::warning("failure-not-handled", join(&node.place.params, "exception_method"), message);
         problems.add(problem.help(help).about(&node.id, &node.name));
     }
-    Exception { armed: true, goto, default, asks_for_keys: false }
+    Exception { armed, goto, default, asks_for_keys: false }
 }
 
 const fn unknown(role: Role) -> ComponentSpec {

@@ -135,7 +135,9 @@ impl<'a> Compiler<'a> {
         let builder = &self.builder;
         Reporter { builder, linked: &linked, unsound: &unsound, extra_entries: &extra_entries }
             .report(problems);
+        let secrets = secrets::globals(&self.canvas.variables, &linked.nodes);
         Some(Plan {
+            secrets,
             version: self.canvas.version(),
             nodes: linked.nodes,
             scopes: linked.scopes,
@@ -214,7 +216,10 @@ impl<'a> Compiler<'a> {
     fn prologue(&self, entry: &ComponentId) -> String {
         let params = self.canvas.nodes.get(entry).map(|node| &node.params);
         let param = |name: &str| params.and_then(|params| params.get(name));
+        // Who is given a task is not in a conversation.
+        let task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("task"));
         match (param("enablePrologue"), param("prologue")) {
+            _ if task => String::new(),
             (Some(Json::Bool(false)), _) => String::new(),
             (_, Some(Json::String(prologue))) => prologue.clone(),
             _ => PROLOGUE.to_owned(),

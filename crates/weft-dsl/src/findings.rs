@@ -8,10 +8,11 @@ use weft_core::{ComponentId, Reference};
 
 use crate::build::Builder;
 use crate::canvas::CanvasNode;
-use crate::link::{Finding, Linked};
+use crate::link::{Finding, Linked, Way};
 use crate::plan::NodeIx;
 use crate::problem::{Problem, Problems};
 use crate::references;
+use crate::targets::target_place;
 
 /// How many nodes of a cycle are named.
 const CYCLE_NAMES_MAX: usize = 8;
@@ -49,7 +50,7 @@ impl Reporter<'_> {
                 Finding::NoStart(node) => self.no_start(*node),
                 Finding::SeveralStarts(node) => Some(self.several_starts(*node)),
                 Finding::LeavesNothing(node) => Some(self.leaves_nothing(*node)),
-                Finding::CrossesFrame(from, to) => Some(self.crosses_frame(*from, *to)),
+                Finding::CrossesFrame(from, to, way) => Some(self.crosses_frame((*from, *to), *way)),
                 Finding::ReadsLater(node, reference) => {
                     let message = format!(
                         "`{reference}` only has a value after this component has run: it reads as empty"
@@ -143,16 +144,48 @@ impl Reporter<'_> {
         self.about(problem.help("put it into the body of a Loop"), ix)
     }
 
-    fn crosses_frame(&self, from: NodeIx, to: NodeIx) -> Problem {
+    /// Of an edge that is always there only the drawing is wrong. A branch or the way after a failure
+    /// would end in nothing, and the run would look as if all had gone well.
+    fn crosses_frame(&self, (from, to): (NodeIx, NodeIx), way: Way) -> Problem {
         let target = &self.linked.nodes[to].id;
-        let pointer = self.place(from, |node| {
-            let link = node.downstream.iter().find(|link| link.to == *target);
-            link.map_or_else(|| node.place.node.clone(), |link| link.pointer.clone())
-        });
+        let what = match way {
+            Way::Always => "the way",
+            Way::Branch => "the branch",
+            Way::Failure => "the way after a failure",
+        };
         let message =
-            format!("the way to `{target}` leads into or out of the body of a frame: it is never taken");
-        let help = "a body ends by itself; what comes after it follows the Iteration or Loop";
-        self.about(Problem::warning("crosses-frame", pointer, message).help(help), from)
+            format!("{what} to `{target}` leads into or out of the body of a frame: it is never taken");
+        let pointer = self.place(from, |node| self.written(node, target, (from, way)));
+        let help = match way {
+            Way::Always => "a body ends by itself; what comes after it follows the Iteration or Loop",
+            Way::Branch => {
+                "lead it to a component of the same body; what comes after that follows the Iteration or Loop"
+            }
+            Way::Failure => {
+                "lead it to a component of the same body, or set at the Iteration or Loop what happens \
+                 after a failure in it"
+            }
+        };
+        let problem = match way {
+            Way::Always => Problem::warning("crosses-frame", pointer, message),
+            Way::Branch | Way::Failure => Problem::error("crosses-frame", pointer, message),
+        };
+        self.about(problem.help(help), from)
+    }
+
+    /// Where a way is written.
+    fn written(&self, node: &CanvasNode, target: &ComponentId, (from, way): (NodeIx, Way)) -> String {
+        let branches = || self.linked.nodes[from].shape.branches.iter().flatten();
+        let place = match way {
+            Way::Always => None,
+            Way::Branch => branches().find_map(|(pointer, ids)| {
+                let index = ids.iter().position(|id| id == target)?;
+                Some(target_place(node, pointer, index, target))
+            }),
+            Way::Failure => Some(target_place(node, "/exception_goto", 0, target)),
+        };
+        let link = || node.downstream.iter().find(|link| link.to == *target).map(|link| link.pointer.clone());
+        place.or_else(link).unwrap_or_else(|| node.place.node.clone())
     }
 
     fn read(&self, places: &mut Places<'_>, ix: NodeIx, reference: &Reference, message: String) -> Problem {

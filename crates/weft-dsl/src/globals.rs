@@ -7,7 +7,7 @@ use weft_core::Json;
 /// A declared `env.*` value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Variable {
-    /// `string`, `number`, `boolean`, `object` or `array<…>`; may be empty.
+    /// `string`, `secret`, `number`, `boolean`, `object` or `array<…>`; may be empty.
     pub kind: String,
     /// The declared value; null for none.
     pub value: Json,
@@ -16,6 +16,11 @@ pub struct Variable {
 }
 
 impl Variable {
+    /// Whether its type says that nobody may see it.
+    pub fn is_secret(&self) -> bool {
+        matches!(self.kind.to_lowercase().as_str(), "secret" | "password")
+    }
+
     /// The declared value, or the empty value of its type.
     pub fn initial(&self) -> Json {
         match (&self.value, self.kind.to_lowercase().as_str()) {
@@ -29,8 +34,8 @@ impl Variable {
     }
 }
 
-/// The globals that every session has: name and first value. `sys.date` is set at every run.
-pub fn system() -> [(&'static str, Json); 7] {
+/// The globals that every session has: name and first value. `sys.date` and `sys.run_id` are set at every run.
+pub fn system() -> [(&'static str, Json); 8] {
     [
         ("sys.query", json!("")),
         ("sys.user_id", json!("")),
@@ -38,6 +43,7 @@ pub fn system() -> [(&'static str, Json); 7] {
         ("sys.files", json!([])),
         ("sys.history", json!([])),
         ("sys.date", json!("")),
+        ("sys.run_id", json!("")),
         ("sys.chat_template_kwargs", json!({})),
     ]
 }
@@ -95,7 +101,7 @@ mod tests {
         let globals = initial(written.as_object().unwrap(), &variables);
         let expected = json!({
             "sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "sys.history": [],
-            "sys.date": "", "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
+            "sys.date": "", "sys.run_id": "", "sys.chat_template_kwargs": {}, "sys.extra": [], "env.free": 7, "env.city": "Ulm",
             "env.off": false, "env.n": 0, "env.list": [], "env.o": {}, "env.s": ""
         });
         assert_eq!(Json::Object(globals.clone()), expected);

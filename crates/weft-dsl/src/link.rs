@@ -48,10 +48,21 @@ pub enum Finding {
     SeveralStarts(NodeIx),
     /// An ExitLoop that no Loop encloses.
     LeavesNothing(NodeIx),
-    /// An edge between two levels: it is passed over.
-    CrossesFrame(NodeIx, NodeIx),
+    /// A way between two levels: there is no such edge.
+    CrossesFrame(NodeIx, NodeIx, Way),
     /// A node reads what only runs after it: the value is empty.
     ReadsLater(NodeIx, Reference),
+}
+
+/// How a node leads to another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// It always does.
+    Always,
+    /// With one of its branches.
+    Branch,
+    /// After a failure.
+    Failure,
 }
 
 /// A linked graph.
@@ -78,6 +89,7 @@ pub fn link(drafts: Vec<NodeDraft>, entry: &ComponentId) -> Linked {
         linked.connect(scope, &wiring);
     }
     linked.note_calls();
+    linked.note_messages();
     linked.note_passes();
     linked.wait();
     linked
@@ -131,6 +143,7 @@ fn plan_node(draft: NodeDraft, by_id: &HashMap<ComponentId, NodeIx>) -> PlanNode
         listeners: Vec::new(),
         message_follows: false,
         exception: draft.exception,
+        out_of_reach: Vec::new(),
         time_limit: draft.time_limit,
     }
 }
@@ -223,11 +236,13 @@ impl Linked {
                 let Some(&to) = self.by_id.get(id) else { continue };
                 // The end of a body pointing at its own item node, and a frame pointing at it, both
                 // mean what happens anyway: the next round.
-                if to == self.scopes[scope].start && scope != 0 || self.owner(to) == Some(from) {
+                let into_own_body = self.owner(to) == Some(from) && !exception;
+                if to == self.scopes[scope].start && scope != 0 || into_own_body {
                     continue;
                 }
                 if self.nodes[to].scope != scope {
-                    self.findings.push(Finding::CrossesFrame(from, to));
+                    let way = if exception { Way::Failure } else { self.ordinary_way(from) };
+                    self.cut((from, to), way);
                     continue;
                 }
                 let place = *known.entry((from, to)).or_insert_with(|| {
@@ -240,6 +255,24 @@ impl Linked {
             }
         }
         edges
+    }
+
+    /// A way between two levels is none: a failure that would take it is not caught, and neither is it
+    /// when nothing else catches it.
+    fn cut(&mut self, (from, to): (NodeIx, NodeIx), way: Way) {
+        let target = self.nodes[to].id.clone();
+        let node = &mut self.nodes[from];
+        match way {
+            Way::Failure => node.exception.goto.retain(|id| *id != target),
+            Way::Branch if !node.out_of_reach.contains(&target) => node.out_of_reach.push(target),
+            Way::Branch | Way::Always => {}
+        }
+        self.findings.push(Finding::CrossesFrame(from, to, way));
+    }
+
+    /// How a node that has not failed goes on.
+    fn ordinary_way(&self, from: NodeIx) -> Way {
+        if self.nodes[from].shape.branches.is_some() { Way::Branch } else { Way::Always }
     }
 
     fn report_endless_cycles(&mut self, members: &[NodeIx], successors: &[Vec<usize>], seen: &[bool]) {
@@ -318,13 +351,39 @@ impl Linked {
                 self.nodes[edge.to].ins.push(place);
             }
             let to = &self.nodes[edge.to];
-            let says = to.shape.listens || &*to.kind == "Message";
             let hears = to.shape.listens && reads_from(to, edge.from) && edge.closes.is_none();
             let from = &mut self.nodes[edge.from];
-            from.message_follows |= says && edge.ordinary;
             if hears && edge.ordinary && from.shape.streams && from.shape.branches.is_none() {
                 from.listeners.push(edge.to);
             }
+        }
+    }
+
+    /// Tells the nodes behind which a Message may run, however far, that it does. What follows a frame
+    /// follows the nodes of its body as well, and a Message in a body follows what leads to its frame. A
+    /// Message shows what it has to show itself, so none follows it.
+    fn note_messages(&mut self) {
+        let says = |node: &PlanNode| node.shape.listens || &*node.kind == "Message";
+        let mut shows: Vec<bool> = self.nodes.iter().map(says).collect();
+        for ix in (0..self.nodes.len()).filter(|&ix| says(&self.nodes[ix])) {
+            let around = std::iter::successors(self.owner(ix), |&owner| self.owner(owner));
+            around.take(self.nodes.len()).for_each(|owner| shows[owner] = true);
+        }
+        let mut before = vec![Vec::new(); self.nodes.len()];
+        for edge in self.scopes.iter().flat_map(|scope| &scope.edges).filter(|edge| edge.ordinary) {
+            before[edge.to].push(edge.from);
+        }
+        let mut follows = vec![false; self.nodes.len()];
+        let mut open: Vec<_> =
+            (0..shows.len()).filter(|&ix| shows[ix]).flat_map(|ix| before[ix].clone()).collect();
+        while let Some(ix) = open.pop() {
+            if !std::mem::replace(&mut follows[ix], true) {
+                open.extend(&before[ix]);
+                open.extend(self.nodes[ix].body.into_iter().flat_map(|body| &self.scopes[body].nodes));
+            }
+        }
+        for (node, follows) in self.nodes.iter_mut().zip(follows) {
+            node.message_follows = follows && !says(node);
         }
     }
 

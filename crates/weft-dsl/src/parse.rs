@@ -264,7 +264,7 @@ fn history(written: &Json) -> Vec<HistoryMessage> {
         };
         let payload =
             payload.as_object().map_or(payload, |outputs| outputs.get("content").unwrap_or(&Json::Null));
-        Some(HistoryMessage { role: role.as_str()?.to_owned(), content: to_text(payload) })
+        Some(HistoryMessage { role: role.as_str()?.to_owned(), content: to_text(payload), run: None })
     };
     written.as_array().into_iter().flatten().filter_map(read).collect()
 }

@@ -26,6 +26,8 @@ pub struct Plan {
     pub components: Arc<HashSet<ComponentId>>,
     /// What `sys.*` and `env.*` are when a session begins.
     pub globals: serde_json::Map<String, Json>,
+    /// Those of them that are secret: declared as such, or used where only secrets are.
+    pub secrets: Vec<Arc<str>>,
     /// The opening words of a session; may be empty.
     pub prologue: String,
 }
@@ -41,6 +43,13 @@ pub struct Exception {
     pub default: Option<Json>,
     /// Before any of this: a node that lacks a key waits until a person has put it right.
     pub asks_for_keys: bool,
+}
+
+impl Exception {
+    /// Whether a failure is caught: by a branch, or by a default value.
+    pub fn catches(&self) -> bool {
+        self.armed && (!self.goto.is_empty() || self.default.is_some())
+    }
 }
 
 /// A value that a node reads, with everything about the reference worked out.
@@ -92,10 +101,12 @@ pub struct PlanNode {
     pub alternative_reads: Vec<Vec<Read>>,
     /// Successors that may begin while it still writes its text.
     pub listeners: Vec<NodeIx>,
-    /// Whether one of its successors shows text to the user.
+    /// Whether a node behind it, however far, shows text to the user.
     pub message_follows: bool,
     /// What happens when it fails.
     pub exception: Exception,
+    /// Components in other frames that it names as successors: no way leads there.
+    pub out_of_reach: Vec<ComponentId>,
     /// How long one activation may take.
     pub time_limit: Option<Duration>,
 }

@@ -67,8 +67,8 @@ fn describe(world: World<'_>, reference: &Reference, pointer: &str, suggester: &
             let known = world.globals.keys().map(String::as_str);
             let help = match name.strip_prefix("env.") {
                 Some(variable) => format!("declare `{variable}` under `variables`"),
-                None => "the names are sys.query, sys.user_id, sys.files, sys.history, sys.date and \
-                         sys.conversation_turns"
+                None => "the names are sys.query, sys.user_id, sys.files, sys.history, sys.date, \
+                         sys.run_id and sys.conversation_turns"
                     .to_owned(),
             };
             Problem::error("unknown-global", pointer, format!("`{name}` does not exist"))

@@ -1,9 +1,14 @@
 //! Finds secrets that are written into a canvas. What it says never holds the secret.
 
+use std::sync::Arc;
+
+use indexmap::IndexMap;
 use serde_json::Map;
 use weft_core::reference::Names;
-use weft_core::{Json, Template};
+use weft_core::{Json, Reference, Template};
 
+use crate::globals::Variable;
+use crate::plan::PlanNode;
 use crate::problem::join;
 
 /// What an author can do about it.
@@ -48,6 +53,21 @@ pub fn find(params: &Map<String, Json>, names: Names<'_>) -> Vec<Found> {
 /// Whether a declared variable holds one.
 pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String> {
     value.as_str().and_then(|text| judge(name, text, names))
+}
+
+/// The names of all globals that are secret: variables that are declared as such, and those whose values go
+/// into headers and the like.
+pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
+    let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
+    let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
+    let used = nodes.iter().flat_map(|node| &node.shape.secrets).filter_map(|reference| match reference {
+        Reference::Global(name) if name.starts_with("env.") => Some(Arc::clone(name)),
+        Reference::Global(_) | Reference::Output { .. } => None,
+    });
+    let mut names: Vec<Arc<str>> = declared.chain(used).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 fn object(map: &Map<String, Json>, pointer: &str, names: Names<'_>, found: &mut Vec<Found>) {

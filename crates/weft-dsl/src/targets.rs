@@ -59,7 +59,7 @@ enum Decorative {
 }
 
 /// Where a target is written: in a list at `pointer`, or there alone.
-fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
+pub fn target_place(node: &CanvasNode, pointer: &str, index: usize, id: &ComponentId) -> String {
     let list = format!("{}{pointer}", node.place.params);
     let (first, rest) = pointer
         .strip_prefix('/')

@@ -7,17 +7,28 @@
 use std::collections::HashSet;
 
 use serde_json::Map;
-use weft_core::component::Role;
+use weft_core::component::{Form, Role};
+use weft_core::form::problem;
 use weft_core::journal::WaitingForm;
+use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
-use weft_core::{ComponentId, Json};
+use weft_core::{ComponentId, Error, Json, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::form::{only_field, unwrapped};
+use crate::form::{only_field, unwrap, unwrapped};
 use crate::machine::Machine;
 use crate::scope::ScopeId;
 
 type Given = Map<String, Json>;
+
+/// What is known of the answers that a run begins with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Answers {
+    /// A caller has just given them.
+    New,
+    /// A run has begun with them before.
+    Taken,
+}
 
 /// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
 /// they need. What is for none of them is noted, for those who are asked again.
@@ -59,6 +70,50 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
         strangers(machine, &forms, given)
     };
     machine.unused = told(&strangers, &forms).map(|message| (node, message));
+}
+
+/// Whether a caller's answers suit the forms that they are for: those that are open, and those that
+/// are addressed before they come up. Decisions in the middle of a node's work are looked at there.
+///
+/// # Errors
+/// `Invalid`, with every field that does not suit; nothing has begun.
+pub fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
+    let parked = machine.parked().into_iter().filter(|(scope, ix)| machine.asleep(*scope, *ix).is_none());
+    let open: Vec<_> = parked.map(|(scope, ix)| machine.form(scope, ix)).collect();
+    let mut wrong = Vec::new();
+    for waiting in &open {
+        let mut answers = answers(waiting, given);
+        if let (true, Some(field)) = (given.is_empty() && !query.is_empty(), only_field(&waiting.form)) {
+            answers.insert(field.to_owned(), Json::String(query.to_owned()));
+        }
+        wrong.extend(problems(&waiting.address(), &waiting.form, &answers));
+    }
+    for node in machine.plan.nodes.iter().filter(|node| node.role == Role::Pause) {
+        let ahead = given.iter().filter(|(address, _)| {
+            let id = address.split_once('[').map_or(address.as_str(), |(id, _)| id);
+            id == node.id.as_str() && !open.iter().any(|waiting| waiting.node == node.id)
+        });
+        for (address, own) in ahead.filter_map(|(address, own)| Some((address, own.as_object()?))) {
+            let form = node.component.form(&Inputs::default());
+            wrong.extend(problems(address, &form, &unwrap(own)));
+        }
+    }
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    wrong.truncate(WRONG_MAX);
+    Err(Error::invalid(wrong.join("; ")).help("give other values: the form is still open"))
+}
+
+/// How many fields are named that do not suit.
+const WRONG_MAX: usize = 20;
+
+fn problems(address: &str, form: &Form, answers: &Given) -> Vec<String> {
+    let fields = form.fields.iter().filter_map(|(field, description)| {
+        let problem = problem(description, answers.get(field)?)?;
+        Some(format!("field `{field}` of {address} {problem}"))
+    });
+    fields.collect()
 }
 
 /// Answers that are for nothing that is open.
@@ -196,7 +251,6 @@ fn decisions<'a>(
 mod tests {
     use super::*;
     use serde_json::json;
-    use weft_core::component::Form;
 
     use crate::form::satisfied;
 

@@ -80,6 +80,9 @@ impl Machine {
                 self.await_again(scope, ix);
             }
         }
+        if asleep.is_some() {
+            self.weigh_node(scope, node.local);
+        }
         self.running.insert(activation, Running { scope, node: ix, works, took });
         let (Filled { values: filled, timed_out }, resumed) = match asleep {
             Some(asleep) => (Filled { values: asleep.answers, timed_out: false }, Some(asleep.state)),

@@ -1,9 +1,11 @@
 //! Does: starts activations, waits for them, stops them, and tells the machine and the journal what
 //! came of it. Everything that is decided is decided in [`crate::machine`].
 
+mod conclude;
 mod go_on;
 mod hear;
 mod put_off;
+mod speak;
 mod stop;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -17,22 +19,27 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::{Budget, BudgetLimits, Spent};
 use weft_core::citation::Cited;
-use weft_core::component::{Role, Route, Suspension};
+use weft_core::component::{Role, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
-use weft_core::journal::{Assigned, Ending, Onward, WaitingForm, Who};
+use weft_core::journal::{Ending, Onward, WaitingForm, Who};
 use weft_core::seam::chat_model::Usage;
-use weft_core::{Error, ErrorKind, Outputs, Record, Result};
+use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::answers;
+use crate::assign::Changes;
 use crate::calls::{Calls, Ledger};
 use crate::journal::Journal;
 use crate::machine::{Done, Machine, Start};
+use crate::masked::{masked, shown};
 use crate::perform::{
-    Outcome, Own, Settled, assigned, bounded, cancelled, context_of, settle, settled_inputs, work,
+    Outcome, Own, Room, Settled, bounded, cancelled, context_of, settle, settled_inputs, work,
 };
 use crate::recover::{Before, Place};
-use crate::speech::Speech;
+use crate::speech::{Said, Speech};
+use crate::values::hide_secrets;
+
+use self::speak::Speakers;
 
 /// How the errors of work begin that did not end by itself.
 pub(crate) const STOPPED: &str = "stopped: ";
@@ -46,6 +53,10 @@ pub struct DriveLimits {
     pub node: Duration,
     /// What one activation produces.
     pub output_bytes: usize,
+    /// What the values of the run take together.
+    pub values_bytes: usize,
+    /// What its journal takes.
+    pub journal_bytes: u64,
 }
 
 /// How a run went.
@@ -109,17 +120,22 @@ pub struct Driver<'a> {
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
     active: BTreeMap<u32, Active>,
+    /// What stops the work in a frame, by the frame's activation.
+    frames: BTreeMap<u32, CancellationToken>,
     /// Finished producers whose listeners still read.
     held: Vec<Settled>,
+    speakers: Speakers,
     /// Listeners whose text was cut off, until those who wrote it tell why.
     cut_off: Vec<Outcome>,
     /// An activation has failed and nothing caught it: the run is about to end.
     failed: bool,
     /// Why the run was about to fail when it was cut off.
     fails: Option<Error>,
+    /// Frames that are open and have not been told of in this run.
+    reopens: Vec<u32>,
     /// Somebody else may still be at work on the run, until it is stored that it is ours.
     takes_over: bool,
-    said: String,
+    said: Said,
     cited: Vec<Cited>,
     usage: Usage,
     limited: Vec<Limited>,
@@ -146,6 +162,8 @@ impl<'a> Driver<'a> {
         limits: DriveLimits,
     ) -> Self {
         let (to_driver, signals) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+        let floor = if context.input.parallel_messages { Floor::default() } else { Floor::of_one() };
+        let reopens = machine.frames.keys().copied().collect();
         Self {
             plan: Arc::clone(&machine.plan),
             machine,
@@ -157,12 +175,15 @@ impl<'a> Driver<'a> {
             to_driver,
             signals,
             active: BTreeMap::new(),
+            frames: BTreeMap::new(),
             held: Vec::new(),
+            speakers: Speakers::new(floor),
             cut_off: Vec::new(),
             failed: false,
             fails: None,
+            reopens,
             takes_over: false,
-            said: String::new(),
+            said: Said::default(),
             cited: Vec::new(),
             usage: Usage::default(),
             limited: Vec::new(),
@@ -186,6 +207,7 @@ impl<'a> Driver<'a> {
     /// when the session is safe.
     pub async fn run(mut self) -> Report {
         let began = Instant::now();
+        self.reopen_frames();
         let result = self.go(began + self.limits.run.saturating_sub(self.worked)).await;
         let (ending, error) = match result {
             Ok(()) if !self.machine.parked().is_empty() => (Ending::Waiting, None),
@@ -206,16 +228,18 @@ impl<'a> Driver<'a> {
         }
         let forms = match ending {
             Ending::Waiting => {
+                self.suspend_frames();
                 self.machine.note_asked(&self.context.run, self.context.seams.clock.now_ms());
                 self.forms()
             }
             _ => Vec::new(),
         };
+        let masks = &self.context.masks;
         Report {
             ending,
-            outputs: self.last_message.unwrap_or(self.last),
-            error,
-            said: self.said,
+            outputs: shown(masks, self.last_message.unwrap_or(self.last)),
+            error: error.map(|error| masked(masks, error)),
+            said: masks.text(&self.said.whole()).into_owned(),
             cited: self.cited,
             usage: self.usage,
             spent: self.context.budget.own().beyond(self.shared),
@@ -229,12 +253,20 @@ impl<'a> Driver<'a> {
     async fn go(&mut self, deadline: Instant) -> Result<()> {
         if self.takes_over {
             self.journal.flush().await?;
+            if self.cancel.is_cancelled() {
+                return Err(cancelled());
+            }
         }
         if let Some(error) = self.fails.take() {
             return Err(error);
         }
+        // Made once: otherwise each step sets up a timer and a place among those that wait for a token.
+        let cancel = self.cancel.clone();
+        let (stopped, over) = (cancel.cancelled(), tokio::time::sleep_until(deadline));
+        tokio::pin!(stopped, over);
         loop {
             self.start_ready()?;
+            self.take_turns()?;
             self.journal.begin_write()?;
             if self.tasks.is_empty() {
                 let over = !self.machine.parked().is_empty() || self.machine.stuck().is_empty();
@@ -248,13 +280,19 @@ impl<'a> Driver<'a> {
             }
             tokio::select! {
                 biased;
-                written = self.journal.written() => written?,
+                written = self.journal.written() => {
+                    written?;
+                    self.check_size()?;
+                }
                 Some((activation, signal)) = self.signals.recv(), if !self.journal.is_full() => {
                     self.signal(activation, signal);
                 }
-                Some(outcome) = self.tasks.next(), if !self.journal.is_full() => self.outcome(outcome)?,
-                () = self.cancel.cancelled() => return Err(cancelled()),
-                () = tokio::time::sleep_until(deadline) => {
+                Some(outcome) = self.tasks.next(), if !self.journal.is_full() => {
+                    self.outcome(outcome)?;
+                    self.check_size()?;
+                }
+                () = &mut stopped => return Err(cancelled()),
+                () = &mut over => {
                     let message = format!("the run took longer than its {} s", self.limits.run.as_secs());
                     return Err(Error::new(ErrorKind::Timeout, message).help("raise limits.run_seconds"));
                 }
@@ -280,21 +318,23 @@ impl<'a> Driver<'a> {
     }
 
     fn start(&mut self, mut start: Start) {
-        let node = &self.plan.nodes[start.node];
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
-        // Only what is inside a frame can be stopped on its own.
-        let framed = !start.who.frame.is_empty();
-        let cancel = if framed { self.cancel.child_token() } else { self.cancel.clone() };
+        let cancel = self.stops(&start.who.frame);
+        let node = &self.plan.nodes[start.node];
         let place = self.machine.place(start.who.activation);
         let before = place.and_then(|place| self.before.remove(&place)).unwrap_or_default();
         let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
         let budget = self.context.budget.within(BudgetLimits::default(), earlier);
+        // An assignment may have given a secret another value.
+        hide_secrets(&self.machine, &self.context.masks);
         let own = Own {
             effects,
             budget: Arc::clone(&budget),
+            floor: self.speakers.floor.clone(),
             cancel: cancel.clone(),
             signals: self.to_driver.clone(),
+            text_max: self.limits.output_bytes,
         };
         let context = context_of(&self.context, node, &mut start, own);
         let activation = start.who.activation;
@@ -348,7 +388,8 @@ impl<'a> Driver<'a> {
         let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return Ok(()) };
         let node = &self.plan.nodes[ix];
         let role = node.role;
-        let mut outcome = bounded(outcome, self.limits.output_bytes);
+        let limits = (self.limits.output_bytes, self.limits.values_bytes);
+        let mut outcome = bounded(outcome, Room::of(&self.machine, activation, limits));
         let settled = self.put_off(&mut outcome).unwrap_or_else(|| settle(node, outcome));
         let pinned = self.context.input.pins.contains_key(&node.id);
         let opens = settled.error.is_none() && settled.onward != Onward::Suspended && !pinned;
@@ -360,8 +401,10 @@ impl<'a> Driver<'a> {
         self.start_ready()?;
         if settled.onward == Onward::Suspended {
             self.machine.fall_silent(activation);
+        } else {
+            self.machine.produced(activation, settled.produced());
         }
-        if !self.machine.listening_to(activation).is_empty() {
+        if self.is_heard(&settled) {
             self.held.push(settled);
             return Ok(());
         }
@@ -380,77 +423,47 @@ impl<'a> Driver<'a> {
     /// itself. A failure of a producer is the cause of its listener's.
     fn complete(&mut self, mut settled: Settled) -> Result<()> {
         let activation = settled.activation;
+        let changes = self.changes(&mut settled);
+        if self.speaks_at_end(&settled) && !self.may_speak(activation) {
+            self.hold_back(settled);
+            return Ok(());
+        }
         self.end_message(&mut settled);
         let released: Vec<_> = {
-            let machine = &self.machine;
-            let free =
-                |held: &mut Settled| machine.listening_to(held.activation).iter().all(|&l| l == activation);
+            let (machine, speakers) = (&self.machine, &self.speakers);
+            let free = |held: &mut Settled| {
+                let listeners = machine.listening_to(held.activation).into_iter();
+                listeners.filter(|&l| l != activation).all(|l| speakers.read_later(held, l))
+            };
             self.held.extract_if(.., free).collect()
         };
         let mut first = Ok(());
-        for ended in released.into_iter().chain([settled]) {
-            let failure = self.failure(&ended);
-            self.finish(ended);
-            first = first.and(failure.map_or(Ok(()), Err));
+        for mut ended in released {
+            let changes = self.changes(&mut ended);
+            first = first.and(self.conclude(ended, changes));
         }
-        first
+        first.and(self.conclude(settled, changes))
     }
 
-    /// Why the run fails with this activation, if it does.
-    fn failure(&self, settled: &Settled) -> Option<Error> {
-        let error = settled.error.as_ref().filter(|_| settled.onward == Onward::Nowhere)?;
-        let who = &self.active.get(&settled.activation)?.who;
-        let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
-        Some(Error::new(error.kind, format!("{}{id} failed: {}", who.name, error.full())))
-    }
-
-    fn end_message(&mut self, settled: &mut Settled) {
-        let activation = settled.activation;
-        self.end_thinking(activation);
-        let Some(active) = self.active.get(&activation) else { return };
-        let (node, ix) = (active.who.node.clone(), active.node);
-        let said = active.said;
-        if settled.onward == Onward::Suspended {
-            if said {
-                // What there is so far is a message of this turn.
-                self.journal.note(Record::MessageEnded { activation, node, end: Default::default() });
-            }
-            return;
-        }
-        let plan_node = &self.plan.nodes[ix];
-        let caught = settled.error.is_some() && settled.onward == Onward::By(Route::Onward);
-        if caught && !plan_node.message_follows {
-            // Nobody after it will show the default value, so it is shown here.
-            let text =
-                plan_node.exception.default.as_ref().map(weft_core::value::to_text).unwrap_or_default();
-            self.said.push_str(&text);
-            self.journal.note(Record::Said { activation, node: node.clone(), text: text.into() });
-            settled.finished.message_end.get_or_insert_default();
-        }
-        let end = settled.finished.message_end.take();
-        if let Some(end) = end.or_else(|| (said && settled.error.is_some()).then(Default::default)) {
-            self.last_message = Some(Arc::new(settled.finished.outputs.clone()));
-            let new = end.cited.iter().filter(|c| !self.cited.iter().any(|known| known.number == c.number));
-            let new: Vec<_> = new.cloned().collect();
-            self.cited.extend(new);
-            self.journal.note(Record::MessageEnded { activation, node, end });
-        }
-    }
-
-    fn finish(&mut self, settled: Settled) {
+    fn finish(&mut self, settled: Settled, changes: Changes) {
         if settled.onward == Onward::Suspended {
             self.end_for_now(settled);
             return;
         }
-        let Some(active) = self.active.remove(&settled.activation) else { return };
+        let Some(active) = self.end_activation(settled.activation) else { return };
         let outputs = Arc::new(settled.finished.outputs);
-        let assigned = assigned(&settled.finished.assigned);
+        let assigned = settled.finished.assigned;
         self.last = Arc::clone(&outputs);
         self.note_finished(active, &outputs, settled.error.as_ref(), (&settled.onward, &assigned));
-        self.failed |= settled.error.is_some() && settled.onward == Onward::Nowhere;
-        let done = Done { outputs, onward: settled.onward, assigned };
+        let done = Done { outputs, onward: settled.onward, changes };
         self.machine.finished(settled.activation, done);
         self.follow();
+    }
+
+    /// Takes an activation out of those under way.
+    fn end_activation(&mut self, activation: u32) -> Option<Active> {
+        self.speakers.leave(activation);
+        self.active.remove(&activation)
     }
 
     fn note_finished(
@@ -458,7 +471,7 @@ impl<'a> Driver<'a> {
         active: Active,
         outputs: &Arc<Outputs>,
         error: Option<&Error>,
-        (onward, assigned): (&Onward, &[Assigned]),
+        (onward, assigned): (&Onward, &[Assignment]),
     ) {
         self.end_calls(&active);
         self.note_sources();
@@ -473,18 +486,5 @@ impl<'a> Driver<'a> {
             suspension: active.suspension,
             spent: active.budget.map(|budget| budget.own().without_time()).unwrap_or_default(),
         });
-    }
-
-    fn forms(&self) -> Vec<WaitingForm> {
-        let parked = self.machine.parked().into_iter();
-        let mut forms: Vec<_> = parked.map(|place| self.machine.waiting_form(place)).collect();
-        if let Some((node, message)) = &self.machine.unused
-            && let Some(waiting) = forms.iter_mut().find(|waiting| waiting.node == *node)
-        {
-            let tips = waiting.form.tips.get_or_insert_default();
-            tips.push('\n');
-            tips.push_str(message);
-        }
-        forms
     }
 }

@@ -2,91 +2,106 @@
 
 mod accounts;
 mod again;
-mod alive;
 mod announced;
 mod fork;
 mod held;
+mod launch;
+mod owner;
 mod pick_up;
 mod replay;
 mod trial;
 mod turn;
+mod used;
 
-use std::collections::{HashMap, HashSet};
-use std::panic::AssertUnwindSafe;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures::FutureExt as _;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
 use weft_core::journal::Ending;
-use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::{RunStore, Seams, SessionStore, SpendingStore};
+use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
 use weft_core::{CanvasId, Error, ErrorKind, Result, RunId, RunKey, SessionKey, TaskId, TurnInput};
 use weft_dsl::Plan;
 
 use self::accounts::Accounts;
 pub use self::accounts::Allowances;
-use self::alive::{Used, say_alive};
 pub use self::fork::ForkPoint;
-use self::held::{Listed, SessionLock};
-pub use self::pick_up::{PICK_UPS_MAX, PickedUp};
+pub use self::held::BusySession;
+use self::held::{SessionLock, went_on_elsewhere};
+pub use self::owner::ProcessIdentity;
+use self::owner::{Ownership, Taken};
+pub use self::pick_up::PickedUp;
 pub use self::replay::Replayed;
 pub use self::trial::{Source, Trial, Tried};
 use self::turn::{last_record, next_state};
-use crate::answers;
+use crate::answers::{self, Answers};
 use crate::calls::Calls;
 use crate::drive::Report;
 use crate::feed::{EntryReader, Feed};
+use crate::history;
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
 use crate::patient::patient;
-use crate::pause::Paused;
 use crate::pins;
 use crate::recover::Recovered;
 use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
 
-/// A run whose process has not been heard of for so long was cut off.
-pub const SILENT_MAX: Duration = Duration::from_secs(15);
-
 /// How much of a question is kept with its run.
 const QUERY_KEPT_MAX: usize = 500;
+
+/// How often a run asks models when nobody has set it. A review cycle that never ends costs 670 calls
+/// before the activations are used up.
+const MODEL_CALLS: u64 = 200;
 
 /// What runs may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EngineLimits {
     /// Runs at the same time; a further one is refused.
     pub runs_at_once: usize,
+    /// Runs of one tenant at the same time; 0: as many as there is room for.
+    pub tenant_runs_at_once: usize,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,
     /// Activations of a run, beyond one for each node and for each item of an Iteration.
     pub activations: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,
+    /// Bytes of what a run holds at the same time: outputs, results of rounds, variables.
+    pub values_bytes: usize,
+    /// Bytes of a run's journal. What ends a run that has reached it comes on top.
+    pub journal_bytes: u64,
     /// What the models and tools of a run may use together.
     pub budget: BudgetLimits,
     /// How long a run may take.
     pub run_time: Duration,
     /// How long an activation may take whose component names no limit.
     pub node_time: Duration,
+    /// How often a run is picked up that gets no further each time: it may be the run that ends its process.
+    pub pick_ups: usize,
 }
 
 impl Default for EngineLimits {
     fn default() -> Self {
         Self {
             runs_at_once: 4_096,
+            tenant_runs_at_once: 0,
             nodes_at_once: 5,
             activations: 1_000,
             output_bytes: 32 << 20,
-            budget: BudgetLimits::default(),
+            values_bytes: 64 << 20,
+            journal_bytes: 256 << 20,
+            budget: BudgetLimits { model_calls: Some(MODEL_CALLS), ..BudgetLimits::default() },
             run_time: Duration::from_secs(3_600),
             node_time: Duration::from_secs(600),
+            pick_ups: 5,
         }
     }
 }
@@ -100,6 +115,8 @@ pub struct Stores {
     pub sessions: Arc<dyn SessionStore>,
     /// What runs have used.
     pub spending: Arc<dyn SpendingStore>,
+    /// Who is at work.
+    pub processes: Arc<dyn ProcessStore>,
 }
 
 /// A turn to run.
@@ -134,12 +151,16 @@ struct Live {
     cancel: CancellationToken,
     leave: CancellationToken,
     session: SessionKey,
+    background: bool,
 }
 
 #[derive(Default)]
 struct Running {
     runs: HashMap<RunKey, Live>,
-    sessions: HashSet<SessionKey>,
+    /// Those in the middle of a turn, and who wants to know when they are free.
+    sessions: HashMap<SessionKey, Arc<Notify>>,
+    /// Somebody says that this process is at work, and hears what others want.
+    kept: bool,
 }
 
 /// Runs canvases. Cheap to clone; all clones are the same engine.
@@ -152,6 +173,7 @@ struct Inner {
     limits: EngineLimits,
     allowances: Allowances,
     accounts: Accounts,
+    ownership: Ownership,
     places: Arc<Semaphore>,
     running: Mutex<Running>,
     tasks: TaskTracker,
@@ -182,6 +204,7 @@ struct Beginning {
     /// The budgets that it shares with other runs.
     around: Option<Arc<Budget>>,
     limits: MachineLimits,
+    answers: Answers,
 }
 
 impl Engine {
@@ -197,6 +220,16 @@ impl Engine {
         limits: EngineLimits,
         allowances: Allowances,
     ) -> Self {
+        Self::as_process(seams, stores, (limits, allowances), ProcessIdentity::nameless())
+    }
+
+    /// The same as a process that others can tell to be gone.
+    pub fn as_process(
+        seams: Arc<Seams>,
+        stores: Option<Stores>,
+        (limits, allowances): (EngineLimits, Allowances),
+        process: ProcessIdentity,
+    ) -> Self {
         let stores = stores.map(patient);
         Self(Arc::new(Inner {
             seams,
@@ -204,6 +237,7 @@ impl Engine {
             limits,
             allowances,
             accounts: Accounts::default(),
+            ownership: Ownership::new(process),
             places: Arc::new(Semaphore::new(limits.runs_at_once)),
             running: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -225,15 +259,26 @@ impl Engine {
     /// # Errors
     /// As [`Engine::start`]; `Conflict` also when there is a run with this id already.
     pub async fn start_as(&self, id: RunId, request: StartRun) -> Result<RunHandle> {
-        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
-        let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
-            Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
-        })?;
+        let stores = self.stores()?;
+        let place = self.place()?;
+        self.check_tenants_runs(&request.session.tenant)?;
         let lock = SessionLock::take(self, &request.session)?;
         let prepared = self.prepare(&stores, id, request).await?;
-        stores.runs.create(&stored_run(&prepared, self.now_ms())).await?;
+        self.say_at_work(&stores).await?;
+        let run = self.stored_run(&prepared);
+        stores.runs.create(&run).await?;
+        let taken = Taken::new(self, RunLease::of(&run));
         self.check_still_current(&stores, &prepared).await?;
-        Ok(self.launch(stores, prepared, (place, lock)))
+        let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
+        taken.kept();
+        Ok(handle)
+    }
+
+    /// Room for a run.
+    fn place(&self) -> Result<OwnedSemaphorePermit> {
+        Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
+            Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
+        })
     }
 
     /// From its announcement on a run has its session to itself. Another process may have held a whole
@@ -242,50 +287,11 @@ impl Engine {
         let session = &prepared.request.session;
         let overtaken = match stores.sessions.revision(session).await {
             Ok(revision) if revision == prepared.revision => return Ok(()),
-            Ok(_) => {
-                Error::new(ErrorKind::Conflict, format!("somebody else went on with session {}", session.id))
-                    .help("ask again")
-            }
+            Ok(_) => went_on_elsewhere(session),
             Err(error) => error,
         };
-        self.note_ending(stores, &prepared.key, Ending::Failed).await;
+        self.note_ending(stores, &RunLease::first(&prepared.key), Ending::Failed).await;
         Err(overtaken)
-    }
-
-    /// Sets a run going, on the list of those under way.
-    fn launch(
-        &self,
-        stores: Stores,
-        prepared: Prepared,
-        (place, lock): (OwnedSemaphorePermit, SessionLock),
-    ) -> RunHandle {
-        let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
-        let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
-        let leave = CancellationToken::new();
-        let live = Live { feed: live_feed, cancel: cancel.clone(), leave: leave.clone(), session };
-        self.running().runs.insert(key.clone(), live);
-        let listed =
-            Listed { engine: self.clone(), run: key.clone(), feed: Arc::clone(&feed), lock: Some(lock) };
-        let entries =
-            EntryReader::new(Some(Arc::clone(&feed)), Some((Arc::clone(&stores.runs), key.clone())), 0);
-        let (engine, stop, run) = (self.clone(), cancel.clone(), key.clone());
-        let used = Used::by(&prepared);
-        self.0.tasks.spawn(async move {
-            let turn = AssertUnwindSafe(engine.turn(&stores, prepared, &feed, stop)).catch_unwind();
-            let turn = tokio::select! {
-                biased;
-                turn = turn => turn,
-                never = say_alive(&stores, &run, (&engine, &used)) => match never {},
-                // As if the process had ended here: its journal says how to go on.
-                () = leave.cancelled() => return drop((listed, place)),
-            };
-            if turn.is_err() {
-                tracing::error!(run.id = %run.id, "the end of a run could not be written: the engine broke");
-                engine.note_ending(&stores, &run, Ending::Failed).await;
-            }
-            drop((listed, place));
-        });
-        RunHandle { key, entries, cancel }
     }
 
     /// Runs one turn without any store. Its entries, how it went, and the state that a next turn would
@@ -304,7 +310,7 @@ impl Engine {
         let mut prepared = self.assemble(request, state, history, beginning)?;
         prepared.calls = Calls::Unkept;
         let clock = Arc::clone(&self.0.seams.clock);
-        let mut journal = Journal::new(prepared.key.clone(), None, Arc::clone(&feed), clock);
+        let mut journal = Journal::new(RunLease::first(&prepared.key), None, Arc::clone(&feed), clock);
         let before = prepared.state.clone();
         let (report, context) = self.drive(prepared, &mut journal, CancellationToken::new()).await;
         let state = next_state(&before, &report, &context);
@@ -319,49 +325,19 @@ impl Engine {
         self.running().runs.contains_key(key)
     }
 
-    /// Asks a run to stop. Whether it was under way.
-    pub fn cancel(&self, key: &RunKey) -> bool {
-        let running = self.running();
-        running.runs.get(key).map(|live| live.cancel.cancel()).is_some()
-    }
-
-    /// Stops working on a run without ending it: another process goes on with it as soon as this one has
-    /// not been heard of for a while. Whether it was under way.
-    pub fn leave(&self, key: &RunKey) -> bool {
-        let running = self.running();
-        running.runs.get(key).map(|live| live.leave.cancel()).is_some()
-    }
-
-    /// Asks every run of a session to stop. Whether one was under way.
-    pub fn cancel_session(&self, key: &SessionKey) -> bool {
-        let running = self.running();
-        let of_session = running.runs.values().filter(|live| live.session == *key);
-        of_session.map(|live| live.cancel.cancel()).count() > 0
-    }
-
-    /// The events of a run after number `after_event`, live or from the store.
+    /// The events of a run after number `after_event`: live, from the store, and as another process writes
+    /// them there.
     ///
     /// # Errors
     /// `NotFound`.
     pub async fn events(&self, key: &RunKey, after_event: u64) -> Result<EntryReader> {
-        let feed = self.running().runs.get(key).map(|live| Arc::clone(&live.feed));
-        let store = self.0.stores.as_ref().map(|stores| (Arc::clone(&stores.runs), key.clone()));
-        match &store {
-            Some((runs, key)) => drop(runs.get(key).await?),
+        let feed = self.feed(key);
+        match &self.0.stores {
+            Some(stores) => drop(stores.runs.get(key).await?),
             None if feed.is_none() => return Err(Error::not_found(format!("there is no run {}", key.id))),
             None => {}
         }
-        Ok(EntryReader::new(feed, store, after_event))
-    }
-
-    /// Waits for the runs under way, at most `grace`, then stops the rest and waits for their ends
-    /// to be written.
-    pub async fn shut_down(&self, grace: Duration) {
-        self.0.tasks.close();
-        if tokio::time::timeout(grace, self.0.tasks.wait()).await.is_err() {
-            self.running().runs.values().for_each(|live| live.cancel.cancel());
-            self.0.tasks.wait().await;
-        }
+        Ok(self.reader(feed, key, after_event))
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
@@ -383,7 +359,7 @@ impl Engine {
         let state = SessionState::from_json(&state)?;
         let turns = turns_looked_back(&request.plan);
         let messages = stores.sessions.messages(&request.session, i64::MAX, 2 * turns as u64).await?;
-        let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
+        let history = messages.into_iter().map(HistoryMessage::from);
         let around = self.account(stores, &request.session.tenant, &request.canvas).await?;
         let beginning = self.beginning((&request.session, id), revision, around);
         self.assemble(request, state, history.collect(), beginning)
@@ -396,7 +372,14 @@ impl Engine {
         around: Option<Arc<Budget>>,
     ) -> Beginning {
         let key = RunKey::new(&session.tenant, id);
-        Beginning { key, revision, now_ms: self.now_ms(), around, limits: self.machine_limits() }
+        Beginning {
+            key,
+            revision,
+            now_ms: self.now_ms(),
+            around,
+            limits: self.machine_limits(),
+            answers: Answers::New,
+        }
     }
 
     fn machine_limits(&self) -> MachineLimits {
@@ -407,8 +390,8 @@ impl Engine {
         &self,
         mut request: StartRun,
         state: SessionState,
-        history: Vec<HistoryMessage>,
-        Beginning { key, revision, now_ms, around, limits }: Beginning,
+        messages: Vec<HistoryMessage>,
+        Beginning { key, revision, now_ms, around, limits, answers: given }: Beginning,
     ) -> Result<Prepared> {
         pins::check(&request.plan, &request.input.pins)?;
         if let Some(task) = &request.task {
@@ -417,7 +400,10 @@ impl Engine {
         let of_id = || key.id.as_str().get(..16).and_then(|hex| u64::from_str_radix(hex, 16).ok());
         let seed = request.seed.or_else(of_id).unwrap_or(0);
         let now = date(now_ms);
-        let going_on = state.paused.as_deref().cloned().filter(|paused| goes_on(paused, &request.input));
+        let going_on =
+            state.paused.as_deref().cloned().filter(|paused| paused.is_answered_by(&request.input));
+        let question = going_on.as_ref().map_or(&request.input.query, |paused| &paused.input.query);
+        let history = history::before(messages, question, going_on.as_ref());
         let (machine, resumes, reply, cited, spent) = match going_on {
             Some(paused) => {
                 let (waiting, cited, spent) = (paused.run.clone(), paused.cited.clone(), paused.spent);
@@ -428,16 +414,22 @@ impl Engine {
                 if request.input.pins.is_empty() {
                     request.input.pins.clone_from(&paused.input.pins);
                 }
-                let globals = state.globals_for(&request.input, &history, &now);
+                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
                 let mut machine = paused.restore(Arc::clone(&request.plan), globals, limits)?;
                 machine.time_out(now_ms);
                 tasks::must_be_in_time(&request, &machine)?;
+                if given == Answers::New {
+                    answers::check(&machine, &request.input.inputs, &query)?;
+                }
                 answers::give(&mut machine, &request.input.inputs, &query);
                 (machine, Some(waiting), query, cited, spent)
             }
             None => {
-                let globals = state.globals_for(&request.input, &history, &now);
+                let globals = state.globals_for(&request.input, &history, (&key.id, &now));
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
+                if given == Answers::New {
+                    answers::check(&machine, &request.input.inputs, "")?;
+                }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
                 (machine, None, String::new(), Vec::new(), Spent::default())
             }
@@ -445,6 +437,7 @@ impl Engine {
         let of_session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
         let budget = Budget::new(Holder::Run, self.0.limits.budget, spent, Some(of_session));
         let context = Arc::new(RunContext {
+            masks: crate::values::masks_of(&machine),
             tenant: request.session.tenant.clone(),
             run: key.id.clone(),
             session: request.session.id.clone(),
@@ -469,24 +462,5 @@ impl Engine {
             recovered: None,
             calls: Calls::Kept,
         })
-    }
-}
-
-/// Whether a caller's input speaks to a waiting run. A bare question does when the form has at most
-/// one field; otherwise it begins a new turn. Work that waits in the middle is not lost to one.
-fn goes_on(paused: &Paused, input: &TurnInput) -> bool {
-    !input.inputs.is_empty() || input.query.is_empty() || paused.fields <= 1 || paused.waits_within()
-}
-
-fn stored_run(prepared: &Prepared, now_ms: i64) -> StoredRun {
-    StoredRun {
-        key: prepared.key.clone(),
-        session: prepared.request.session.id.clone(),
-        canvas: prepared.request.canvas.clone(),
-        query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
-        ending: None,
-        started_ms: now_ms,
-        finished_ms: None,
-        alive_ms: now_ms,
     }
 }

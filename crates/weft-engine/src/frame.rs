@@ -7,11 +7,14 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::component::Role;
 use weft_core::journal::FrameStep;
+use weft_core::value::to_text;
 use weft_core::{Json, Outputs};
 use weft_dsl::plan::{NodeIx, Read};
 
-use crate::machine::{Consequence, Machine};
+use crate::machine::{Broken, Closed, Consequence, Machine};
+use crate::perform::ERROR;
 use crate::scope::{Past, RoundOf, ScopeId, ScopeRun};
+use crate::weight::weight_of;
 
 /// An open frame.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub struct FrameRun {
     pub collected: BTreeMap<usize, Vec<Json>>,
     /// No further round opens.
     pub ended: bool,
+    /// About how many bytes its items and what it has collected take.
+    #[serde(skip)]
+    pub bytes: usize,
 }
 
 impl Machine {
@@ -42,12 +48,16 @@ impl Machine {
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.nodes[plan.nodes[node].local].outputs = Some(Arc::new(outputs));
         }
+        self.weigh_node(scope, plan.nodes[node].local);
         if let (Some(items), Some(body)) = (&items, plan.nodes[node].body) {
             let more = (items.len() as u64).saturating_mul(plan.scopes[body].nodes.len() as u64);
             self.allowance = self.allowance.saturating_add(more);
         }
         let (next_round, live, collected, ended) = (0, Vec::new(), BTreeMap::new(), false);
-        self.frames.insert(activation, FrameRun { node, scope, items, next_round, live, collected, ended });
+        let bytes = items.as_deref().map_or(0, weight_of);
+        self.replace_bytes(0, bytes);
+        let frame = FrameRun { node, scope, items, next_round, live, collected, ended, bytes };
+        self.frames.insert(activation, frame);
         self.advance(activation);
         self.settle();
     }
@@ -114,12 +124,15 @@ impl Machine {
         let Some(node) = self.frames.get(&round.frame).map(|frame| &plan.nodes[frame.node]) else { return };
         let values = node.shape.collects.iter().map(|(_, reference)| {
             let node = reference.component().and_then(|id| plan.by_id.get(id)).copied();
-            let read = Read { reference: reference.clone(), key: "".into(), node, same_pass: true };
+            let read = Read { reference: reference.clone(), key: Arc::default(), node, same_pass: true };
             (*self.value(scope, &read).snapshot()).clone()
         });
         let values: Vec<_> = values.collect();
+        let bytes = weight_of(&values);
         if let Some(frame) = self.frames.get_mut(&round.frame) {
             frame.collected.insert(round.index, values);
+            frame.bytes += bytes;
+            self.replace_bytes(0, bytes);
         }
     }
 
@@ -158,8 +171,43 @@ impl Machine {
         self.settle();
     }
 
+    /// The nearest frame around an activation whose exception settings catch what fails in it.
+    pub fn catching(&self, activation: u32) -> Option<u32> {
+        let mut scope = self.running.get(&activation)?.scope;
+        while let Some(round) = self.scopes.get(&scope).and_then(|run| run.round.as_ref()) {
+            let node = self.frames.get(&round.frame)?.node;
+            if self.plan.nodes[node].exception.catches() {
+                return Some(round.frame);
+            }
+            scope = round.parent;
+        }
+        None
+    }
+
+    /// What a frame that catches a failure is closed with.
+    pub(crate) fn broken(&self, activation: u32, failed: NodeIx, outputs: &Outputs) -> Broken {
+        let node = &self.plan.nodes[failed];
+        let id = if *node.name == *node.id.as_str() { String::new() } else { format!(" ({})", node.id) };
+        let error = outputs.get(ERROR).map(|error| to_text(&error.snapshot())).unwrap_or_default();
+        let own = self.frames.get(&activation).and_then(|frame| {
+            self.scopes.get(&frame.scope)?.nodes[self.plan.nodes[frame.node].local].outputs.clone()
+        });
+        let reason = format!("{}{id} failed: {error}", node.name);
+        Broken { reason, outputs: own.unwrap_or_default() }
+    }
+
+    /// Closes a frame in which something has failed; its exception settings say what happens then.
+    pub(crate) fn break_off(&mut self, activation: u32, broken: Broken) {
+        self.clear(activation, Closed::Failed);
+        if let Some(frame) = self.frames.get_mut(&activation) {
+            frame.ended = true;
+        }
+        self.consequences.push_back(Consequence::FrameFailed(activation, broken));
+        self.settle();
+    }
+
     fn abandon(&mut self, activation: u32) {
-        self.clear(activation);
+        self.clear(activation, Closed::Left);
         if let Some(frame) = self.frames.get_mut(&activation) {
             frame.ended = true;
         }
@@ -167,18 +215,18 @@ impl Machine {
     }
 
     /// Drops the rounds of a frame and everything under way in them.
-    fn clear(&mut self, activation: u32) {
+    fn clear(&mut self, activation: u32, why: Closed) {
         let Some(frame) = self.frames.get_mut(&activation) else { return };
         for scope in std::mem::take(&mut frame.live) {
             let inside: Vec<u32> =
                 self.running.iter().filter(|(_, running)| running.scope == scope).map(|(&a, _)| a).collect();
             for inner in inside {
-                self.clear(inner);
-                self.frames.remove(&inner);
+                self.clear(inner, why);
+                self.drop_frame(inner);
                 if let Some(running) = self.running.remove(&inner) {
                     self.working -= usize::from(running.works);
                 }
-                self.consequences.push_back(Consequence::Stop(inner));
+                self.consequences.push_back(Consequence::Stop(inner, why));
             }
             self.drop_scope(scope);
         }
@@ -188,14 +236,19 @@ impl Machine {
     fn drop_scope(&mut self, scope: ScopeId) -> Option<RoundOf> {
         let plan = Arc::clone(&self.plan);
         let run = self.scopes.remove(&scope)?;
+        self.forget_scope(&run);
         let round = run.round?;
         if let Some(parent) = self.scopes.get_mut(&round.parent) {
             let own = plan.scopes[run.plan_scope].nodes.iter().zip(run.nodes);
-            let own = own.filter_map(|(&ix, state)| Some((ix, state.outputs?)));
-            let deeper = run.past.into_iter().map(|(ix, past)| (ix, past.outputs));
-            for (ix, outputs) in deeper.chain(own) {
-                parent.remember(ix, Past { frame: round.frame, round: round.index, outputs });
+            let own = own.filter_map(|(&ix, state)| Some((ix, state.outputs?, state.bytes)));
+            let deeper = run.past.into_iter().map(|(ix, past)| (ix, past.outputs, past.bytes));
+            let (mut kept, mut let_go) = (0, 0);
+            for (ix, outputs, bytes) in deeper.chain(own) {
+                kept += bytes;
+                let_go +=
+                    parent.remember(ix, Past { frame: round.frame, round: round.index, outputs, bytes });
             }
+            self.replace_bytes(let_go, kept);
         }
         Some(round)
     }

@@ -1,35 +1,67 @@
 //! Numbers what happened, stores it, and only then shows it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use weft_core::id::generate;
-use weft_core::seam::run_store::StoredEntry;
+use weft_core::masking::{Masks, is_sealed, shown};
+use weft_core::seam::run_store::{RunLease, StoredEntry};
 use weft_core::seam::{Clock, RunStore};
-use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId, RunKey};
+use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
 use crate::feed::Feed;
 
 /// Entries that may wait for the store before the run itself waits.
 const WAITING_MAX: usize = 1_024;
 
+/// While so many bytes are being written the run itself waits: what it would produce by then waits in
+/// memory, too.
+const IN_FLIGHT_BYTES_MAX: u64 = 8 << 20;
+
+/// Room for a record as JSON to begin with; most have less.
+const RECORD_BYTES: usize = 256;
+/// What of a record is no content: names and numbers of the journal itself.
+const UNMASKED: [&str; 12] = [
+    "activation",
+    "by",
+    "canvas",
+    "canvas_version",
+    "effect",
+    "frame",
+    "key",
+    "node",
+    "route",
+    "session",
+    "type",
+    "who",
+];
+
 /// The journal of one run, as its driver writes it. While one batch is being stored the next one
 /// gathers, so the number of writes follows the speed of the store.
 pub struct Journal {
-    key: RunKey,
+    lease: RunLease,
     store: Option<Arc<dyn RunStore>>,
     feed: Arc<Feed>,
     clock: Arc<dyn Clock>,
     seq: u64,
     event: u64,
+    /// How many bytes have been written, and are being written now.
+    bytes: u64,
+    in_flight_bytes: u64,
     shown: (u64, u64),
     waiting: Vec<Arc<Entry>>,
+    masks: Masks,
+    /// How entries are stored that hold a secret, by number.
+    sealed: BTreeMap<u64, Arc<str>>,
     in_flight: Option<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
     /// Who waits for which entry to be stored.
-    awaited: VecDeque<(u64, oneshot::Sender<()>)>,
+    awaited: VecDeque<(u64, oneshot::Sender<Duration>)>,
+    /// When the write under way began, as [`Clock::running`] tells it.
+    asked: Duration,
     /// Why nothing more can be stored from here.
     broken: Option<Broken>,
 }
@@ -62,38 +94,53 @@ impl Broken {
 }
 
 impl Journal {
-    /// The same journal, to be gone on with after its last entry.
+    /// The same journal, to be gone on with after its last entry; it has so many bytes.
     #[must_use]
-    pub fn after(self, seq: u64, event: u64) -> Self {
-        Self { seq, event, shown: (seq, event), ..self }
+    pub fn after(self, (seq, event): (u64, u64), bytes: u64) -> Self {
+        Self { seq, event, shown: (seq, event), bytes, ..self }
     }
 
-    /// Adds a record, and tells `safe` when it is stored.
-    pub fn note_awaited(&mut self, record: Record, safe: oneshot::Sender<()>) {
+    /// How many bytes its entries have, as far as they have been written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a record, and tells `safe` when it is stored: how old the word of the store is at most.
+    pub fn note_awaited(&mut self, record: Record, safe: oneshot::Sender<Duration>) {
         self.note(record);
         self.awaited.push_back((self.seq, safe));
     }
 
     /// An empty journal. Without a store entries are shown at once.
     pub fn new(
-        key: RunKey,
+        lease: RunLease,
         store: Option<Arc<dyn RunStore>>,
         feed: Arc<Feed>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
-            key,
+            lease,
             store,
             feed,
             clock,
             seq: 0,
             event: 0,
+            bytes: 0,
+            in_flight_bytes: 0,
             shown: (0, 0),
             waiting: Vec::new(),
+            masks: Masks::default(),
+            sealed: BTreeMap::new(),
             in_flight: None,
             awaited: VecDeque::new(),
+            asked: Duration::ZERO,
             broken: None,
         }
+    }
+
+    /// From here on secrets are masked in what is shown, and sealed in what is stored.
+    pub fn mask(&mut self, masks: Masks) {
+        self.masks = masks;
     }
 
     /// Adds a record. It is stored and shown soon; see [`Journal::flush`].
@@ -105,12 +152,27 @@ impl Journal {
             self.event += 1;
             self.event
         });
+        let record = self.masked(record);
         self.waiting.push(Arc::new(Entry { seq: self.seq, event, at_ms, record }));
+    }
+
+    fn masked(&mut self, record: Record) -> Record {
+        if self.masks.is_empty() {
+            return record;
+        }
+        let Ok(sealed) = written(&record, &self.masks) else { return record };
+        if !is_sealed(&sealed) {
+            return record;
+        }
+        // A secret that is a word of the journal's own would make it unreadable.
+        let Ok(shown) = serde_json::from_str(&shown(&sealed)) else { return record };
+        self.sealed.insert(self.seq, sealed.into());
+        shown
     }
 
     /// Whose it is.
     pub fn run(&self) -> &RunId {
-        &self.key.id
+        &self.lease.run.id
     }
 
     /// The time that entries carry.
@@ -120,7 +182,8 @@ impl Journal {
 
     /// Whether the run should wait for the store before it goes on.
     pub fn is_full(&self) -> bool {
-        self.waiting.len() >= WAITING_MAX
+        let large = self.in_flight.is_some() && self.in_flight_bytes > IN_FLIGHT_BYTES_MAX;
+        large || self.waiting.len() >= WAITING_MAX
     }
 
     /// Whether there is a store behind it.
@@ -145,15 +208,21 @@ impl Journal {
             return Ok(());
         }
         let entries = std::mem::take(&mut self.waiting);
+        self.asked = self.clock.running();
         let Some(store) = self.store.clone() else {
+            // Nothing is written, but whoever watches keeps it all.
+            self.bytes += entries.iter().map(|entry| written_bytes(&entry.record)).sum::<u64>();
             self.show(&entries);
             return Ok(());
         };
-        let stored = entries.iter().map(|entry| self.stored(entry)).collect::<Result<Vec<_>>>()?;
-        let key = self.key.clone();
+        let mut text = Vec::with_capacity(RECORD_BYTES);
+        let stored = entries.iter().map(|entry| self.stored(entry, &mut text)).collect::<Result<Vec<_>>>()?;
+        self.in_flight_bytes = stored.iter().map(|entry| entry.record.len() as u64).sum();
+        self.bytes += self.in_flight_bytes;
+        let lease = self.lease.clone();
         self.in_flight = Some(
             async move {
-                store.append(&key, stored).await?;
+                store.append(&lease, stored).await?;
                 Ok(entries)
             }
             .boxed(),
@@ -161,11 +230,18 @@ impl Journal {
         Ok(())
     }
 
-    fn stored(&self, entry: &Entry) -> Result<StoredEntry> {
-        let record = serde_json::to_string(&entry.record).map_err(|cause| {
-            Error::internal(format!("cannot write entry {} of run {}", entry.seq, self.key.id)).because(cause)
-        })?;
-        Ok(StoredEntry { seq: entry.seq, event: entry.event, at_ms: entry.at_ms, record: record.into() })
+    /// An entry for the store; `text` is room for its record, which many share.
+    fn stored(&self, entry: &Entry, text: &mut Vec<u8>) -> Result<StoredEntry> {
+        if let Some(sealed) = self.sealed.get(&entry.seq) {
+            let record = Arc::clone(sealed);
+            return Ok(StoredEntry { seq: entry.seq, event: entry.event, at_ms: entry.at_ms, record });
+        }
+        let fail =
+            || Error::internal(format!("cannot write entry {} of run {}", entry.seq, self.lease.run.id));
+        text.clear();
+        serde_json::to_writer(&mut *text, &entry.record).map_err(|cause| fail().because(cause))?;
+        let record = std::str::from_utf8(text).map_err(|cause| fail().because(cause))?.into();
+        Ok(StoredEntry { seq: entry.seq, event: entry.event, at_ms: entry.at_ms, record })
     }
 
     /// Waits for the write under way and shows what it stored. Never returns when there is none, so
@@ -193,11 +269,12 @@ impl Journal {
     fn show(&mut self, entries: &[Arc<Entry>]) {
         for entry in entries {
             self.shown = (entry.seq, entry.event.unwrap_or(self.shown.1));
+            self.sealed.remove(&entry.seq);
         }
         self.feed.show(entries);
         while let Some((_, safe)) = self.awaited.pop_front_if(|(seq, _)| *seq <= self.shown.0) {
             // Whoever waited may be gone.
-            let _ = safe.send(());
+            let _ = safe.send(self.asked);
         }
     }
 
@@ -228,6 +305,7 @@ impl Journal {
         self.broken = None;
         self.in_flight = None;
         self.waiting.clear();
+        self.sealed.clear();
         self.awaited.clear();
         (self.seq, self.event) = self.shown;
     }
@@ -239,6 +317,40 @@ impl Journal {
         let entries = std::mem::take(&mut self.waiting);
         self.show(&entries);
     }
+}
+
+/// A record as it is stored: with marks in place of secrets.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn written(record: &Record, masks: &Masks) -> serde_json::Result<String> {
+    if masks.is_empty() {
+        return serde_json::to_string(record);
+    }
+    let plain = serde_json::to_value(record)?;
+    match masks.sealed(&plain, &UNMASKED) {
+        Some(sealed) => serde_json::to_string(&sealed),
+        None => serde_json::to_string(record),
+    }
+}
+
+/// How many bytes a record has as JSON.
+pub fn written_bytes(record: &Record) -> u64 {
+    struct Count(u64);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len() as u64;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written as JSON is an error where it is written.
+    let _ = serde_json::to_writer(&mut count, record);
+    count.0
 }
 
 /// The name of a writer, which no other one has.

@@ -4,6 +4,7 @@
 //! happened, stores it and then shows it.
 
 mod answers;
+mod assign;
 mod begin;
 pub mod calls;
 pub mod clock;
@@ -13,10 +14,12 @@ pub mod engine;
 pub mod feed;
 pub mod form;
 pub mod frame;
+mod history;
 pub mod journal;
 mod keys;
 mod loops;
 pub mod machine;
+mod masked;
 mod parked;
 mod patient;
 pub mod pause;
@@ -33,6 +36,8 @@ mod suspend;
 mod tasks;
 mod timeouts;
 mod values;
+pub mod watch;
+mod weight;
 
 pub use engine::{Engine, EngineLimits, RunHandle, StartRun};
 pub use feed::EntryReader;

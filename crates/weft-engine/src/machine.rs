@@ -11,12 +11,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::component::{Role, Route};
 use weft_core::context::Round;
-use weft_core::journal::{Assigned, Onward, Who};
+use weft_core::journal::{Onward, Who};
 use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
-use weft_core::{ComponentId, Json, Outputs, TaskId, Value};
+use weft_core::{ComponentId, Error, Json, Outputs, RunId, TaskId, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
+use crate::assign::Changes;
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
@@ -57,10 +58,31 @@ pub struct Start {
 pub enum Consequence {
     /// A node can no longer run in its round.
     Skipped(ScopeId, NodeIx),
-    /// An activation must stop: its frame was left.
-    Stop(u32),
+    /// An activation must stop: its frame is closed.
+    Stop(u32, Closed),
     /// The frame of this activation is complete; these are its outputs.
     FrameDone(u32, Arc<Outputs>),
+    /// Something in the frame of this activation has failed, and the frame's exception settings say what
+    /// happens then.
+    FrameFailed(u32, Broken),
+}
+
+/// Why a frame was closed before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Closed {
+    /// An ExitLoop has left it.
+    Left,
+    /// Something else in it has failed.
+    Failed,
+}
+
+/// A frame that was closed by a failure.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Broken {
+    /// What failed, and why.
+    pub reason: String,
+    /// What the Iteration or Loop itself has produced so far.
+    pub outputs: Arc<Outputs>,
 }
 
 /// What a finished activation brings.
@@ -70,8 +92,8 @@ pub struct Done {
     pub outputs: Arc<Outputs>,
     /// Which of its edges fire.
     pub onward: Onward,
-    /// Values for globals and for outputs of other components.
-    pub assigned: Vec<Assigned>,
+    /// New values of globals and of outputs of other components.
+    pub changes: Changes,
 }
 
 /// An activation under way.
@@ -103,6 +125,8 @@ pub struct Machine {
     pub(crate) plan: Arc<Plan>,
     pub(crate) limits: MachineLimits,
     pub(crate) seed: u64,
+    /// The run that the turn began with, when this one goes on with it.
+    pub(crate) turn: Option<RunId>,
     pub(crate) scopes: BTreeMap<ScopeId, ScopeRun>,
     pub(crate) frames: BTreeMap<u32, FrameRun>,
     pub(crate) running: BTreeMap<u32, Running>,
@@ -120,6 +144,8 @@ pub struct Machine {
     pub(crate) next_scope: ScopeId,
     /// Activations that may still begin.
     pub(crate) allowance: u64,
+    /// About how many bytes its values take.
+    pub(crate) held_bytes: usize,
     pub(crate) working: usize,
     pub(crate) ready: VecDeque<(ScopeId, NodeIx)>,
     /// What is ready and waits for one of the places for nodes at once.
@@ -140,6 +166,7 @@ impl Machine {
         let mut machine = Self {
             limits,
             seed,
+            turn: None,
             scopes: BTreeMap::new(),
             frames: BTreeMap::new(),
             running: BTreeMap::new(),
@@ -152,6 +179,7 @@ impl Machine {
             next_activation: 1,
             next_scope: TOP + 1,
             allowance,
+            held_bytes: 0,
             working: 0,
             ready: VecDeque::new(),
             in_line: VecDeque::new(),
@@ -161,6 +189,7 @@ impl Machine {
         };
         let top = ScopeRun::new(0, &machine.plan.scopes[0], None, Arc::from([]));
         machine.scopes.insert(TOP, top);
+        machine.weigh_all();
         machine.enter(TOP);
         machine
     }
@@ -185,7 +214,7 @@ impl Machine {
         let Some(Running { scope, node, .. }) = self.running.get(&activation).cloned() else { return };
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
-        run.nodes[plan.nodes[node].local].published.get_or_insert_default().set(output, text);
+        run.nodes[plan.nodes[node].local].published.get_or_insert_default().texts.set(output, text);
         for &edge in &plan.nodes[node].outs {
             let to = plan.scopes[run.plan_scope].edges[edge].to;
             if matches!(run.edges[edge], EdgeState::Open | EdgeState::Again)
@@ -197,6 +226,16 @@ impl Machine {
             }
         }
         self.settle();
+    }
+
+    /// The work of a running node has ended: whoever has begun early comes by its other outputs, although
+    /// the node itself finishes later.
+    pub fn produced(&self, activation: u32, produced: Result<&Outputs, &Error>) {
+        let Some(Running { scope, node, .. }) = self.running.get(&activation) else { return };
+        let state = self.scopes.get(scope).map(|run| &run.nodes[self.plan.nodes[*node].local]);
+        if let Some(published) = state.and_then(|state| state.published.as_ref()) {
+            published.whole.settle(produced.map(|outputs| Arc::new(outputs.clone())));
+        }
     }
 
     /// Activations that are reading the text this one writes, by number.
@@ -216,10 +255,12 @@ impl Machine {
 
     /// An activation is over.
     pub fn finished(&mut self, activation: u32, done: Done) {
+        let caught = if done.onward == Onward::Nowhere { self.catching(activation) } else { None };
         let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
-        self.frames.remove(&activation);
+        self.drop_frame(activation);
         let plan = Arc::clone(&self.plan);
+        let broken = caught.map(|frame| (frame, self.broken(frame, node, &done.outputs)));
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(plan.nodes[node].local, |state| {
                 state.status = Status::Done;
@@ -227,8 +268,10 @@ impl Machine {
                 state.published = None;
             });
         }
-        for Assigned { target, value } in done.assigned {
-            self.assign(scope, &target, value);
+        self.weigh_node(scope, plan.nodes[node].local);
+        self.commit(done.changes);
+        if let Some((frame, broken)) = broken {
+            return self.break_off(frame, broken);
         }
         self.work.extend(plan.nodes[node].dependents.iter().map(|&dependent| (scope, dependent)));
         self.work.push_back((scope, node));

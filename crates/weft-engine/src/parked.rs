@@ -35,7 +35,7 @@ impl Machine {
             None => {
                 let reads = node.reads.iter();
                 let values = reads.map(|read| (read.reference.clone(), self.value(scope, read)));
-                node.component.form(&Inputs(values.collect()))
+                node.component.form(&Inputs::from_iter(values))
             }
         };
         WaitingForm::new(node.id.clone(), self.path(scope), form)

@@ -10,16 +10,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
-use weft_core::seam::{RunStore, SessionStore};
-use weft_core::{Ending, Error, ErrorKind, Json, Result, RunKey, SessionKey};
+use weft_core::seam::{ProcessStore, RunStore, SessionStore};
+use weft_core::{Ending, Error, ErrorKind, Json, ProcessId, Result, RunKey, SessionKey};
 
 use crate::engine::Stores;
 
 /// How long one call of a store may take.
 const CALL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a process waits for the store to take that it is at work. It says so again soon, and must not be
+/// silent for long.
+const BEAT_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// How often a call is made that changes something which the run depends on.
 const WRITES_TRIED_MAX: u32 = 8;
@@ -44,6 +49,7 @@ pub(crate) fn patient(stores: Stores) -> Stores {
         runs: Arc::new(Patient(stores.runs)),
         sessions: Arc::new(Patient(stores.sessions)),
         spending: Arc::new(Patient(stores.spending)),
+        processes: Arc::new(Patient(stores.processes)),
     }
 }
 
@@ -69,7 +75,7 @@ impl Tries {
         if self.left == 0 || !may_pass(&error) {
             return Err(error);
         }
-        tracing::warn!(error = error.full(), "the store failed and is asked again");
+        tracing::warn!(error = error.detail(), "the store failed and is asked again");
         self.uncertain = true;
         tokio::time::sleep(self.pause).await;
         self.pause *= 2;
@@ -83,10 +89,14 @@ impl Tries {
 }
 
 async fn in_time<T>(call: impl Future<Output = Result<T>> + Send) -> Result<T> {
-    match tokio::time::timeout(CALL_TIME_MAX, call).await {
+    in_time_of(CALL_TIME_MAX, call).await
+}
+
+async fn in_time_of<T>(most: Duration, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    match tokio::time::timeout(most, call).await {
         Ok(answer) => answer,
         Err(_) => {
-            let message = format!("the store did not answer within {} s", CALL_TIME_MAX.as_secs());
+            let message = format!("the store did not answer within {} s", most.as_secs());
             Err(Error::new(ErrorKind::Timeout, message))
         }
     }
@@ -123,34 +133,67 @@ impl RunStore for Patient<dyn RunStore> {
         }
     }
 
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
-            match in_time(self.0.append(key, entries.clone())).await {
+            match in_time(self.0.append(lease, entries.clone())).await {
                 Ok(()) => return Ok(()),
                 Err(error) if tries.may_be_ours(&error) => {
                     let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
-                    let found = self.entries(key, after, entries.len() as u64).await?;
-                    return if found == entries { Ok(()) } else { Err(error) };
+                    let found = self.entries(&lease.run, after, entries.len() as u64).await?;
+                    // What is there may be ours, and the run another process's by now.
+                    let ours = found == entries && self.get(&lease.run).await?.fence == lease.fence;
+                    return if ours { Ok(()) } else { Err(error) };
                 }
                 Err(error) => tries.after(error).await?,
             }
         }
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        in_time(self.0.alive(runs, now_ms)).await
+    /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
+    /// carried out later than that is found by looking for runs that this process has without knowing.
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        let mut tries = Tries::new(READS_TRIED_MAX);
+        loop {
+            match in_time(self.0.claim(run, seen, by)).await {
+                Ok(None) if tries.uncertain => {
+                    let found = self.get(run).await?;
+                    let next = seen.checked_add(1);
+                    let ours = found.owner.as_ref() == Some(by) && Some(found.fence) == next;
+                    return Ok((ours && found.ending.is_none()).then(|| RunLease::of(&found)));
+                }
+                Ok(taken) => return Ok(taken),
+                Err(error) => tries.after(error).await?,
+            }
+        }
     }
 
-    /// Is made once: who gets no answer leaves the run to others, and to later.
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        in_time(self.0.claim(run, seen_alive_ms, now_ms)).await
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        in_time(self.0.release(leases)).await
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
-            match in_time(self.0.finish(key, ending, finished_ms)).await {
+            match in_time(self.0.request_cancel(run, now_ms)).await {
+                Ok(asked) => return Ok(asked),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        read(|| self.0.cancel_requests(owner)).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        read(|| self.0.unattended(gone, count_max)).await
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.finish(lease, ending, finished_ms)).await {
                 Ok(()) => return Ok(()),
                 Err(error) => tries.after(error).await?,
             }
@@ -252,12 +295,43 @@ impl Patient<dyn SessionStore> {
 }
 
 #[async_trait]
+impl ProcessStore for Patient<dyn ProcessStore> {
+    /// Is made twice: who gets no answer says it again soon. A beat that is there was heard, whatever the
+    /// store has said of it.
+    async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
+        if in_time_of(BEAT_TIME_MAX, self.0.beat(id, place)).await.is_ok() {
+            return Ok(());
+        }
+        let before = self.beats_of(id).await;
+        let Err(error) = in_time_of(BEAT_TIME_MAX, self.0.beat(id, place)).await else { return Ok(()) };
+        let heard = before.is_some() && self.beats_of(id).await > before;
+        if heard { Ok(()) } else { Err(error) }
+    }
+
+    async fn list(&self) -> Result<Vec<StoredProcess>> {
+        read(|| self.0.list()).await
+    }
+
+    async fn forget(&self, id: &ProcessId, beat: i64) -> Result<bool> {
+        in_time(self.0.forget(id, beat)).await
+    }
+}
+
+impl Patient<dyn ProcessStore> {
+    /// How often a process has said that it is at work; `None` when the store does not tell.
+    async fn beats_of(&self, id: &ProcessId) -> Option<i64> {
+        let processes = in_time_of(BEAT_TIME_MAX, self.0.list()).await.ok()?;
+        Some(processes.iter().find(|process| process.id == *id).map_or(0, |process| process.beat))
+    }
+}
+
+#[async_trait]
 impl SpendingStore for Patient<dyn SpendingStore> {
     /// What is noted twice counts once, so nothing need be looked at.
-    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
-            match in_time(self.0.note(run, day, spent)).await {
+            match in_time(self.0.note(lease, day, spent)).await {
                 Ok(()) => return Ok(()),
                 Err(error) => tries.after(error).await?,
             }

@@ -35,6 +35,9 @@ pub struct Paused {
     pub fields: usize,
     /// The run that waits.
     pub run: RunId,
+    /// The run that the turn began with, when it has waited before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    began: Option<RunId>,
     /// What its caller gave.
     pub input: TurnInput,
     /// The sources it has found.
@@ -59,6 +62,7 @@ impl Paused {
             seed: machine.seed,
             fields,
             run: context.run.clone(),
+            began: machine.turn.clone(),
             input: context.input.clone(),
             cited: context.citations.all(),
             spent: context.budget.spent(),
@@ -80,6 +84,7 @@ impl Paused {
             return Err(Error::new(ErrorKind::Conflict, message).help("start a new turn"));
         }
         let mut machine = Machine::new(plan, globals, self.seed, limits);
+        machine.turn = Some(self.turn().clone());
         machine.scopes = self.scopes;
         machine.frames = self.frames;
         machine.running = self.running;
@@ -90,13 +95,19 @@ impl Paused {
         machine.work.clear();
         machine.consequences.clear();
         machine.working = 0;
+        machine.weigh_all();
         Ok(machine)
     }
 
-    /// Iterations and Loops that were open when the run paused, by activation: they started in an
-    /// earlier run and finish in a later one.
-    pub fn open_frames(&self) -> impl Iterator<Item = u32> {
-        self.frames.keys().copied()
+    /// The run that the turn began with.
+    pub fn turn(&self) -> &RunId {
+        self.began.as_ref().unwrap_or(&self.run)
+    }
+
+    /// Whether a caller's input speaks to this run. A bare question does when the form has at most one
+    /// field; otherwise it begins a new turn. Work that waits in the middle is not lost to one.
+    pub fn is_answered_by(&self, input: &TurnInput) -> bool {
+        !input.inputs.is_empty() || input.query.is_empty() || self.fields <= 1 || self.waits_within()
     }
 
     /// Whether a task is open.

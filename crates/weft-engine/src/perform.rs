@@ -1,8 +1,10 @@
 //! Performs one activation, whatever happens in it, and applies the node's exception settings to what
 //! came of it.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -13,13 +15,17 @@ use weft_core::budget::Budget;
 use weft_core::component::{Finished, Role, Route};
 use weft_core::context::{RunContext, Signal};
 use weft_core::effect::Effects;
-use weft_core::journal::{Assigned, Onward};
-use weft_core::{Error, ErrorKind, Json, NodeContext, Outputs, Result, Value};
+use weft_core::journal::Onward;
+use weft_core::value::{DEPTH_MAX, weight};
+use weft_core::{Error, ErrorKind, Floor, Json, NodeContext, Outputs, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
 
 use crate::keys::Before;
-use crate::machine::Start;
+use crate::machine::{Broken, Machine, Start};
 use crate::{form, pins};
+
+/// The output that says why a node has failed.
+pub const ERROR: &str = "_ERROR";
 
 /// What became of an activation.
 pub struct Outcome {
@@ -47,10 +53,14 @@ pub struct Own {
     pub effects: Effects,
     /// What it may use.
     pub budget: Arc<Budget>,
+    /// The right to speak.
+    pub floor: Floor,
     /// Stops it.
     pub cancel: CancellationToken,
     /// Where it tells what it does.
     pub signals: mpsc::Sender<(u32, Signal)>,
+    /// Bytes of text that it may put together, as many as it may produce.
+    pub text_max: usize,
 }
 
 /// What an activation is given; taken out of its start.
@@ -65,7 +75,7 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
         node: node.id.clone(),
         name: Arc::clone(&node.name),
         activation: start.who.activation,
-        inputs: std::mem::take(&mut start.inputs),
+        inputs: std::mem::take(&mut start.inputs).bounded(own.text_max),
         alternative: start.alternative,
         round: start.round.take(),
         filled,
@@ -73,8 +83,9 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
         resumed: start.resumed.take(),
         budget: own.budget,
         effects: own.effects,
-        part: "".into(),
+        part: Arc::default(),
         heard: start.heard,
+        floor: own.floor,
         cancel: own.cancel,
         signals: own.signals,
     }
@@ -84,61 +95,53 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
 pub fn work(
     plan: &Arc<Plan>,
     ix: NodeIx,
-    context: NodeContext,
+    mut context: NodeContext,
     limit: Duration,
 ) -> BoxFuture<'static, Outcome> {
-    let (plan, cancel) = (Arc::clone(plan), context.cancel.clone());
+    let plan = Arc::clone(plan);
     async move {
-        let node = &plan.nodes[ix];
-        match context.run.input.pins.get(&node.id) {
-            Some(pin) => {
-                Outcome { activation: context.activation, result: pins::given(node, pin, &context).await }
-            }
-            None if node.exception.asks_for_keys => with_keys(node, context, cancel, limit).await,
-            None => perform(node, context, cancel, limit).await,
-        }
+        let (node, activation) = (&plan.nodes[ix], context.activation);
+        let result = match context.run.input.pins.get(&node.id) {
+            Some(pin) => pins::given(node, pin, &context).await,
+            None if node.exception.asks_for_keys => with_keys(node, &mut context, limit).await,
+            None => perform(node, &context, limit).await,
+        };
+        Outcome { activation, result }
     }
     .boxed()
 }
 
 /// Performs an activation that waits for a person when it lacks a key.
-async fn with_keys(
-    node: &PlanNode,
-    mut context: NodeContext,
-    cancel: CancellationToken,
-    limit: Duration,
-) -> Outcome {
-    let (activation, budget) = (context.activation, Arc::clone(&context.budget));
-    let before = match Before::of(&mut context) {
-        Ok(before) => before,
-        Err(given_up) => return Outcome { activation, result: Err(given_up) },
-    };
-    let outcome = perform(node, context, cancel, limit).await;
-    let result = before.ask((&node.name, budget.own().tool_calls), outcome.result);
-    Outcome { activation, result }
+async fn with_keys(node: &PlanNode, context: &mut NodeContext, limit: Duration) -> Result<Finished> {
+    let before = Before::of(context)?;
+    let result = perform(node, context, limit).await;
+    before.ask((&node.name, context.budget.own().tool_calls), result)
 }
 
 /// Performs one activation, whatever happens: too slow, stopped, or panicking.
-async fn perform(
-    node: &PlanNode,
-    context: NodeContext,
-    cancel: CancellationToken,
-    limit: Duration,
-) -> Outcome {
-    let activation = context.activation;
-    let work = AssertUnwindSafe(node.component.run(&context)).catch_unwind();
-    let result = tokio::select! {
-        // The work first: most of it is done at the first look, and then nobody asks for the rest.
-        biased;
-        done = tokio::time::timeout(limit, work) => match done {
-            Ok(Ok(result)) => result,
-            Ok(Err(panic)) => Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
-                .help("this is a defect of Weft; please report it with the canvas")),
-            Err(_) => Err(Error::new(ErrorKind::Timeout, format!("it took longer than its {} s", limit.as_secs_f64()))),
+async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Result<Finished> {
+    let work = AssertUnwindSafe(node.component.run(context)).catch_unwind();
+    tokio::pin!(work);
+    // Most work is done at the first look: a limit of time is set up for the rest only.
+    let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
+    let done = match first {
+        Poll::Ready(done) => done,
+        Poll::Pending => tokio::select! {
+            biased;
+            done = tokio::time::timeout(limit, work) => match done {
+                Ok(done) => done,
+                Err(_) => {
+                    let message = format!("it took longer than its {} s", limit.as_secs_f64());
+                    return Err(Error::new(ErrorKind::Timeout, message));
+                }
+            },
+            () = context.cancel.cancelled() => return Err(cancelled()),
         },
-        () = cancel.cancelled() => Err(cancelled()),
     };
-    Outcome { activation, result }
+    done.unwrap_or_else(|panic| {
+        Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
+            .help("this is a defect of Weft; please report it with the canvas"))
+    })
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
@@ -149,14 +152,20 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 /// Applies a node's exception settings: a branch, a default value, or failure.
 pub fn settle(node: &PlanNode, outcome: Outcome) -> Settled {
     let activation = outcome.activation;
-    let error = match outcome.result {
+    match outcome.result.and_then(|finished| within_reach(node, finished)) {
         Ok(finished) => {
             let onward = Onward::By(finished.route.clone());
-            return Settled { activation, finished, onward, error: None };
+            Settled { activation, finished, onward, error: None }
         }
-        Err(error) => error,
-    };
-    let mut outputs = Outputs::of("_ERROR", Json::String(error.full()));
+        Err(error) => {
+            let (onward, outputs) = handled(node, &error);
+            Settled { activation, finished: Finished::with(outputs), onward, error: Some(error) }
+        }
+    }
+}
+
+fn handled(node: &PlanNode, error: &Error) -> (Onward, Outputs) {
+    let mut outputs = Outputs::of(ERROR, Json::String(error.full()));
     let exception = &node.exception;
     let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
         Onward::Nowhere
@@ -164,16 +173,50 @@ pub fn settle(node: &PlanNode, outcome: Outcome) -> Settled {
         Onward::Exception
     } else if let Some(default) = &exception.default {
         let main = if node.shape.main_output.is_empty() { "result" } else { node.shape.main_output };
-        outputs.set(main, default.clone());
+        let filled = node.component.default_outputs(default);
+        outputs.0.extend(filled.unwrap_or_else(|| Outputs::of(main, default.clone())).0);
         Onward::By(Route::Onward)
     } else {
         Onward::Nowhere
     };
-    Settled { activation, finished: Finished::with(outputs), onward, error: Some(error) }
+    (onward, outputs)
 }
 
-pub fn assigned(pairs: &[(weft_core::Reference, Json)]) -> Vec<Assigned> {
-    pairs.iter().map(|(target, value)| Assigned::new(target, value.clone())).collect()
+impl Settled {
+    /// What it gives to whoever has begun with a part of it, or why it gives nothing.
+    ///
+    /// # Errors
+    /// That of a failure that nothing has caught.
+    pub fn produced(&self) -> Result<&Outputs, &Error> {
+        match &self.error {
+            Some(error) if self.onward == Onward::Nowhere => Err(error),
+            Some(_) | None => Ok(&self.finished.outputs),
+        }
+    }
+}
+
+/// A branch that leads into or out of a frame would end in nothing: that is no success.
+fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
+    let Route::To(targets) = &finished.route else { return Ok(finished) };
+    let Some(target) = targets.iter().find(|id| node.out_of_reach.contains(id)) else { return Ok(finished) };
+    let message = format!("the branch to `{target}` leads into or out of the body of a frame");
+    Err(Error::invalid(message).help("lead it to a component of the same body"))
+}
+
+/// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep
+/// their values, and a default value stands for whatever its rounds would have collected.
+pub fn settle_frame(node: &PlanNode, activation: u32, broken: Broken) -> Settled {
+    let error = Error::new(ErrorKind::Unavailable, broken.reason);
+    let mut settled = settle(node, Outcome { activation, result: Err(error) });
+    let mut outputs = (*broken.outputs).clone();
+    outputs.0.extend(std::mem::take(&mut settled.finished.outputs.0));
+    if let (Some(default), Onward::By(_)) = (&node.exception.default, &settled.onward) {
+        for (name, _) in &node.shape.collects {
+            outputs.set(name, default.clone());
+        }
+    }
+    settled.finished.outputs = outputs;
+    settled
 }
 
 /// A text that was still being written when the node began is whole by the time it finishes.
@@ -185,29 +228,66 @@ pub fn settled_inputs(named: &Arc<Outputs>) -> Arc<Outputs> {
     Arc::new(Outputs(settled.collect()))
 }
 
+/// How much an activation may produce.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// By itself.
+    output_bytes: usize,
+    /// With everything that the run holds.
+    values_bytes: usize,
+    /// What the run holds of it already, without what the new outputs replace.
+    held_bytes: usize,
+}
+
+impl Room {
+    /// The room of a running activation under these limits: of one output, and of all values.
+    pub fn of(machine: &Machine, activation: u32, (output_bytes, values_bytes): (usize, usize)) -> Self {
+        let held_bytes = machine.held_bytes().saturating_sub(machine.replaced_bytes(activation));
+        Self { output_bytes, values_bytes, held_bytes }
+    }
+
+    /// Whether so much fits.
+    ///
+    /// # Errors
+    /// `Invalid`, with the setting that limits it.
+    fn check(self, size: Option<usize>) -> Result<()> {
+        let Some(size) = size else {
+            return Err(Error::invalid(format!("its output is nested more than {DEPTH_MAX} levels deep")));
+        };
+        if size > self.output_bytes {
+            let message = format!("its output is larger than {} bytes", self.output_bytes);
+            return Err(Error::invalid(message).help("shorten it, or raise limits.output_bytes"));
+        }
+        if self.held_bytes.saturating_add(size) > self.values_bytes {
+            return Err(too_much(self.values_bytes));
+        }
+        Ok(())
+    }
+}
+
+/// The error of a run that holds too much.
+pub fn too_much(values_bytes: usize) -> Error {
+    let message = format!("the values of the run take more than {values_bytes} bytes together");
+    Error::new(ErrorKind::QuotaExceeded, message)
+        .help("keep less in outputs, results of rounds and variables, or raise limits.values_bytes")
+}
+
 /// What came of an activation; what is too large is a failure.
-pub fn bounded(mut outcome: Outcome, bytes_max: usize) -> Outcome {
-    if outcome.result.as_ref().is_ok_and(|finished| size(finished) > bytes_max) {
-        let message = format!("its output is larger than {bytes_max} bytes");
-        outcome.result = Err(Error::invalid(message).help("shorten it, or raise limits.output_bytes"));
+pub fn bounded(mut outcome: Outcome, room: Room) -> Outcome {
+    let too_large = outcome.result.as_ref().ok().and_then(|finished| room.check(size(finished)).err());
+    if let Some(error) = too_large {
+        outcome.result = Err(error);
     }
     outcome
 }
 
-/// About how many bytes what an activation gives takes as text.
-fn size(finished: &Finished) -> usize {
-    fn of(json: &Json) -> usize {
-        match json {
-            Json::String(text) => text.len(),
-            Json::Array(items) => items.iter().map(|item| of(item) + 1).sum(),
-            Json::Object(map) => map.iter().map(|(key, value)| key.len() + of(value) + 4).sum(),
-            Json::Null | Json::Bool(_) | Json::Number(_) => 8,
-        }
-    }
+/// About how many bytes what an activation gives takes as text; `None` when it nests too deep.
+fn size(finished: &Finished) -> Option<usize> {
     let outputs = finished.outputs.0.values().filter_map(Value::as_json);
+    let items = finished.items.iter().flatten();
     let asleep = finished.suspended.iter();
     let asleep = asleep.flat_map(|asleep| asleep.form.fields.values().chain([&asleep.state]));
-    outputs.chain(asleep).map(of).sum()
+    outputs.chain(items).chain(asleep).try_fold(0, |sum: usize, value| Some(sum + weight(value)?))
 }
 
 pub fn cancelled() -> Error {

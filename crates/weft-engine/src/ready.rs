@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use weft_core::context::mix;
+use weft_core::masking::MASK;
 use weft_core::reference::Inputs;
 use weft_core::value::OrderedMap;
 use weft_core::{Outputs, Value};
@@ -74,16 +75,19 @@ impl Machine {
     ) -> (Inputs, Arc<Outputs>) {
         let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
         let count = node.reads.len() + chosen.len();
-        let mut inputs = Inputs(OrderedMap::with_capacity_and_hasher(count, Default::default()));
-        let mut named = Outputs(OrderedMap::with_capacity_and_hasher(count, Default::default()));
+        let mut inputs = OrderedMap::with_capacity(count);
+        let mut named = Outputs(OrderedMap::with_capacity(count));
         for read in node.reads.iter().chain(chosen) {
-            let mut value = self.value(scope, read);
-            if !node.shape.listens {
-                value = Value::Json(value.snapshot());
-            }
-            named.0.insert(Arc::clone(&read.key), value.clone());
-            inputs.0.insert(read.reference.clone(), value);
+            let value = if node.shape.listens {
+                crate::values::read_early(self, scope, read)
+            } else {
+                Value::Json(self.value(scope, read).snapshot())
+            };
+            let shown =
+                if node.shape.secrets.contains(&read.reference) { Value::text(MASK) } else { value.clone() };
+            named.0.insert(Arc::clone(&read.key), shown);
+            inputs.insert(read.reference.clone(), value);
         }
-        (inputs, Arc::new(named))
+        (Inputs::from(inputs), Arc::new(named))
     }
 }

@@ -4,12 +4,13 @@
 //! that was under way then is put back, so that it begins again; what it had got from outside by then
 //! is kept for it, so that nothing is asked for twice.
 
+mod begin_again;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use weft_core::budget::Spent;
 use weft_core::citation::Cited;
-use weft_core::component::Role;
 use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
 use weft_core::journal::{Onward, Who};
@@ -18,9 +19,12 @@ use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Res
 use weft_dsl::plan::NodeIx;
 
 use crate::answers;
-use crate::machine::{Consequence, Done, Machine, Running, Start};
-use crate::scope::{Asleep, EdgeState, Filled, ScopeId, Status};
-use crate::speech::Spoken;
+use crate::drive::STOPPED;
+use crate::journal::written_bytes;
+use crate::machine::{Consequence, Done, Machine, Start};
+use crate::perform::settle_frame;
+use crate::scope::{Asleep, Filled, ScopeId};
+use crate::speech::{Said, Spoken};
 
 /// A node in its round.
 pub type Place = (ScopeId, NodeIx);
@@ -68,7 +72,9 @@ pub struct Recovered {
     /// What work that begins again need not do again.
     pub before: HashMap<Place, Before>,
     /// Everything it has said, without reasoning and without what is taken back.
-    pub said: String,
+    pub said: Said,
+    /// Who spoke when it was cut off.
+    pub speaker: Option<Place>,
     /// The sources its messages cite.
     pub cited: Vec<Cited>,
     /// The sources it has found.
@@ -85,12 +91,16 @@ pub struct Recovered {
     pub last: Arc<Outputs>,
     /// The outputs of the last Message.
     pub last_message: Option<Arc<Outputs>>,
+    /// Frames from before a pause that are open and that its journal has not told of.
+    pub reopens: Vec<u32>,
     /// Why it was about to fail.
     pub failed: Option<Error>,
     /// Place of the last entry.
     pub seq: u64,
     /// Number of the last event.
     pub event: u64,
+    /// How many bytes its journal has.
+    pub bytes: u64,
     /// The last record, when the run was over.
     pub ended: Option<Record>,
 }
@@ -99,9 +109,12 @@ pub struct Recovered {
 pub struct Reading {
     all: Recovered,
     active: BTreeMap<u32, Open>,
-    texts: Vec<(u32, String)>,
     messages: HashSet<u32>,
     given: serde_json::Map<String, Json>,
+    /// Iterations and Loops whose frames have been opened and whose ends have not been read yet.
+    frames: BTreeMap<u32, Open>,
+    /// Those from before a pause that go on.
+    reopened: HashSet<u32>,
     /// Frames that are complete and whose ends have not been read yet.
     done_frames: BTreeMap<u32, Consequence>,
     /// The texts that are being written again, by writer and output.
@@ -120,7 +133,8 @@ impl Reading {
             machine,
             open: Vec::new(),
             before: HashMap::new(),
-            said: String::new(),
+            said: Said::default(),
+            speaker: None,
             cited: Vec::new(),
             sources: Vec::new(),
             usage: Usage::default(),
@@ -129,17 +143,20 @@ impl Reading {
             limited: Vec::new(),
             last: Arc::default(),
             last_message: None,
+            reopens: Vec::new(),
             failed: None,
             seq: 0,
             event: 0,
+            bytes: 0,
             ended: None,
         };
         Self {
             all,
             active: BTreeMap::new(),
-            texts: Vec::new(),
             messages: HashSet::new(),
             given,
+            frames: BTreeMap::new(),
+            reopened: HashSet::new(),
             done_frames: BTreeMap::new(),
             offered: HashMap::new(),
             last_ms: 0,
@@ -154,11 +171,27 @@ impl Reading {
         self.offered.insert((activation, Arc::clone(output)), text);
     }
 
+    /// The work of an activation has ended, before the entry that tells of it is taken: whoever reads its
+    /// outputs early comes by them.
+    pub fn produced(&self, activation: u32, produced: Result<&Outputs, &Error>) {
+        self.all.machine.produced(activation, produced);
+    }
+
+    /// The machine as the entries so far have left it.
+    pub fn machine(&self) -> &Machine {
+        &self.all.machine
+    }
+
     /// What a complete frame has produced whose end has not been taken yet.
     pub fn frame_outputs(&self, activation: u32) -> Option<Arc<Outputs>> {
         match self.done_frames.get(&activation)? {
             Consequence::FrameDone(_, outputs) => Some(Arc::clone(outputs)),
-            Consequence::Skipped(..) | Consequence::Stop(_) => None,
+            Consequence::FrameFailed(_, broken) => {
+                let machine = &self.all.machine;
+                let node = &machine.plan.nodes[machine.frames.get(&activation)?.node];
+                Some(Arc::new(settle_frame(node, activation, broken.clone()).finished.outputs))
+            }
+            Consequence::Skipped(..) | Consequence::Stop(..) => None,
         }
     }
 
@@ -168,6 +201,7 @@ impl Reading {
     /// `Conflict` when the entry cannot follow from those before it.
     pub fn take(&mut self, entry: &Entry) -> Result<Option<Start>> {
         self.all.seq = entry.seq;
+        self.all.bytes += written_bytes(&entry.record);
         if matches!(entry.record, Record::PickedUp { .. }) {
             self.end_life();
         }
@@ -176,10 +210,15 @@ impl Reading {
         self.all.event = entry.event.unwrap_or(self.all.event);
         let mut begins = None;
         match &entry.record {
+            Record::NodeStarted { who } if self.all.machine.frames.contains_key(&who.activation) => {
+                self.reopened.insert(who.activation);
+            }
             Record::NodeStarted { who } => begins = Some(self.started(who)?),
             Record::NodeFinished { .. } => self.finished(&entry.record),
             Record::FrameOpened { activation, outputs, items } => {
-                self.active.remove(activation);
+                if let Some(open) = self.active.remove(activation) {
+                    self.frames.insert(*activation, open);
+                }
                 self.all.machine.open_frame(*activation, (**outputs).clone(), items.clone());
             }
             Record::Published { activation, output } => {
@@ -188,7 +227,10 @@ impl Reading {
                 self.all.machine.published(*activation, output, text);
             }
             Record::Said { activation, text, .. } => self.said(*activation, text),
-            Record::ThinkingStarted { activation, .. } => self.think(*activation, &Thinks::Yes),
+            Record::ThinkingStarted { activation, .. } => {
+                self.speaks(*activation);
+                self.think(*activation, &Thinks::Yes);
+            }
             Record::ThinkingEnded { activation, .. } => self.think(*activation, &Thinks::No),
             Record::MessageReset { activation, node } => self.take_back(*activation, node),
             Record::MessageEnded { activation, end, .. } => {
@@ -226,13 +268,20 @@ impl Reading {
             | Record::Warned { .. }
             | Record::Waiting { .. } => {}
         }
+        self.note_frames();
+        Ok(begins)
+    }
+
+    /// Keeps what the machine has concluded about frames until the journal tells of it.
+    fn note_frames(&mut self) {
         // What the machine concludes is in the journal as well, if the cut did not come in between.
         while let Some(consequence) = self.all.machine.consequence() {
-            if let Consequence::FrameDone(activation, _) = consequence {
+            if let Consequence::FrameDone(activation, _) | Consequence::FrameFailed(activation, _) =
+                consequence
+            {
                 self.done_frames.insert(activation, consequence);
             }
         }
-        Ok(begins)
     }
 
     /// Counts the time that was worked up to the last entry, when the process ended. A clock that was put
@@ -299,7 +348,13 @@ impl Reading {
             self.all.shared += *spent;
         }
         let open = self.active.remove(&who.activation);
+        self.frames.remove(&who.activation);
         self.done_frames.remove(&who.activation);
+        // Who only ends for now speaks again, unless somebody else does meanwhile.
+        let ends = *route != Onward::Suspended || suspension.is_some();
+        if ends && open.as_ref().is_some_and(|open| self.all.speaker == Some(open.place)) {
+            self.all.speaker = None;
+        }
         if *route == Onward::Suspended {
             let Some(open) = open else { return };
             let spoken = self.texts_of(who.activation, open.spoken);
@@ -322,23 +377,29 @@ impl Reading {
         if self.messages.contains(&who.activation) {
             all.last_message = Some(Arc::clone(outputs));
         }
-        if let (Some(error), Onward::Nowhere) = (error, route) {
+        // What was stopped when its frame was closed has left the machine, and fails nothing.
+        let at_work = all.machine.running.contains_key(&who.activation);
+        let caught =
+            |error: &str| !error.starts_with(STOPPED) && all.machine.catching(who.activation).is_some();
+        let fatal = error.as_deref().filter(|error| at_work && *route == Onward::Nowhere && !caught(error));
+        if let Some(error) = fatal {
             let message = format!("{} ({}) failed: {error}", who.name, who.node);
             all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, message));
         }
-        let done = Done { outputs: Arc::clone(outputs), onward: route.clone(), assigned: assigned.clone() };
+        // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
+        let changes = all.machine.changes(who.activation, assigned, usize::MAX).unwrap_or_default();
+        let done = Done { outputs: Arc::clone(outputs), onward: route.clone(), changes };
         all.machine.finished(who.activation, done);
     }
 
     /// What an activation has said by the time that it is put off.
     fn texts_of(&self, activation: u32, mut spoken: Spoken) -> Spoken {
-        for (_, text) in self.texts.iter().filter(|(of, _)| *of == activation) {
-            spoken.text.push_str(text);
-        }
+        spoken.text.push_str(self.all.said.of(activation));
         spoken
     }
 
     fn said(&mut self, activation: u32, text: &str) {
+        self.speaks(activation);
         let open = self.active.get_mut(&activation);
         if open.as_ref().is_some_and(|open| open.thinking) {
             return;
@@ -346,22 +407,20 @@ impl Reading {
         if let Some(open) = open {
             open.said = true;
         }
-        match self.texts.last_mut().filter(|(last, _)| *last == activation) {
-            Some((_, said)) => said.push_str(text),
-            None => self.texts.push((activation, text.to_owned())),
+        self.all.said.add(activation, text);
+    }
+
+    fn speaks(&mut self, activation: u32) {
+        if let Some(open) = self.active.get(&activation) {
+            self.all.speaker = Some(open.place);
         }
     }
 
     /// What an activation has said does not count; in older journals the last text of its node.
     fn take_back(&mut self, activation: Option<u32>, node: &ComponentId) {
-        if let Some(meant) = activation {
-            self.texts.retain(|(activation, _)| *activation != meant);
-            return;
-        }
-        let of_node =
-            |activation: &u32| self.active.get(activation).is_some_and(|open| open.who.node == *node);
-        if let Some(place) = self.texts.iter().rposition(|(activation, _)| of_node(activation)) {
-            self.texts.remove(place);
+        let of_node = |activation| self.active.get(&activation).is_some_and(|open| open.who.node == *node);
+        if let Some(meant) = activation.or_else(|| self.all.said.last_of(of_node)) {
+            self.all.said.take_back(meant);
         }
     }
 
@@ -389,16 +448,26 @@ impl Reading {
         self.end_life();
         let all = &mut self.all;
         for (activation, open) in std::mem::take(&mut self.active) {
-            self.texts.retain(|(of, _)| *of != activation);
+            all.said.take_back(activation);
             all.machine
                 .begin_again(activation, (open.spoken.clone(), open.asleep.clone(), open.filled.clone()));
             all.before.insert(open.place, open.before.clone());
             all.open.push(open);
         }
+        let told =
+            |activation: &u32| self.frames.contains_key(activation) || self.reopened.contains(activation);
+        all.reopens = all.machine.frames.keys().filter(|activation| !told(activation)).copied().collect();
+        // Those that were stopped with the frame around them have left the machine, but their ends were
+        // not written any more.
+        let running = &all.machine.running;
+        all.open.extend(
+            std::mem::take(&mut self.frames)
+                .into_values()
+                .filter(|open| !running.contains_key(&open.who.activation)),
+        );
         // Conclusions are drawn when everything is back in its place.
         all.machine.settle();
         all.machine.consequences.extend(self.done_frames.into_values());
-        all.said = self.texts.iter().map(|(_, text)| text.as_str()).collect();
         self.all
     }
 }
@@ -416,48 +485,4 @@ fn empty_text() -> Value {
 enum Thinks {
     Yes,
     No,
-}
-
-impl Machine {
-    /// Where an activation under way is.
-    pub(crate) fn place(&self, activation: u32) -> Option<Place> {
-        self.running.get(&activation).map(|running| (running.scope, running.node))
-    }
-
-    /// An activation that was cut off begins again: whatever let it start the first time still holds.
-    fn begin_again(
-        &mut self,
-        activation: u32,
-        (spoken, asleep, filled): (Spoken, Option<Asleep>, Option<Filled>),
-    ) {
-        self.fall_silent(activation);
-        let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
-        self.working -= usize::from(works);
-        let plan = Arc::clone(&self.plan);
-        if let Some(filled) = filled.filter(|_| plan.nodes[node].role == Role::Pause) {
-            self.filled.insert((scope, node), filled);
-        }
-        let Some(run) = self.scopes.get_mut(&scope) else { return };
-        // Whoever is not the last to write is cut off as well, and will write again.
-        for edge in took {
-            run.edges[edge] = match run.edges[edge] {
-                EdgeState::EarlyTaken => EdgeState::Open,
-                EdgeState::Fired => EdgeState::Fresh,
-                other => other,
-            };
-        }
-        let heard = plan.nodes[node].ins.iter().any(|&edge| run.edges[edge] == EdgeState::Fresh);
-        let listens = plan.nodes[node].shape.listens;
-        run.change(plan.nodes[node].local, |state| {
-            state.spoken = (!spoken.is_empty()).then(|| Box::new(spoken));
-            // A listener waits for those that wrote what it heard; nobody else waits for anything.
-            // What has reached a node in the middle of its work since is for later.
-            if asleep.is_none() {
-                state.pending = !listens || heard;
-            }
-            state.status = if asleep.is_some() { Status::Resuming } else { Status::Waiting };
-            state.asleep = asleep.map(Box::new);
-        });
-        self.work.push_back((scope, node));
-    }
 }

@@ -16,16 +16,18 @@ use serde_json::json;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::{BudgetLimits, Spent};
+use weft_core::component::Suspension;
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
 use weft_core::effect::{Effects, Recorded};
 use weft_core::journal::{Onward, Who};
+use weft_core::masking::Masks;
 use weft_core::value::to_text;
-use weft_core::{ComponentId, Entry, Json, Piece, Record, Result, SharedText, Value};
+use weft_core::{ComponentId, Entry, Floor, Json, Piece, Record, Result, SharedText, Value};
 use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::drive::STOPPED;
 use crate::machine::Start;
-use crate::perform::{Outcome, Own, Settled, assigned, bounded, context_of, settle, work};
+use crate::perform::{Outcome, Own, Room, Settled, bounded, context_of, settle, work};
 use crate::recording::Recording;
 use crate::recover::Reading;
 use crate::speech::Speech;
@@ -48,6 +50,15 @@ pub struct Difference {
     pub now: Json,
 }
 
+impl Difference {
+    /// As anybody may see it.
+    #[must_use]
+    pub fn masked(self, masks: &Masks) -> Self {
+        let shown = |value: Json| masks.json(&value).unwrap_or(value);
+        Self { recorded: shown(self.recorded), now: shown(self.now), ..self }
+    }
+}
+
 /// How much an activation may take and give.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplayLimits {
@@ -55,6 +66,8 @@ pub struct ReplayLimits {
     pub node: Duration,
     /// What one activation produces.
     pub output_bytes: usize,
+    /// What the values of the run take together.
+    pub values_bytes: usize,
 }
 
 /// An activation that is done again.
@@ -66,9 +79,16 @@ struct Active {
     said: String,
     tools: Vec<ToolFinished>,
     texts: BTreeMap<Arc<str>, SharedText>,
-    outcome: Option<Outcome>,
+    end: Option<End>,
     /// What the journal tells of it so far.
     then: Then,
+}
+
+/// What came of an activation.
+struct End {
+    settled: Settled,
+    /// It has only ended for now.
+    suspended: Option<Suspension>,
 }
 
 #[derive(Default)]
@@ -92,6 +112,8 @@ pub struct Replay {
     active: BTreeMap<u32, Active>,
     /// Work waits for a call that never came back.
     stuck: bool,
+    /// The entry of a step whose outputs were given by hand, when the run was forked.
+    given: Option<u64>,
     differences: Vec<Difference>,
 }
 
@@ -111,6 +133,7 @@ impl Replay {
             signals,
             active: BTreeMap::new(),
             stuck: false,
+            given: None,
             differences: Vec::new(),
         }
     }
@@ -121,10 +144,17 @@ impl Replay {
     /// `Conflict` when the entries cannot follow from one another on this canvas.
     pub async fn run(mut self, entries: &[Entry]) -> Result<Vec<Difference>> {
         self.recording = Recording::of(entries);
+        self.given = match entries.first().map(|entry| &entry.record) {
+            Some(Record::RunStarted { forks: Some(forks), .. }) if forks.edited => Some(forks.seq),
+            _ => None,
+        };
         for entry in entries {
             self.before(entry).await;
             if let Some(start) = self.reading.take(entry)? {
                 self.start(start);
+            }
+            if let Record::Published { activation, .. } = &entry.record {
+                self.produced(*activation);
             }
         }
         Ok(self.differences)
@@ -137,7 +167,10 @@ impl Replay {
         let calls = self.recording.of_activation(activation);
         let effects = Effects::recorded(calls, HashMap::new(), Arc::clone(&self.recorded));
         let budget = self.context.budget.within(BudgetLimits::default(), Spent::default());
-        let own = Own { effects, budget, cancel: cancel.clone(), signals: self.to_replay.clone() };
+        // Whoever speaks does so in its own words' order; the order of the messages is the journal's.
+        let (floor, signals) = (Floor::default(), self.to_replay.clone());
+        let text_max = self.limits.output_bytes;
+        let own = Own { effects, budget, floor, cancel: cancel.clone(), signals, text_max };
         let context = context_of(&self.context, node, &mut start, own);
         let limit = node.time_limit.unwrap_or(self.limits.node);
         self.tasks.push(work(&self.plan, start.node, context, limit));
@@ -149,7 +182,7 @@ impl Replay {
             said: String::new(),
             tools: Vec::new(),
             texts: BTreeMap::new(),
-            outcome: None,
+            end: None,
             then: Then::default(),
         };
         self.active.insert(activation, active);
@@ -167,11 +200,14 @@ impl Replay {
                 }
             }
             Record::FrameOpened { activation, outputs, items } => {
-                let Some((active, outcome)) = self.outcome(*activation).await else { return };
-                let settled = settle(&self.plan.nodes[active.ix], outcome);
+                let Some((active, End { settled: Settled { finished, .. }, .. })) =
+                    self.end(*activation).await
+                else {
+                    return;
+                };
                 let at = (entry.seq, &active.who.node);
-                self.compare(at, ("outputs", json!(outputs), json!(settled.finished.outputs)));
-                self.compare(at, ("items", json!(items), json!(settled.finished.items)));
+                self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
+                self.compare(at, ("items", json!(items), json!(finished.items)));
             }
             Record::NodeFinished { who, .. } => self.finished(who, entry).await,
             Record::ThinkingStarted { activation, .. } => self.told(*activation, |then| then.thinking = true),
@@ -200,10 +236,11 @@ impl Replay {
             return;
         };
         let at = (entry.seq, &who.node);
+        let by_hand = self.given == Some(entry.seq);
         let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
         let put_off = *route == Onward::Suspended && suspension.is_none();
-        if stopped || put_off {
-            // It did not end by itself then, and there is nothing to compare.
+        if stopped || put_off || by_hand {
+            // It did not end by itself then, or what it gave was put there by hand: there is nothing to compare.
             if let Some(active) = self.active.remove(&who.activation) {
                 active.cancel.cancel();
             }
@@ -216,20 +253,25 @@ impl Replay {
             }
             return;
         }
-        let Some((active, mut outcome)) = self.outcome(who.activation).await else { return };
+        let Some((active, End { settled, suspended })) = self.end(who.activation).await else { return };
         let node = Arc::clone(&self.plan);
         let node = &node.nodes[active.ix];
-        let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
         self.compare(at, ("suspension", json!(suspension), json!(suspended)));
         if suspended.is_some() || suspension.is_some() {
             return;
         }
-        let Settled { finished, onward, error: now, .. } =
-            settle(node, bounded(outcome, self.limits.output_bytes));
+        // What its assignments make of the values is known when its turn comes.
+        let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
+        let changes = self.reading.machine().changes(who.activation, assigned, text_max);
+        let settled = match changes {
+            Ok(_) => settled,
+            Err(error) => settle(node, Outcome { activation: who.activation, result: Err(error) }),
+        };
+        let Settled { finished, onward, error: now, .. } = settled;
         self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
         self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
         self.compare(at, ("route", json!(route), json!(onward)));
-        self.compare(at, ("assigned", json!(given), json!(assigned(&finished.assigned))));
+        self.compare(at, ("assigned", json!(given), json!(finished.assigned)));
         let mut said = active.said;
         let shown = now.is_some() && onward == Onward::By(weft_core::Route::Onward) && !node.message_follows;
         if let Some(default) = node.exception.default.as_ref().filter(|_| shown) {
@@ -270,7 +312,7 @@ impl Replay {
             if let Some(text) = active.texts.get(output) {
                 return Some(Value::Stream(text.clone()));
             }
-            if active.outcome.is_some() {
+            if active.end.is_some() {
                 return None;
             }
             self.go_on().await;
@@ -280,13 +322,13 @@ impl Replay {
 
     /// What came of an activation; `None` when it waits for a call that never came back, so that its end
     /// came from elsewhere.
-    async fn outcome(&mut self, activation: u32) -> Option<(Active, Outcome)> {
+    async fn end(&mut self, activation: u32) -> Option<(Active, End)> {
         let mut looks = 0;
         while looks < LOOKS_MAX {
-            if self.active.get(&activation)?.outcome.is_some() {
+            if self.active.get(&activation)?.end.is_some() {
                 let mut active = self.active.remove(&activation)?;
-                let outcome = active.outcome.take()?;
-                return Some((active, outcome));
+                let end = active.end.take()?;
+                return Some((active, end));
             }
             self.go_on().await;
             looks += usize::from(self.stuck);
@@ -307,12 +349,30 @@ impl Replay {
                 while let Ok((activation, signal)) = self.signals.try_recv() {
                     self.signal(activation, signal);
                 }
-                if let Some(active) = self.active.get_mut(&outcome.activation) {
-                    active.outcome = Some(outcome);
-                }
+                self.ended(outcome);
             }
             () = recorded.waits(), if !self.stuck => self.stuck = true,
             () = tokio::task::yield_now(), if self.stuck => {}
+        }
+    }
+
+    fn ended(&mut self, mut outcome: Outcome) {
+        let Some(active) = self.active.get_mut(&outcome.activation) else { return };
+        let suspended = outcome.result.as_mut().ok().and_then(|finished| finished.suspended.take());
+        let limits = (self.limits.output_bytes, self.limits.values_bytes);
+        let room = Room::of(self.reading.machine(), outcome.activation, limits);
+        let settled = settle(&self.plan.nodes[active.ix], bounded(outcome, room));
+        let activation = settled.activation;
+        active.end = Some(End { settled, suspended });
+        self.produced(activation);
+    }
+
+    /// Whoever reads its outputs early comes by them. It may have ended here before the journal has told that
+    /// it began to write.
+    fn produced(&self, activation: u32) {
+        let end = self.active.get(&activation).and_then(|active| active.end.as_ref());
+        if let Some(End { settled, suspended: None }) = end {
+            self.reading.produced(activation, settled.produced());
         }
     }
 
@@ -327,7 +387,8 @@ impl Replay {
             Signal::Publish(output, text) => drop(active.texts.insert(output, text)),
             Signal::ToolFinished(call) => active.tools.push(call),
             // These were told by whoever made the calls.
-            Signal::Used(_)
+            Signal::Speak
+            | Signal::Used(_)
             | Signal::Warn(_)
             | Signal::ToolStarted(_)
             | Signal::Limited(_)

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::component::Form;
 use weft_core::journal::FramePath;
+use weft_core::stream::PendingOutputs;
 use weft_core::{Json, Outputs, RunId, TaskId};
 use weft_dsl::plan::NodeIx;
 
@@ -78,9 +79,12 @@ pub struct NodeState {
     pub queued: bool,
     /// What it produced last.
     pub outputs: Option<Arc<Outputs>>,
-    /// Texts it is still writing.
+    /// About how many bytes that takes, with what it remembers.
     #[serde(skip)]
-    pub published: Option<Outputs>,
+    pub bytes: usize,
+    /// What others may begin with while it is at work.
+    #[serde(skip)]
+    pub published: Option<Published>,
     /// What it remembers while a person decides about its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asleep: Option<Box<Asleep>>,
@@ -90,6 +94,15 @@ pub struct NodeState {
     /// What it had said when its work was put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spoken: Option<Box<Spoken>>,
+}
+
+/// What a node gives before it has finished.
+#[derive(Clone, Debug, Default)]
+pub struct Published {
+    /// Texts that it is still writing, by output.
+    pub texts: Outputs,
+    /// All its outputs, once its work has ended.
+    pub whole: PendingOutputs,
 }
 
 /// When a node began to wait for a person.
@@ -165,6 +178,7 @@ impl NodeState {
             excused: false,
             queued: false,
             outputs: None,
+            bytes: 0,
             published: None,
             asleep: None,
             asked: None,
@@ -217,6 +231,9 @@ pub struct Past {
     pub round: usize,
     /// What it produced.
     pub outputs: Arc<Outputs>,
+    /// About how many bytes that takes.
+    #[serde(skip)]
+    pub bytes: usize,
 }
 
 /// The state of one scope.
@@ -261,12 +278,13 @@ impl ScopeRun {
     }
 
     /// Keeps what a node of a body was in a round that is over. Rounds that run side by side may end in
-    /// any order: the last item counts.
-    pub fn remember(&mut self, ix: NodeIx, new: Past) {
+    /// any order: the last item counts. How many bytes are let go of.
+    pub fn remember(&mut self, ix: NodeIx, new: Past) -> usize {
         let later = |old: &Past| old.frame == new.frame && old.round > new.round;
-        if !self.past.get(&ix).is_some_and(later) {
-            self.past.insert(ix, new);
+        if self.past.get(&ix).is_some_and(later) {
+            return new.bytes;
         }
+        self.past.insert(ix, new).map_or(0, |old| old.bytes)
     }
 
     /// Changes a node and keeps the count of active ones true.

@@ -66,7 +66,7 @@ impl SessionState {
         &self,
         input: &TurnInput,
         history: &[HistoryMessage],
-        now: &str,
+        (run, now): (&RunId, &str),
     ) -> serde_json::Map<String, Json> {
         let mut globals = self.globals.clone();
         let lines =
@@ -77,6 +77,7 @@ impl SessionState {
         globals.insert("sys.conversation_turns".to_owned(), Json::from(self.turns + 1));
         globals.insert("sys.history".to_owned(), Json::Array(lines.collect()));
         globals.insert("sys.date".to_owned(), Json::String(now.to_owned()));
+        globals.insert("sys.run_id".to_owned(), Json::String(run.to_string()));
         globals
     }
 
@@ -88,6 +89,8 @@ impl SessionState {
         (paused, spent): (Option<Paused>, Spent),
     ) -> Self {
         globals.insert("sys.history".to_owned(), Json::Array(Vec::new()));
+        // The next turn is another run.
+        globals.insert("sys.run_id".to_owned(), Json::String(String::new()));
         Self {
             globals,
             turns: self.turns + 1,
@@ -121,8 +124,8 @@ mod tests {
         let mut state = SessionState::default();
         state.globals.insert("sys.query".to_owned(), "old".into());
         state.turns = 1;
-        let globals = state.globals_for(&TurnInput::default(), &[], "now");
-        assert_eq!(globals["sys.query"], "");
+        let globals = state.globals_for(&TurnInput::default(), &[], (&RunId::from("r"), "now"));
+        assert_eq!((&globals["sys.query"], &globals["sys.run_id"]), (&"".into(), &"r".into()));
         assert_eq!(globals["sys.files"], serde_json::json!([]));
         assert_eq!(globals["sys.conversation_turns"], 2);
     }

@@ -23,6 +23,46 @@ impl Spoken {
     }
 }
 
+/// What a run has said: the text of each activation, in the order in which they began to speak.
+#[derive(Debug, Default)]
+pub struct Said(Vec<(u32, String)>);
+
+impl Said {
+    /// An activation says more.
+    pub fn add(&mut self, activation: u32, text: &str) {
+        // Whoever speaks is nearly always the last one.
+        match self.0.iter_mut().rfind(|(of, _)| *of == activation) {
+            Some((_, said)) => said.push_str(text),
+            None => self.0.push((activation, text.to_owned())),
+        }
+    }
+
+    /// What an activation has said does not count.
+    pub fn take_back(&mut self, activation: u32) {
+        self.0.retain(|(of, _)| *of != activation);
+    }
+
+    /// What an activation has said.
+    pub fn of(&self, activation: u32) -> &str {
+        self.0.iter().rfind(|(of, _)| *of == activation).map_or("", |(_, said)| said)
+    }
+
+    /// The activation that began to speak last of these.
+    pub fn last_of(&self, meant: impl Fn(u32) -> bool) -> Option<u32> {
+        self.0.iter().rev().map(|(of, _)| *of).find(|of| meant(*of))
+    }
+
+    /// How many bytes were said.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, said)| said.len()).sum()
+    }
+
+    /// Everything that was said.
+    pub fn whole(&self) -> String {
+        self.0.iter().map(|(_, said)| said.as_str()).collect()
+    }
+}
+
 /// The words of one activation.
 #[derive(Debug)]
 pub struct Speech {

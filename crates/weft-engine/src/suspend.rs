@@ -72,6 +72,7 @@ impl Machine {
                 node.spoken = kept(spoken);
             });
         }
+        self.weigh_node(scope, local);
         self.settle();
     }
 

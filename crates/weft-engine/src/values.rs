@@ -1,9 +1,8 @@
 //! Reads and writes what references name.
 
-use std::sync::Arc;
-
 use weft_core::component::Role;
-use weft_core::value::walk;
+use weft_core::masking::Masks;
+use weft_core::value::{to_text, walk};
 use weft_core::{Json, Outputs, Reference, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
@@ -12,16 +11,42 @@ use crate::scope::{NodeState, ScopeId, ScopeRun, Status};
 
 /// The value of a reference, seen from a scope. What was never produced is null.
 pub fn read(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+    if let (Some(node), Reference::Output { path, .. }) = (read.node, &read.reference)
+        && let Some(Found::Here(state)) = find(machine, scope, node)
+        && let Some(text) = state.published.as_ref().and_then(|published| published.texts.get(path))
+    {
+        return text.clone();
+    }
+    settled(machine, scope, read)
+}
+
+/// The same without texts that are still being written: what the journal alone tells.
+pub fn settled(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
     match &read.reference {
         Reference::Global(name) => global(machine, name),
         Reference::Output { path, .. } => {
             let Some(node) = read.node else { return Value::null() };
             match find(machine, scope, node) {
                 Some(Found::Here(state)) => from_state(state, path, read),
-                Some(Found::Past(outputs)) => from_outputs(outputs, path),
+                Some(Found::Past(outputs)) => outputs.at(path),
                 None => Value::null(),
             }
         }
+    }
+}
+
+/// The same for a reader that may begin early: what a node that is still at work gives with its end only
+/// is waited for, and is never what it gave the time before.
+pub fn read_early(machine: &Machine, scope: ScopeId, read: &Read) -> Value {
+    let (Reference::Output { path, .. }, Some(node)) = (&read.reference, read.node) else {
+        return self::read(machine, scope, read);
+    };
+    match find(machine, scope, node) {
+        Some(Found::Here(NodeState { published: Some(published), .. })) => {
+            let text = published.texts.get(path).cloned();
+            text.unwrap_or_else(|| Value::Pending(published.whole.at(path)))
+        }
+        _ => self::read(machine, scope, read),
     }
 }
 
@@ -50,7 +75,7 @@ fn find(machine: &Machine, scope: ScopeId, node: NodeIx) -> Option<Found<'_>> {
 }
 
 /// Whether a scope of the plan lies inside another one.
-fn encloses(plan: &Plan, outer: usize, inner: usize) -> bool {
+pub(crate) fn encloses(plan: &Plan, outer: usize, inner: usize) -> bool {
     let around = |&scope: &usize| plan.scopes[scope].owner.map(|owner| plan.nodes[owner].scope);
     std::iter::successors(Some(inner), around).take(plan.scopes.len()).any(|scope| scope == outer)
 }
@@ -66,27 +91,41 @@ fn round_before<'a>(machine: &'a Machine, run: &'a ScopeRun, node: NodeIx) -> Op
 }
 
 fn from_state(state: &NodeState, path: &str, read: &Read) -> Value {
-    if let Some(value) = state.published.as_ref().and_then(|outputs| outputs.get(path)) {
-        return value.clone();
-    }
     match &state.outputs {
         // Inside a loop a node that this pass skipped reads as empty; from outside, a loop's node is
         // what it last said.
         Some(_) if read.same_pass && state.status == Status::Skipped => Value::null(),
-        Some(outputs) => from_outputs(outputs, path),
+        Some(outputs) => outputs.at(path),
         None => Value::null(),
     }
 }
 
-fn from_outputs(outputs: &Outputs, path: &str) -> Value {
-    if let Some(value) = outputs.get(path) {
-        return value.clone();
+/// What hides the values that secret globals have in the beginning.
+pub fn masks_of(machine: &Machine) -> Masks {
+    let masks = Masks::default();
+    hide_secrets(machine, &masks);
+    masks
+}
+
+/// Hides the values that secret globals have now.
+pub fn hide_secrets(machine: &Machine, masks: &Masks) {
+    for name in &machine.plan.secrets {
+        if let Some(value) = global(machine, name).as_json() {
+            masks.add(name, value);
+        }
     }
-    let Some((name, rest)) = path.split_once('.') else { return Value::null() };
-    match outputs.get(name) {
-        Some(value) => walk(&value.snapshot(), rest.split('.')).into(),
-        None => Value::null(),
-    }
+}
+
+/// A secret by the name that a mark in the journal has.
+pub fn secret(globals: &serde_json::Map<String, Json>, name: &str) -> Option<String> {
+    let found = globals.get(name).cloned().or_else(|| {
+        let (dot, whole) = name
+            .match_indices('.')
+            .filter_map(|(dot, _)| Some((dot, globals.get(&name[..dot])?)))
+            .next_back()?;
+        Some(walk(whole, name[dot + 1..].split('.')))
+    });
+    found.filter(|value| !value.is_null()).map(|value| to_text(&value))
 }
 
 fn global(machine: &Machine, name: &str) -> Value {
@@ -102,66 +141,4 @@ fn global(machine: &Machine, name: &str) -> Value {
         end = dot;
     }
     Value::null()
-}
-
-impl Machine {
-    /// Gives a value to `sys.…`, `env.…` or `id@path`.
-    pub(crate) fn assign(&mut self, scope: ScopeId, target: &str, value: Json) {
-        let Some((id, path)) = target.split_once('@') else {
-            set_global(&mut self.globals, target, value);
-            return;
-        };
-        let Some(&node) = self.plan.by_id.get(id) else { return };
-        let (plan_scope, local) = (self.plan.nodes[node].scope, self.plan.nodes[node].local);
-        let mut at = Some(scope);
-        while let Some(here) = at {
-            let Some(run) = self.scopes.get_mut(&here) else { break };
-            if run.plan_scope == plan_scope {
-                let outputs = run.nodes[local].outputs.get_or_insert_default();
-                set_output(Arc::make_mut(outputs), path, value);
-                return;
-            }
-            if encloses(&self.plan, run.plan_scope, plan_scope) {
-                if let Some(past) = run.past.get_mut(&node) {
-                    set_output(Arc::make_mut(&mut past.outputs), path, value);
-                }
-                return;
-            }
-            at = run.round.as_ref().map(|round| round.parent);
-        }
-    }
-}
-
-fn set_global(globals: &mut serde_json::Map<String, Json>, target: &str, value: Json) {
-    let mut end = target.len();
-    while !globals.contains_key(target) {
-        let Some(dot) = target[..end].rfind('.') else { break };
-        if let Some(slot) = globals.get_mut(&target[..dot]) {
-            *into_member(slot, &target[dot + 1..]) = value;
-            return;
-        }
-        end = dot;
-    }
-    globals.insert(target.to_owned(), value);
-}
-
-fn set_output(outputs: &mut Outputs, path: &str, value: Json) {
-    if let Some((name, rest)) = path.split_once('.').filter(|_| outputs.get(path).is_none()) {
-        let mut whole = outputs.get(name).map(|v| (*v.snapshot()).clone()).unwrap_or_default();
-        *into_member(&mut whole, rest) = value;
-        outputs.set(name, whole);
-    } else {
-        outputs.set(path, value);
-    }
-}
-
-/// The place that a dotted path names, making objects on the way.
-fn into_member<'a>(start: &'a mut Json, path: &str) -> &'a mut Json {
-    path.split('.').fold(start, |at, step| {
-        if !at.is_object() {
-            *at = Json::Object(serde_json::Map::new());
-        }
-        // Indexing an object by a text makes the member when it is missing.
-        &mut at[step]
-    })
 }

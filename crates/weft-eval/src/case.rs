@@ -84,10 +84,7 @@ impl Subject {
     }
 
     fn begin(&self) -> Conversation {
-        let prologue = self.plan.prologue.as_str();
-        let opening = HistoryMessage { role: "assistant".to_owned(), content: prologue.to_owned() };
-        let history = if prologue.is_empty() { Vec::new() } else { vec![opening] };
-        Conversation { state: SessionState::new(&self.plan), history }
+        Conversation { state: SessionState::new(&self.plan), history: Vec::new() }
     }
 
     async fn turn(
@@ -96,6 +93,7 @@ impl Subject {
         (input, seed): (TurnInput, Option<u64>),
         (now_ms, source): (Option<i64>, Source<'_>),
     ) -> Result<Tried> {
+        input.check_files()?;
         let request = StartRun {
             plan: Arc::clone(&self.plan),
             canvas: self.canvas.clone(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use weft_agent::arguments;
-use weft_core::seam::chat_model::{Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
+use weft_core::seam::chat_model::{Audience, Author, ChatDelta, ChatMessage, ChatRequest, Sampling};
 use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
@@ -119,9 +119,11 @@ pub(crate) async fn answer(model: &dyn ChatModel, instructions: &str, question: 
         match delta {
             ChatDelta::Text(text) => answer.push_str(&text),
             ChatDelta::End { .. } => return Ok(answer),
+            ChatDelta::Restarted => answer.clear(),
             ChatDelta::Thinking(_)
             | ChatDelta::Signature(_)
             | ChatDelta::ToolCall { .. }
+            | ChatDelta::AnsweredBy(_)
             | ChatDelta::Warning(_) => {}
         }
         if answer.len() > ANSWER_MAX {
@@ -139,6 +141,7 @@ pub fn request(instructions: &str, question: &str) -> ChatRequest {
             ChatMessage::new(Author::User, question.to_owned()),
         ],
         sampling: Sampling { temperature: Some(TEMPERATURE), ..Sampling::default() },
+        audience: Audience::Nobody,
         ..ChatRequest::default()
     }
 }

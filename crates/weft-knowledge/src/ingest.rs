@@ -29,6 +29,7 @@
 mod edit;
 mod embed;
 mod enrich;
+mod gather;
 pub(crate) mod ids;
 pub(crate) mod indexing;
 mod library;

@@ -28,18 +28,15 @@ const QUESTION_MAX: usize = 16 * 1024;
 const RERANKED_MIN: usize = 64;
 
 /// Which datasets are searched.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Chosen {
-    /// Those with these names or ids; none means all of the tenant's.
+    /// All of the tenant's.
+    #[default]
+    All,
+    /// Those with these names or ids.
     Named(Vec<String>),
     /// Those with these ids, whatever others are called.
     ById(Vec<DatasetId>),
-}
-
-impl Default for Chosen {
-    fn default() -> Self {
-        Self::Named(Vec::new())
-    }
 }
 
 /// What is asked, and how.
@@ -126,6 +123,9 @@ pub async fn retrieve(
     asked: &Retrieval,
 ) -> Result<Retrieved> {
     let datasets = match &asked.datasets {
+        Chosen::All => knowledge.datasets(tenant, &[]).await?,
+        // To the seam, no name stands for all.
+        Chosen::Named(names) if names.is_empty() => Vec::new(),
         Chosen::Named(names) => knowledge.datasets(tenant, names).await?,
         Chosen::ById(ids) => knowledge.datasets_of(tenant, ids).await?,
     };

@@ -1,6 +1,6 @@
 //! Tools as servers define them, and whether a definition is the accepted one. Pure.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Map, json};
 use weft_core::Json;
@@ -12,6 +12,10 @@ use crate::config::PinMode;
 const DEFINITION_BYTES_MAX: usize = 256 << 10;
 /// Bytes of a name; what accepted tools are kept in takes no more.
 const NAME_BYTES_MAX: usize = 255;
+/// Where a definition has the hints.
+const HINTED: &str = "annotations";
+/// What a server may say about how its tool behaves; people and programs go by it.
+const HINTS: [&str; 3] = ["destructiveHint", "idempotentHint", "readOnlyHint"];
 /// Characters of the server's own words in a reason.
 const SHOWN_MAX: usize = 120;
 
@@ -23,8 +27,8 @@ pub(crate) struct Definition {
     pub(crate) description: String,
     /// A schema of an object.
     pub(crate) schema: Json,
-    /// The server says that the same call twice changes nothing more.
-    pub(crate) idempotent: bool,
+    /// What the server says about how it behaves.
+    pub(crate) hints: BTreeMap<&'static str, bool>,
     /// What is wrong with it, if anything is.
     pub(crate) flaw: Option<String>,
 }
@@ -53,7 +57,7 @@ pub(crate) fn definitions(listed: &[Json]) -> Vec<Definition> {
 fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
     let name = json.get("name").and_then(Json::as_str).unwrap_or_default().to_owned();
     let description = json.get("description").and_then(Json::as_str).unwrap_or_default().to_owned();
-    let hint = |name: &str| json.pointer(&format!("/annotations/{name}")) == Some(&Json::Bool(true));
+    let hint = |name: &'static str| Some((name, json.get(HINTED)?.get(name)?.as_bool()?));
     let (schema, flaw) = match schema(json) {
         Ok(schema) => (schema, None),
         Err(flaw) => (json!({"type": "object"}), Some(flaw)),
@@ -70,8 +74,8 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
         _ => flaw,
     };
     let name = if name.is_empty() { format!("tool {}", at + 1) } else { name };
-    let idempotent = hint("idempotentHint") || hint("readOnlyHint");
-    Definition { name, description, schema, idempotent, flaw }
+    let hints = HINTS.into_iter().filter_map(hint).collect();
+    Definition { name, description, schema, hints, flaw }
 }
 
 /// The schema of a tool's arguments: `inputSchema`, or `parameters` as a schema or as the bare
@@ -112,7 +116,27 @@ fn wrapped(fields: &Map<String, Json>) -> Json {
 impl Definition {
     /// What is remembered of it.
     pub(crate) fn pinned(&self) -> Json {
-        json!({"name": self.name, "description": self.description, "inputSchema": self.schema})
+        json!({"name": self.name, "description": self.description, "inputSchema": self.schema, HINTED: self.hints})
+    }
+
+    /// Whether the server says that the same call twice changes nothing more.
+    pub(crate) fn is_idempotent(&self) -> bool {
+        ["idempotentHint", "readOnlyHint"].into_iter().any(|hint| self.hints.get(hint) == Some(&true))
+    }
+
+    /// Whether it was accepted when hints were not remembered yet. They belong to what is accepted from the
+    /// next time on that it is seen.
+    pub(crate) fn completes(&self, pins: &[Pin]) -> bool {
+        pins.iter().any(|pin| pin.tool == self.name && pin.definition.get(HINTED).is_none() && self.is(pin))
+    }
+
+    /// Whether this is what was accepted.
+    fn is(&self, pin: &Pin) -> bool {
+        let mut now = self.pinned();
+        if let (None, Some(now)) = (pin.definition.get(HINTED), now.as_object_mut()) {
+            now.remove(HINTED);
+        }
+        pin.definition == now
     }
 
     /// The schema without the arguments that are fixed.
@@ -137,7 +161,7 @@ impl Definition {
         }
         match pins.iter().find(|pin| pin.tool == self.name) {
             None => Verdict::New,
-            Some(pin) if pin.definition == self.pinned() => Verdict::Accepted,
+            Some(pin) if self.is(pin) => Verdict::Accepted,
             Some(pin) => Verdict::Changed(self.change(&pin.definition)),
         }
     }
@@ -163,7 +187,11 @@ impl Definition {
                 ),
             }
         });
-        let changes: Vec<_> = described.into_iter().chain(schema).collect();
+        let hints = (accepted.get(HINTED).is_some_and(|before| *before != json!(self.hints))).then(|| {
+            let before = accepted.get(HINTED).map(Json::to_string).unwrap_or_default();
+            format!("its hints were `{}` and are now `{}`", cut(&before), json!(self.hints))
+        });
+        let changes: Vec<_> = described.into_iter().chain(schema).chain(hints).collect();
         changes.join("; ")
     }
 }
@@ -263,8 +291,39 @@ mod tests {
             PinMode::Strict,
             changed("the schema of its arguments changed"),
         );
+        check(
+            |json| json["annotations"] = json!({"readOnlyHint": true, "title": "t"}),
+            PinMode::FirstUse,
+            changed("its hints were `{}` and are now `{\"readOnlyHint\":true}`"),
+        );
         check(|json| json["description"] = "x".into(), PinMode::Off, Verdict::Accepted);
         let flawed = Verdict::Flawed("it has no schema".to_owned());
         check(|json| json["inputSchema"] = Json::Null, PinMode::Off, flawed);
+    }
+
+    #[test]
+    fn hints_belong_to_what_is_accepted() {
+        let of = |json: &Json| definitions(std::slice::from_ref(json)).remove(0);
+        let mut hinted = tool("t");
+        hinted["annotations"] = json!({"readOnlyHint": false, "idempotentHint": true, "openWorldHint": true});
+        let accepted = of(&hinted);
+        assert!(accepted.is_idempotent());
+        let pin = |definition: Json| Pin { server: "s".into(), tool: "t".into(), definition, accepted_ms: 0 };
+        let (now, mut older) = (pin(accepted.pinned()), pin(accepted.pinned()));
+        older.definition.as_object_mut().unwrap().remove("annotations");
+        let check = |definition: &Definition, pin: &Pin, accepted: bool, completes: bool| {
+            let pins = std::slice::from_ref(pin);
+            assert_eq!(definition.verdict(PinMode::Strict, pins) == Verdict::Accepted, accepted);
+            assert_eq!(definition.completes(pins), completes);
+        };
+        check(&accepted, &now, true, false);
+        // What was accepted when hints were not kept is accepted still, and has them from then on.
+        check(&accepted, &older, true, true);
+        hinted["annotations"]["readOnlyHint"] = true.into();
+        check(&of(&hinted), &now, false, false);
+        hinted["description"] = "other".into();
+        check(&of(&hinted), &older, false, false);
+        // The pin of a server that is away says how its tools behave.
+        assert!(definitions(&[now.definition]).remove(0).is_idempotent());
     }
 }

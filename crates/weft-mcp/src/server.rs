@@ -214,7 +214,7 @@ impl Server {
             if !error.kind.is_passing() || self.config.kind() == TransportKind::Stdio {
                 return Err(error);
             }
-            tracing::debug!(server = %self.id, reason = %error.full(), "cannot connect to an MCP server");
+            tracing::debug!(server = %self.id, reason = %error.detail(), "cannot connect to an MCP server");
             last = Some(error);
         }
     }

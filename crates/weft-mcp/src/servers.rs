@@ -166,23 +166,16 @@ impl Servers {
 
     /// Every tool of a server, judged.
     async fn judged(&self, server: &Server) -> Result<Vec<(Definition, Verdict)>> {
-        self.judge(server, &server.definitions().await?).await
+        let definitions = server.definitions().await?;
+        judge(server, &definitions, &self.pins(server).await?)
     }
 
-    async fn judge(&self, server: &Server, definitions: &[Definition]) -> Result<Vec<(Definition, Verdict)>> {
-        unknown_names(server, definitions)?;
-        let pins = match server.config.pin {
-            PinMode::Off => Vec::new(),
-            PinMode::FirstUse | PinMode::Strict => self.0.pins.pins(&server.id).await?,
-        };
-        let judged = definitions.iter().map(|definition| {
-            let verdict = match server.config.is_enabled(&definition.name) {
-                true => definition.verdict(server.config.pin, &pins),
-                false => Verdict::Disabled,
-            };
-            (definition.clone(), verdict)
-        });
-        Ok(judged.collect())
+    /// What was accepted of a server.
+    async fn pins(&self, server: &Server) -> Result<Vec<Pin>> {
+        match server.config.pin {
+            PinMode::Off => Ok(Vec::new()),
+            PinMode::FirstUse | PinMode::Strict => self.0.pins.pins(&server.id).await,
+        }
     }
 
     /// What was accepted of a server that cannot be asked; the failure, if nothing was.
@@ -240,8 +233,12 @@ impl ToolSource for Servers {
             Ok(definitions) => definitions,
             Err(error) => return self.offered_earlier(&server, error).await,
         };
-        let judged = self.judge(&server, &definitions).await?;
-        let new = judged.iter().filter(|(_, verdict)| is_first_use(&server, verdict));
+        let accepted = self.pins(&server).await?;
+        let judged = judge(&server, &definitions, &accepted)?;
+        let new = judged.iter().filter(|(definition, verdict)| {
+            is_first_use(&server, verdict)
+                || (*verdict == Verdict::Accepted && definition.completes(&accepted))
+        });
         let pins: Vec<_> = new.map(|(definition, _)| self.pin(id, definition)).collect();
         if !pins.is_empty() {
             self.0.pins.accept(&pins).await?;
@@ -267,6 +264,18 @@ impl ToolSource for Servers {
         }
         Ok(offered)
     }
+}
+
+fn judge(server: &Server, definitions: &[Definition], pins: &[Pin]) -> Result<Vec<(Definition, Verdict)>> {
+    unknown_names(server, definitions)?;
+    let judged = definitions.iter().map(|definition| {
+        let verdict = match server.config.is_enabled(&definition.name) {
+            true => definition.verdict(server.config.pin, pins),
+            false => Verdict::Disabled,
+        };
+        (definition.clone(), verdict)
+    });
+    Ok(judged.collect())
 }
 
 /// Whether a definition is accepted by being seen.

@@ -18,7 +18,7 @@ pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
     let config = &server.config;
     let preset = config.preset.get(&definition.name).cloned().unwrap_or_default();
     let said = config.tools.get(&definition.name).cloned().unwrap_or_default();
-    let idempotent = said.idempotent.unwrap_or(definition.idempotent);
+    let idempotent = said.idempotent.unwrap_or_else(|| definition.is_idempotent());
     let body = Remote { server: Arc::clone(server), name: definition.name.clone(), idempotent };
     Tool {
         // The server's own name, which is what canvases say; a toolkit makes one of it that models take.

@@ -107,7 +107,7 @@ impl Pipe {
         let (sending, broken) = (lines.send(item), self.broken.clone());
         Box::pin(async move {
             if let Err(error) = sending.await {
-                tracing::debug!(reason = %error.full(), "an MCP server takes no messages");
+                tracing::debug!(reason = %error.detail(), "an MCP server takes no messages");
                 if let Some(id) = id {
                     // It stays here, so it may be sent again elsewhere.
                     trail.has_left(&id);

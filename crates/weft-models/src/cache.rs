@@ -194,7 +194,7 @@ fn bytes(delta: &ChatDelta) -> usize {
             let length = |text: &Option<String>| text.as_ref().map_or(0, String::len);
             length(id) + length(name) + arguments.len()
         }
-        ChatDelta::End { .. } => 0,
+        ChatDelta::AnsweredBy(_) | ChatDelta::Restarted | ChatDelta::End { .. } => 0,
     };
     size_of::<ChatDelta>() + held
 }
@@ -205,7 +205,12 @@ fn keeping(answer: ChatStream, key: Key, answers: Arc<Answers>) -> ChatStream {
     let note = move |delta: &Result<ChatDelta>| {
         let Some(mut so_far) = record.take() else { return };
         let Ok(delta) = delta else { return };
-        so_far.add(delta);
+        match delta {
+            ChatDelta::Restarted => so_far = Record::default(),
+            // What another model said is not this one's answer.
+            ChatDelta::AnsweredBy(_) => return,
+            delta => so_far.add(delta),
+        }
         match delta {
             ChatDelta::End { reason: StopReason::Stop | StopReason::ToolCalls, .. } if so_far.answers => {
                 answers.keep(key, so_far);

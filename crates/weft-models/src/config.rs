@@ -1,17 +1,27 @@
 //! Which models there are, as the operator says.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use weft_core::seam::chat_model::{ModelKind, Prices};
 use weft_core::{Error, Result};
 
 use crate::cache::CacheConfig;
+use crate::deadlines::Limits;
 use crate::factories::{Factory, Provider, factory};
+use crate::retrying::RetryPolicy;
 use crate::secret::Secret;
 
 /// Tokens of question and answer when an entry does not say.
 pub(crate) const WINDOW: usize = 32_768;
+
+/// How long one request to a model for searching may take, when an entry does not say.
+const SEARCH_REQUEST: Duration = Duration::from_secs(120);
+/// Seconds of any time limit, at most: a day, so that sums of them never overflow.
+const SECONDS_MAX: f64 = 86_400.0;
+/// Tries after the first, at most, as in canvases.
+const RETRIES_MAX: u32 = 20;
 
 /// What the folder of a local model holds.
 pub(crate) const MODEL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
@@ -24,6 +34,8 @@ const INSTALLED_MAX: usize = 16;
 pub struct ModelsConfig {
     /// The name of the entry for an empty or unknown `llm_id`; the only entry when there is one.
     pub default: Option<String>,
+    /// Whether an `llm_id` that no entry has is an error, although there is a default.
+    pub strict: bool,
     /// The name of the entry that turns texts into vectors when none is named; the only one of its kind
     /// when there is one.
     pub default_embedding: Option<String>,
@@ -118,6 +130,40 @@ pub struct ModelEntry {
     /// Whether the scores of passages are logits (true) or from 0 to 1 (false).
     #[serde(default)]
     pub raw_scores: Option<bool>,
+    /// Seconds to the first piece of an answer; 60 by default. A model on this machine that has to read a
+    /// long prompt first may need many more.
+    #[serde(default)]
+    pub first_piece_seconds: Option<f64>,
+    /// Seconds between two pieces of an answer; 60 by default.
+    #[serde(default)]
+    pub idle_seconds: Option<f64>,
+    /// Seconds to the end of an answer. By default 600, and nine minutes after the first piece has to be
+    /// there if that is later; of models for searching, 120.
+    #[serde(default)]
+    pub answer_seconds: Option<f64>,
+    /// Tries after the first one of a request that may succeed later, unless the canvas says how many; 3 by
+    /// default.
+    #[serde(default)]
+    pub retries: Option<u32>,
+    /// How the form of an answer is asked for; by default the way the provider is known to take.
+    #[serde(default)]
+    pub structured_output: Option<StructuredOutput>,
+    /// Entries that are asked in its place when it cannot answer, in this order. Their own lists are not
+    /// followed.
+    #[serde(default)]
+    pub fallback: Vec<String>,
+}
+
+/// How a model is told what form its answer is to have. The prompt says it in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StructuredOutput {
+    /// By the schema, which providers then hold their model to.
+    Schema,
+    /// As JSON of any form.
+    Json,
+    /// By the prompt alone.
+    Prompt,
 }
 
 fn window() -> usize {
@@ -160,6 +206,12 @@ impl ModelEntry {
             query_prefix: None,
             passage_prefix: None,
             raw_scores: None,
+            first_piece_seconds: None,
+            idle_seconds: None,
+            answer_seconds: None,
+            retries: None,
+            structured_output: None,
+            fallback: Vec::new(),
         }
     }
 
@@ -181,6 +233,52 @@ impl ModelEntry {
     /// Its name with its factory, or else its provider: what finds it again whatever comes beside it.
     pub fn full_name(&self) -> String {
         format!("{}@{}", self.name, self.factory.as_deref().unwrap_or(self.wire().as_str()))
+    }
+
+    /// How long an answer may take.
+    ///
+    /// # Errors
+    /// `Invalid` naming a number of seconds that is none.
+    pub(crate) fn limits(&self) -> Result<Limits> {
+        let usual = Limits::default();
+        let first = self.seconds("first_piece_seconds", self.first_piece_seconds)?.unwrap_or(usual.first);
+        let idle = self.seconds("idle_seconds", self.idle_seconds)?.unwrap_or(usual.idle);
+        let total = self.seconds("answer_seconds", self.answer_seconds)?;
+        // Who waits longer for the beginning has not said that less is left for the rest.
+        let total = total.unwrap_or_else(|| usual.total.max(first + (usual.total - usual.first)));
+        Ok(Limits { first, idle, total })
+    }
+
+    /// How long one request to a model for searching may take.
+    ///
+    /// # Errors
+    /// As [`ModelEntry::limits`].
+    pub(crate) fn request_limit(&self) -> Result<Duration> {
+        Ok(self.seconds("answer_seconds", self.answer_seconds)?.unwrap_or(SEARCH_REQUEST))
+    }
+
+    fn seconds(&self, setting: &str, seconds: Option<f64>) -> Result<Option<Duration>> {
+        let Some(seconds) = seconds else { return Ok(None) };
+        let within = seconds > 0.0 && seconds <= SECONDS_MAX;
+        match Duration::try_from_secs_f64(seconds).ok().filter(|limit| within && !limit.is_zero()) {
+            Some(limit) => Ok(Some(limit)),
+            None => Err(Error::invalid(format!("`{setting}` of the model `{}` is {seconds}", self.name))
+                .help(format!("write a number of seconds above 0, at most {SECONDS_MAX}"))),
+        }
+    }
+
+    /// How often and after how long it is asked again.
+    ///
+    /// # Errors
+    /// `Invalid` for more tries than anybody could want.
+    pub(crate) fn retry_policy(&self) -> Result<RetryPolicy> {
+        let usual = RetryPolicy::default();
+        let retries_max = self.retries.unwrap_or(usual.retries_max);
+        if retries_max > RETRIES_MAX {
+            let message = format!("`retries` of the model `{}` is {retries_max}", self.name);
+            return Err(Error::invalid(message).help(format!("write a number from 0 to {RETRIES_MAX}")));
+        }
+        Ok(RetryPolicy { retries_max, ..usual })
     }
 
     /// The window, if somebody said one.

@@ -7,14 +7,16 @@ use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use crate::answer_form::AnswerForm;
 use crate::cache::{Answers, Cached};
 use crate::config::{ModelEntry, ModelsConfig, OneServer, WINDOW};
-use crate::deadlines::{Deadlines, Limits};
+use crate::deadlines::Deadlines;
 use crate::extractive::Extractive;
 use crate::factories::{Provider, factory, plain_name};
+use crate::fallback::Fallback;
 use crate::openai::OpenAi;
 use crate::retrieval;
-use crate::retrying::{RetryPolicy, Retrying};
+use crate::retrying::Retrying;
 use crate::script::Script;
 use crate::scripted::ScriptedModel;
 
@@ -29,6 +31,8 @@ pub struct Directory {
     replace_all: Option<usize>,
     default_embedding: Option<usize>,
     default_rerank: Option<usize>,
+    /// The default stands for nothing but an empty `llm_id`.
+    strict: bool,
     one_server: Option<OneServerModels>,
     answers: Arc<Answers>,
 }
@@ -137,11 +141,12 @@ impl Directory {
     /// Sets up every model. `client` asks those that are asked over HTTP; it comes from weft-net.
     ///
     /// # Errors
-    /// `Invalid` for an entry without an address, a script that cannot be read, or a `default` or
-    /// `replace_all` that names no entry.
+    /// `Invalid` for an entry without an address, a script that cannot be read, or a `default`, `fallback`
+    /// or `replace_all` that names no entry.
     pub fn open(config: &ModelsConfig, client: &reqwest::Client) -> Result<Self> {
         let set_up = |entry: &ModelEntry| known(entry, client);
         let models = config.entries.iter().map(set_up).collect::<Result<Vec<_>>>()?;
+        let models = with_fallbacks(models)?;
         let place = |task: Task, setting: &str, name: &Option<String>| {
             let of_task: Vec<usize> =
                 (0..models.len()).filter(|at| models[*at].model.task() == Some(task)).collect();
@@ -163,7 +168,17 @@ impl Directory {
         let one_server = config.one_server.clone();
         let one_server = one_server.map(|server| OneServerModels::open(server, client)).transpose()?;
         let answers = Arc::new(Answers::new(config.cache));
-        Ok(Self { models, default, replace_all, default_embedding, default_rerank, one_server, answers })
+        let strict = config.strict;
+        Ok(Self {
+            models,
+            default,
+            replace_all,
+            default_embedding,
+            default_rerank,
+            strict,
+            one_server,
+            answers,
+        })
     }
 
     /// The model for an `llm_id`, and a sentence when it is not the one that was named.
@@ -185,6 +200,9 @@ impl Directory {
         ) {
             (Ok(place), _) => (place, None),
             (Err(failure), None) => return Err(failure),
+            (Err(failure), Some(_)) if self.strict && !llm_id.is_empty() => {
+                return Err(Error { help: failure.help.map(|help| strictly(&help)), ..failure });
+            }
             (Err(_), Some(place)) => (place, self.instead(llm_id, place)),
         };
         match &self.models[place].model {
@@ -233,6 +251,10 @@ impl ModelDirectory for Directory {
             return Ok(model);
         }
         Ok(Arc::new(Cached::new(model, place, tenant.clone(), Arc::clone(&self.answers))))
+    }
+
+    fn substitution(&self, _tenant: &TenantId, llm_id: &str) -> Option<String> {
+        self.found(llm_id).ok()?.notice
     }
 
     fn embedder(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
@@ -358,6 +380,51 @@ fn info(entry: &ModelEntry) -> ModelInfo {
     }
 }
 
+/// What to do where the default is no way out.
+fn strictly(help: &str) -> String {
+    let help = help.split(", or set `").next().unwrap_or(help);
+    format!("{help}, or set `models.strict` to false to have the default answer")
+}
+
+/// The models with those that stand in for them.
+fn with_fallbacks(mut models: Vec<Known>) -> Result<Vec<Known>> {
+    let wrapped = (0..models.len()).map(|at| fallback(&models, at)).collect::<Result<Vec<_>>>()?;
+    for (known, wrapped) in models.iter_mut().zip(wrapped) {
+        if let Some(model) = wrapped {
+            known.model = Model::Answers(model);
+        }
+    }
+    Ok(models)
+}
+
+fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
+    let Known { entry, model, .. } = &models[at];
+    if entry.fallback.is_empty() {
+        return Ok(None);
+    }
+    let wrong = |what: String| Error::invalid(format!("`fallback` of the model `{}` {what}", entry.name));
+    let Model::Answers(model) = model else {
+        let help = "take it out: vectors and scores of two models have nothing to do with each other";
+        return Err(wrong("is set, and it answers no messages".to_owned()).help(help));
+    };
+    let mut places = Vec::new();
+    for name in &entry.fallback {
+        let place = find(models, name, Task::Answer)
+            .map_err(|error| wrong(format!("names `{name}`, and there is no such model")).because(error))?;
+        if place == at || places.contains(&place) {
+            let what = if place == at { "names the model itself" } else { "names one model twice" };
+            return Err(wrong(format!("{what}, as `{name}`")).help("take it out"));
+        }
+        places.push(place);
+    }
+    // As they are by themselves, so that no request goes in a circle.
+    let others = places.into_iter().filter_map(|place| match &models[place].model {
+        Model::Answers(other) => Some(Arc::clone(other)),
+        Model::Embeds(_) | Model::Reranks(_) | Model::Other => None,
+    });
+    Ok(Some(Arc::new(Fallback::new(Arc::clone(model), others.collect()))))
+}
+
 fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
     let model = match entry.kind {
         ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
@@ -381,12 +448,12 @@ fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatMod
         Provider::Extractive => Ok(Arc::new(Extractive::new(&entry.name))),
         Provider::Scripted => scripted(entry),
         Provider::OpenAi => {
-            let wire = OpenAi::new(info, entry.address()?, entry.api_key.clone(), client.clone())?;
-            Ok(dependable(wire))
+            let wire = OpenAi::new(info, entry, client.clone())?;
+            dependable(wire, entry)
         }
         Provider::Anthropic | Provider::Gemini | Provider::Ollama => {
             let wire = crate::native::Native::new(info, provider, entry, client.clone())?;
-            Ok(dependable(wire))
+            dependable(wire, entry)
         }
         Provider::Local
         | Provider::Cohere
@@ -404,8 +471,9 @@ fn model(entry: &ModelEntry, client: &reqwest::Client) -> Result<Arc<dyn ChatMod
     }
 }
 
-fn dependable(wire: impl ChatModel + 'static) -> Arc<dyn ChatModel> {
-    Arc::new(Retrying::new(Deadlines::new(wire, Limits::default()), RetryPolicy::default()))
+fn dependable(wire: impl ChatModel + 'static, entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {
+    let held = AnswerForm::new(Deadlines::new(wire, entry.limits()?));
+    Ok(Arc::new(Retrying::new(held, entry.retry_policy()?)))
 }
 
 fn scripted(entry: &ModelEntry) -> Result<Arc<dyn ChatModel>> {

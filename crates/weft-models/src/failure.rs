@@ -1,7 +1,7 @@
 //! What a provider's failure means: by HTTP status and structured code first, by words last. No text
 //! that leaves here holds a key.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde_json::Value as Json;
 use weft_core::{Error, ErrorKind};
@@ -24,7 +24,7 @@ pub(crate) struct Refusal<'a> {
 pub(crate) fn refused(model: &str, refusal: &Refusal<'_>, key: &Secret) -> Error {
     let reported = serde_json::from_str::<Json>(refusal.body).ok();
     let (code, words) = reported.as_ref().map(reported_parts).unwrap_or_default();
-    let kind = by_code(&code).filter(|_| refusal.status != 401).unwrap_or_else(|| by_status(refusal.status));
+    let kind = kind(refusal.status, &code);
     let words = if words.is_empty() { refusal.body } else { &words };
     let status = refusal.status;
     let mut error = Error::new(kind, format!("the model `{model}` answered with status {status}"));
@@ -66,11 +66,20 @@ pub(crate) fn no_answer(model: &str, cause: reqwest::Error, key: &Secret) -> Err
     finish(error, &with_causes(&cause.without_url()), key)
 }
 
-/// Seconds or milliseconds that the other side asks us to wait.
+/// How long the other side asks us to wait: in milliseconds, in seconds, or until a date. A date is seen
+/// from the other side's clock, if it says what that shows.
 pub(crate) fn retry_after(headers: &reqwest::header::HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
-    Duration::try_from_secs_f64(seconds).ok()
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    let date = |name: &str| text(name).and_then(|text| httpdate::parse_http_date(text).ok());
+    match number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after")) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok(),
+        None => {
+            let until = date("retry-after")?;
+            // A date that has passed asks for no wait.
+            Some(until.duration_since(date("date").unwrap_or_else(SystemTime::now)).unwrap_or_default())
+        }
+    }
 }
 
 fn with_causes(error: &dyn std::error::Error) -> String {
@@ -114,6 +123,18 @@ fn reported_parts(json: &Json) -> (String, String) {
         _ => Some(text("message")).filter(|words| !words.is_empty()).unwrap_or_else(|| text("detail")),
     };
     (format!("{} {} {}", text("code"), text("type"), text("status")).to_lowercase(), words)
+}
+
+/// The status decides whether the same request may succeed later; the code says more about a failure, as
+/// far as it doesn't say otherwise about that. Some servers call every failure of theirs a `server_error`.
+fn kind(status: u16, code: &str) -> ErrorKind {
+    let by_status = by_status(status);
+    match by_code(code) {
+        Some(_) if status == 401 => by_status,
+        Some(by_code) if by_code.is_passing() && !by_status.is_passing() => by_status,
+        Some(by_code) => by_code,
+        None => by_status,
+    }
 }
 
 fn by_code(code: &str) -> Option<ErrorKind> {
@@ -206,6 +227,33 @@ mod tests {
         check(500, "<html>", ErrorKind::Unavailable);
         check(529, r#"{"type":"error","error":{"type":"overloaded_error"}}"#, ErrorKind::Unavailable);
         check(504, "", ErrorKind::Timeout);
+        // The status decides whether asking again makes sense.
+        check(400, r#"{"error":{"type":"server_error","message":"no such parameter"}}"#, ErrorKind::Invalid);
+        check(422, r#"{"error":{"code":"timeout"}}"#, ErrorKind::Invalid);
+        check(404, r#"{"error":{"code":429}}"#, ErrorKind::Invalid);
+        check(403, r#"{"error":{"type":"api_error"}}"#, ErrorKind::Unauthenticated);
+        check(503, r#"{"error":{"code":"rate_limit_exceeded"}}"#, ErrorKind::RateLimited);
+    }
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_until_a_date() {
+        let check = |headers: &[(&'static str, &str)], expected: Option<u64>| {
+            let headers = headers.iter().map(|(name, value)| {
+                (reqwest::header::HeaderName::from_static(name), value.parse().unwrap())
+            });
+            let asked = retry_after(&headers.collect());
+            assert_eq!(asked.map(|wait| wait.as_millis()), expected.map(u128::from));
+        };
+        check(&[("retry-after", "7")], Some(7_000));
+        check(&[("retry-after", "7"), ("retry-after-ms", "20")], Some(20));
+        let date = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        check(&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT"), date], Some(30_000));
+        check(&[("retry-after", "Sunday, 06-Nov-94 08:50:07 GMT"), date], Some(30_000));
+        check(&[("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), date], Some(0));
+        check(&[("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")], Some(0));
+        check(&[("retry-after", "soon")], None);
+        check(&[("retry-after", "-1")], None);
+        check(&[], None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Whatever answers messages, behind the one seam `ChatModel`. [`Directory`] finds models by the
 //! `llm_id` of a canvas; [`discover`] says which there are when nobody configured any.
 
+mod answer_form;
 pub mod cache;
 pub mod config;
 pub mod deadlines;
@@ -12,12 +13,14 @@ pub mod estimate;
 mod extractive;
 mod factories;
 mod failure;
+mod fallback;
 pub mod inline_tags;
 #[cfg(feature = "local-embedder")]
 mod local;
 mod native;
 mod offer;
 mod openai;
+mod opening;
 mod retrieval;
 pub mod retrying;
 mod sampling;
@@ -29,7 +32,7 @@ mod tool_images;
 mod vectors;
 
 pub use cache::{Answers, CacheConfig, Cached};
-pub use config::{ModelEntry, ModelsConfig, OneServer};
+pub use config::{ModelEntry, ModelsConfig, OneServer, StructuredOutput};
 pub use deadlines::{Deadlines, Limits};
 pub use directory::Directory;
 pub use discover::{Discovered, FoundKeys, LocalServer, discover, probe_local};

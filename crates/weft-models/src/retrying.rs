@@ -1,12 +1,15 @@
 //! Asks again when a model could not be asked, as long as nobody has seen a piece of the answer.
 
 use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures::{StreamExt as _, stream};
-use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo};
+use futures::FutureExt as _;
+use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, ErrorKind, Result};
+
+use crate::opening::{answered, opened};
 
 /// How often and after how long to ask again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,49 +85,44 @@ impl RetryPolicy {
 /// A model that is asked again by one policy.
 #[derive(Debug)]
 pub struct Retrying<M> {
-    model: M,
+    model: Arc<M>,
     policy: RetryPolicy,
 }
 
 impl<M: ChatModel> Retrying<M> {
     /// Asks `model` again by `policy`.
     pub fn new(model: M, policy: RetryPolicy) -> Self {
-        Self { model, policy }
-    }
-
-    /// An answer whose first piece is there, with the warnings before it.
-    async fn begin(&self, request: ChatRequest) -> Result<ChatStream> {
-        let mut answer = self.model.chat(request).await?;
-        let mut first = Vec::new();
-        while let Some(delta) = answer.next().await {
-            let delta = delta?;
-            let warned = matches!(delta, ChatDelta::Warning(_));
-            first.push(Ok(delta));
-            if !warned {
-                break;
-            }
-        }
-        Ok(stream::iter(first).chain(answer).boxed())
+        Self { model: Arc::new(model), policy }
     }
 }
 
 #[async_trait]
-impl<M: ChatModel> ChatModel for Retrying<M> {
+impl<M: ChatModel + 'static> ChatModel for Retrying<M> {
     fn info(&self) -> &ModelInfo {
         self.model.info()
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let (model, policy, audience) = (Arc::clone(&self.model), self.policy, request.audience);
         let chosen = (request.retries_max, request.retry_delay);
-        let mut tries = 1;
-        loop {
-            let error = match self.begin(request.clone()).await {
-                Ok(answer) => return Ok(answer),
-                Err(error) => error,
-            };
-            tokio::time::sleep(self.policy.again(error, tries, chosen)?).await;
+        let ask = move |pause: Duration| {
+            let (model, request) = (Arc::clone(&model), request.clone());
+            async move {
+                // Even a wait of nothing would wait for the clock's next tick.
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                opened(&*model, request).await
+            }
+            .boxed()
+        };
+        let first = ask(Duration::ZERO);
+        let mut tries = 0;
+        let another = move |error: Error| {
             tries += 1;
-        }
+            policy.again(error, tries, chosen).map(&ask)
+        };
+        answered(first, audience, another).await
     }
 }
 
@@ -138,6 +136,8 @@ mod tests {
     use super::*;
     use crate::script::{Failure, Fault, Reply, Script, Step};
     use crate::scripted::ScriptedModel;
+    use futures::StreamExt as _;
+    use weft_core::seam::chat_model::{Audience, ChatDelta};
 
     async fn ask(script: Script, retries_max: Option<u32>) -> (usize, Result<Vec<Result<ChatDelta>>>) {
         let model = ScriptedModel::new(script);
@@ -202,6 +202,40 @@ mod tests {
         assert!(
             matches!(&deltas[..], [Ok(ChatDelta::Text(a)), Err(e)] if a == "a" && e.kind == ErrorKind::Unavailable)
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_heard_a_word_of_begins_anew() {
+        let ask = async |replies: [Reply; 3], audience: Audience| {
+            let model = ScriptedModel::new(replies.into_iter().fold(Script::new(), Script::reply));
+            let retrying =
+                Retrying::new(model.clone(), RetryPolicy { retries_max: 1, ..RetryPolicy::default() });
+            let request = ChatRequest { audience, ..ChatRequest::default() };
+            let told = |delta: Result<ChatDelta>| match delta {
+                Ok(ChatDelta::Text(text)) => text,
+                Ok(ChatDelta::ToolCall { name, .. }) => name.unwrap_or_default(),
+                Ok(ChatDelta::Restarted) => "!".to_owned(),
+                Ok(ChatDelta::End { .. }) => ".".to_owned(),
+                Ok(_) => "?".to_owned(),
+                Err(error) => format!("{:?}", error.kind),
+            };
+            let answer: Vec<_> = retrying.chat(request).await.unwrap().map(told).collect().await;
+            (answer.concat(), model.requests().len())
+        };
+        let cut = || Reply::text("a").then(Step::Fault(Fault::Cut));
+        let call = || Reply::call("look", serde_json::json!({})).then(Step::Fault(Fault::Cut));
+        let (b, nobody, listening) = (|| Reply::text("b"), Audience::Nobody, Audience::Listening);
+        assert_eq!(ask([cut(), b(), b()], nobody).await, ("a!b.".to_owned(), 2));
+        assert_eq!(ask([cut(), b(), b()], listening).await, ("aUnavailable".to_owned(), 1));
+        // A call says nothing to anybody before it is made.
+        assert_eq!(ask([call(), b(), b()], listening).await, ("look!b.".to_owned(), 2));
+        assert_eq!(ask([cut(), cut(), b()], nobody).await, ("a!aUnavailable".to_owned(), 2));
+        let refused = Reply::text("a").then(Step::Error(Failure {
+            kind: ErrorKind::Filtered,
+            message: "no".to_owned(),
+            retry_after_ms: None,
+        }));
+        assert_eq!(ask([refused, b(), b()], nobody).await, ("aFiltered".to_owned(), 1));
     }
 
     #[test]

@@ -4,6 +4,8 @@
 use serde_json::{Map, Value as Json, json};
 use weft_core::seam::chat_model::Sampling;
 
+use crate::config::StructuredOutput;
+
 /// Where a model is asked, for choosing rules.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
@@ -30,6 +32,8 @@ pub(crate) enum SchemaMode {
     Schema,
     /// Only that it is JSON.
     JsonOnly,
+    /// Not at all: the prompt says it.
+    Nothing,
 }
 
 struct Rule {
@@ -161,6 +165,17 @@ fn wanted(sampling: &Sampling) -> Map<String, Json> {
 }
 
 impl Settled {
+    /// With what the operator says about the form of answers, which counts more than what is known here.
+    pub fn with_form(self, form: Option<StructuredOutput>) -> Self {
+        let schema = match form {
+            None => self.schema,
+            Some(StructuredOutput::Schema) => SchemaMode::Schema,
+            Some(StructuredOutput::Json) => SchemaMode::JsonOnly,
+            Some(StructuredOutput::Prompt) => SchemaMode::Nothing,
+        };
+        Self { schema, ..self }
+    }
+
     fn apply(&mut self, model: &str, action: Action, thinking: &mut Option<bool>) {
         match action {
             Drop(names) => {

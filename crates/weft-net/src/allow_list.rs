@@ -22,6 +22,9 @@ struct Allowed {
     port: Option<u16>,
 }
 
+/// Bits of an IPv6 address before an IPv4 address that it carries.
+const EMBEDDED_FROM: u8 = 96;
+
 #[derive(Clone, Debug, PartialEq)]
 enum Place {
     Host(String),
@@ -82,11 +85,21 @@ fn read_place(place: &str) -> Option<Place> {
     if let Ok(address) = address.parse::<IpAddr>() {
         let longest = if address.is_ipv4() { 32 } else { 128 };
         let prefix = prefix.map_or(Some(longest), |p| p.parse().ok())?;
-        return (prefix <= longest).then_some(Place::Network { address, prefix });
+        return (prefix <= longest).then(|| network(address, prefix));
     }
     let name = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '_');
     let is_host = prefix.is_none() && !address.is_empty() && address.chars().all(name);
     is_host.then(|| Place::Host(address.trim_end_matches('.').to_owned()))
+}
+
+/// Targets are compared as the addresses that their packets end up at, so an entry is, too.
+fn network(address: IpAddr, prefix: u8) -> Place {
+    match (plain(address), prefix.checked_sub(EMBEDDED_FROM)) {
+        (inner @ IpAddr::V4(_), Some(prefix)) if address.is_ipv6() => {
+            Place::Network { address: inner, prefix }
+        }
+        _ => Place::Network { address, prefix },
+    }
 }
 
 fn contains(network: IpAddr, prefix: u8, ip: IpAddr) -> bool {
@@ -127,6 +140,11 @@ mod tests {
         check("[::1]:9000", "localhost", "::1", 9000, true);
         check("0.0.0.0/0", "x", "127.0.0.1", 80, true);
         check("::/0", "x", "127.0.0.1", 80, false);
+        check("[::ffff:127.0.0.1]:80", "x", "127.0.0.1", 80, true);
+        check("[::ffff:127.0.0.1]:80", "x", "::ffff:127.0.0.1", 80, true);
+        check("[::ffff:127.0.0.1]:80", "x", "127.0.0.2", 80, false);
+        check("::ffff:10.0.0.0/104", "x", "10.200.0.1", 1, true);
+        check("::ffff:10.0.0.0/104", "x", "11.0.0.1", 1, false);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use url::{Host, Url};
@@ -16,6 +17,8 @@ use crate::streaming::{StreamRequest, StreamResponse};
 
 /// Addresses of one name that are looked at; names with more are refused.
 const ADDRESSES_MAX: usize = 64;
+/// How long looking up an address may take that nothing is sent to; as long as connecting.
+const LOOK_UP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Turns names into addresses.
 #[async_trait]
@@ -186,6 +189,14 @@ impl Http for Outbound {
         tokio::time::timeout(request.time_limit, exchange).await.unwrap_or_else(|_| {
             let seconds = request.time_limit.as_secs_f64();
             Err(Error::new(ErrorKind::Timeout, format!("no complete answer within {seconds} s")))
+        })
+    }
+
+    async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
+        let looked_up = tokio::time::timeout(LOOK_UP_LIMIT, self.route(url, None)).await;
+        looked_up.map(|route| route.map(drop)).unwrap_or_else(|_| {
+            let seconds = LOOK_UP_LIMIT.as_secs();
+            Err(Error::new(ErrorKind::Timeout, format!("cannot look up the address within {seconds} s")))
         })
     }
 }

@@ -14,7 +14,7 @@ mod tokens;
 mod words;
 
 pub use format::{Settings, parse};
-pub use reader::{ChildReader, InProcess, Limits, Worker, work};
+pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};
 pub use tokens::tokens;
 
 use weft_core::Result;

@@ -1,7 +1,7 @@
 //! Readers of documents: in a process of their own, or in this one.
 //!
 //! Files come from anywhere, and libraries that read them have defects. [`ChildReader`] gives every file a
-//! process that has nothing but its limits and is ended when they are reached, so a file can spoil
+//! process that may do nothing but compute and is ended when its limits are reached, so a file can spoil
 //! nothing but its own reading.
 
 mod worker;
@@ -17,11 +17,11 @@ use weft_core::seam::DocumentReader;
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use weft_core::{Error, ErrorKind, Result};
 
-pub use weft_child::Worker;
+pub use weft_child::{Confinement, Worker};
 pub use worker::work;
 use worker::{Answer, Order};
 
-const DUTY: Duty = Duty { thing: "a document", does: "reads documents", setting: "documents.worker" };
+const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
 const ANSWER_BYTES_MAX: u64 = 1 << 30;
 
@@ -62,12 +62,20 @@ pub struct ChildReader {
     worker: Worker,
     limits: Limits,
     slots: Semaphore,
+    confinement: Confinement,
 }
 
 impl ChildReader {
     /// At most `at_once` files at the same time, each within `limits`. The worker calls [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
-        Self { worker, limits, slots: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)) }
+        let slots = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
+        Self { worker, limits, slots, confinement: Confinement::default() }
+    }
+
+    /// The same, where the operator has said what becomes of files whose worker cannot be confined.
+    #[must_use]
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
     }
 
     fn late(&self, name: &str) -> Error {
@@ -85,7 +93,8 @@ impl DocumentReader for ChildReader {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(request, &bytes)?;
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
-        let mut order = serde_json::to_vec(&Order::new(request, self.limits, bytes.len()))
+        let order = Order::new(request, self.limits, bytes.len()).with_confinement(self.confinement);
+        let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
         let (asked, time) = ([order.as_slice(), &bytes], self.limits.time);

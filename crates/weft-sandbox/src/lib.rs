@@ -1,7 +1,7 @@
 //! Programs of canvases and models, run where they can do no harm.
 //!
-//! [`ProcessSandbox`] gives every run a process of its own, which has nothing but its limits, and is
-//! ended when they are reached. Inside it [`work`] runs the program in QuickJS, which knows no files,
+//! [`ProcessSandbox`] gives every run a process of its own, which may do nothing but compute within its limits,
+//! and is ended when they are reached. Inside it [`work`] runs the program in QuickJS, which knows no files,
 //! no network and no other module. Both boundaries are needed: the inner one keeps programs from the
 //! machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
@@ -13,7 +13,7 @@ mod worker;
 
 pub use in_process::InProcess;
 pub use process::ProcessSandbox;
-pub use weft_child::Worker;
+pub use weft_child::{Confinement, Worker};
 pub use worker::work;
 
 use std::time::Duration;

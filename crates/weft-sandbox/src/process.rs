@@ -1,29 +1,38 @@
 //! The outer side: a process for every run.
 
 use async_trait::async_trait;
-use tokio::sync::Semaphore;
-use weft_child::{Duty, Ended, Worker};
+use weft_child::{Confinement, Duty, Ended, Worker};
+use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use crate::worker::Order;
+
 /// Bytes that one byte of a text takes as JSON, at most.
 const ESCAPED: usize = 6;
 
-const DUTY: Duty = Duty { thing: "a program", does: "runs programs", setting: "sandbox.worker" };
+const DUTY: Duty = Duty { thing: "a program", does: "runs programs", section: "sandbox" };
 
 /// Runs JavaScript, each program in a process of its own that inherits nothing.
 #[derive(Debug)]
 pub struct ProcessSandbox {
     worker: Worker,
     limits: Limits,
-    slots: Semaphore,
+    slots: FairSlots,
+    confinement: Confinement,
 }
 
 impl ProcessSandbox {
-    /// At most `at_once` programs at the same time, each within `limits`. The worker calls [`crate::work`].
+    /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
-        Self { worker, limits, slots: Semaphore::new(at_once.min(Semaphore::MAX_PERMITS)) }
+        Self { worker, limits, slots: FairSlots::new(at_once), confinement: Confinement::default() }
+    }
+
+    /// The same, where the operator has said what becomes of programs whose worker cannot be confined.
+    #[must_use]
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
     }
 }
 
@@ -33,17 +42,18 @@ impl Sandbox for ProcessSandbox {
         self.limits
     }
 
-    async fn run(&self, _: &TenantId, mut program: Program) -> Result<Ran> {
+    async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
         if program.language != Language::JavaScript {
             return Ok(Ran::silent(Err(Failure::Language(program.language))));
         }
         program.limits = program.limits.within(self.limits);
-        let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the sandbox is closed"))?;
-        let mut request = serde_json::to_vec(&program)
+        let _slot = self.slots.acquire(tenant).await?;
+        let limits = program.limits;
+        let mut request = serde_json::to_vec(&Order { program, confinement: self.confinement })
             .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
         request.push(b'\n');
-        let answer_max = answer_max(program.limits);
-        match self.worker.ask(&DUTY, &[&request], program.limits.time, answer_max).await? {
+        let answer_max = answer_max(limits);
+        match self.worker.ask(&DUTY, &[&request], limits.time, answer_max).await? {
             Ended::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
                 Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
             }),

@@ -19,7 +19,7 @@ use console::Printed;
 use told::{failure, text_of};
 
 /// Bytes of stack of the thread that a program runs on.
-const THREAD_STACK: usize = 8 << 20;
+pub const THREAD_STACK: usize = 8 << 20;
 /// Bytes of it that the program may use. The rest is for what the interpreter does not count.
 const PROGRAM_STACK: usize = 1 << 20;
 /// What a program's text is called in the places that errors name.
@@ -48,7 +48,7 @@ pub fn on_its_thread<T: Send>(work: impl FnOnce() -> T + Send) -> std::io::Resul
     })
 }
 
-/// Runs a program on this thread, which [`on_its_thread`] has made, until its end, its limits or the
+/// Runs a program on this thread, which has [`THREAD_STACK`] bytes of stack, until its end, its limits or the
 /// next step after `stop` is set.
 pub fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
     let printed = Rc::new(RefCell::new(Printed::new(program.limits.printed_bytes)));

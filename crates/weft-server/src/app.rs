@@ -1,6 +1,7 @@
 //! What people do with canvases, as calls that the HTTP routes and the command line share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -13,8 +14,8 @@ use weft_core::seam::{
     SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{
-    CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunKey, SessionId, SessionKey, TenantId,
-    TurnInput,
+    CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey,
+    TenantId, TurnInput,
 };
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
@@ -24,6 +25,7 @@ use weft_knowledge::ingest::Library;
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
 use crate::tokens::{self, NewToken};
+use crate::turns::{Lines, Waiting};
 
 /// Whose everything is as long as nobody asks for more tenants.
 pub const DEFAULT_TENANT: &str = "default";
@@ -37,6 +39,9 @@ pub type ModelCheck = dyn Fn(&TenantId, &str) -> Result<Option<String>, String> 
 
 /// Writes what waits to be written and lets go of the backends.
 pub type Close = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
+
+/// Writes to the store, and says whether that could be done.
+pub type Probe = dyn Fn() -> BoxFuture<'static, Result<()>> + Send + Sync;
 
 /// What an [`App`] is made of.
 pub struct Parts {
@@ -72,6 +77,8 @@ pub struct Parts {
     pub catalog: Arc<Catalog>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Says whether the store can be written.
+    pub probe: Arc<Probe>,
     /// Lets go of the backends.
     pub close: Arc<Close>,
 }
@@ -122,11 +129,16 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     /// What runs and requests may use.
     pub limits: LimitsConfig,
+    /// The questions that wait for their sessions.
+    pub(crate) lines: Arc<Lines>,
+    /// Which uses of tokens have been noted.
+    pub(crate) token_uses: Arc<tokens::Uses>,
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
     model_check: Arc<ModelCheck>,
     plans: Arc<Plans>,
     measuring: bool,
+    probe: Arc<Probe>,
     close: Arc<Close>,
 }
 
@@ -156,10 +168,13 @@ impl App {
             models: parts.models,
             catalog: parts.catalog,
             clock: parts.clock,
+            lines: Arc::default(),
+            token_uses: Arc::default(),
             wake: Arc::default(),
             model_check: parts.model_check,
             plans: Arc::new(Plans::new(limits.plans_kept)),
             measuring: false,
+            probe: parts.probe,
             close: parts.close,
             limits,
         }
@@ -237,8 +252,8 @@ impl App {
         id: Option<SessionId>,
         name: &str,
     ) -> Result<Session> {
-        let stored = self.canvases.get(canvas).await?;
-        let plan = self.plan(canvas, &stored.version).await?;
+        let version = self.canvases.newest(canvas).await?;
+        let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
         let session = Session {
             key: SessionKey::new(&canvas.tenant, id.unwrap_or_else(SessionId::generate)),
@@ -271,6 +286,11 @@ impl App {
     /// # Errors
     /// As [`App::start_turn`].
     pub async fn start_turn_of(&self, session: &Session, input: TurnInput) -> Result<RunHandle> {
+        self.start_turn_as(RunId::generate(), session, input).await
+    }
+
+    async fn start_turn_as(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
+        input.check_files()?;
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
             // Most turns have nothing to wait for before them, and need no room for it.
             Box::pin(self.time_out_before(session)).await?;
@@ -278,13 +298,70 @@ impl App {
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());
-        self.engine.start(StartRun { plan, canvas, session, input, seed: None, task: None }).await
+        self.engine.start_as(id, StartRun { plan, canvas, session, input, seed: None, task: None }).await
     }
 
-    /// Asks a run to stop, named by its own id or by its session's. Whether one was under way.
-    pub fn cancel(&self, tenant: &TenantId, id: &str) -> bool {
-        self.engine.cancel(&RunKey::new(tenant, id))
-            || self.engine.cancel_session(&SessionKey::new(tenant, id))
+    /// Starts a turn of a session when it is its turn.
+    ///
+    /// # Errors
+    /// As [`App::start_turn`] and [`App::take_turn`].
+    pub async fn ask(&self, session: &SessionKey, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
+        let session = self.sessions.load(session).await?;
+        self.ask_of(&session, input, waiting).await
+    }
+
+    /// The same for a session that was loaded already.
+    ///
+    /// # Errors
+    /// As [`App::ask`].
+    pub async fn ask_of(&self, session: &Session, input: &TurnInput, waiting: &Waiting) -> Result<RunHandle> {
+        let first = AtomicBool::new(true);
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            match first.swap(false, Ordering::Relaxed) {
+                true => Box::pin(self.start_turn_of(session, input.clone())),
+                // The turn that was waited for has changed it.
+                false => Box::pin(self.start_turn(&session.key, input.clone())),
+            }
+        };
+        self.take_turn(&session.key, waiting, start).await
+    }
+
+    /// The same for a question with a key: when its run is there already, that run.
+    ///
+    /// # Errors
+    /// As [`App::ask`]; `Invalid` when the run was begun for another question.
+    pub async fn ask_once(
+        &self,
+        session: &Session,
+        input: &TurnInput,
+        (run, waiting): (&RunId, &Waiting),
+    ) -> Result<RunHandle> {
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(async move {
+                let session = self.sessions.load(&session.key).await?;
+                let key = RunKey::new(&session.key.tenant, run.clone());
+                match self.start_turn_as(run.clone(), &session, input.clone()).await {
+                    // It is this very run that the session is busy with, or that is there already.
+                    Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&key).await {
+                        // Whichever process works on it, it can be read from here.
+                        Ok(run) => self.again(&run, input).await,
+                        Err(_) => Err(error),
+                    },
+                    outcome => outcome,
+                }
+            })
+        };
+        self.take_turn(&session.key, waiting, start).await
+    }
+
+    /// Asks a run to stop, named by its own id or by its session's, whichever process works on it. Whether
+    /// there was one that has not ended.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn cancel(&self, tenant: &TenantId, id: &str) -> Result<bool> {
+        Ok(self.engine.cancel(&RunKey::new(tenant, id)).await?
+            || self.engine.cancel_session(&SessionKey::new(tenant, id)).await?)
     }
 
     /// Removes a canvas with its sessions and runs; those under way are asked to stop.
@@ -297,7 +374,7 @@ impl App {
             RunFilter { unfinished: true, limit: self.limits.runs_at_once as u64, ..RunFilter::default() };
         for run in self.runs.list(&key.tenant, &filter).await? {
             if run.canvas == key.id {
-                self.engine.cancel(&run.key);
+                self.engine.cancel(&run.key).await?;
             }
         }
         self.canvases.delete(key).await?;
@@ -317,7 +394,15 @@ impl App {
         tokens::create(&*self.tokens, &tenant, "first start", self.clock.now_ms()).await.map(Some)
     }
 
-    /// Lets runs finish for `grace`, stops the rest, and closes the store.
+    /// Whether the store can be written now.
+    ///
+    /// # Errors
+    /// When it cannot.
+    pub async fn probe(&self) -> Result<()> {
+        (self.probe)().await
+    }
+
+    /// Lets runs finish for `grace`, hands over the rest, and closes the store.
     ///
     /// # Errors
     /// When the store cannot be closed.

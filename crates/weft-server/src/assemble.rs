@@ -11,7 +11,7 @@ use weft_core::seam::{
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
-use weft_engine::engine::Stores;
+use weft_engine::engine::{ProcessIdentity, Stores};
 use weft_knowledge::additions::{Contents, Graph};
 use weft_knowledge::beside::{Beside, BesideParts};
 use weft_knowledge::datasets::Datasets;
@@ -30,8 +30,8 @@ pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
-use crate::app::{App, Parts};
-use crate::config::{Config, DocumentsConfig, SandboxConfig};
+use crate::app::{App, Parts, Probe};
+use crate::config::{Config, DocumentsConfig, STORE_FILE, SandboxConfig};
 
 /// A store that ends with the process.
 const MEMORY: &str = "sqlite::memory:";
@@ -106,7 +106,9 @@ fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
 }
 
 async fn make_folder(config: &Config) -> Result<()> {
-    tokio::fs::create_dir_all(&config.data).await.map_err(|cause| {
+    let data = config.data.clone();
+    let made = tokio::task::spawn_blocking(move || weft_store::private::own_folder(&data, STORE_FILE)).await;
+    made.unwrap_or_else(|cause| Err(std::io::Error::other(cause))).map_err(|cause| {
         Error::invalid(format!("cannot make the data folder {}", config.data.display()))
             .because(cause)
             .help("name another one with --data or `data`")
@@ -121,11 +123,12 @@ fn workspace(config: &Config) -> Arc<dyn Workspace> {
 }
 
 fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
-    let SandboxConfig { at_once, worker, .. } = &config.sandbox;
+    let SandboxConfig { at_once, worker, confinement, .. } = &config.sandbox;
     match (worker.split_first(), config.sandbox.limits()) {
         (Some((program, arguments)), Some(limits)) if *at_once > 0 => {
             let arguments = arguments.iter().map(Into::into).collect();
-            Arc::new(ProcessSandbox::new(Worker { program: program.into(), arguments }, limits, *at_once))
+            let worker = Worker { program: program.into(), arguments };
+            Arc::new(ProcessSandbox::new(worker, limits, *at_once).with_confinement(*confinement))
         }
         _ => Arc::new(NoSandbox),
     }
@@ -133,11 +136,12 @@ fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
 
 /// What reads documents; none when the configuration names no worker or lets none run.
 pub fn document_reader(config: &Config) -> Option<Arc<dyn DocumentReader>> {
-    let DocumentsConfig { at_once, worker, .. } = &config.documents;
+    let DocumentsConfig { at_once, worker, confinement, .. } = &config.documents;
     let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
     let arguments = arguments.iter().map(Into::into).collect();
     let worker = weft_parse::Worker { program: program.into(), arguments };
-    Some(Arc::new(ChildReader::new(worker, config.documents.limits()?, *at_once)))
+    let reader = ChildReader::new(worker, config.documents.limits()?, *at_once);
+    Some(Arc::new(reader.with_confinement(*confinement)))
 }
 
 /// Where an app keeps what is in no database.
@@ -212,14 +216,20 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
     let runs = crate::fault_points::on_the_way_to(runs);
-    let stores = Stores { runs, sessions: store.sessions(), spending: store.spending() };
+    let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
+    let stores = Stores { runs, sessions, spending, processes };
+    let process = ProcessIdentity {
+        place: weft_child::place::here().cloned(),
+        is_gone: weft_child::place::is_gone,
+        ..ProcessIdentity::nameless()
+    };
     let checked = Arc::clone(&models);
     let parts = Parts {
-        engine: Engine::with_allowances(
+        engine: Engine::as_process(
             seams,
             Some(stores),
-            config.limits.engine(),
-            config.limits.allowances(),
+            (config.limits.engine(), config.limits.allowances()),
+            process,
         ),
         canvases: store.canvases(),
         sessions: store.sessions(),
@@ -238,6 +248,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         }),
         catalog: Arc::new(weft_components::catalog()),
         clock,
+        probe: probe(&store),
         close: Arc::new(move || {
             let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
             Box::pin(async move {
@@ -248,6 +259,15 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         }),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// Looks whether the store can be written.
+fn probe(store: &Store) -> Arc<Probe> {
+    let store = store.clone();
+    Arc::new(move || {
+        let store = store.clone();
+        Box::pin(async move { store.probe().await })
+    })
 }
 
 #[cfg(test)]

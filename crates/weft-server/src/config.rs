@@ -1,6 +1,10 @@
 //! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
 //! the two equal. Files, environment and flags are read by weft-cli.
 
+mod budgets;
+mod server;
+pub mod trust;
+
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -13,6 +17,19 @@ use weft_core::{CanvasId, Error, ErrorKind, Result};
 use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
+use weft_sandbox::Confinement;
+
+pub use server::{Auth, ServerConfig, check_auth};
+
+/// All settings with their defaults and reasons, as people read them.
+pub const DEFAULTS: &str = include_str!("../config.default.toml");
+
+/// The store's file in the data folder.
+pub(crate) const STORE_FILE: &str = "weft.db";
+
+use self::budgets::{run_budget, useless};
+
+use crate::turns::MultitaskStrategy;
 
 /// All settings.
 #[derive(Clone, Debug, Deserialize)]
@@ -102,6 +119,10 @@ pub struct RetentionConfig {
 pub struct LimitsConfig {
     /// Runs at the same time; a further one is refused.
     pub runs_at_once: usize,
+    /// Runs of one tenant at the same time in this process; 0: no quota.
+    pub tenant_runs_at_once: usize,
+    /// Documents of one tenant in all its datasets; 0: no quota.
+    pub tenant_documents: u64,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,
     /// Activations of a run, beyond one for each node and for each item of an Iteration.
@@ -112,7 +133,13 @@ pub struct LimitsConfig {
     pub node_seconds: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,
-    /// What the models and tools of a run may use together; a name that is absent is no limit.
+    /// Bytes of what a run holds at the same time.
+    pub values_bytes: usize,
+    /// Bytes of a run's journal.
+    pub journal_bytes: u64,
+    /// What the models and tools of a run may use together; a name that is absent is no limit, except
+    /// for the calls of models.
+    #[serde(deserialize_with = "run_budget")]
     pub budget: BudgetLimits,
     /// What all turns of a session may use together.
     pub session_budget: BudgetLimits,
@@ -122,6 +149,8 @@ pub struct LimitsConfig {
     pub canvas_budgets: BTreeMap<String, PeriodLimits>,
     /// What all runs of a tenant may use together.
     pub tenant_budget: PeriodLimits,
+    /// Questions to a session that is in the middle of a turn.
+    pub sessions: SessionLimits,
     /// Bytes of a request body.
     pub body_bytes: usize,
     /// Bytes of a request that uploads files.
@@ -130,8 +159,28 @@ pub struct LimitsConfig {
     pub plans_kept: usize,
     /// Entries of a list on one page.
     pub page_size: u64,
-    /// How long runs may go on after the server was told to stop, in seconds.
+    /// How long runs may go on after the server was told to stop, in seconds. Then they are handed over.
     pub shutdown_seconds: u64,
+    /// How often a run is picked up that gets no further each time.
+    pub pick_ups: usize,
+}
+
+/// Questions to a session that is in the middle of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SessionLimits {
+    /// What becomes of one when its request does not say.
+    pub multitask_strategy: MultitaskStrategy,
+    /// How many wait for one session in one process; a further one is refused.
+    pub waiting_max: usize,
+    /// How long one waits, in seconds.
+    pub wait_seconds: u64,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { multitask_strategy: MultitaskStrategy::Enqueue, waiting_max: 16, wait_seconds: 300 }
+    }
 }
 
 /// What canvases may reach.
@@ -176,13 +225,16 @@ pub struct SandboxConfig {
     /// The program that runs them, with its arguments. Empty: `weft` itself, and in a program that embeds
     /// the server none.
     pub worker: Vec<String>,
+    /// What becomes of them where their process cannot be confined.
+    pub confinement: Confinement,
 }
 
 impl Default for SandboxConfig {
     fn default() -> Self {
         let Limits { time, memory_bytes, output_bytes, printed_bytes } = weft_sandbox::LIMITS;
         let (at_once, seconds) = (weft_sandbox::AT_ONCE, time.as_secs_f64());
-        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker: Vec::new() }
+        let (worker, confinement) = (Vec::new(), Confinement::default());
+        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker, confinement }
     }
 }
 
@@ -215,13 +267,16 @@ pub struct DocumentsConfig {
     /// The program that reads them, with its arguments. Empty: `weft` itself, and in a program that embeds
     /// the server none.
     pub worker: Vec<String>,
+    /// What becomes of them where their process cannot be confined.
+    pub confinement: Confinement,
 }
 
 impl Default for DocumentsConfig {
     fn default() -> Self {
         let weft_parse::Limits { time, memory_bytes, file_bytes } = weft_parse::Limits::default();
         let seconds = time.as_secs_f64();
-        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker: Vec::new() }
+        let (worker, confinement) = (Vec::new(), Confinement::default());
+        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker, confinement }
     }
 }
 
@@ -237,14 +292,6 @@ impl DocumentsConfig {
             && file_bytes > 0;
         sound.then_some(weft_parse::Limits { time, memory_bytes, file_bytes })
     }
-}
-
-/// The HTTP server.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServerConfig {
-    /// Whether callers must show a token.
-    pub auth: Auth,
 }
 
 /// Work of the queue: what schedules ask for.
@@ -265,17 +312,6 @@ impl Default for WorkerConfig {
     fn default() -> Self {
         Self { enabled: true, concurrency: 16, documents_at_once: 2, kept_days: 30 }
     }
-}
-
-/// Whether callers must show a token.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Auth {
-    /// They must.
-    #[default]
-    On,
-    /// Everyone who reaches the server may do everything; on loopback addresses only.
-    Off,
 }
 
 impl Default for Config {
@@ -305,11 +341,15 @@ impl Default for LimitsConfig {
         let engine = EngineLimits::default();
         Self {
             runs_at_once: engine.runs_at_once,
+            tenant_runs_at_once: engine.tenant_runs_at_once,
+            tenant_documents: 0,
             nodes_at_once: engine.nodes_at_once,
             activations: engine.activations,
             run_seconds: engine.run_time.as_secs(),
             node_seconds: engine.node_time.as_secs(),
             output_bytes: engine.output_bytes,
+            values_bytes: engine.values_bytes,
+            journal_bytes: engine.journal_bytes,
             budget: engine.budget,
             session_budget: BudgetLimits::default(),
             canvas_budget: PeriodLimits::default(),
@@ -318,8 +358,10 @@ impl Default for LimitsConfig {
             body_bytes: 16 << 20,
             upload_bytes: 1 << 30,
             plans_kept: 256,
+            sessions: SessionLimits::default(),
             page_size: 1_000,
             shutdown_seconds: 10,
+            pick_ups: 5,
         }
     }
 }
@@ -329,12 +371,16 @@ impl LimitsConfig {
     pub fn engine(&self) -> EngineLimits {
         EngineLimits {
             runs_at_once: self.runs_at_once,
+            tenant_runs_at_once: self.tenant_runs_at_once,
             nodes_at_once: self.nodes_at_once,
             activations: self.activations,
             run_time: Duration::from_secs(self.run_seconds),
             node_time: Duration::from_secs(self.node_seconds),
             output_bytes: self.output_bytes,
+            values_bytes: self.values_bytes,
+            journal_bytes: self.journal_bytes,
             budget: self.budget,
+            pick_ups: self.pick_ups,
         }
     }
 
@@ -373,6 +419,8 @@ impl LimitsConfig {
             ("run_seconds", self.run_seconds == 0),
             ("node_seconds", self.node_seconds == 0),
             ("output_bytes", self.output_bytes == 0),
+            ("values_bytes", self.values_bytes == 0),
+            ("journal_bytes", self.journal_bytes == 0),
             ("body_bytes", self.body_bytes == 0),
             ("upload_bytes", self.upload_bytes == 0),
             ("plans_kept", self.plans_kept == 0),
@@ -386,7 +434,7 @@ impl Config {
     /// The store's URL, also when none is set.
     pub fn store_url(&self) -> String {
         match self.store.url.as_str() {
-            "" => format!("sqlite:{}", self.data.join("weft.db").display()),
+            "" => format!("sqlite:{}", self.data.join(STORE_FILE).display()),
             url => url.to_owned(),
         }
     }
@@ -457,32 +505,6 @@ impl Config {
     }
 }
 
-fn useless(limits: BudgetLimits) -> impl Iterator<Item = &'static str> {
-    let BudgetLimits { model_calls, tokens, money, seconds, rounds: _, tool_calls: _ } = limits;
-    let positive = |number: f64| number.is_finite() && number > 0.0;
-    let useless = [
-        ("model_calls", model_calls == Some(0)),
-        ("tokens", tokens == Some(0)),
-        ("money", money.is_some_and(|money| !positive(money))),
-        ("seconds", seconds.is_some_and(|seconds| !positive(seconds))),
-    ];
-    useless.into_iter().filter_map(|(name, useless)| useless.then_some(name))
-}
-
-/// Without tokens only programs on the same machine may reach the server.
-///
-/// # Errors
-/// `Invalid` for an address that others can reach while tokens are off.
-pub fn check_auth(auth: Auth, listen: SocketAddr) -> Result<()> {
-    match auth {
-        Auth::Off if !listen.ip().is_loopback() => {
-            let message = format!("without authentication the server may not listen on {listen}");
-            Err(Error::invalid(message).help("listen on 127.0.0.1 or [::1], or leave authentication on"))
-        }
-        Auth::On | Auth::Off => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -522,7 +544,8 @@ mod tests {
     fn every_budget_is_shown() {
         let file = include_str!("../config.default.toml");
         let (_, section) = file.split_once("[limits.budget]\n").unwrap();
-        let shown: Vec<&str> = section.lines().map_while(|line| line.strip_prefix("# ")).collect();
+        let section = section.lines().take_while(|line| !line.is_empty());
+        let shown: Vec<&str> = section.map(|line| line.strip_prefix("# ").unwrap_or(line)).collect();
         let budget: BudgetLimits = toml::from_str(&shown.join("\n")).unwrap();
         let shown = serde_json::to_value(budget).unwrap();
         assert!(shown.as_object().unwrap().values().all(|limit| !limit.is_null()), "{shown}");

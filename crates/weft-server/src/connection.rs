@@ -1,157 +1,306 @@
-//! Connections with limits: so many at once, and none whose other side has stopped reading.
+//! Connections with limits: so many at once in all and for each address, none that says nothing, and none whose
+//! other side has stopped reading.
+//!
+//! A connection is *idle* until the head of a request is there, and again once its answer is written; in
+//! between it is *busy*, for as long as that takes: streams of hours are not cut. When there is no room the
+//! idle connection that has waited longest makes it, so half a head holds nothing that somebody else needs.
 
-use std::future::Future as _;
+mod body;
+mod places;
+mod watched;
+
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::serve::Listener;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request, Response, StatusCode, Version, header};
+use axum::response::IntoResponse as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
-/// Connections at once; further ones wait in the system's queue.
-const CONNECTIONS_MAX: usize = 16_384;
+use crate::error::{ApiError, code};
+use body::Held;
+use places::{Places, Seat};
+use watched::Watched;
 
-/// Who reads nothing for so long is cut off. What they missed can be asked for again.
-const STALL: Duration = Duration::from_secs(60);
+pub use places::ConnectionLimits;
 
-/// A listener that gives out limited connections.
-pub(crate) struct Guarded {
+/// A connection without a request is closed after so long. Proxies keep theirs for a minute, and must not
+/// find one closed that they are about to use.
+const IDLE: Duration = Duration::from_secs(75);
+/// Bytes of the head of a request, at most.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// After the system had no connection to give, it is asked again so much later.
+const PAUSE: Duration = Duration::from_millis(100);
+/// When the server stops, an idle connection may take what is still on its way to it for so long.
+const LINGER: Duration = Duration::from_secs(1);
+/// What may be asked on the connections that are kept for looking after the server.
+const OF_OPERATORS: [&str; 2] = ["/healthz", "/readyz"];
+
+/// What all connections share.
+struct Host {
+    router: Router,
+    builder: http1::Builder,
+    stopping: CancellationToken,
+}
+
+/// Takes connections and answers requests until `stopping` fires, then waits for the answers under way.
+/// Dropping the future cuts them.
+pub(crate) async fn serve(
     listener: TcpListener,
-    places: Arc<Semaphore>,
-}
-
-impl Guarded {
-    pub(crate) fn new(listener: TcpListener) -> Self {
-        Self::with_places(listener, CONNECTIONS_MAX)
-    }
-
-    fn with_places(listener: TcpListener, count_max: usize) -> Self {
-        Self { listener, places: Arc::new(Semaphore::new(count_max)) }
-    }
-}
-
-impl Listener for Guarded {
-    type Io = Connection<TcpStream>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        // The semaphore is never closed; if it were, nobody could come in.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
-        let (stream, address) = Listener::accept(&mut self.listener).await;
-        // Each token is a packet of its own, and it should leave at once.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot turn off delays of a connection");
+    router: Router,
+    limits: ConnectionLimits,
+    stopping: CancellationToken,
+) {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(IDLE).max_buf_size(HEAD_BYTES_MAX);
+    let host = Arc::new(Host { router, builder, stopping });
+    let places = Arc::new(Places::new(limits));
+    let mut open = JoinSet::new();
+    loop {
+        let (stream, address) = tokio::select! {
+            biased;
+            () = host.stopping.cancelled() => break,
+            Some(_) = open.join_next(), if !open.is_empty() => continue,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        match places.enter(address.ip()) {
+            Some(seat) => drop(open.spawn(converse(Arc::clone(&host), stream, Arc::new(seat)))),
+            // Nobody can make room: it is closed.
+            None => tracing::debug!(%address, "a connection is refused: there are too many"),
         }
-        (Connection { stream, stalled: None, _place: place }, address)
     }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.listener.local_addr()
-    }
+    drop(listener);
+    while open.join_next().await.is_some() {}
 }
 
-/// A connection that fails when its other side has not read for [`STALL`].
-pub(crate) struct Connection<S> {
-    stream: S,
-    stalled: Option<Pin<Box<Sleep>>>,
-    _place: Option<OwnedSemaphorePermit>,
-}
-
-impl<S> Connection<S> {
-    fn watched<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
-            self.stalled = None;
-            return written;
-        }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
-        match stalled.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+async fn accept(listener: &TcpListener, places: &Places) -> (TcpStream, SocketAddr) {
+    loop {
+        match listener.accept().await {
+            Ok(accepted) => return accepted,
+            Err(error) if is_about_the_other_side(&error) => {}
+            Err(error) => {
+                // Above all: no more open files. Whoever has waited longest makes room.
+                tracing::warn!(%error, "cannot take a connection");
+                places.make_room();
+                tokio::time::sleep(PAUSE).await;
+            }
         }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Connection<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+fn is_about_the_other_side(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// One connection, to its end.
+async fn converse(host: Arc<Host>, stream: TcpStream, seat: Arc<Seat>) {
+    // Each token is a packet of its own, and it should leave at once.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot turn off delays of a connection");
+    }
+    let watched = TokioIo::new(Watched::new(stream, Arc::clone(&seat)));
+    let mut builder = host.builder.clone();
+    builder.keep_alive(!seat.is_reserved());
+    let service = {
+        let (host, seat) = (Arc::clone(&host), Arc::clone(&seat));
+        service_fn(move |request| answer(Arc::clone(&host), Arc::clone(&seat), request))
+    };
+    let mut connection = pin!(builder.serve_connection(watched, service));
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = seat.left() => return,
+        () = host.stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            match tokio::time::timeout(LINGER, connection.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) if seat.is_busy() => connection.await,
+                // It has said nothing yet, and nothing is owed to it.
+                Err(_) => return,
+            }
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection ended badly");
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Connection<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.watched(cx, written)
+async fn answer(
+    host: Arc<Host>,
+    seat: Arc<Seat>,
+    request: Request<Incoming>,
+) -> Result<Response<Held>, Infallible> {
+    let busy = Seat::busy(&seat);
+    let closes = request.version() < Version::HTTP_11
+        || host.stopping.is_cancelled()
+        || seat.is_reserved()
+        || request.headers().get(header::CONNECTION).is_some_and(|said| said.as_bytes() != b"keep-alive");
+    let mut response = if seat.is_reserved() && !OF_OPERATORS.contains(&request.uri().path()) {
+        too_many()
+    } else {
+        host.router.clone().oneshot(request.map(Body::new)).await.unwrap_or_else(|never| match never {})
+    };
+    if closes {
+        // Whether the connection is kept is said once, by the server.
+        response.headers_mut().remove(header::CONNECTION);
     }
+    Ok(response.map(|body| Held::new(body, busy)))
+}
 
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
-        self.watched(cx, flushed)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
-        self.watched(cx, ended)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
-        self.watched(cx, written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
+fn too_many() -> Response<Body> {
+    let message = "the server has as many connections as it may have; try again later";
+    let error = ApiError::new(code::TOO_MANY, message).with_status(StatusCode::SERVICE_UNAVAILABLE);
+    let mut response = error.into_response();
+    response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
+    response
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-    use tokio::time::Instant;
+    use tokio::sync::Notify;
 
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_cut_off_and_who_reads_slowly_is_not() {
-        let (ours, mut theirs) = tokio::io::duplex(10);
-        let mut connection = Connection { stream: ours, stalled: None, _place: None };
-        let begun = Instant::now();
-        let (written, ()) = tokio::join!(connection.write_all(&[0; 40]), async {
-            for _ in 0..4 {
-                tokio::time::sleep(STALL - Duration::from_secs(1)).await;
-                theirs.read_exact(&mut [0; 10]).await.unwrap();
-            }
-        });
-        written.unwrap();
-        assert!(begun.elapsed() > 3 * STALL - Duration::from_secs(10), "{:?}", begun.elapsed());
-        let begun = Instant::now();
-        let error = connection.write_all(&[0; 11]).await.unwrap_err();
-        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, STALL));
+    const HALF: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Half: ";
+
+    struct Server {
+        address: SocketAddr,
+        stopping: CancellationToken,
+        release: Arc<Notify>,
+        serving: tokio::task::JoinHandle<()>,
+    }
+
+    impl Server {
+        /// `/slow` answers when it is released.
+        async fn start(all: usize, per_address: usize) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let (address, stopping) = (listener.local_addr().unwrap(), CancellationToken::new());
+            let release = Arc::new(Notify::new());
+            let wait = Arc::clone(&release);
+            let slow = async move || {
+                wait.notified().await;
+                "slow"
+            };
+            let kept = async || ([(header::CONNECTION, "keep-alive")], "kept");
+            let router = Router::new().route("/healthz", get(async || "well")).route("/slow", get(slow));
+            let router = router.route("/kept", get(kept));
+            let limits = ConnectionLimits { all, per_address };
+            let serving = tokio::spawn(serve(listener, router, limits, stopping.clone()));
+            Self { address, stopping, release, serving }
+        }
+
+        async fn connect(&self, said: &[u8]) -> TcpStream {
+            let mut stream = TcpStream::connect(self.address).await.unwrap();
+            stream.write_all(said).await.unwrap();
+            stream
+        }
+
+        async fn ask(&self, path: &str) -> String {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+            let mut stream = self.connect(request.as_bytes()).await;
+            rest(&mut stream).await
+        }
+    }
+
+    async fn rest(stream: &mut TcpStream) -> String {
+        let mut bytes = Vec::new();
+        drop(stream.read_to_end(&mut bytes).await);
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     #[tokio::test]
-    async fn a_place_is_free_again_when_its_connection_is_gone() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let mut guarded = Guarded::with_places(listener, 1);
-        let _clients =
-            (TcpStream::connect(address).await.unwrap(), TcpStream::connect(address).await.unwrap());
-        let (first, _) = guarded.accept().await;
-        assert_eq!(guarded.places.available_permits(), 0);
-        drop(first);
-        let (_second, _) = guarded.accept().await;
+    async fn half_heads_shut_nobody_out() {
+        let server = Server::start(10, 10).await;
+        let mut halves = Vec::new();
+        for _ in 0..60 {
+            halves.push(server.connect(HALF).await);
+        }
+        for _ in 0..5 {
+            assert!(server.ask("/healthz").await.ends_with("well"));
+        }
+        // The first ones had to make room.
+        assert_eq!(rest(&mut halves[0]).await, "");
+    }
+
+    #[tokio::test]
+    async fn requests_under_way_keep_their_places_and_operators_find_one() {
+        let server = Server::start(3, 3).await;
+        let mut slow = Vec::new();
+        for _ in 0..3 {
+            slow.push(server.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await);
+        }
+        // Until they are all being answered, one of them would have to make room for this one.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(server.ask("/healthz").await.ends_with("well"));
+        let refused = server.ask("/slow").await;
+        assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("\"code\":429"), "{refused}");
+        for stream in &mut slow {
+            server.release.notify_one();
+            assert!(rest(stream).await.ends_with("slow"));
+        }
+    }
+
+    #[tokio::test]
+    async fn one_address_has_no_more_than_its_share() {
+        let server = Server::start(100, 2).await;
+        let mut halves = Vec::new();
+        for _ in 0..4 {
+            halves.push(server.connect(HALF).await);
+        }
+        for half in &mut halves[..2] {
+            assert_eq!(rest(half).await, "");
+        }
+        assert!(server.ask("/healthz").await.ends_with("well"));
+    }
+
+    #[tokio::test]
+    async fn nothing_but_http_1_is_spoken_and_a_head_has_a_size() {
+        let server = Server::start(10, 10).await;
+        let mut stream = server.connect(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await;
+        assert_eq!(rest(&mut stream).await, "");
+        let long = format!("GET /healthz?{} HTTP/1.1\r\nHost: x\r\n\r\n", "x".repeat(HEAD_BYTES_MAX));
+        let mut stream = server.connect(long.as_bytes()).await;
+        assert!(!rest(&mut stream).await.contains("200 OK"));
+    }
+
+    #[tokio::test]
+    async fn whether_a_connection_is_kept_is_said_once() {
+        let server = Server::start(10, 10).await;
+        let closed = server.ask("/kept").await;
+        assert!(closed.contains("connection: close") && !closed.contains("keep-alive"), "{closed}");
+        let mut stream = server.connect(b"GET /kept HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        let mut bytes = vec![0; 1_000];
+        let count = stream.read(&mut bytes).await.unwrap();
+        let kept = String::from_utf8_lossy(&bytes[..count]);
+        assert!(kept.contains("connection: keep-alive") && !kept.contains("close"), "{kept}");
+    }
+
+    #[tokio::test]
+    async fn stopping_waits_for_answers_and_for_nobody_else() {
+        let server = Server::start(10, 10).await;
+        let mut half = server.connect(HALF).await;
+        let mut slow = server.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.stopping.cancel();
+        assert_eq!(rest(&mut half).await, "");
+        assert!(TcpStream::connect(server.address).await.is_err());
+        server.release.notify_one();
+        let told = rest(&mut slow).await;
+        assert!(told.contains("connection: close") && told.ends_with("slow"), "{told}");
+        server.serving.await.unwrap();
     }
 }

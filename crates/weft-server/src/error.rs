@@ -160,8 +160,9 @@ impl ApiError {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
-        if error.kind == ErrorKind::Internal {
-            return Self::internal(&error.full());
+        // What the store failed at has a number and stands in the log already.
+        if error.kind == ErrorKind::Internal && !error.is_private() {
+            return Self::internal(&error.detail());
         }
         let (code, status) = codes(error.kind);
         Self { status, ..Self::new(code, error.full()) }

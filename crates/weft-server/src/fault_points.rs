@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
-use weft_core::{Ending, Error, Result, RunKey};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::{Ending, Error, ProcessId, Result, RunKey};
 
 /// Where this process ends; set once, when it starts.
 static POINT: OnceLock<FaultPoint> = OnceLock::new();
@@ -90,16 +90,16 @@ fn together(entries: &[StoredEntry], kept: usize) -> usize {
 
 #[async_trait]
 impl RunStore for Deadly {
-    async fn append(&self, key: &RunKey, mut entries: Vec<StoredEntry>) -> Result<()> {
+    async fn append(&self, lease: &RunLease, mut entries: Vec<StoredEntry>) -> Result<()> {
         let count = entries.len() as u64;
         let before = self.arrived.fetch_add(count, Ordering::SeqCst);
         if before >= self.point.entry() || before + count < self.point.entry() {
-            return self.store.append(key, entries).await;
+            return self.store.append(lease, entries).await;
         }
         let kept = self.point.stored().saturating_sub(before);
         entries.truncate(together(&entries, usize::try_from(kept).unwrap_or(usize::MAX)));
         if !entries.is_empty() {
-            self.store.append(key, entries).await?;
+            self.store.append(lease, entries).await?;
         }
         end().await
     }
@@ -108,16 +108,28 @@ impl RunStore for Deadly {
         self.store.create(run).await
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        self.store.alive(runs, now_ms).await
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        self.store.claim(run, seen, by).await
     }
 
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        self.store.claim(run, seen_alive_ms, now_ms).await
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        self.store.release(leases).await
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(key, ending, finished_ms).await
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
+        self.store.request_cancel(run, now_ms).await
+    }
+
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        self.store.cancel_requests(owner).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.unattended(gone, count_max).await
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(lease, ending, finished_ms).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

@@ -15,6 +15,10 @@ use crate::wire::session::sources;
 /// What a run without an end in its journal is told as.
 const CUT_OFF: &str = "the run was cut off before its end; start the turn again";
 
+/// What a caller is told who knows no run to read on.
+const GOES_ON: &str =
+    "the rest of the answer cannot be read here; the run goes on, and its answer will be in the session";
+
 /// Nodes that a trace tells at most: each frame of a traced stream holds all of them so far.
 const TRACED_MAX: usize = 1_000;
 
@@ -136,16 +140,24 @@ impl Frames for RunEvents {
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
         match (&self.failure, cut) {
             (Some(failure), _) => put_failure(out, failure),
-            (None, Some(_)) => {
-                put_failure(out, "the rest of the run cannot be read; ask for its events again");
-            }
+            (None, Some(_)) => put_failure(out, &read_on(&self.view)),
             (None, None) if !self.ended => put_failure(out, CUT_OFF),
             (None, None) => {}
         }
-        if self.terminator == Terminator::Done {
+        // A stream that broke off is not done: whoever reads events comes back with the last number.
+        if self.terminator == Terminator::Done && cut.is_none() {
             put_text(out, Prefix::Tight, "[DONE]");
         }
     }
+}
+
+/// What a reader is told whose stream ends before the run does: how to read on.
+fn read_on(view: &RunView) -> String {
+    format!(
+        "the rest of the run cannot be read here; it goes on: GET /api/v1/runs/{}/events with the number of the last \
+         event as `Last-Event-ID` gives what follows",
+        view.run
+    )
 }
 
 /// Chunks of an OpenAI chat completion.
@@ -182,7 +194,8 @@ impl Frames for CompletionChunks {
             });
         }
         if !whole {
-            let error = json!({"error": {"message": CUT_OFF, "type": "server_error"}});
+            let message = if cut.is_some() { GOES_ON } else { CUT_OFF };
+            let error = json!({"error": {"message": message, "type": "server_error"}});
             put_frame(out, Prefix::Spaced, None, |out| {
                 write_json(&error, out);
                 true
@@ -230,7 +243,8 @@ impl Frames for AnswersSoFar {
 
     fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
         let whole = cut.is_none() && self.answer.end.is_some();
-        let failure = if whole { self.answer.failure() } else { Some(CUT_OFF) };
+        let elsewhere = cut.map(|_| read_on(&self.view));
+        let failure = if whole { self.answer.failure() } else { elsewhere.as_deref().or(Some(CUT_OFF)) };
         if let Some(failure) = failure {
             let data = json!({"answer": format!("**ERROR**: {failure}"), "reference": []});
             let frame = json!({"code": crate::error::code::FAILED, "message": failure, "data": data});

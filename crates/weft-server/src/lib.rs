@@ -9,6 +9,7 @@ pub mod answer;
 pub mod app;
 pub mod assemble;
 pub mod auth;
+mod backup;
 pub mod body;
 pub mod config;
 mod connection;
@@ -17,6 +18,9 @@ pub mod error;
 #[cfg(feature = "fault-points")]
 pub mod fault_points;
 pub mod frames;
+pub mod idempotency;
+mod open_files;
+mod path;
 mod plans;
 mod resume;
 mod retention;
@@ -30,6 +34,7 @@ pub mod sse;
 pub mod state;
 pub mod tasks;
 pub mod tokens;
+pub mod turns;
 pub mod wire;
 pub mod work;
 pub mod worker;
@@ -39,7 +44,8 @@ pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
     assemble, assemble_in_memory, discover_models, document_reader, document_work, sandbox_work,
 };
-pub use config::{Auth, Config, WorkerConfig};
+pub use backup::{Copied, backup};
+pub use config::{Auth, Config, ServerConfig, WorkerConfig};
 pub use serve::{ServeOptions, bind, serve, work};
 pub use wire::method::check_settings;
 pub use worker::Worker;

@@ -65,6 +65,7 @@ mod tests {
 
     fn plan() -> Arc<Plan> {
         Arc::new(Plan {
+            secrets: Vec::new(),
             version: "v".into(),
             nodes: Vec::new(),
             scopes: Vec::new(),

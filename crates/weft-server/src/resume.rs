@@ -1,29 +1,40 @@
 //! Runs that were cut off go on by themselves.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use weft_core::seam::run_store::{RunFilter, StoredRun};
-use weft_core::{Error, ErrorKind, Result, TenantId};
-use weft_engine::engine::{PickedUp, SILENT_MAX};
+use tokio::time::Instant;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{Error, ErrorKind, Result, RunKey};
+use weft_engine::engine::PickedUp;
 
-use crate::app::{App, DEFAULT_TENANT};
+use crate::app::App;
 
-/// How often it is looked for runs that were cut off.
-const EVERY: Duration = Duration::from_secs(5);
-/// Runs that are looked at each time.
-const LOOKED_AT_MAX: u64 = 1_000;
+/// How often it is looked for runs that nobody works on.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// So many looks apart processes are forgotten that are gone for good.
+const FORGET_EVERY: u32 = 60;
+
+/// A run that cannot go on, such as one whose canvas cannot be compiled now, is tried again after this.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 impl App {
-    /// Runs without an end whose process has not been heard of for a while.
+    /// Runs without an end that nobody works on, as far as that has been seen by now; see
+    /// [`weft_engine::Engine::unattended`].
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn cut_off(&self) -> Result<Vec<StoredRun>> {
-        let filter = RunFilter { unfinished: true, limit: LOOKED_AT_MAX, ..RunFilter::default() };
-        let runs = self.runs.list(&TenantId::new(DEFAULT_TENANT), &filter).await?;
-        let silent = i64::try_from(SILENT_MAX.as_millis()).unwrap_or(i64::MAX);
-        let before = self.clock.now_ms().saturating_sub(silent);
-        Ok(runs.into_iter().filter(|run| run.alive_ms < before).collect())
+        self.engine.unattended().await
+    }
+
+    /// The same, looked for until it is known of every run.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn all_cut_off(&self) -> Result<Vec<StoredRun>> {
+        self.engine.all_unattended().await
     }
 
     /// Goes on with a run that was cut off.
@@ -42,14 +53,27 @@ impl App {
 
     /// Goes on with runs that were cut off, again and again. Never returns.
     pub async fn keep_runs_going(&self) {
-        loop {
+        let mut tried: HashMap<RunKey, Instant> = HashMap::new();
+        for look in 1_u32.. {
             match self.cut_off().await {
                 Ok(runs) => {
+                    tried.retain(|key, _| runs.iter().any(|run| run.key == *key));
                     for run in runs {
-                        self.try_pick_up(&run).await;
+                        if tried.get(&run.key).is_none_or(|at| at.elapsed() >= AGAIN_AFTER)
+                            && self.try_pick_up(&run).await == Try::Failed
+                        {
+                            tried.insert(run.key, Instant::now());
+                        }
                     }
                 }
-                Err(error) => tracing::warn!(error = error.full(), "cannot look for runs that were cut off"),
+                Err(error) => {
+                    tracing::warn!(error = error.detail(), "cannot look for runs that were cut off");
+                }
+            }
+            if look.is_multiple_of(FORGET_EVERY)
+                && let Err(error) = self.engine.forget_processes().await
+            {
+                tracing::warn!(error = error.detail(), "cannot forget processes that are gone");
             }
             tokio::time::sleep(EVERY).await;
         }
@@ -66,19 +90,39 @@ impl App {
         }
     }
 
-    async fn try_pick_up(&self, run: &StoredRun) {
+    async fn try_pick_up(&self, run: &StoredRun) -> Try {
+        // A worker counts how often work was begun, and knows when it is the work that ends its process.
+        let queued = self.queue.get(&run.key).await;
+        if queued.is_ok_and(|work| work.state.is_open()) {
+            return Try::NotNow;
+        }
         match self.pick_up(run).await {
             Ok(PickedUp::Running(_)) => {
+                // What a schedule has asked for gives way to no question, whoever goes on with it.
+                if self.queue.get(&run.key).await.is_ok() {
+                    self.engine.run_in_background(&run.key);
+                }
                 tracing::info!(run.id = %run.key.id, "a run that was cut off goes on");
+                Try::Taken
             }
             Ok(PickedUp::Ended(ending)) => {
                 tracing::info!(run.id = %run.key.id, ending = ending.as_str(), "a run that was cut off has ended");
+                Try::Taken
             }
             // Somebody else has it, or there is no room now.
-            Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
+            Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => Try::NotNow,
             Err(error) => {
-                tracing::warn!(run.id = %run.key.id, error = error.full(), "a run that was cut off cannot go on");
+                tracing::warn!(run.id = %run.key.id, error = error.detail(), "a run that was cut off cannot go on");
+                Try::Failed
             }
         }
     }
+}
+
+/// What became of a try to go on with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Try {
+    Taken,
+    NotNow,
+    Failed,
 }

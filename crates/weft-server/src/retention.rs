@@ -59,7 +59,7 @@ impl App {
                     Ok(0) => {}
                     Ok(removed) => tracing::info!(removed, "runs that need not be kept are removed"),
                     Err(error) => {
-                        tracing::warn!(error = error.full(), "runs that need not be kept are still there");
+                        tracing::warn!(error = error.detail(), "runs that need not be kept are still there");
                     }
                 }
             }

@@ -7,24 +7,25 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{get, patch, post, put};
+use axum::routing::{delete, get, patch, post, put};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::CorsLayer;
+use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
 
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::routes::{
     again, agents, canvas, chunks, completions, conversations, datasets, documents, graph, health, metadata,
-    models, openai, parsing, retrieval, runs, schedules, sessions, spending, tasks, traces, uploads,
+    models, openai, parsing, retrieval, runs, schedules, sessions, spending, tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
 /// The HTTP face of an app.
 pub fn router(state: ServerState) -> Router {
     let cors = match state.auth {
-        // Pages may ask from anywhere: they need a token.
-        Auth::On => Some(CorsLayer::permissive()),
+        // Pages may ask from anywhere: they need a token. Its header has to be allowed by name, `*` stands
+        // for all others.
+        Auth::On => Some(CorsLayer::permissive().allow_headers(AllowHeaders::mirror_request())),
         Auth::Off => None,
     };
     let body_max = state.app.limits.body_bytes;
@@ -32,6 +33,7 @@ pub fn router(state: ServerState) -> Router {
         .merge(of_agents())
         .merge(of_schedules())
         .merge(of_runs())
+        .merge(of_tokens())
         .nest("/api/v1/datasets", of_datasets())
         .nest("/api/v1/datasets/{id}", of_documents(state.app.limits.upload_bytes))
         .merge(of_searches())
@@ -148,6 +150,16 @@ fn of_runs() -> Router<ServerState> {
         .route("/api/v1/tasks/{id}", get(tasks::get).patch(runs::change))
         .route("/api/v1/tasks/{id}/answer", post(tasks::answer))
         .route("/api/v1/tasks/{id}/cancel", post(runs::cancel))
+}
+
+fn of_tokens() -> Router<ServerState> {
+    Router::new()
+        .route("/api/v1/system/tokens", get(tokens::list).post(tokens::create))
+        .route("/api/v1/system/tokens/{token}", delete(tokens::remove))
+        // The older names.
+        .route("/v1/system/new_token", post(tokens::create))
+        .route("/v1/system/token_list", get(tokens::list))
+        .route("/v1/system/token/{token}", delete(tokens::remove))
 }
 
 fn of_canvases() -> Router<ServerState> {

@@ -1,6 +1,6 @@
 //! Listens, serves, and stops in order.
 
-use std::future::{Future, IntoFuture as _};
+use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,8 +11,9 @@ use tokio_util::sync::CancellationToken;
 use weft_core::{Error, Result};
 
 use crate::app::App;
-use crate::config::{Auth, Config, RetentionConfig, WorkerConfig, check_auth};
-use crate::connection::Guarded;
+use crate::config::{Config, RetentionConfig, ServerConfig, WorkerConfig, check_auth};
+use crate::connection;
+use crate::open_files;
 use crate::router::router;
 use crate::state::ServerState;
 use crate::worker::{Worker, read_documents};
@@ -23,9 +24,9 @@ const LAST_FRAMES: Duration = Duration::from_secs(5);
 /// How a server behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct ServeOptions {
-    /// Whether callers must show a token.
-    pub auth: Auth,
-    /// How long runs may go on after the server was told to stop.
+    /// Whether callers must show a token, and how many connections there may be.
+    pub server: ServerConfig,
+    /// How long runs may go on after the server was told to stop; then they are handed over.
     pub grace: Duration,
     /// Whether and how it does the work of the queue.
     pub worker: WorkerConfig,
@@ -36,7 +37,7 @@ pub struct ServeOptions {
 impl From<&Config> for ServeOptions {
     fn from(config: &Config) -> Self {
         Self {
-            auth: config.server.auth,
+            server: config.server,
             grace: Duration::from_secs(config.limits.shutdown_seconds),
             worker: config.worker,
             retention: config.retention,
@@ -61,8 +62,8 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener> {
     })
 }
 
-/// Serves until `shutdown` comes, then takes no more callers, lets runs finish for a while, stops
-/// the rest, ends every stream and closes the store.
+/// Serves until `shutdown` comes, then takes no more callers, lets runs finish for a while, hands over
+/// the rest to the next process, ends every stream and closes the store.
 ///
 /// # Errors
 /// `Invalid` without authentication on an address that others can reach; otherwise when the listener
@@ -74,12 +75,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send,
 ) -> Result<()> {
     let failed = |cause: std::io::Error| Error::internal("the listener failed").because(cause);
-    check_auth(options.auth, listener.local_addr().map_err(failed)?)?;
-    let state = ServerState::new(app.clone(), options.auth);
+    check_auth(options.server.auth, listener.local_addr().map_err(failed)?)?;
+    let state = ServerState::new(app.clone(), options.server.auth);
     let stopping = state.stopping.clone();
-    let serving = axum::serve(Guarded::new(listener), router(state))
-        .with_graceful_shutdown(stopping.clone().cancelled_owned())
-        .into_future();
+    let connections = options.server.connections(open_files::raise());
+    let serving = connection::serve(listener, router(state), connections, stopping.clone());
     let worker = options.worker.enabled.then(|| Worker::new(app.clone(), options.worker));
     // What a worker does is large; one allocation keeps it off everybody's stack.
     let mut working = Box::pin(maybe_done(async {
@@ -93,7 +93,7 @@ pub async fn serve(
     }));
     tokio::pin!(serving);
     tokio::select! {
-        served = &mut serving => return served.map_err(failed),
+        () = &mut serving => {}
         () = app.keep_runs_going() => {}
         () = Box::pin(app.keep_tasks_timely()) => {}
         () = &mut working => {}

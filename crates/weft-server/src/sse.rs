@@ -3,14 +3,16 @@
 //! store later.
 
 use std::convert::Infallible;
+use std::io::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
-use futures::{FutureExt as _, stream};
-use tokio::time::Instant;
+use futures::stream;
+use tokio::time::{Instant, Sleep};
 use weft_core::{Entry, Error, Result};
 use weft_engine::EntryReader;
 
@@ -56,7 +58,8 @@ pub fn put_frame(
 ) {
     let before = out.len();
     if let Some(id) = id {
-        out.extend_from_slice(format!("id: {id}\n").as_bytes());
+        // Writing to a Vec cannot fail.
+        let _ = writeln!(out, "id: {id}");
     }
     out.extend_from_slice(prefix.as_bytes());
     if write(out) {
@@ -76,7 +79,9 @@ pub fn put_text(out: &mut Vec<u8>, prefix: Prefix, text: &str) {
 
 /// The frame that tells a failure outside of any event.
 pub fn put_failure(out: &mut Vec<u8>, message: &str) {
-    let frame = serde_json::json!({"code": crate::error::code::FAILED, "message": message, "data": false});
+    // Clients look into `data` for what to show before they look at the code.
+    let frame =
+        serde_json::json!({"code": crate::error::code::FAILED, "message": message, "data": {"content": ""}});
     put_frame(out, Prefix::Tight, None, |out| {
         crate::dialect::write_json(&frame, out);
         true
@@ -86,23 +91,39 @@ pub fn put_failure(out: &mut Vec<u8>, message: &str) {
 struct Pump<F> {
     entries: EntryReader,
     frames: F,
+    /// Set anew only when it rings: a timer for each frame would be set and taken back each time.
+    alarm: Pin<Box<Sleep>>,
 }
 
 impl<F: Frames> Pump<F> {
+    fn new(entries: EntryReader, frames: F) -> Self {
+        Self { entries, frames, alarm: Box::pin(tokio::time::sleep(HEARTBEAT)) }
+    }
+
     /// The next bytes, and whether more may follow.
     async fn next(&mut self) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         let silent_until = Instant::now() + HEARTBEAT;
         while out.is_empty() {
-            let Ok(next) = tokio::time::timeout_at(silent_until, self.entries.next()).await else {
-                return (b": ping\n\n".to_vec(), true);
+            let entry = tokio::select! {
+                biased;
+                entry = self.entries.next() => entry,
+                () = &mut self.alarm => {
+                    let rings = Instant::now();
+                    let next = if rings >= silent_until { rings + HEARTBEAT } else { silent_until };
+                    self.alarm.as_mut().reset(next);
+                    if rings >= silent_until {
+                        return (b": ping\n\n".to_vec(), true);
+                    }
+                    continue;
+                }
             };
-            let mut next = Some(next);
+            let mut next = Some(entry);
             while let Some(entry) = next {
                 if !self.take(entry, &mut out) {
                     return (out, false);
                 }
-                next = if out.len() < CHUNK_BYTES { self.entries.next().now_or_never() } else { None };
+                next = if out.len() < CHUNK_BYTES { self.entries.next_there() } else { None };
             }
         }
         (out, true)
@@ -117,7 +138,7 @@ impl<F: Frames> Pump<F> {
             }
             Ok(None) => self.frames.finish(None, out),
             Err(error) => {
-                tracing::error!(error = error.full(), "a stream broke off");
+                tracing::error!(error = error.detail(), "a stream broke off");
                 self.frames.finish(Some(&error), out);
             }
         }
@@ -127,7 +148,7 @@ impl<F: Frames> Pump<F> {
 
 /// The stream of a run as a response.
 pub fn respond<F: Frames>(entries: EntryReader, frames: F) -> Response {
-    let pump = Pump { entries, frames };
+    let pump = Pump::new(entries, frames);
     let chunks = stream::unfold(Some(pump), |pump| async move {
         let mut pump = pump?;
         let (chunk, more) = pump.next().await;
@@ -180,7 +201,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn frames_that_are_there_go_together_and_silence_is_filled() {
         let feed = Feed::whole();
-        let mut pump = Pump { entries: EntryReader::new(Some(Arc::clone(&feed)), None, 0), frames: Numbers };
+        let mut pump = Pump::new(EntryReader::new(Some(Arc::clone(&feed)), None, 0), Numbers);
         let text = |(bytes, more): (Vec<u8>, bool)| (String::from_utf8(bytes).unwrap(), more);
         feed.show(&[entry(1), entry(2), entry(3)]);
         assert_eq!(text(pump.next().await), ("id: 1\ndata:1\n\nid: 3\ndata:3\n\n".into(), true));
@@ -196,7 +217,8 @@ mod tests {
     fn failures_have_a_frame_of_their_own() {
         let mut out = Vec::new();
         put_failure(&mut out, "it \"broke\"\u{2028}");
-        let expected = "data:{\"code\":500,\"message\":\"it \\\"broke\\\"\\u2028\",\"data\":false}\n\n";
+        let expected =
+            "data:{\"code\":500,\"message\":\"it \\\"broke\\\"\\u2028\",\"data\":{\"content\":\"\"}}\n\n";
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 }

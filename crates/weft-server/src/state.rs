@@ -1,9 +1,13 @@
 //! What handlers share.
 
+use std::sync::Arc;
+
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
 use crate::config::Auth;
+use crate::routes::health::Readiness;
+use crate::turns::{MultitaskStrategy, Waiting};
 
 /// What handlers share. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -14,11 +18,19 @@ pub struct ServerState {
     pub auth: Auth,
     /// Fires when the server was told to stop.
     pub stopping: CancellationToken,
+    /// Whether the store could be written when that was last tried.
+    pub readiness: Arc<Readiness>,
 }
 
 impl ServerState {
+    /// How a question waits for its session.
+    pub fn waiting(&self, strategy: Option<MultitaskStrategy>) -> Waiting {
+        let strategy = strategy.unwrap_or(self.app.limits.sessions.multitask_strategy);
+        Waiting { strategy, stopping: self.stopping.clone() }
+    }
+
     /// For a server that was not told to stop yet.
     pub fn new(app: App, auth: Auth) -> Self {
-        Self { app, auth, stopping: CancellationToken::new() }
+        Self { app, auth, stopping: CancellationToken::new(), readiness: Arc::default() }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use futures::future::BoxFuture;
 use serde_json::Map;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::task_store::{Task, TaskFilter, TaskKind, TaskStatus};
@@ -11,6 +12,7 @@ use weft_engine::form::satisfied;
 use weft_engine::{RunHandle, StartRun};
 
 use crate::app::{App, DEFAULT_TENANT};
+use crate::turns::Waiting;
 
 /// How often it is looked for waits that are over.
 const EVERY: Duration = Duration::from_secs(1);
@@ -32,7 +34,12 @@ impl App {
     /// # Errors
     /// `NotFound` for an unknown task; `Conflict` when it is not open any more, or while another turn of its
     /// session runs; `Invalid` for an answer that is none to it; as [`App::start_turn`].
-    pub async fn answer_task(&self, key: &TaskKey, answer: TaskAnswer) -> Result<(Session, RunHandle)> {
+    pub async fn answer_task(
+        &self,
+        key: &TaskKey,
+        answer: TaskAnswer,
+        waiting: &Waiting,
+    ) -> Result<(Session, RunHandle)> {
         let task = self.tasks.get(key).await?;
         if task.status != TaskStatus::Open {
             return Err(ended(&task));
@@ -40,7 +47,10 @@ impl App {
         let given = Map::from_iter([(task.address.clone(), Json::Object(given(&task, answer)?))]);
         let session = self.sessions.load(&SessionKey::new(&key.tenant, task.session.clone())).await?;
         let input = TurnInput { inputs: given, user_id: session.user_id.clone(), ..TurnInput::default() };
-        let handle = self.start_for_task(&session, (&task, input)).await?;
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(self.start_for_task(&session, (&task, input.clone())))
+        };
+        let handle = self.take_turn(&session.key, waiting, start).await?;
         Ok((session, handle))
     }
 
@@ -62,7 +72,7 @@ impl App {
                 // Somebody else has it, or there is no room now.
                 Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
                 Err(error) => {
-                    tracing::warn!(task.id = %task.key.id, error = error.full(), "a run cannot go on whose wait is over");
+                    tracing::warn!(task.id = %task.key.id, error = error.detail(), "a run cannot go on whose wait is over");
                 }
             }
         }
@@ -79,7 +89,7 @@ impl App {
                         tracing::info!(run.id = %run.key.id, "a wait is over without an answer");
                     }
                 }
-                Err(error) => tracing::warn!(error = error.full(), "cannot look for waits that are over"),
+                Err(error) => tracing::warn!(error = error.detail(), "cannot look for waits that are over"),
             }
         }
     }
@@ -103,7 +113,10 @@ impl App {
     async fn time_out(&self, task: &Task) -> Result<RunHandle> {
         let session = self.sessions.load(&SessionKey::new(&task.key.tenant, task.session.clone())).await?;
         let input = TurnInput { user_id: session.user_id.clone(), ..TurnInput::default() };
-        self.start_for_task(&session, (task, input)).await
+        let handle = self.start_for_task(&session, (task, input)).await?;
+        // Nobody asked for it, so nobody listens to it.
+        self.engine.run_in_background(&handle.key);
+        Ok(handle)
     }
 
     fn due(&self) -> TaskFilter {
@@ -121,6 +134,7 @@ impl App {
         let plan = self.plan(&canvas, &session.canvas_version).await?;
         let (canvas, session) = (canvas.id, session.key.clone());
         let task = Some(task.key.id.clone());
+        input.check_files()?;
         self.engine.start(StartRun { plan, canvas, session, input, seed: None, task }).await
     }
 }

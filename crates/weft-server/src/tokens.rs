@@ -1,6 +1,8 @@
 //! API tokens: made here, shown once, kept as hashes.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -18,12 +20,16 @@ const RANDOM_BYTES: usize = 32;
 
 /// A token that was just made. This is the only time it can be read.
 #[derive(Debug)]
-pub struct NewToken(Secret);
+pub struct NewToken {
+    secret: Secret,
+    /// What is kept of it.
+    pub stored: StoredToken,
+}
 
 impl NewToken {
     /// The token, for the one place that shows it.
     pub fn reveal(&self) -> &str {
-        self.0.reveal()
+        self.secret.reveal()
     }
 }
 
@@ -40,10 +46,77 @@ pub async fn create(
     let mut random = [0_u8; RANDOM_BYTES];
     getrandom::fill(&mut random).map_err(|cause| Error::internal("cannot make a token").because(cause))?;
     let token = format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(random));
-    let stored =
-        StoredToken { tenant: tenant.clone(), hash: hash(&token), name: name.to_owned(), created_ms };
+    let stored = StoredToken {
+        tenant: tenant.clone(),
+        hash: hash(&token),
+        name: checked_name(name)?,
+        created_ms,
+        last_used_ms: None,
+    };
     store.add(&stored).await?;
-    Ok(NewToken(Secret::new(token)))
+    Ok(NewToken { secret: Secret::new(token), stored })
+}
+
+/// Characters of a token's name.
+const NAME_CHARS_MAX: usize = 100;
+
+/// Names are shown in lists, on a line each.
+fn checked_name(name: &str) -> Result<String> {
+    let name = name.trim();
+    if name.chars().count() > NAME_CHARS_MAX || name.chars().any(char::is_control) {
+        let message = "the name of a token must be one line";
+        return Err(Error::invalid(message).help(format!("at most {NAME_CHARS_MAX} characters")));
+    }
+    Ok(name.to_owned())
+}
+
+/// Tokens that are looked through for one that a person names.
+pub const LISTED_MAX: u64 = 10_000;
+
+/// The token of a tenant that somebody names: by the token itself, its id, or a name that no other has.
+///
+/// # Errors
+/// `NotFound`; `Invalid` when several have the name.
+pub async fn named(store: &dyn TokenStore, tenant: &TenantId, name: &str) -> Result<StoredToken> {
+    let by_hash = hash(name);
+    let fits = |token: &StoredToken| token.hash == by_hash || token.id() == name || token.name == name;
+    let mut found: Vec<_> = store.list(Some(tenant), LISTED_MAX).await?.into_iter().filter(fits).collect();
+    // Whoever names a token exactly means no other that is called like it.
+    if let Some(at) = found.iter().position(|token| token.hash == by_hash || token.id() == name) {
+        return Ok(found.swap_remove(at));
+    }
+    match found.len() {
+        0 => Err(Error::not_found("there is no such token").help("`weft token list` shows which there are")),
+        1 => Ok(found.swap_remove(0)),
+        count => Err(Error::invalid(format!("{count} tokens have the name `{name}`"))
+            .help("say which by its id; `weft token list` shows them")),
+    }
+}
+
+/// How long a use of a token stands for further ones, in milliseconds: noting each would be a write for
+/// every request.
+const USE_NOTED_EVERY_MS: i64 = 60_000;
+
+/// Tokens whose last noted use is remembered.
+const USES_KNOWN_MAX: usize = 4_096;
+
+/// Which uses of tokens have been noted, by this process.
+#[derive(Debug, Default)]
+pub struct Uses(Mutex<HashMap<String, i64>>);
+
+impl Uses {
+    /// Whether this use is to be noted.
+    pub fn is_news(&self, hash: &str, now_ms: i64) -> bool {
+        let mut noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.get(hash).is_some_and(|at| now_ms.saturating_sub(*at) < USE_NOTED_EVERY_MS) {
+            return false;
+        }
+        if noted.len() >= USES_KNOWN_MAX {
+            noted.clear();
+        }
+        noted.insert(hash.to_owned(), now_ms);
+        true
+    }
 }
 
 /// SHA-256 in lower-case hex. A token is looked up by it, so what the look-up takes tells nothing
@@ -69,9 +142,35 @@ mod tests {
         let b = create(&store, &tenant, "second", 7).await.unwrap();
         assert!(a.reveal().starts_with("weft-") && a.reveal().len() == 48, "{}", a.reveal());
         assert_ne!(a.reveal(), b.reveal());
-        assert_eq!(format!("{a:?}"), "NewToken(***)");
+        assert!(!format!("{a:?}").contains(a.reveal()));
         let stored = store.find(&hash(a.reveal())).await.unwrap();
-        assert_eq!((stored.tenant, stored.name.as_str()), (tenant, "first"));
+        assert_eq!((stored.tenant, stored.name.as_str()), (tenant.clone(), "first"));
         assert!(store.find(a.reveal()).await.is_err());
+        for name in ["two\nlines", &"x".repeat(101)] {
+            assert!(create(&store, &tenant, name, 7).await.is_err(), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_named_by_itself_its_id_or_its_name() {
+        let (store, tenant) = (MemoryStore::new(), TenantId::new("t"));
+        let mut made = Vec::new();
+        for name in ["ci", "twice", "twice"] {
+            made.push(create(&store, &tenant, name, 7).await.unwrap());
+        }
+        let of = async |name: &str| named(&store, &tenant, name).await.map(|token| token.hash);
+        assert_eq!(of("ci").await.unwrap(), made[0].stored.hash);
+        assert_eq!(of(made[1].stored.id()).await.unwrap(), made[1].stored.hash);
+        assert_eq!(of(made[2].reveal()).await.unwrap(), made[2].stored.hash);
+        assert!(of("twice").await.unwrap_err().full().contains("2 tokens"));
+        assert_eq!(of("none").await.unwrap_err().kind, weft_core::ErrorKind::NotFound);
+        assert!(named(&store, &TenantId::new("other"), "ci").await.is_err());
+    }
+
+    #[test]
+    fn a_use_is_noted_once_a_minute() {
+        let uses = Uses::default();
+        assert!(uses.is_news("a", 1_000) && uses.is_news("b", 1_000));
+        assert!(!uses.is_news("a", 60_999) && uses.is_news("a", 61_000));
     }
 }

@@ -1,10 +1,12 @@
 //! Work of the queue: each becomes one run, however often it is begun.
 
+use weft_core::id::ScheduleKey;
 use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::{Settled, StoredWork, Work};
 use weft_core::{CanvasKey, Ending, Error, ErrorKind, Result, SessionId, SessionKey};
-use weft_engine::engine::{PickedUp, SILENT_MAX};
+use weft_engine::engine::PickedUp;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
@@ -12,11 +14,18 @@ use crate::app::App;
 /// Attempts after which work is given up. It may be the work that ends its process.
 const ATTEMPTS_MAX: u32 = 8;
 
+/// Attempts that ended with their process, after which work is not begun again by itself: a run that takes
+/// all memory takes everybody else's runs with it each time.
+const CRASHES_MAX: u32 = 2;
+
 /// How long work waits for its session to be free, in milliseconds.
 const BUSY_MAX_MS: i64 = 86_400_000;
 
 /// How long work waits that another process seems to be at, in milliseconds.
-const ELSEWHERE_MS: i64 = 5_000;
+const ELSEWHERE_MS: i64 = 2_000;
+
+/// Why it waits.
+const ELSEWHERE: &str = "another process has its run";
 
 /// What becomes of work when a worker begins with it.
 pub enum Begun {
@@ -44,7 +53,7 @@ impl App {
         }
         let request = self.request(work).await?;
         match self.engine.start_as(work.run.id.clone(), request).await {
-            Ok(handle) => Ok(Begun::Running(handle)),
+            Ok(handle) => Ok(self.begun(handle)),
             // Somebody else has started it in this very moment, or its session is busy.
             Err(error) if error.kind == ErrorKind::Conflict => match self.runs.get(&work.run).await {
                 Ok(run) => self.go_on_with(work, &run).await,
@@ -58,22 +67,28 @@ impl App {
         if let Some(ending) = run.ending {
             return Ok(Begun::Ended(ending));
         }
-        let silent = i64::try_from(SILENT_MAX.as_millis()).unwrap_or(i64::MAX);
-        if self.clock.now_ms().saturating_sub(run.alive_ms) < silent {
+        if !self.engine.is_unattended(&run.key).await? {
             return Ok(Begun::Elsewhere);
         }
         if !self.engine.has_begun(&run.key).await? {
             let request = self.request(work).await?;
-            return Ok(Begun::Running(self.engine.begin(run, request).await?));
+            return Ok(self.begun(self.engine.begin(run, request).await?));
         }
         let plan = self.plan_of(run).await?;
         Ok(match self.engine.pick_up(run, plan).await? {
-            PickedUp::Running(handle) => Begun::Running(handle),
+            PickedUp::Running(handle) => self.begun(handle),
             PickedUp::Ended(ending) => Begun::Ended(ending),
         })
     }
 
+    /// What the queue asks for gives way to no question.
+    fn begun(&self, handle: RunHandle) -> Begun {
+        self.engine.run_in_background(&handle.key);
+        Begun::Running(handle)
+    }
+
     async fn request(&self, work: &Work) -> Result<StartRun> {
+        work.input.check_files()?;
         let session = self.session_of(work).await?;
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
@@ -119,6 +134,12 @@ impl App {
 
     /// Does a piece of work: begins with it, waits for its end, and says what has become of it.
     pub async fn do_work(&self, stored: &StoredWork) -> Settled {
+        // Whatever else ends an attempt leaves a reason. That of the hand-back until its process was known to be
+        // gone is none.
+        let crashed = stored.reason.is_empty() || stored.reason == ELSEWHERE;
+        if stored.attempts > CRASHES_MAX && crashed && !self.has_ended(&stored.work).await {
+            return self.give_up_crashing(&stored.work).await;
+        }
         if stored.attempts > ATTEMPTS_MAX {
             let reason = match stored.reason.as_str() {
                 "" => "each time its process ended".to_owned(),
@@ -129,10 +150,7 @@ impl App {
         let outcome = match self.begin_work(&stored.work).await {
             Ok(Begun::Running(handle)) => self.follow(handle).await,
             Ok(Begun::Ended(ending)) => Ok(Some(ending)),
-            Ok(Begun::Elsewhere) => {
-                let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
-                return Settled::HandedBack { from_ms, reason: "another process has its run".to_owned() };
-            }
+            Ok(Begun::Elsewhere) => return self.elsewhere(),
             Err(error) => Err(error),
         };
         match outcome {
@@ -145,6 +163,56 @@ impl App {
                 Settled::HandedBack { from_ms, reason: "its run was left unfinished".to_owned() }
             }
             Err(error) => put_off(&error, stored, self.clock.now_ms()),
+        }
+    }
+
+    /// Waits until it is known what has become of the process that has its run.
+    fn elsewhere(&self) -> Settled {
+        let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
+        Settled::HandedBack { from_ms, reason: ELSEWHERE.to_owned() }
+    }
+
+    async fn has_ended(&self, work: &Work) -> bool {
+        self.runs.get(&work.run).await.is_ok_and(|run| run.ending.is_some())
+    }
+
+    /// Ends work that has ended its process each time, and the schedule that would ask for it again.
+    async fn give_up_crashing(&self, work: &Work) -> Settled {
+        let reason = format!("its process ended {CRASHES_MAX} times while it was under way");
+        let error = Error::new(ErrorKind::Interrupted, reason.clone()).help(
+            "look in the log for what ends the process; its schedule is disabled until somebody enables it",
+        );
+        if let Err(error) = self.end_crashing(work, error).await {
+            // Another process goes on with it after all, or may yet do so.
+            if error.kind == ErrorKind::Conflict {
+                return self.elsewhere();
+            }
+            tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+        }
+        Settled::GivenUp {
+            reason: format!("{reason}; it is not begun again by itself, and its schedule is disabled"),
+        }
+    }
+
+    async fn end_crashing(&self, work: &Work, error: Error) -> Result<()> {
+        match self.runs.get(&work.run).await {
+            Ok(run) if run.ending.is_none() => {
+                if !self.engine.is_unattended(&run.key).await? {
+                    return Err(Error::new(ErrorKind::Conflict, ELSEWHERE));
+                }
+                self.engine.give_up(&run, error).await?;
+            }
+            Err(error) if error.kind != ErrorKind::NotFound => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        let key = ScheduleKey::new(&work.run.tenant, work.source.as_str());
+        match self.schedules.get(&key).await {
+            Ok(schedule) => {
+                self.schedules.replace(&Schedule { next_ms: None, ..schedule }).await?;
+                self.queue.withdraw(&key.tenant, key.id.as_str()).await.map(drop)
+            }
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
         }
     }
 

@@ -68,7 +68,7 @@ impl Worker {
     /// Asks for the runs whose time has come, and takes what there is room for.
     async fn look(&self, busy: &mut JoinSet<()>) {
         if let Err(error) = self.app.fire_due().await {
-            tracing::warn!(error = error.full(), "cannot look for schedules that are due");
+            tracing::warn!(error = error.detail(), "cannot look for schedules that are due");
         }
         let room = self.config.concurrency.saturating_sub(busy.len());
         if room == 0 {
@@ -82,7 +82,7 @@ impl Worker {
                     busy.spawn(async move { worker.finish(taken).await });
                 }
             }
-            Err(error) => tracing::warn!(error = error.full(), "cannot look for work"),
+            Err(error) => tracing::warn!(error = error.detail(), "cannot look for work"),
         }
     }
 
@@ -111,7 +111,7 @@ impl Worker {
         }
         // Work that is not settled comes back when its time has passed; its run is found then.
         if let Err(error) = self.app.queue.settle(&taken.lease, &settled, self.app.clock.now_ms()).await {
-            tracing::warn!(run.id = %run.id, error = error.full(), "work could not be settled");
+            tracing::warn!(run.id = %run.id, error = error.detail(), "work could not be settled");
         }
     }
 
@@ -123,7 +123,7 @@ impl Worker {
             match self.app.queue.renew(&taken.lease, until_ms).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::Conflict => return,
-                Err(error) => tracing::warn!(error = error.full(), "cannot say that work is under way"),
+                Err(error) => tracing::warn!(error = error.detail(), "cannot say that work is under way"),
             }
         }
     }
@@ -132,7 +132,7 @@ impl Worker {
         let kept = Duration::from_secs(self.config.kept_days.saturating_mul(86_400));
         let before_ms = self.app.clock.now_ms().saturating_sub(ms(kept));
         if let Err(error) = self.app.queue.prune(before_ms).await {
-            tracing::warn!(error = error.full(), "cannot forget old work");
+            tracing::warn!(error = error.detail(), "cannot forget old work");
         }
     }
 }

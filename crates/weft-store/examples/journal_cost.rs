@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::future::try_join_all;
 use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::{Error, Result};
 use weft_store::Store;
 
@@ -43,7 +43,7 @@ async fn measure(url: &str, runs: usize) -> Result<()> {
             let entries = (first..first + ENTRIES_AN_APPEND)
                 .map(|seq| StoredEntry { seq, event: Some(seq), at_ms: 1_000, record: record.clone() })
                 .collect();
-            store.append(key, entries).await?;
+            store.append(&RunLease::first(key), entries).await?;
         }
         Ok(())
     };
@@ -64,7 +64,9 @@ fn begun(key: &RunKey) -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
-        alive_ms: 0,
+        fence: 1,
+        owner: None,
+        cancel_ms: None,
     }
 }
 

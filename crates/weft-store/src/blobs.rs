@@ -11,12 +11,12 @@ use bytes::Bytes;
 use cap_fs_ext::OpenOptionsSyncExt as _;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions};
-use cap_tempfile::TempFile;
 use weft_core::seam::BlobStore;
 use weft_core::seam::blob_store::checked;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use crate::workspace::{below, folder_name};
+use crate::private;
+use crate::workspace::{below, folder_name, fresh_file};
 
 /// A folder of the machine. Nothing is made in it before something is written.
 #[derive(Clone, Debug)]
@@ -42,7 +42,7 @@ impl FolderBlobs {
 fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()> {
     checked(name)?;
     let write = || -> std::io::Result<()> {
-        Dir::create_ambient_dir_all(root, ambient_authority())?;
+        private::make_folder(root)?;
         let root = Dir::open_ambient_dir(root, ambient_authority())?;
         let mut folder = below(&root, &folder_name(tenant))?;
         let mut file = name;
@@ -50,7 +50,7 @@ fn put(root: &PathBuf, tenant: &TenantId, name: &str, bytes: &[u8]) -> Result<()
             folder = below(&folder, folders)?;
             file = last;
         }
-        let mut fresh = TempFile::new(&folder)?;
+        let mut fresh = fresh_file(&folder)?;
         fresh.write_all(bytes)?;
         fresh.as_file().sync_all()?;
         fresh.replace(file)?;

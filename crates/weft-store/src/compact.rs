@@ -12,7 +12,7 @@ use sea_orm::{
 };
 use weft_core::Result;
 use weft_core::id::{RunKey, SessionKey};
-use weft_core::seam::run_store::StoredEntry;
+use weft_core::seam::run_store::{RunLease, StoredEntry};
 
 use crate::Store;
 use crate::base::{self, BASED, Base};
@@ -20,6 +20,7 @@ use crate::ids::text;
 use crate::pack::{self, pack, unpack};
 use crate::pieces::{self, LIST};
 use crate::rows::journal::{Column, Entity, Model};
+use crate::rows::run;
 
 /// What one row holds, before it is squeezed.
 const ROW_BYTES_MAX: usize = 256 * 1024;
@@ -108,16 +109,17 @@ impl Compacted {
 }
 
 impl Store {
-    /// The row that may stand in the place of a run's rows. Of a long journal it is the last one; those
-    /// before it are written already. With a session it may have its base.
+    /// The row that may stand in the place of a run's rows, for whoever has the right to the run. Of a long
+    /// journal it is the last one; those before it are written already. With a session it may have its base.
     ///
     /// # Errors
     /// The inner one when a row cannot be understood.
     pub(crate) async fn compacted(
         &self,
-        key: &RunKey,
+        lease: &RunLease,
         session: Option<&SessionKey>,
     ) -> Result<Result<Option<Compacted>>, DbErr> {
+        let key = &lease.run;
         let (mut group, mut after) = (Group::default(), 0);
         loop {
             let rows = of(key)
@@ -141,7 +143,7 @@ impl Store {
                 if entries.as_ref().is_none_or(|entries| !group.takes(entries)) {
                     let full = std::mem::take(&mut group);
                     if let Some(row) = full.row(self, key, session).await {
-                        self.replace(&row, session).await?;
+                        self.replace((&row, lease), session).await?;
                     }
                 }
                 if let Some(entries) = entries {
@@ -155,8 +157,15 @@ impl Store {
         Ok(Ok(group.row(self, key, session).await))
     }
 
-    async fn replace(&self, row: &Compacted, session: Option<&SessionKey>) -> Result<(), DbErr> {
+    async fn replace(
+        &self,
+        (row, lease): (&Compacted, &RunLease),
+        session: Option<&SessionKey>,
+    ) -> Result<(), DbErr> {
         let transaction = self.begin().await?;
+        if !run::is_held(&transaction, lease).await? {
+            return transaction.rollback().await;
+        }
         row.store(&transaction, session).await?;
         transaction.commit().await
     }

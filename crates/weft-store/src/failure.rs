@@ -6,14 +6,22 @@ use weft_core::{Error, ErrorKind};
 
 use crate::place::Place;
 
-/// A failure while `doing` something, such as "read the session", at `place`.
+/// A failure while `doing` something, such as "read the session", at `place`. Where the store is and what the
+/// database says is for the operator: callers are told a number under which the log has it. Every failure of
+/// a statement that nothing was expected of comes through here.
+#[expect(clippy::needless_pass_by_value, reason = "what fails ends here")]
 pub(crate) fn failure(place: &Place, doing: &str, error: DbErr) -> Error {
     let (kind, what, help) = reason(place, &error);
-    let failure = Error::new(kind, format!("cannot {doing}: {what}"));
-    match help {
-        Some(help) => failure.help(help).because(error),
-        None => failure.because(error),
-    }
+    let private = format!("cannot {doing}: {what}: {error}");
+    let id = weft_core::id::generate();
+    tracing::warn!(error.id = id, reason = private, "the store failed");
+    let public = match kind {
+        ErrorKind::Unavailable => "does not answer now",
+        ErrorKind::Conflict => "gave way to another writer",
+        _ => "failed",
+    };
+    Error::new(kind, format!("cannot {doing}: the store {public}; the log has the reason under {id}"))
+        .in_private(private, help)
 }
 
 /// Whether a row with this key is there already.
@@ -24,6 +32,14 @@ pub(crate) fn is_duplicate(error: &DbErr) -> bool {
 /// Whether the row that this one belongs to is not there.
 pub(crate) fn is_orphan(error: &DbErr) -> bool {
     matches!(error.sql_err(), Some(SqlErr::ForeignKeyConstraintViolation(_)))
+}
+
+/// Whether a value is missing that must be there: what it was to be taken from is not there.
+pub(crate) fn is_absent(error: &DbErr) -> bool {
+    match sqlx_error(error) {
+        Some(sqlx::Error::Database(database)) => database.kind() == sqlx::error::ErrorKind::NotNullViolation,
+        _ => false,
+    }
 }
 
 /// Whether the database took the side of another writer and the same attempt may succeed now.
@@ -151,7 +167,7 @@ mod tests {
     use weft_core::Result;
     use weft_core::id::{CanvasKey, RunKey, TenantId};
     use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-    use weft_core::seam::run_store::{RunStore, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{RunLease, RunStore, StoredEntry, StoredRun};
 
     use super::*;
     use crate::Store;
@@ -178,7 +194,9 @@ mod tests {
                 ending: None,
                 started_ms: 0,
                 finished_ms: None,
-                alive_ms: 0,
+                fence: RunLease::FIRST,
+                owner: None,
+                cancel_ms: None,
             };
             RunStore::create(&store, &run).await.unwrap();
             Self { folder, store }
@@ -199,14 +217,24 @@ mod tests {
         fn check(&self, outcome: Result<()>, kind: ErrorKind, word: &str) {
             let error = outcome.unwrap_err();
             let file = self.folder.path().join("weft.db").display().to_string();
-            assert_eq!(error.kind, kind, "{}", error.full());
-            assert!(error.message.contains(word) && error.message.contains(&file), "{}", error.full());
-            assert!(error.help.is_some());
+            assert_eq!(error.kind, kind, "{}", error.detail());
+            let told = error.private_message();
+            assert!(told.contains(word) && told.contains(&file), "{told}");
+            assert!(error.private_help().is_some());
+            assert!(
+                !error.full().contains(&file) && error.full().contains("the log has"),
+                "{}",
+                error.full()
+            );
         }
     }
 
     fn run() -> RunKey {
         RunKey::new(&TenantId::from("t"), "r")
+    }
+
+    fn lease() -> RunLease {
+        RunLease { run: run(), fence: RunLease::FIRST }
     }
 
     /// An entry that cannot be squeezed.
@@ -224,17 +252,17 @@ mod tests {
     async fn a_full_disk_loses_nothing_that_was_stored() {
         let bench = Bench::new().await;
         let store = &bench.store;
-        store.append(&run(), entry(1, 10)).await.unwrap();
+        store.append(&lease(), entry(1, 10)).await.unwrap();
         // SQLite treats this limit like the end of the disk.
         let full = "PRAGMA max_page_count = 1";
         let journal = bench.journal(full).await;
-        bench.check(journal.append(&run(), &entry(2, 500_000), None).await, ErrorKind::Internal, "is full");
+        bench.check(journal.append(&lease(), &entry(2, 500_000), None).await, ErrorKind::Internal, "is full");
         store.inner.write.execute_unprepared(full).await.unwrap();
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
         bench.check(put.map(drop), ErrorKind::Internal, "is full");
         assert!(CanvasStore::get(store, &key).await.is_err());
-        store.append(&run(), entry(2, 500_000)).await.unwrap();
+        store.append(&lease(), entry(2, 500_000)).await.unwrap();
         assert_eq!(store.entries(&run(), 0, 9).await.unwrap().len(), 2);
     }
 
@@ -242,7 +270,7 @@ mod tests {
     async fn a_read_only_file_is_named() {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA query_only = 1").await;
-        bench.check(journal.append(&run(), &entry(1, 10), None).await, ErrorKind::Denied, "is read-only");
+        bench.check(journal.append(&lease(), &entry(1, 10), None).await, ErrorKind::Denied, "is read-only");
     }
 
     #[tokio::test]
@@ -250,8 +278,8 @@ mod tests {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA busy_timeout = 1").await;
         let held = bench.store.begin().await.unwrap();
-        bench.check(journal.append(&run(), &entry(1, 10), None).await, ErrorKind::Unavailable, "is locked");
+        bench.check(journal.append(&lease(), &entry(1, 10), None).await, ErrorKind::Unavailable, "is locked");
         held.rollback().await.unwrap();
-        journal.append(&run(), &entry(1, 10), None).await.unwrap();
+        journal.append(&lease(), &entry(1, 10), None).await.unwrap();
     }
 }

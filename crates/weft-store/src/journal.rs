@@ -1,7 +1,8 @@
 //! The journal: the one table that is written at every step of every run.
 //!
 //! Appends of all runs go through one task. While it writes, others queue up; then it takes all
-//! that wait and writes them as one statement, so many runs share the cost of one commit.
+//! that wait and writes them as one statement, so many runs share the cost of one commit. When many runs
+//! speak at the same time it waits a few milliseconds for more of them ([`crate::pace`]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,12 +10,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sea_orm::DbErr;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout_at};
 use weft_core::id::{RunKey, SessionId, SessionKey};
-use weft_core::seam::run_store::StoredEntry;
+use weft_core::seam::run_store::{RunLease, StoredEntry, overtaken};
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::failure::{failure, is_duplicate, is_orphan};
+use crate::failure::{failure, is_absent, is_duplicate, is_orphan};
 use crate::lane::{Lane, Row};
+use crate::pace::{Haste, Heard, Pace};
 use crate::pack;
 use crate::place::Place;
 
@@ -62,6 +65,8 @@ struct Known {
     last_seq: u64,
     /// Its session, when it began here.
     session: Option<SessionId>,
+    /// When it has appended.
+    heard: Option<Heard>,
 }
 
 impl LastSeqs {
@@ -83,7 +88,17 @@ impl LastSeqs {
         if known.len() >= RUNS_KNOWN_MAX {
             known.clear();
         }
-        known.insert(key.clone(), Known { last_seq, session: session.cloned() });
+        known.insert(key.clone(), Known { last_seq, session: session.cloned(), heard: None });
+    }
+
+    /// Notes that a run appends. Who is not known here has been silent.
+    fn hear(&self, key: &RunKey, pace: &mut Pace) -> Haste {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        match known.get_mut(key) {
+            Some(known) => pace.hear(&mut known.heard, now),
+            None => pace.hear(&mut None, now),
+        }
     }
 
     fn forget(&self, key: &RunKey) {
@@ -100,7 +115,8 @@ impl Journal {
     pub(crate) fn start(lane: Lane, place: Place) -> Self {
         let (queue, asked) = mpsc::channel(APPENDS_QUEUED_MAX);
         let last_seqs = LastSeqs::default();
-        let writer = Writer { lane, place, last_seqs: last_seqs.clone() };
+        let pace = Pace::new(Instant::now());
+        let writer = Writer { lane, place, last_seqs: last_seqs.clone(), pace };
         let mut task = JoinSet::new();
         task.spawn(writer.run(asked));
         Self { queue, last_seqs, task: Mutex::new(task) }
@@ -110,7 +126,7 @@ impl Journal {
     /// `list` is what stands for entries that are kept in pieces.
     pub(crate) async fn append(
         &self,
-        key: &RunKey,
+        lease: &RunLease,
         entries: &[StoredEntry],
         list: Option<Vec<u8>>,
     ) -> Result<()> {
@@ -119,12 +135,12 @@ impl Journal {
         if gap || first.seq == 0 || i64::try_from(last.seq).is_err() {
             return Err(Error::invalid(format!(
                 "cannot {DOING}: the entries for the run `{}` are not numbered one after another from 1 on",
-                key.id
+                lease.run.id
             )));
         }
         let (answer, answered) = oneshot::channel();
         let body = list.unwrap_or_else(|| pack::pack(entries));
-        let row = Row { key: key.clone(), first_seq: first.seq, last_seq: last.seq, body };
+        let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
         self.queue.send(Ask::Append(Append { row, answer })).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
@@ -139,7 +155,7 @@ impl Journal {
         self.last_seqs.session(key).map(|session| SessionKey::new(&key.tenant, session))
     }
 
-    /// Notes that a run ended.
+    /// Forgets what is known of a run: it has ended, or somebody else has written into it.
     pub(crate) fn ended(&self, key: &RunKey) {
         self.last_seqs.forget(key);
     }
@@ -170,28 +186,57 @@ struct Writer {
     lane: Lane,
     place: Place,
     last_seqs: LastSeqs,
+    pace: Pace,
 }
 
 impl Writer {
     async fn run(mut self, mut asked: mpsc::Receiver<Ask>) {
         let mut waiting = VecDeque::new();
         loop {
+            // What was left of the last group has waited already.
+            let mut haste = if waiting.is_empty() { Haste::Patient } else { Haste::AtOnce };
             if waiting.is_empty() {
                 match asked.recv().await {
-                    Some(Ask::Append(append)) => waiting.push_back(append),
-                    Some(Ask::Close) => asked.close(),
+                    Some(ask) => haste = self.take(ask, (&mut waiting, &mut asked)),
                     None => return self.lane.close().await,
                 }
             }
             while waiting.len() < APPENDS_QUEUED_MAX {
-                match asked.try_recv() {
-                    Ok(Ask::Append(append)) => waiting.push_back(append),
-                    Ok(Ask::Close) => asked.close(),
-                    Err(_) => break,
+                let more = match asked.try_recv() {
+                    Ok(ask) => ask,
+                    Err(_) if haste == Haste::AtOnce || waiting.len() >= GROUP_ROWS_MAX => break,
+                    Err(_) => {
+                        let Some(until) = self.pace.until(Instant::now()) else { break };
+                        let Ok(Some(ask)) = timeout_at(until, asked.recv()).await else { break };
+                        ask
+                    }
+                };
+                if self.take(more, (&mut waiting, &mut asked)) == Haste::AtOnce {
+                    haste = Haste::AtOnce;
                 }
             }
             let group = next_group(&mut waiting);
+            self.pace.write(Instant::now());
             self.write(group).await;
+        }
+    }
+
+    /// Takes what is asked to where it waits; how long it may do so.
+    fn take(
+        &mut self,
+        ask: Ask,
+        (waiting, asked): (&mut VecDeque<Append>, &mut mpsc::Receiver<Ask>),
+    ) -> Haste {
+        match ask {
+            Ask::Append(append) => {
+                let haste = self.last_seqs.hear(&append.row.lease.run, &mut self.pace);
+                waiting.push_back(append);
+                haste
+            }
+            Ask::Close => {
+                asked.close();
+                Haste::AtOnce
+            }
         }
     }
 
@@ -210,53 +255,65 @@ impl Writer {
         if rows.is_empty() {
             return;
         }
-        match self.lane.insert(&rows).await {
-            Err(error) if rows.len() > 1 && (is_duplicate(&error) || is_orphan(&error)) => {
+        let traffic = self.pace.traffic();
+        match self.lane.insert(&rows, traffic).await {
+            Err(error)
+                if rows.len() > 1 && (is_absent(&error) || is_duplicate(&error) || is_orphan(&error)) =>
+            {
                 // Another process is in the way of one of them; the others must not suffer.
                 for (row, answer) in rows.iter().zip(answers) {
-                    let outcome = self.lane.insert(std::slice::from_ref(row)).await;
-                    self.settle(row, answer, outcome);
+                    let outcome = self.lane.insert(std::slice::from_ref(row), traffic).await;
+                    self.settle(row, answer, outcome).await;
                 }
             }
             outcome => {
                 for (row, answer) in rows.iter().zip(answers) {
-                    self.settle(row, answer, outcome.clone());
+                    self.settle(row, answer, outcome.clone()).await;
                 }
             }
         }
     }
 
-    fn settle(&self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
+    async fn settle(&mut self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
-                self.last_seqs.set(&row.key, row.last_seq, None);
+                self.last_seqs.set(&row.lease.run, row.last_seq, None);
                 reply(answer, Ok(()));
             }
             Err(error) => {
                 // A server may have written before its connection broke: ask it the next time.
-                self.last_seqs.forget(&row.key);
-                reply(answer, Err(self.failed(&row.key, error)));
+                self.last_seqs.forget(&row.lease.run);
+                let error = self.failed(&row.lease, error).await;
+                reply(answer, Err(error));
             }
         }
     }
 
-    fn failed(&self, key: &RunKey, error: DbErr) -> Error {
+    async fn failed(&mut self, lease: &RunLease, error: DbErr) -> Error {
+        let key = &lease.run;
+        if is_absent(&error) {
+            return match self.lane.fence(key).await {
+                Ok(None) => missing(key).because(error),
+                // Fencing numbers only grow: whatever it is by now, it is not the writer's.
+                Ok(Some(_)) => overtaken(lease, DOING).because(error),
+                Err(error) => failure(&self.place, DOING, error),
+            };
+        }
         if is_duplicate(&error) {
             return Error::new(
                 ErrorKind::Conflict,
                 format!("cannot {DOING}: another writer has gone on with the run `{}`", key.id),
             )
-            .help("read the run again: it belongs to the other writer now")
-            .because(error);
+            .help("read the run again: it belongs to the other writer now");
         }
         if is_orphan(&error) {
-            return missing(key).because(error);
+            return missing(key);
         }
         failure(&self.place, DOING, error)
     }
 
     async fn check_follows(&mut self, row: &Row) -> Result<()> {
-        let key = &row.key;
+        let key = &row.lease.run;
         if self.last_seqs.get(key).is_some_and(|last| row.first_seq == last + 1) {
             return Ok(());
         }
@@ -296,13 +353,13 @@ fn next_group(waiting: &mut VecDeque<Append>) -> Vec<Append> {
     while let Some(append) = waiting.pop_front() {
         let full = group.len() >= GROUP_ROWS_MAX
             || (!group.is_empty() && bytes + append.row.body.len() > GROUP_BYTES_MAX);
-        if full || runs.contains(&append.row.key) {
+        if full || runs.contains(&append.row.lease.run) {
             // What is left of a run stays in order, so nothing of it may overtake.
-            runs.insert(append.row.key.clone());
+            runs.insert(append.row.lease.run.clone());
             left.push_back(append);
             continue;
         }
-        runs.insert(append.row.key.clone());
+        runs.insert(append.row.lease.run.clone());
         bytes += append.row.body.len();
         group.push(append);
     }
@@ -317,8 +374,8 @@ mod tests {
     use super::*;
 
     fn append(run: &str, first_seq: u64, bytes: usize) -> Append {
-        let key = RunKey::new(&TenantId::from("t"), run);
-        let row = Row { key, first_seq, last_seq: first_seq, body: vec![0; bytes] };
+        let lease = RunLease { run: RunKey::new(&TenantId::from("t"), run), fence: 1 };
+        let row = Row { lease, first_seq, last_seq: first_seq, body: vec![0; bytes] };
         Append { row, answer: oneshot::channel().0 }
     }
 
@@ -326,7 +383,8 @@ mod tests {
         let mut waiting = VecDeque::from(waiting);
         for group in groups {
             let taken = next_group(&mut waiting);
-            let taken: Vec<_> = taken.iter().map(|a| (a.row.key.id.as_str(), a.row.first_seq)).collect();
+            let taken: Vec<_> =
+                taken.iter().map(|a| (a.row.lease.run.id.as_str(), a.row.first_seq)).collect();
             assert_eq!(taken, *group);
         }
         assert!(waiting.is_empty());

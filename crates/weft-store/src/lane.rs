@@ -6,17 +6,18 @@ use sea_orm::sqlx::sqlite::SqliteConnection;
 use sea_orm::sqlx::{self, AssertSqlSafe, Connection, Row as _};
 use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, RuntimeErr, Statement, Value};
 use weft_core::id::RunKey;
+use weft_core::seam::run_store::RunLease;
 
 use crate::ids::text;
 use crate::open::repeated;
 use crate::turn::Turns;
 
-/// Columns of a row.
-const COLUMNS: usize = 5;
+/// Values of a row.
+const VALUES: usize = 7;
 
 /// Entries of one run that were appended together.
 pub(crate) struct Row {
-    pub(crate) key: RunKey,
+    pub(crate) lease: RunLease,
     pub(crate) first_seq: u64,
     pub(crate) last_seq: u64,
     /// As [`crate::pack`] writes it.
@@ -35,7 +36,22 @@ pub(crate) enum Lane {
 /// How long SQLite's log may become: a part of what the file has, so that a small file has a small log
 /// and the copying of a busy one is done in large steps.
 #[derive(Default)]
-pub(crate) struct Log(u32);
+pub(crate) struct Log {
+    writes: u32,
+    traffic: Traffic,
+}
+
+/// How much is written at the same time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Traffic {
+    /// By a few runs.
+    #[default]
+    Low,
+    /// By many. Each of their rows is on a page of its own, so a log of a small file's length would be full
+    /// after every write or two; it would be copied then, which waits for the disk twice, and so would
+    /// everybody.
+    High,
+}
 
 impl Log {
     /// At least so many pages,
@@ -47,18 +63,24 @@ impl Log {
     /// Writes until the size of the file is looked at again.
     const WRITES: u32 = 256;
 
-    async fn written(&mut self, connection: &mut SqliteConnection) {
-        if self.0.is_multiple_of(Self::WRITES)
-            && let Err(error) = Self::limit(connection).await
+    async fn written(&mut self, connection: &mut SqliteConnection, traffic: Traffic) {
+        let changed = std::mem::replace(&mut self.traffic, traffic) != traffic;
+        if (changed || self.writes.is_multiple_of(Self::WRITES))
+            && let Err(error) = Self::limit(connection, traffic).await
         {
             tracing::warn!(%error, "the size of the store's log could not be set");
         }
-        self.0 = self.0.wrapping_add(1);
+        self.writes = self.writes.wrapping_add(1);
     }
 
-    async fn limit(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-        let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await?;
-        let most = (pages / Self::PART).clamp(Self::PAGES_MIN, Self::PAGES_MAX);
+    async fn limit(connection: &mut SqliteConnection, traffic: Traffic) -> Result<(), sqlx::Error> {
+        let most = match traffic {
+            Traffic::High => Self::PAGES_MAX,
+            Traffic::Low => {
+                let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await?;
+                (pages / Self::PART).clamp(Self::PAGES_MIN, Self::PAGES_MAX)
+            }
+        };
         let limit = format!("PRAGMA wal_autocheckpoint = {most}");
         sqlx::query(AssertSqlSafe(limit)).execute(connection).await.map(drop)
     }
@@ -66,14 +88,17 @@ impl Log {
 
 impl Lane {
     /// Writes all rows or none.
-    pub(crate) async fn insert(&mut self, rows: &[Row]) -> Result<(), DbErr> {
+    pub(crate) async fn insert(&mut self, rows: &[Row], traffic: Traffic) -> Result<(), DbErr> {
         match self {
             Self::Own(connection, turns, log) => {
                 let mut query = sqlx::query(AssertSqlSafe(insert_sql(DbBackend::Sqlite, rows.len())));
                 for row in rows {
+                    let RunLease { run, fence } = &row.lease;
                     query = query
-                        .bind(row.key.tenant.as_str())
-                        .bind(row.key.id.as_str())
+                        .bind(run.tenant.as_str())
+                        .bind(run.id.as_str())
+                        .bind(*fence)
+                        .bind(run.id.as_str())
                         .bind(row.first_seq.cast_signed())
                         .bind(row.last_seq.cast_signed())
                         .bind(&row.body);
@@ -81,7 +106,7 @@ impl Lane {
                 let turn = turns.next().await;
                 query.execute(&mut **connection).await.map_err(failed)?;
                 drop(turn);
-                log.written(connection).await;
+                log.written(connection, traffic).await;
                 Ok(())
             }
             Self::Pool(db) => {
@@ -113,6 +138,25 @@ impl Lane {
         Ok(last.map(|last| last.and_then(|last| u64::try_from(last).ok()).unwrap_or_default()))
     }
 
+    /// A run's fencing number; nothing when there is no such run.
+    pub(crate) async fn fence(&mut self, key: &RunKey) -> Result<Option<i64>, DbErr> {
+        let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
+        match self {
+            Self::Own(connection, ..) => {
+                let query =
+                    sqlx::query_scalar(AssertSqlSafe(fence_sql(DbBackend::Sqlite))).bind(tenant).bind(run);
+                query.fetch_optional(&mut **connection).await.map_err(failed)
+            }
+            Self::Pool(db) => {
+                let backend = db.get_database_backend();
+                let values = [Value::from(tenant), Value::from(run)];
+                let statement = Statement::from_sql_and_values(backend, fence_sql(backend), values);
+                let row = db.query_one_raw(statement).await?;
+                row.map(|row| row.try_get_by_index(0)).transpose()
+            }
+        }
+    }
+
     /// Lets go of a connection of its own.
     pub(crate) async fn close(self) {
         if let Self::Own(connection, ..) = self
@@ -123,10 +167,13 @@ impl Lane {
     }
 }
 
-fn values(row: &Row) -> [Value; COLUMNS] {
+fn values(row: &Row) -> [Value; VALUES] {
+    let RunLease { run, fence } = &row.lease;
     [
-        Value::from(text(row.key.tenant.as_str())),
-        Value::from(text(row.key.id.as_str())),
+        Value::from(text(run.tenant.as_str())),
+        Value::from(text(run.id.as_str())),
+        Value::from(*fence),
+        Value::from(text(run.id.as_str())),
         Value::from(row.first_seq.cast_signed()),
         Value::from(row.last_seq.cast_signed()),
         Value::from(row.body.clone()),
@@ -137,14 +184,38 @@ fn failed(error: sqlx::Error) -> DbErr {
     DbErr::Exec(RuntimeErr::SqlxError(error.into()))
 }
 
+/// Keeps a row as it was read until the end of the transaction, where others may write at the same time.
+pub(crate) fn shared(backend: DbBackend) -> &'static str {
+    match backend {
+        DbBackend::Postgres => " FOR SHARE",
+        // MariaDB does not know the words that MySQL has for it now; both know these.
+        DbBackend::MySql => " LOCK IN SHARE MODE",
+        // Whoever writes is alone.
+        _ => "",
+    }
+}
+
+/// The tenant is taken from the run's own row, if that still has the fencing number of whoever writes. If not
+/// there is none, and the database refuses the whole statement.
 fn insert_sql(backend: DbBackend, rows: usize) -> String {
-    let mut sql = String::with_capacity(80 + rows * 32);
+    let mut sql = String::with_capacity(80 + rows * 128);
     sql.push_str("INSERT INTO journal (tenant_id, run_id, first_seq, last_seq, body) VALUES ");
     for row in 0..rows {
-        let at = |column| Placeholder(backend, row * COLUMNS + column);
+        let at = |value| Placeholder(backend, row * VALUES + value);
         let comma = if row == 0 { "" } else { "," };
         // Writing into a String cannot fail.
-        let _ = write!(sql, "{comma}({},{},{},{},{})", at(1), at(2), at(3), at(4), at(5));
+        let _ = write!(
+            sql,
+            "{comma}((SELECT tenant_id FROM run WHERE tenant_id={} AND id={} AND fence={}{}),{},{},{},{})",
+            at(1),
+            at(2),
+            at(3),
+            shared(backend),
+            at(4),
+            at(5),
+            at(6),
+            at(7)
+        );
     }
     sql
 }
@@ -155,6 +226,11 @@ fn last_sql(backend: DbBackend) -> String {
         "SELECT (SELECT last_seq FROM journal WHERE tenant_id = run.tenant_id AND run_id = run.id \
          ORDER BY first_seq DESC LIMIT 1) FROM run WHERE tenant_id = {tenant} AND id = {run}"
     )
+}
+
+fn fence_sql(backend: DbBackend) -> String {
+    let (tenant, run) = (Placeholder(backend, 1), Placeholder(backend, 2));
+    format!("SELECT fence FROM run WHERE tenant_id = {tenant} AND id = {run}")
 }
 
 /// Stands for a value in a statement; PostgreSQL counts them.
@@ -175,7 +251,7 @@ mod tests {
 
     #[test]
     fn postgres_counts_its_placeholders() {
-        assert!(insert_sql(DbBackend::Postgres, 2).ends_with("VALUES ($1,$2,$3,$4,$5),($6,$7,$8,$9,$10)"));
-        assert!(insert_sql(DbBackend::Sqlite, 1).ends_with("VALUES (?,?,?,?,?)"));
+        assert!(insert_sql(DbBackend::Postgres, 2).ends_with(" AND fence=$10 FOR SHARE),$11,$12,$13,$14)"));
+        assert!(insert_sql(DbBackend::Sqlite, 1).ends_with(" AND fence=?),?,?,?,?)"));
     }
 }

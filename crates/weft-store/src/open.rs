@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sea_orm::{
-    ConnectOptions, Database, DatabaseConnection, DbBackend, DbErr, SqliteTransactionMode,
-    TransactionOptions, TransactionTrait,
+    ConnectOptions, ConnectionTrait as _, Database, DatabaseConnection, DbBackend, DbErr,
+    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    CanvasStore, Clock, DatasetStore, IngestQueue, RunStore, ScheduleStore, SessionStore, SpendingStore,
-    TaskStore, TokenStore, WorkQueue,
+    CanvasStore, Clock, DatasetStore, IngestQueue, ProcessStore, RunStore, ScheduleStore, SessionStore,
+    SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -36,7 +36,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// Canvases, sessions, runs, tasks, tokens and accepted tools in one database. A clone is another handle
 /// to it.
 ///
-/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`SpendingStore`], [`TaskStore`],
+/// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`TaskStore`],
 /// [`TokenStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
@@ -61,6 +61,11 @@ impl Clock for WallClock {
     fn now_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn running(&self) -> Duration {
+        static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGAN.elapsed()
     }
 }
 
@@ -97,6 +102,21 @@ impl Store {
         })
     }
 
+    /// Copies a store in a SQLite file, as it is at one moment, into a new file. Others go on writing meanwhile.
+    ///
+    /// # Errors
+    /// `Unsupported` for another database; `Invalid` for a path that is no text; otherwise when the file cannot
+    /// be written.
+    pub async fn copy_into(&self, path: &std::path::Path) -> Result<()> {
+        const DOING: &str = "copy the store";
+        let Place::File(_) = &self.inner.place else {
+            return Err(Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied"));
+        };
+        let path = path.to_str().ok_or_else(|| Error::invalid("the path of the copy is no text"))?;
+        let copy = Statement::from_sql_and_values(DbBackend::Sqlite, "VACUUM INTO ?", [path.into()]);
+        self.inner.read.execute_raw(copy).await.map(drop).map_err(|error| self.fail(DOING, error))
+    }
+
     /// Writes what waits to be written, then closes the database. Later calls fail.
     ///
     /// # Errors
@@ -120,6 +140,11 @@ impl Store {
 
     /// This store as a place for runs.
     pub fn runs(&self) -> Arc<dyn RunStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as the place where processes say that they are at work.
+    pub fn processes(&self) -> Arc<dyn ProcessStore> {
         Arc::new(self.clone())
     }
 
@@ -235,7 +260,10 @@ fn left_out(feature: &str) -> Error {
         ErrorKind::Unsupported,
         format!("cannot open the store: this weft was built without {feature}"),
     )
-    .help(format!("use a build with the feature `{feature}`, or a store.url that begins with sqlite:"))
+    .help(format!(
+        "build it with `cargo build --release -p weft-cli --features {feature}`, or use a store.url that begins \
+         with sqlite:"
+    ))
 }
 
 async fn connect_server(kind: &str, url: String) -> Result<(Place, Connections)> {

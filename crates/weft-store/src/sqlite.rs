@@ -7,7 +7,7 @@ use sea_orm::sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions,
     SqliteSynchronous,
 };
-use sea_orm::sqlx::{self, ConnectOptions};
+use sea_orm::sqlx::{self, ConnectOptions, Connection as _};
 use sea_orm::{DatabaseConnection, DbErr, RuntimeErr, TransactionTrait};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -15,6 +15,7 @@ use crate::failure::failure;
 use crate::lane::{Lane, Log};
 use crate::open::write_options;
 use crate::place::Place;
+use crate::private;
 use crate::turn::Turns;
 
 /// Connections that read at the same time.
@@ -32,6 +33,13 @@ const PAGE_BYTES: u32 = 2048;
 /// The write-ahead log is cut back to this many bytes when it has been copied into the database, which
 /// the lane of the journal sees to.
 const LOG_BYTES_KEPT: &str = "65536";
+
+/// What a connection keeps of the file in memory, in KiB (SQLite takes them as a negative number). There are
+/// six connections, and what one of them does not have is in the system's cache.
+const CACHE_KIB: &str = "-1024";
+
+/// Pages of the log, at most.
+const LOG_PAGES_MAX: &str = "4096";
 
 /// A statement for each number of journal rows that are written at once, and the others.
 const STATEMENTS_KEPT: usize = 256;
@@ -60,14 +68,15 @@ pub(crate) async fn open_memory() -> Result<Connections> {
     Ok(Connections::pooled(write))
 }
 
-/// Opens a file, which comes into being with its folder if need be.
+/// Opens a file, which comes into being if need be. Its owner alone may read it.
 pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
     let place = Place::File(path.to_owned());
-    prepare_folder(path)?;
+    prepare(path)?;
     let options = SqliteConnectOptions::new()
         .filename(path)
         .foreign_keys(true)
         .busy_timeout(BUSY_MAX)
+        .pragma("cache_size", CACHE_KIB)
         .statement_cache_capacity(STATEMENTS_KEPT)
         .disable_statement_logging();
     // In WAL mode a commit outlives the process without waiting for the disk; only a crash of the
@@ -80,12 +89,15 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .journal_mode(SqliteJournalMode::Wal)
         .synchronous(SqliteSynchronous::Normal)
-        .pragma("journal_size_limit", LOG_BYTES_KEPT);
+        .pragma("journal_size_limit", LOG_BYTES_KEPT)
+        // The lane decides when the log is copied; this is for when it has nothing to write.
+        .pragma("wal_autocheckpoint", LOG_PAGES_MAX);
     let write = connect(writer.clone(), 1, &place).await?;
     // SQLite opens what it cannot write without a word, so ask for the write lock once.
     let fail = |error| failure(&place, "write to the store", error);
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
+    tighten(path);
     let read = connect(options.read_only(true), READERS_MAX, &place).await?;
     let turns = Turns::one_by_one();
     let own = writer.connect().await.map_err(|error| cannot_open(&place, error))?;
@@ -97,7 +109,16 @@ fn cannot_open(place: &Place, error: sqlx::Error) -> Error {
 }
 
 async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -> Result<DatabaseConnection> {
-    let pool = SqlitePoolOptions::new()
+    let mut pool = SqlitePoolOptions::new();
+    // A database in memory is its connection.
+    if *place != Place::Memory {
+        // When a commit fails, as on a full disk, SQLite may end the transaction by itself. The driver goes on
+        // counting it: what is written next would be a part of a transaction that nobody commits.
+        pool = pool.before_acquire(|connection, _| {
+            Box::pin(std::future::ready(Ok(!connection.is_in_transaction())))
+        });
+    }
+    let pool = pool
         .max_connections(count_max)
         .min_connections(1)
         .idle_timeout(None)
@@ -110,17 +131,30 @@ async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -
     Ok(SqlitePool::into(pool))
 }
 
-fn prepare_folder(path: &Path) -> Result<()> {
+fn prepare(path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::invalid(format!("cannot open the store: `{}` is a directory", path.display()))
             .help(format!("name a file in it, such as sqlite:{}", path.join("weft.db").display())));
     }
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    std::fs::create_dir_all(folder).map_err(|cause| {
-        Error::new(ErrorKind::Denied, format!("cannot create the data folder `{}`", folder.display()))
-            .help("create it yourself, or name another data folder")
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
+        // Most often it is a slip of the pen, and an empty store would look as if everything were lost.
+        let folder = folder.display();
+        return Err(Error::invalid(format!("cannot open the store: there is no folder `{folder}`"))
+            .help(format!("make it: mkdir -p {folder}; or see whether store.url is right")));
+    }
+    private::make_file(path).map_err(|cause| {
+        Error::new(ErrorKind::Denied, format!("cannot make the file `{}`", path.display()))
+            .help("make its folder writable, or name another one")
             .because(cause)
     })
+}
+
+/// Takes a database that was made before from everybody else, with the files beside it, to which SQLite gives the
+/// rights that it has itself.
+fn tighten(path: &Path) {
+    for beside in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(beside);
+        private::tighten_file(Path::new(&name));
+    }
 }

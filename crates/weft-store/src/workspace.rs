@@ -18,6 +18,8 @@ use weft_core::seam::Workspace;
 use weft_core::seam::workspace::names;
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use crate::private;
+
 /// Characters of a tenant's name that may name its folder as they are, at most.
 const TENANT_MAX: usize = 64;
 
@@ -70,7 +72,7 @@ impl Folder {
 
     /// The same, made when it is not there.
     fn made(&self, tenant: &TenantId) -> std::io::Result<Dir> {
-        Dir::create_ambient_dir_all(&self.root, ambient_authority())?;
+        private::make_folder(&self.root)?;
         let root = Dir::open_ambient_dir(&self.root, ambient_authority())?;
         below(&root, &folder_name(tenant))
     }
@@ -126,7 +128,7 @@ impl Folder {
             Err(cause) => return Err(cannot(cause)),
         };
         self.fits(before.len().saturating_add(text.len()), path)?;
-        let mut fresh = TempFile::new(&folder).map_err(cannot)?;
+        let mut fresh = fresh_file(&folder).map_err(cannot)?;
         fresh.write_all(before.as_bytes()).map_err(cannot)?;
         fresh.write_all(text.as_bytes()).map_err(cannot)?;
         fresh.as_file().sync_all().map_err(cannot)?;
@@ -148,6 +150,17 @@ impl Folder {
 enum Before {
     Kept,
     Replaced,
+}
+
+/// A file that has no name yet, which its owner alone may read.
+pub(crate) fn fresh_file(folder: &Dir) -> std::io::Result<TempFile<'_>> {
+    let file = TempFile::new(folder)?;
+    #[cfg(unix)]
+    {
+        use cap_std::fs::{Permissions, PermissionsExt as _};
+        file.as_file().set_permissions(Permissions::from_mode(private::FILE))?;
+    }
+    Ok(file)
 }
 
 /// A folder below another, made when it is not there.

@@ -42,6 +42,7 @@ pub fn run_context() -> RunContext {
         input: TurnInput::default(),
         history: Vec::new(),
         citations: Default::default(),
+        masks: Default::default(),
         seams: Arc::new(no_seams()),
         components: Arc::default(),
         budget: Budget::unlimited(),
@@ -67,6 +68,7 @@ pub fn node_context(run: RunContext) -> (NodeContext, Signals) {
         effects: Effects::default(),
         part: "".into(),
         heard: false,
+        floor: Default::default(),
         cancel: Default::default(),
         signals,
     };

@@ -106,6 +106,14 @@ impl Http for FakeHttp {
         state.requests.push((tenant.clone(), request));
         answer
     }
+
+    /// Where an answer is laid out.
+    async fn may_reach(&self, _tenant: &TenantId, url: &str) -> Result<()> {
+        match self.lock().answers.iter().any(|laid| url.contains(&laid.url_part)) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Denied, format!("`{url}` is not to be reached"))),
+        }
+    }
 }
 
 #[cfg(test)]

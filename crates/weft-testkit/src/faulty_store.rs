@@ -1,5 +1,5 @@
 //! A store that fails at seeded rates: before it has done anything, after it has, never with an answer,
-//! or so late that whoever asked has given up.
+//! or so late that whoever asked has given up; or whose process is stopped for a while.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,14 +8,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
-use weft_core::seam::{RunStore, SessionStore};
-use weft_core::{Ending, Error, ErrorKind, Result, RunKey, SessionKey};
+use weft_core::seam::{ProcessStore, RunStore, SessionStore};
+use weft_core::{Ending, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;
@@ -78,6 +80,8 @@ pub struct FaultyStore {
     /// Calls until the way is cut for good; `u64::MAX` for never.
     left: AtomicU64,
     faults: AtomicU64,
+    /// The process is stopped: nothing of it gets on.
+    asleep: watch::Sender<bool>,
 }
 
 impl FaultyStore {
@@ -91,7 +95,29 @@ impl FaultyStore {
             calm: AtomicBool::new(false),
             left: AtomicU64::new(u64::MAX),
             faults: AtomicU64::new(0),
+            asleep: watch::Sender::new(false),
         }
+    }
+
+    /// From now on nothing is asked and no answer comes, as if the process were stopped, until it wakes up.
+    pub fn fall_asleep(&self) {
+        self.asleep.send_replace(true);
+    }
+
+    /// What was about to be asked is asked now, and answers that came in the meantime are read.
+    pub fn wake_up(&self) {
+        self.asleep.send_replace(false);
+    }
+
+    /// Whether the process is stopped.
+    pub fn is_asleep(&self) -> bool {
+        *self.asleep.borrow()
+    }
+
+    /// Returns when the process is not stopped.
+    pub async fn awake(&self) {
+        // It fails when the store is gone, and then nobody asks.
+        let _ = self.asleep.subscribe().wait_for(|asleep| !asleep).await;
     }
 
     /// From now on nothing goes wrong any more, apart from what is late already.
@@ -153,6 +179,7 @@ impl FaultyStore {
         changes: Changes,
         work: impl FnOnce(Arc<MemoryStore>) -> BoxFuture<'static, Result<T>> + Send,
     ) -> Result<T> {
+        self.awake().await;
         let spent = |left: u64| (left != u64::MAX).then(|| left.saturating_sub(1));
         let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, spent);
         // The last call is done and never answered: the process ends in the middle of it.
@@ -187,7 +214,11 @@ impl FaultyStore {
                 work.await
             }
         };
-        if last { std::future::pending().await } else { result }
+        if last {
+            return std::future::pending().await;
+        }
+        self.awake().await;
+        result
     }
 }
 
@@ -202,25 +233,39 @@ impl RunStore for FaultyStore {
         self.call(Changes::Something, |s| async move { RunStore::create(&*s, &run).await }.boxed()).await
     }
 
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
-        let key = key.clone();
-        self.call(Changes::Something, |s| async move { s.append(&key, entries).await }.boxed()).await
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        let lease = lease.clone();
+        self.call(Changes::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        let runs = runs.to_vec();
-        self.call(Changes::Something, |s| async move { s.alive(&runs, now_ms).await }.boxed()).await
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        let (run, by) = (run.clone(), by.clone());
+        self.call(Changes::Something, |s| async move { s.claim(&run, seen, &by).await }.boxed()).await
     }
 
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        let leases = leases.to_vec();
+        self.call(Changes::Something, |s| async move { s.release(&leases).await }.boxed()).await
+    }
+
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
         let run = run.clone();
-        self.call(Changes::Something, |s| async move { s.claim(&run, seen_alive_ms, now_ms).await }.boxed())
-            .await
+        self.call(Changes::Something, |s| async move { s.request_cancel(&run, now_ms).await }.boxed()).await
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        let key = key.clone();
-        self.call(Changes::Something, |s| async move { s.finish(&key, ending, finished_ms).await }.boxed())
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        let owner = owner.clone();
+        self.call(Changes::Nothing, |s| async move { s.cancel_requests(&owner).await }.boxed()).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        let gone = gone.to_vec();
+        self.call(Changes::Nothing, |s| async move { s.unattended(&gone, count_max).await }.boxed()).await
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        let lease = lease.clone();
+        self.call(Changes::Something, |s| async move { s.finish(&lease, ending, finished_ms).await }.boxed())
             .await
     }
 
@@ -273,11 +318,12 @@ impl SessionStore for FaultyStore {
     }
 
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
-        let SessionCommit { revision, state, messages, tasks } = commit;
-        let (key, state, messages, tasks) = (key.clone(), state.clone(), messages.to_vec(), tasks.cloned());
+        let SessionCommit { revision, state, messages, tasks, lease } = commit;
+        let (key, state, messages) = (key.clone(), state.clone(), messages.to_vec());
+        let (tasks, lease) = (tasks.cloned(), lease.cloned());
         let work = |s: Arc<MemoryStore>| async move {
-            let tasks = tasks.as_ref();
-            s.commit(&key, SessionCommit { revision, state: &state, messages: &messages, tasks }).await
+            let (tasks, lease) = (tasks.as_ref(), lease.as_ref());
+            s.commit(&key, SessionCommit { revision, state: &state, messages: &messages, tasks, lease }).await
         };
         self.call(Changes::Something, |s| work(s).boxed()).await
     }
@@ -296,9 +342,9 @@ impl SessionStore for FaultyStore {
 
 #[async_trait]
 impl SpendingStore for FaultyStore {
-    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
-        let run = run.clone();
-        self.call(Changes::Something, |s| async move { s.note(&run, day, spent).await }.boxed()).await
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
+        let lease = lease.clone();
+        self.call(Changes::Something, |s| async move { s.note(&lease, day, spent).await }.boxed()).await
     }
 
     async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
@@ -314,6 +360,23 @@ impl SpendingStore for FaultyStore {
     }
 }
 
+#[async_trait]
+impl ProcessStore for FaultyStore {
+    async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
+        let (id, place) = (id.clone(), place.cloned());
+        self.call(Changes::Something, |s| async move { s.beat(&id, place.as_ref()).await }.boxed()).await
+    }
+
+    async fn list(&self) -> Result<Vec<StoredProcess>> {
+        self.call(Changes::Nothing, |s| async move { ProcessStore::list(&*s).await }.boxed()).await
+    }
+
+    async fn forget(&self, id: &ProcessId, beat: i64) -> Result<bool> {
+        let id = id.clone();
+        self.call(Changes::Something, |s| async move { s.forget(&id, beat).await }.boxed()).await
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -324,6 +387,7 @@ mod tests {
         let faulty = FaultyStore::new(Arc::default(), FaultRates::default(), Dice::new(1));
         store::session_store_keeps_its_contract(&faulty).await;
         store::run_store_keeps_its_contract(&faulty).await;
+        store::process_store_keeps_its_contract(&faulty, &faulty).await;
     }
 
     /// What of 4,000 changes was done, and what was said of them: every way to fail is taken.
@@ -338,20 +402,23 @@ mod tests {
             ending: None,
             started_ms: 0,
             finished_ms: None,
-            alive_ms: 0,
+            fence: RunLease::FIRST,
+            owner: None,
+            cancel_ms: None,
         };
         let memory = Arc::new(MemoryStore::new());
         RunStore::create(&*memory, &run).await.unwrap();
         let faulty = FaultyStore::new(Arc::clone(&memory), FaultRates::all(50), Dice::new(7));
         let (mut done, mut failed, mut failed_done, mut silent, mut silent_done) = (0, 0, 0, 0, 0);
-        let keys = [key.clone()];
-        for now_ms in 1..=4_000 {
-            let asked = tokio::time::timeout(Duration::from_secs(10), faulty.alive(&keys, now_ms));
+        let (lease, by) = (RunLease::of(&run), ProcessId::from("p"));
+        for _ in 1..=4_000 {
+            let fence = RunStore::get(&*memory, &key).await.unwrap().fence;
+            let asked = tokio::time::timeout(Duration::from_secs(10), faulty.claim(&key, fence, &by));
             let answer = asked.await;
-            let is_done = RunStore::get(&*memory, &key).await.unwrap().alive_ms == now_ms;
+            let is_done = RunStore::get(&*memory, &key).await.unwrap().fence > fence;
             match (answer, is_done) {
-                (Ok(Ok(())), true) => done += 1,
-                (Ok(Ok(())), false) => panic!("it was said to be done"),
+                (Ok(Ok(_)), true) => done += 1,
+                (Ok(Ok(_)), false) => panic!("it was said to be done"),
                 (Ok(Err(_)), true) => failed_done += 1,
                 (Ok(Err(_)), false) => failed += 1,
                 (Err(_), true) => silent_done += 1,
@@ -365,8 +432,8 @@ mod tests {
         }
         assert!((280..480).contains(&silent), "{silent}");
         faulty.calm_down();
-        for now_ms in 5_000..5_500 {
-            faulty.alive(&keys, now_ms).await.unwrap();
+        for _ in 0..500 {
+            faulty.release(std::slice::from_ref(&lease)).await.unwrap();
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod scripted_reranker;
 pub mod scripted_sandbox;
 pub mod scripted_server;
 pub mod search_server;
+pub mod skip;
 pub mod steady;
 
 pub use dice::Dice;
@@ -28,5 +29,6 @@ pub use scripted_reranker::ScriptedReranker;
 pub use scripted_sandbox::ScriptedSandbox;
 pub use scripted_server::{ScriptedServer, SeenRequest};
 pub use search_server::{SearchRequest, SearchServer};
+pub use skip::skipped;
 pub use steady::steady;
 pub use weft_models::{Reply, Script, ScriptedModel, Step};

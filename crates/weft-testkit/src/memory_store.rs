@@ -7,16 +7,19 @@ mod task;
 mod work;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use sha2::{Digest, Sha256};
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, CanvasKey, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId};
+use weft_core::id::{
+    CanvasId, CanvasKey, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId,
+};
 use weft_core::seam::Clock;
 use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
 use weft_core::seam::clock::FixedClock;
+use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage, SessionStore};
 use weft_core::seam::task_store::Task;
@@ -40,6 +43,7 @@ struct Tables {
     versions: BTreeMap<(TenantId, CanvasId, Arc<str>), Arc<str>>,
     sessions: BTreeMap<(TenantId, SessionId), Conversation>,
     runs: BTreeMap<(TenantId, RunId), Journaled>,
+    processes: BTreeMap<ProcessId, StoredProcess>,
     tokens: BTreeMap<String, StoredToken>,
     pins: BTreeMap<(String, String), Pin>,
     /// By run: what has been noted of it.
@@ -63,6 +67,11 @@ impl Clock for WallClock {
     fn now_ms(&self) -> i64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn running(&self) -> Duration {
+        static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+        BEGAN.elapsed()
     }
 }
 
@@ -145,8 +154,14 @@ impl CanvasStore for MemoryStore {
             .tables()
             .canvases
             .values()
-            .filter(|c| c.key.tenant == *tenant && c.head.title.to_lowercase().contains(&keywords))
-            .cloned()
+            .filter(|c| {
+                let title = c.head.title.to_lowercase();
+                c.key.tenant == *tenant
+                    && filter.id.as_ref().is_none_or(|id| *id == c.key.id)
+                    && filter.title.as_ref().is_none_or(|wanted| wanted.to_lowercase() == title)
+                    && title.contains(&keywords)
+            })
+            .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
             .collect();
         found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
         if !filter.ascending {
@@ -203,6 +218,9 @@ impl SessionStore for MemoryStore {
         let now = self.clock.now_ms();
         let at = (key.tenant.clone(), key.id.clone());
         let mut tables = self.tables();
+        if let Some(lease) = commit.lease {
+            tables.held(lease, "store the session")?;
+        }
         let conversation = tables.sessions.get_mut(&at).ok_or_else(|| missing("session", key.id.as_str()))?;
         if conversation.session.revision != commit.revision {
             return Err(conflict(format!("the session `{}` has changed since it was read", key.id)));
@@ -229,8 +247,9 @@ impl SessionStore for MemoryStore {
                     && filter.canvas.as_ref().is_none_or(|canvas| *canvas == s.canvas)
                     && filter.id.as_ref().is_none_or(|id| id == s.key.id.as_str())
                     && filter.user_id.as_ref().is_none_or(|user| *user == s.user_id)
+                    && s.name.to_lowercase().contains(&filter.keywords.to_lowercase())
             })
-            .cloned()
+            .map(|s| Session { state: serde_json::Value::Null, ..s.clone() })
             .collect();
         found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
         if !filter.ascending {
@@ -262,6 +281,32 @@ impl TokenStore for MemoryStore {
 
     async fn find(&self, hash: &str) -> Result<StoredToken> {
         self.tables().tokens.get(hash).cloned().ok_or_else(|| Error::not_found("there is no such token"))
+    }
+
+    async fn used(&self, hash: &str, at_ms: i64) -> Result<()> {
+        if let Some(token) = self.tables().tokens.get_mut(hash) {
+            token.last_used_ms = token.last_used_ms.max(Some(at_ms));
+        }
+        Ok(())
+    }
+
+    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>> {
+        let tables = self.tables();
+        let theirs =
+            tables.tokens.values().filter(|token| tenant.is_none_or(|tenant| token.tenant == *tenant));
+        let mut tokens: Vec<_> = theirs.cloned().collect();
+        tokens.sort_by(|a, b| (a.created_ms, &a.hash).cmp(&(b.created_ms, &b.hash)));
+        tokens.truncate(usize::try_from(count_max).unwrap_or(usize::MAX));
+        Ok(tokens)
+    }
+
+    async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {
+        let mut tables = self.tables();
+        if tables.tokens.get(hash).is_none_or(|token| token.tenant != *tenant) {
+            return Err(Error::not_found("there is no such token"));
+        }
+        tables.tokens.remove(hash);
+        Ok(())
     }
 
     async fn count(&self) -> Result<u64> {
@@ -317,6 +362,9 @@ mod tests {
         store::session_store_keeps_its_contract(&memory).await;
         store::task_store_keeps_its_contract(&memory, &memory).await;
         store::run_store_keeps_its_contract(&memory).await;
+        let (runs, sessions, tasks, spending) = (&memory, &memory, &memory, &memory);
+        store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
+        store::process_store_keeps_its_contract(&memory, &memory).await;
         store::token_store_keeps_its_contract(&memory).await;
         store::spending_store_keeps_its_contract(&memory, &memory).await;
         store::pin_store_keeps_its_contract(&memory).await;

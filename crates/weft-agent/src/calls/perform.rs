@@ -101,6 +101,7 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
         effects: agent.effects.clone(),
         part: format!("{}{call}{INSIDE}", agent.part).into(),
         heard: agent.heard,
+        floor: agent.floor.clone(),
         cancel: agent.cancel.clone(),
         signals: agent.signals.clone(),
     }

@@ -40,7 +40,7 @@ pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: Voice<'_>
         steps.say(Author::User, &asks);
     }
     let aloud = rules.is_none() || inline;
-    let (mut repairs, mut empties) = (options.retries.saturating_add(1), 0);
+    let (mut repairs, mut empties) = (options.repairs(), 0);
     let (reply, structured) = loop {
         let request = request(job, steps.lines.clone(), Form::Schema).await?;
         let mut show = |piece| {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::context::ToolStarted;
-use weft_core::seam::chat_model::ChatMessage;
+use weft_core::seam::chat_model::{Audience, ChatMessage, ChatRequest};
 use weft_core::{ErrorKind, Json, Result};
 
 use super::{Form, request};
@@ -41,7 +41,10 @@ pub(super) async fn staged(job: &Job<'_>, name: Named, messages: Vec<ChatMessage
     let traced = begun(job, name, asked.unwrap_or_default()).await?;
     let lines: Vec<Line> = messages.into_iter().map(Line::pinned).collect();
     let reply = match request(job, lines, Form::Free).await {
-        Ok(request) => ask(job.ctx, job.model, request, &mut |_| {}).await,
+        Ok(request) => {
+            let request = ChatRequest { audience: Audience::Nobody, ..request };
+            ask(job.ctx, job.model, request, &mut |_| {}).await
+        }
         Err(error) => Err(error),
     };
     match reply {

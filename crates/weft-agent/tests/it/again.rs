@@ -105,7 +105,7 @@ async fn an_answer_that_had_to_be_put_right_is_not_asked_for_again() {
     let prepare = |world: &mut World| {
         let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
         world.options.schema = Some(Arc::new(Schema::new(schema).unwrap()));
-        world.options.retries = 2;
+        world.options.retries = Some(2);
     };
     check_every_stop(&Native, &replies, prepare).await;
 }

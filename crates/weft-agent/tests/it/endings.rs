@@ -15,7 +15,8 @@ use weft_core::context::Limited;
 use weft_core::seam::chat_model::{Author, ChatRequest, StopReason, ToolChoice};
 use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolStep, ToolStream};
 use weft_core::{Error, ErrorKind};
-use weft_testkit::{Reply, ScriptedModel};
+use weft_models::script::Fault;
+use weft_testkit::{Reply, ScriptedModel, Step};
 
 use crate::kit::{World, line, look, question, resumed};
 
@@ -55,14 +56,14 @@ async fn ids_that_models_give_twice_are_made_different() {
 
 #[tokio::test]
 async fn a_call_that_was_not_on_offer_is_not_made() {
-    // Neither without rounds,
-    let mut world = World::new([look("x").then(weft_testkit::Step::Text("so".to_owned()))]);
-    world.options.rounds_max = 0;
+    // Neither without tools,
+    let world = World::new([look("x").then(Step::Text("so".to_owned()))]);
+    world.toolkit.remove(|_| true);
     let answer = world.ask().await.unwrap();
     assert_eq!((answer.text.as_str(), answer.limited, world.called().len()), ("so", None, 0));
     // nor when they are used up: a model that does nothing but call is asked for words once more.
     let mut world = World::new([look("x"), look("y"), Reply::text("words")]);
-    world.options.rounds_max = 1;
+    world.options.rounds_max = 0;
     let answer = world.ask().await.unwrap();
     assert_eq!((answer.text.as_str(), answer.limited), ("words", Some(Limited::MaxRounds)));
     assert_eq!(world.called().len(), 1);
@@ -70,7 +71,7 @@ async fn a_call_that_was_not_on_offer_is_not_made() {
     world.asked().iter().for_each(check_tidy);
     // It ends all the same.
     let mut world = World::with(ScriptedModel::from_fn(|_, nth| look(&nth.to_string())));
-    world.options.rounds_max = 1;
+    world.options.rounds_max = 0;
     assert_eq!(world.ask().await.unwrap_err().kind, ErrorKind::Garbled);
     assert_eq!(world.asked().len(), 3);
 }
@@ -247,4 +248,21 @@ async fn a_round_with_every_kind_of_end_is_tidy() {
     let told = world.signals();
     let count = |prefix: &str| told.iter().filter(|signal| signal.starts_with(prefix)).count();
     assert_eq!((count("start "), count("end ")), (6, 6));
+}
+
+/// Pieces of an answer that begins anew are no part of it, wherever nobody heard them.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_begins_anew_is_told_once() {
+    let broken = || look("x").then(Step::Fault(Fault::Cut));
+    let half = || Reply::text("half").then(Step::Fault(Fault::Cut));
+    let world = || World::with_retries([half(), broken(), look("y"), half(), Reply::text("whole")]);
+    let quiet = world();
+    let answer = quiet.ask().await.unwrap();
+    assert_eq!((answer.text.as_str(), answer.used.len()), ("whole", 1));
+    assert_eq!(quiet.called(), [r#"look({"q":"y"})"#]);
+    let (error, pieces) = world().heard_of_failure().await;
+    assert_eq!((error.kind, pieces), (ErrorKind::Unavailable, vec!["half".to_owned()]));
+    // A call alone is nothing that anybody has heard.
+    let aloud = World::with_retries([broken(), look("y"), Reply::text("whole")]);
+    assert_eq!(aloud.heard().await, ["whole"]);
 }

@@ -16,9 +16,10 @@ use weft_core::citation::Chunk;
 use weft_core::component::Suspension;
 use weft_core::context::{Signal, ToolFinished};
 use weft_core::effect::Known;
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, Prices};
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel, ChatRequest, Prices};
 use weft_core::tool::ToolSession;
 use weft_core::{Error, NodeContext, Result, SharedText, Tool};
+use weft_models::retrying::{RetryPolicy, Retrying};
 use weft_testkit::around::{node_context, run_context};
 use weft_testkit::{Reply, Script, ScriptedModel};
 
@@ -27,6 +28,8 @@ pub struct World {
     pub ctx: Arc<NodeContext>,
     pub toolkit: Toolkit,
     pub model: ScriptedModel,
+    /// What stands before the model, if anything does.
+    front: Option<Arc<dyn ChatModel>>,
     pub options: Options,
     /// The calls made, in order: `name(arguments)`.
     pub called: Arc<Mutex<Vec<String>>>,
@@ -38,6 +41,17 @@ impl World {
     pub fn new(replies: impl IntoIterator<Item = Reply>) -> Self {
         let script = replies.into_iter().fold(Script::new(), Script::reply);
         Self::with(ScriptedModel::new(script))
+    }
+
+    /// With a model that is asked again when it breaks off.
+    pub fn with_retries(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let mut world = Self::new(replies);
+        world.front = Some(Arc::new(Retrying::new(world.model.clone(), RetryPolicy::default())));
+        world
+    }
+
+    fn asked_model(&self) -> &dyn ChatModel {
+        self.front.as_deref().unwrap_or(&self.model)
     }
 
     pub fn with(model: ScriptedModel) -> Self {
@@ -55,6 +69,7 @@ impl World {
             ctx: Arc::new(ctx),
             toolkit: Toolkit::new(),
             model,
+            front: None,
             options: Options::default(),
             called: Arc::default(),
             signals,
@@ -116,7 +131,8 @@ impl World {
 
     pub async fn drive(&self, driver: &dyn Driver, start: Start) -> Result<End> {
         let tools: &dyn ToolSession = &self.toolkit;
-        let job = Job { ctx: &self.ctx, model: &self.model, tools, options: &self.options, writer: None };
+        let model = self.asked_model();
+        let job = Job { ctx: &self.ctx, model, tools, options: &self.options, writer: None };
         let end = driver.run(&job, start).await;
         // What was signalled has been heard.
         tokio::task::yield_now().await;
@@ -157,15 +173,20 @@ impl World {
     }
 
     async fn listened(&self) -> (Result<End>, Vec<String>) {
+        self.listened_to(&Native, question("Q")).await
+    }
+
+    /// Works with a listener: how it ends, and the pieces that are seen.
+    pub async fn listened_to(&self, driver: &dyn Driver, start: Start) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
         let job = Job {
             ctx: &self.ctx,
-            model: &self.model,
+            model: self.asked_model(),
             tools: &self.toolkit,
             options: &self.options,
             writer: Some(&writer),
         };
-        let end = Native.run(&job, question("Q")).await;
+        let end = driver.run(&job, start).await;
         // What was signalled has been heard.
         tokio::task::yield_now().await;
         writer.finish();
@@ -247,7 +268,7 @@ fn noted(signal: &mut Signal) {
     if let Signal::EffectStarted(started) = signal
         && let Some(safe) = started.safe.take()
     {
-        let _ = safe.send(());
+        let _ = safe.send(std::time::Duration::MAX);
     }
 }
 
@@ -260,7 +281,7 @@ fn told(signal: &Signal) -> String {
         Signal::Limited(reason) => format!("limited {}", reason.as_str()),
         Signal::Warn(message) => format!("warn {message}"),
         Signal::Used(_) => "used".to_owned(),
-        Signal::Say(_) | Signal::Publish(..) => "said".to_owned(),
+        Signal::Speak | Signal::Say(_) | Signal::Publish(..) => "said".to_owned(),
     }
 }
 

@@ -72,8 +72,24 @@ async fn after_the_last_round_an_answer_without_tools_is_asked_for() {
     }));
     let answer = world.ask().await.unwrap();
     assert_eq!((answer.text.as_str(), answer.limited), ("what I know", Some(Limited::MaxRounds)));
-    assert_eq!((world.called().len(), world.asked().len()), (5, 6));
+    assert_eq!((world.called().len(), world.asked().len()), (6, 7));
+    let with_tools = world.asked().iter().filter(|request| request.tool_choice == ToolChoice::Auto).count();
+    assert_eq!(with_tools, 6, "one more than `rounds_max`");
     assert!(world.signals().contains(&"limited max_rounds".to_owned()));
+}
+
+/// Canvases from other editors say 1 and rely on a second try: who then answers was cut short by nothing.
+#[tokio::test]
+async fn an_answer_after_the_last_round_is_whole() {
+    for (rounds_max, rounds) in [(0, 0), (1, 0), (1, 1), (2, 2)] {
+        let replies = (0..rounds).map(|nth| look(&nth.to_string())).chain([Reply::text("done")]);
+        let mut world = World::new(replies.collect::<Vec<_>>());
+        world.options.rounds_max = rounds_max;
+        let answer = world.ask().await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.limited), ("done", None), "{rounds} of {rounds_max}");
+        assert!(world.asked().iter().all(|request| request.tool_choice == ToolChoice::Auto));
+        assert!(world.signals().iter().all(|signal| !signal.starts_with("limited")));
+    }
 }
 
 #[tokio::test]
@@ -82,7 +98,7 @@ async fn the_closing_request_states_the_limit_and_the_answer_does_not() {
         ToolChoice::None => Reply::text("so"),
         _ => look("x").then(Step::Text("I look.".to_owned())),
     }));
-    world.options.rounds_max = 1;
+    world.options.rounds_max = 0;
     let answer = world.ask().await.unwrap();
     let asked = world.asked();
     let last = asked[1].messages.last().unwrap();
@@ -327,7 +343,7 @@ async fn a_value_is_checked_and_repaired_without_tools() {
     let setting = |replies: Vec<Reply>| {
         let mut world = World::new(replies);
         world.options.schema = Some(Schema::new(schema.clone()).unwrap().into());
-        world.options.retries = 1;
+        world.options.retries = Some(1);
         world
     };
     let world = setting(vec![look("x"), Reply::text("{\"n\": \"a\"}"), Reply::text("{\"n\": 4}")]);

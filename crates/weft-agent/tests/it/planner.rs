@@ -155,9 +155,25 @@ async fn spent_rounds_still_give_a_full_answer() {
     }));
     let answer = world.ask_with(&Planner).await.unwrap();
     assert_eq!((answer.text.as_str(), answer.limited), ("all I know", Some(Limited::MaxRounds)));
-    assert_eq!((world.called().len(), world.asked().len()), (5, 6));
-    let last = &world.last(5);
+    assert_eq!((world.called().len(), world.asked().len()), (6, 7));
+    let last = &world.last(6);
     assert!(last.contains('Q') && last.contains("don't mention any limit"), "{last}");
+}
+
+/// As in the other driver: the step after the last round may still end the work by itself.
+#[tokio::test]
+async fn a_planner_that_ends_in_its_last_step_is_cut_short_by_nothing() {
+    let step = |nth: u32| Reply::text(format!(r#"[{{"name": "look", "arguments": {{"q": "{nth}"}}}}]"#));
+    let run = async |rounds: u32| {
+        let replies = (0..rounds).map(step).chain([Reply::text(CLOSE), Reply::text("so")]);
+        let mut world = World::new(replies.collect::<Vec<_>>());
+        world.options.rounds_max = 1;
+        let answer = world.ask_with(&Planner).await.unwrap();
+        (answer.limited, world.called().len())
+    };
+    assert_eq!(run(0).await, (None, 0));
+    assert_eq!(run(1).await, (None, 1));
+    assert_eq!(run(2).await, (Some(Limited::MaxRounds), 2));
 }
 
 #[tokio::test]
@@ -326,6 +342,32 @@ async fn short_conversations_are_cited_at_once_and_long_ones_in_a_second_pass() 
     };
     check(0, true).await;
     check(4, false).await;
+}
+
+/// Who listens hears the text with its marks while it is written, and never the one without.
+#[tokio::test]
+async fn of_two_passes_only_the_second_is_heard() {
+    let heard = async |turns: usize| {
+        let script = Script::new()
+            .reply(Reply::pieces(["It is ", "so ", "[ID:0]."]).when_system("You are given a finished text"))
+            .reply(Reply::text("Q").when_system("You turn the last thing"))
+            .reply(Reply::text(CLOSE).when_system("step by step by calling tools"))
+            .reply(Reply::pieces(["First ", "pass."]).always());
+        let mut world = World::with(ScriptedModel::new(script));
+        world.options.citing = Some("RULES".to_owned());
+        world.sources(&["a source"]);
+        let (end, pieces) = world.listened_to(&Planner, after_turns(turns)).await;
+        end.unwrap();
+        let writing =
+            world.asked().iter().filter(|request| line(request).contains("write the answer")).count();
+        let passes = stages(&world).iter().filter(|stage| *stage == "gen_citations").count();
+        (pieces, writing, passes)
+    };
+    let (pieces, writing, passes) = heard(0).await;
+    assert_eq!((pieces.concat().as_str(), pieces.len(), writing, passes), ("First pass.", 2, 1, 0));
+    let (pieces, writing, passes) = heard(4).await;
+    assert_eq!((pieces.concat().as_str(), writing, passes), ("It is so [ID:0].", 1, 1));
+    assert!(pieces.len() >= 2, "{pieces:?}");
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio_util::sync::CancellationToken;
 use weft_core::ErrorKind;
 use weft_core::filter::Metadata;
@@ -22,7 +21,7 @@ use super::{documents, find, fresh, maybe, metadata, method, plural, settings, t
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
-use crate::screen::{Notes, harmless};
+use crate::screen::{LiveLine, Notes};
 use crate::serve::stopped;
 use crate::setup::Setup;
 
@@ -168,6 +167,7 @@ async fn take_in(file: &Found, dataset: &Dataset, wishes: &Wishes, app: &App) ->
         Err(error) => Err(error),
     };
     let bytes = match bytes {
+        Ok(bytes) if bytes.is_empty() => return Ok(Taken::Refused("it is empty".to_owned())),
         Ok(bytes) => Bytes::from(bytes),
         Err(error) => return Ok(Taken::Refused(format!("it cannot be read: {error}"))),
     };
@@ -287,7 +287,7 @@ async fn read_all(
 
 /// A bar on a terminal, and elsewhere a line now and then.
 struct Watch {
-    bar: Option<ProgressBar>,
+    bar: Option<LiveLine>,
     ended: HashMap<DocumentId, DocumentState>,
     share_told: f64,
 }
@@ -295,13 +295,8 @@ struct Watch {
 impl Watch {
     fn new(count: usize) -> Self {
         let bar = Notes::is_terminal().then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-            bar.set_length(1_000);
-            if let Ok(style) = ProgressStyle::with_template("  {bar:32} {percent:>3}%  {prefix}  {wide_msg}")
-            {
-                bar.set_style(style);
-            }
-            bar.set_prefix(format!("0 of {count}"));
+            let bar = LiveLine::filling(1_000);
+            bar.count(&format!("0 of {count}"));
             bar
         });
         Self { bar, ended: HashMap::new(), share_told: 0.0 }
@@ -369,7 +364,7 @@ impl Watch {
         };
         let Some(line) = line else { return };
         match &self.bar {
-            Some(bar) => bar.println(harmless(&line)),
+            Some(bar) => bar.tell(&line),
             None => Notes::line(line),
         }
     }
@@ -380,9 +375,9 @@ impl Watch {
             Some(bar) => {
                 // Of a share between 0 and 1 this is at most the length of the bar.
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "see above")]
-                bar.set_position((share.clamp(0.0, 1.0) * 1_000.0) as u64);
-                bar.set_prefix(done);
-                bar.set_message(harmless(message));
+                bar.fill((share.clamp(0.0, 1.0) * 1_000.0) as u64);
+                bar.count(&done);
+                bar.say(message);
             }
             None if share - self.share_told >= LINE_EVERY => {
                 self.share_told = share;
@@ -395,7 +390,7 @@ impl Watch {
 
     fn close(&self) {
         if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+            bar.end();
         }
     }
 }

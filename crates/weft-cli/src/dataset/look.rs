@@ -11,7 +11,7 @@ use super::{PAGE, document, documents, find, plural};
 use crate::args::{DatasetChunksArgs, DatasetListArgs, DatasetShowArgs};
 use crate::failure::{Exit, Outcome};
 use crate::local::tenant;
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 use crate::sources;
 
 /// Prints a line for each dataset.
@@ -28,11 +28,7 @@ pub async fn list(args: &DatasetListArgs, app: &App) -> Outcome {
             Notes::line("there is no dataset; `weft dataset ingest NAME FOLDER` makes one");
         }
         for dataset in &page {
-            data.line(&harmless(&if args.json {
-                dataset_json(dataset).to_string()
-            } else {
-                dataset_line(dataset)
-            }))?;
+            data.line(&if args.json { dataset_json(dataset).to_string() } else { dataset_line(dataset) })?;
         }
         offset += page.len() as u64;
         if page.is_empty() || offset >= total {
@@ -69,14 +65,10 @@ pub async fn show(args: &DatasetShowArgs, app: &App) -> Outcome {
     let dataset = find(&args.dataset, app).await?;
     let mut data = Data::stdout();
     if !args.json {
-        data.line(&harmless(&dataset_line(&dataset)))?;
+        data.line(&dataset_line(&dataset))?;
     }
     for document in documents(&dataset.key, &[], app).await? {
-        data.line(&harmless(&if args.json {
-            document_json(&document).to_string()
-        } else {
-            document_line(&document)
-        }))?;
+        data.line(&if args.json { document_json(&document).to_string() } else { document_line(&document) })?;
     }
     data.flush()?;
     Ok(Exit::Done)
@@ -116,7 +108,7 @@ pub async fn chunks(args: &DatasetChunksArgs, app: &App) -> Outcome {
         let (page, total) = app.datasets.chunks(&document.key, &filter).await?;
         for chunk in &page {
             match args.json {
-                true => data.line(&harmless(&chunk_json(chunk).to_string()))?,
+                true => data.line(&chunk_json(chunk).to_string())?,
                 false => data.text(&chunk_text(chunk))?,
             }
         }

@@ -11,7 +11,7 @@ use crate::args::DatasetSearchArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
 use crate::local::tenant;
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 use crate::sources;
 
 /// How much of a passage is shown, in characters.
@@ -29,7 +29,10 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     };
     let usual = Retrieval::default();
     let asked = Retrieval {
-        datasets: Chosen::Named(args.datasets.clone()),
+        datasets: match args.datasets.is_empty() {
+            true => Chosen::All,
+            false => Chosen::Named(args.datasets.clone()),
+        },
         question: args.question.clone(),
         filter: match conditions.is_empty() {
             true => FilterChoice::All,
@@ -49,7 +52,7 @@ pub async fn run(args: &DatasetSearchArgs, app: &App) -> Outcome {
     let mut data = Data::stdout();
     for (place, passage) in (1..).zip(&found.passages) {
         match args.json {
-            true => data.line(&harmless(&passage_json(passage).to_string()))?,
+            true => data.line(&passage_json(passage).to_string())?,
             false => data.text(&passage_text(place, passage))?,
         }
     }

@@ -14,6 +14,7 @@ use weft_server::App;
 
 use super::loaded::{refused, subject};
 use crate::args::EvalRecordArgs;
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local::tenant;
 use crate::run::inputs;
@@ -121,9 +122,8 @@ async fn take(
 /// Canvases that were run from a file say which.
 async fn canvas_of(app: &App, run: &StoredRun) -> Outcome<PathBuf> {
     let canvas = app.canvases.get(&CanvasKey::new(&run.key.tenant, run.canvas.clone())).await?;
-    let path = PathBuf::from(&canvas.head.description);
-    if path.is_file() {
-        return Ok(path);
+    if let Some(path) = documents::file_of(&canvas.head) {
+        return Ok(path.to_owned());
     }
     let message = format!("it is not known where the canvas `{}` of run {} is", run.canvas, run.key.id);
     Err(Failure::usage(message).help("name its file: weft eval record CANVAS --run ID -o FILE"))

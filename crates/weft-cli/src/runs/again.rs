@@ -18,7 +18,7 @@ use crate::form::{self, quoted};
 use crate::local::tenant;
 use crate::progress::{Progress, duration};
 use crate::run::{conclude, inputs};
-use crate::screen::{Data, Notes, harmless};
+use crate::screen::{Data, Notes};
 
 fn key(id: &str) -> RunKey {
     RunKey::new(&tenant(), RunId::from(id))
@@ -47,7 +47,7 @@ pub(super) async fn replay(args: &RunsReplayArgs, app: &App) -> Outcome {
         return Ok(Exit::Done);
     }
     for difference in &replayed.differences {
-        Notes::line(harmless(&told(difference)));
+        Notes::line(told(difference));
     }
     let count = replayed.differences.len();
     Notes::line(format!("the run is not the same when it is done again: {count} differences"));
@@ -91,7 +91,7 @@ pub(super) async fn diff(args: &RunsDiffArgs, app: &App) -> Outcome {
         data.line(&text)?;
     } else {
         for line in lines(&comparison, |node| args.all || node.verdict != Verdict::Same) {
-            data.line(&harmless(&line))?;
+            data.line(&line)?;
         }
     }
     data.flush()?;

@@ -47,7 +47,7 @@ fn a_folder_becomes_a_dataset_that_commands_and_canvases_search() {
     let found = found.with(0).json_lines();
     assert_eq!(found[0]["document_name"], "bridge.md");
     assert!(found[0]["content"].as_str().unwrap().contains("1823"), "{found:?}");
-    home.weft(&["dataset", "search", "x", "--in", "none"]).with(2).says(&["none", "town"]);
+    home.weft(&["dataset", "search", "x", "--in", "none"]).with(2).says(&["`none`", "weft dataset list"]);
 
     let file = folder.path().join("canvas.json");
     std::fs::write(&file, canvas("town").to_string()).unwrap();

@@ -32,7 +32,7 @@ fn home(more: &str) -> Home {
         "tools.json",
         json!([tool("read", "reads"), tool("write", "writes"), {"name": "odd"}]).to_string(),
     );
-    home.write("weft.toml", format!("[mcp.servers.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n{more}"));
+    home.settings(format!("[mcp.servers.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n{more}"));
     home
 }
 
@@ -68,8 +68,9 @@ fn tools_are_listed_accepted_and_refused_when_they_change() {
     let changed = home.weft(&["mcp", "list", "files"]).with(0).says(&["weft mcp accept files"]).stdout;
     assert!(
         changed.contains("read   changed   its description was `reads` and is now `reads [2J all"),
-        "{changed}"
+        "{changed:?}"
     );
+    assert!(!changed.chars().any(|c| c.is_control() && c != '\n'), "{changed:?}");
     assert_eq!(home.weft(&["mcp", "accept", "files", "read"]).with(0).stdout, "read\n");
     assert_eq!(states(&home), pairs(&[("read", "accepted"), ("write", "disabled")]));
 }
@@ -112,8 +113,7 @@ fn an_agent_uses_the_tools_of_a_server() {
     home.write("server.sh", SERVER);
     home.write("tools.json", json!([tool("look.up", "looks"), tool("write", "writes")]).to_string());
     let servers = "[mcp.servers.files]\ncommand = \"sh\"\nargs = [\"server.sh\"]\n";
-    let settings = std::fs::read_to_string(home.path().join("weft.toml")).unwrap();
-    home.write("weft.toml", format!("{settings}{servers}"));
+    home.settings(servers);
     let node = |name: &str, params: Json, downstream: &[&str], upstream: &[&str]| {
         let obj = json!({"component_name": name, "params": params});
         json!({"obj": obj, "downstream": downstream, "upstream": upstream})
@@ -135,7 +135,7 @@ fn an_agent_uses_the_tools_of_a_server() {
     assert!(states(&home).contains(&("look.up".to_owned(), "accepted".to_owned())));
 
     // The server is gone: the tool is there as it was accepted, and the run says what is the matter.
-    home.write("weft.toml", format!("{settings}{}", servers.replace("\"sh\"", "\"/nowhere/server\"")));
+    home.settings(servers.replace("\"sh\"", "\"/nowhere/server\""));
     home.weft(&["run", "canvas.json", "--query", "where is it"]).says(&[
         "warning: Agent:A: the tools of the MCP server `files` can't be used now: ",
         "→ Agent:A-->look_up_0",
@@ -145,8 +145,7 @@ fn an_agent_uses_the_tools_of_a_server() {
 #[test]
 fn settings_of_servers_are_checked_with_all_others() {
     let home = Home::new();
-    home.write(
-        "weft.toml",
+    home.settings(
         "[mcp.servers.a]\nurl = \"nowhere\"\n[mcp.servers.b]\nurl = \"http://127.0.0.1:1\"\n\
          variables_from = { token = \"NOT_SET\" }\n[mcp.servers.c]\ncomand = \"x\"\n",
     );

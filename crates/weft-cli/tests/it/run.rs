@@ -119,7 +119,7 @@ fn ctrl_c_stops_the_run_and_its_journal_says_so() {
 #[test]
 fn an_answer_that_cannot_be_written_is_a_failure() {
     let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
-        println!("skipped: there is no /dev/full");
+        weft_testkit::skipped("there is no /dev/full");
         return;
     };
     let home = Home::quoting();

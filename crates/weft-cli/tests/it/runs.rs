@@ -65,7 +65,7 @@ fn old_runs_are_removed_when_somebody_says_so() {
     assert_eq!(queries(), ["third", "second", "first"]);
     assert!(home.weft(&["runs", "prune", "--keep", "2"]).with(0).stdout.contains("first"));
     assert_eq!(queries(), ["third", "second"]);
-    home.write("weft.toml", "[retention]\nruns_per_session = 1\n");
+    home.settings("[retention]\nruns_per_session = 1\n");
     home.weft(&["runs", "prune"]).with(0).says(&["1 run removed"]);
     assert_eq!(queries(), ["third"]);
     // The conversation goes on.

@@ -8,15 +8,18 @@ use serde_json::{Value as Json, json};
 use crate::weft::{Home, Running, ask_a_model, sample};
 
 /// A server under way.
-struct Server {
+pub struct Server {
     running: Running,
     address: SocketAddr,
-    token: Option<String>,
+    pub token: Option<String>,
 }
 
 impl Server {
-    fn start(home: &Home, arguments: &[&str]) -> Self {
-        let mut running = home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat());
+    pub fn start(home: &Home, arguments: &[&str]) -> Self {
+        Self::of(home.start(&[&["serve", "--listen", "127.0.0.1:0"], arguments].concat()))
+    }
+
+    fn of(mut running: Running) -> Self {
         let mut token = None;
         loop {
             let line = running.told("");
@@ -31,7 +34,7 @@ impl Server {
     }
 
     /// Posts JSON; the status line and the whole answer.
-    fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
+    pub fn post(&self, path: &str, token: Option<&str>, body: &Json) -> (String, String) {
         let body = body.to_string();
         let authorization =
             token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
@@ -49,7 +52,16 @@ impl Server {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    fn stop(self) -> String {
+    /// The answer to a plain question.
+    pub fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    pub fn stop(self) -> String {
         self.running.signal("TERM");
         let ended = self.running.end().with(0);
         assert!(ended.stderr.contains("Stopped."), "{}", ended.stderr);
@@ -166,6 +178,83 @@ fn every_model_can_be_one_server() {
     drop(stream);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"hello\n".as_slice()));
+}
+
+/// Asks a person whether to go on, then says what it finds in a dataset.
+fn searching(dataset: &str) -> Json {
+    let fill = json!({"enable_tips": false, "tips": "",
+        "inputs": {"go": {"name": "Go on", "type": "boolean", "optional": false, "options": []}}});
+    let retrieval = json!({"query": "{sys.query}", "kb_ids": [dataset], "similarity_threshold": 0.0,
+        "keywords_similarity_weight": 1, "top_n": 3, "top_k": 64, "empty_response": "Nothing was found.",
+        "outputs": {"formalized_content": {"type": "string", "value": ""}}});
+    let node = |kind: &str, params: &Json, before: &[&str], after: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "downstream": after, "upstream": before});
+    json!({"components": {
+        "begin": node("Begin", &json!({"mode": "conversational", "enablePrologue": false, "prologue": "", "inputs": {}}), &[], &["UserFillUp:F"]),
+        "UserFillUp:F": node("UserFillUp", &fill, &["begin"], &["Retrieval:R"]),
+        "Retrieval:R": node("Retrieval", &retrieval, &["UserFillUp:F"], &["Message:M"]),
+        "Message:M": node("Message", &json!({"content": ["{Retrieval:R@formalized_content}"]}), &["Retrieval:R"], &[]),
+    }, "globals": {"sys.query": ""}, "history": [], "path": [], "retrieval": []})
+}
+
+/// Who stores a canvas says what it is for, and by that leads nobody into the folders of the operator.
+#[test]
+fn a_description_is_never_a_path() {
+    let home = Home::quoting();
+    let folder = home.path().join("mine");
+    std::fs::create_dir_all(folder.join("documents")).unwrap();
+    std::fs::write(folder.join("documents/safe.md"), "The code of the safe is 4711.").unwrap();
+    let (file, canvas) = (folder.join("canvas.json"), searching("mine"));
+    std::fs::write(&file, canvas.to_string()).unwrap();
+    let task = || {
+        let tasks = home.weft(&["tasks", "--json", "--data", "d"]).with(0).json_lines();
+        assert_eq!(tasks.len(), 1);
+        tasks[0]["id"].as_str().unwrap().to_owned()
+    };
+    // What the operator runs from its file finds what lies beside it, also when it goes on elsewhere.
+    home.weft(&["run", "mine/canvas.json", "--query", "code of the safe", "--data", "d"]).with(3);
+    let own = home.weft(&["tasks", "answer", &task(), "--input", "go=true", "--data", "d"]).with(0);
+    assert!(own.stdout.contains("4711"), "{}", own.stdout);
+
+    let server = Server::start(&home, &["--data", "d"]);
+    let token = server.token.clone().unwrap();
+    let body = json!({"title": "theirs", "description": file.to_string_lossy(), "dsl": canvas});
+    let (_, stored) = server.post("/api/v1/agents", Some(&token), &body);
+    let stored: Json = serde_json::from_str(&stored).unwrap();
+    let id = stored["data"]["id"].as_str().unwrap_or_else(|| panic!("{stored}"));
+    let asked = json!({"query": "code of the safe", "stream": false});
+    let (status, answer) = server.post(&format!("/api/v1/agents/{id}/completions"), Some(&token), &asked);
+    assert!(status.contains("200"), "{answer}");
+    assert_eq!(server.stop(), "");
+    let theirs = home.weft(&["tasks", "answer", &task(), "--input", "go=true", "--events", "--data", "d"]);
+    assert!(!theirs.stdout.contains("4711") && !theirs.stderr.contains("beside"), "{theirs:?}");
+    let run = home.weft(&["runs", "list", "--json", "--data", "d"]).json_lines()[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    home.weft(&["eval", "record", "--run", &run, "-o", "x.yaml", "--data", "d"])
+        .with(2)
+        .says(&["it is not known where the canvas"]);
+}
+
+/// Each connection that says half of what it wants takes a file that somebody else needs.
+#[cfg(unix)]
+#[test]
+fn half_sent_heads_shut_nobody_out() {
+    let home = Home::quoting();
+    let server = Server::of(home.start_with_files(128, &["serve", "--listen", "127.0.0.1:0"]));
+    let half = || {
+        let mut stream = TcpStream::connect(server.address).unwrap();
+        drop(stream.write_all(b"POST /api/v1/agents HTTP/1.1\r\nHost: x\r\nX-Half: "));
+        stream
+    };
+    let halves: Vec<TcpStream> = (0..300).map(|_| half()).collect();
+    for _ in 0..5 {
+        let body = json!({"title": "x", "dsl": {}});
+        let (status, answer) = server.post("/api/v1/agents", Some("wrong"), &body);
+        assert!(status.contains("401"), "{status}: {answer}");
+    }
+    drop(halves);
+    assert_eq!(server.stop(), "");
 }
 
 /// A whole request with its body.

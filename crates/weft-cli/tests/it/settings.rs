@@ -26,10 +26,7 @@ fn every_wrong_setting_is_named_at_once_with_its_source() {
 #[test]
 fn the_environment_counts_more_than_the_file_and_flags_more_than_both() {
     let home = Home::new();
-    home.write(
-        "weft.toml",
-        "data = \"from-file\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n",
-    );
+    home.settings("data = \"from-file\"\n[[models.entries]]\nname = \"e\"\nprovider = \"extractive\"\n");
     let greet = sample("greet");
     let run = |more: &[&str], variable: Option<&str>| {
         let arguments = [&["run", &greet, "--query", "x"], more].concat();
@@ -73,6 +70,6 @@ fn variables_of_a_scheduler_are_no_settings() {
 #[test]
 fn a_key_that_is_not_there_is_named() {
     let home = Home::new();
-    home.write("weft.toml", "[[models.entries]]\nname = \"m\"\napi_key_env = \"MY_KEY\"\n");
+    home.settings("[[models.entries]]\nname = \"m\"\napi_key_env = \"MY_KEY\"\n");
     home.weft(&["run", &sample("greet")]).with(2).says(&["MY_KEY"]);
 }

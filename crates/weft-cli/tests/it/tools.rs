@@ -64,15 +64,55 @@ fn warnings_are_told() {
     assert!(warning["data"]["message"].as_str().unwrap().contains("`gone`"), "{warning}");
 }
 
+/// Most canvases that others wrote name a tool that is not there: the agent works with the others.
+#[test]
+fn a_tool_that_is_not_there_is_left_out() {
+    let lacking = json!([
+        {"component_name": "Calculator", "name": "calculator", "params": {}},
+        {"component_name": "Wikipedia", "name": "facts", "params": {}},
+        {"component_name": "Nosuch", "name": "other", "params": {}},
+    ]);
+    let home = home(&json!({}), &json!({"tools": lacking}));
+    let checked = home.weft(&["check", "c.json", "--json"]).with(0);
+    let checked: Json = serde_json::from_str(&checked.stdout).unwrap();
+    let places: Vec<_> = checked[0]["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| problem["pointer"].as_str().unwrap().rsplit("/params").next().unwrap().to_owned())
+        .collect();
+    assert_eq!(places, ["/tools/1/component_name", "/tools/2/component_name"], "{checked}");
+    let told = ["without the tool `facts`", "Wikipedia isn't part of this build", "without the tool `other`"];
+    let ran = home.weft(&["run", "c.json", "--query", "six"]).with(0).says(&told);
+    assert!(ran.stdout.contains("It is 42."), "{}", ran.stdout);
+}
+
+/// An answer of another model than the canvas names is told beforehand, or does not come.
+#[test]
+fn a_model_that_stands_in_is_told_or_refused() {
+    let home = home(&json!({}), &json!({"llm_id": "gpt-9@OpenAI"}));
+    let both = ["`gpt-9@OpenAI` is not configured", "`actor`"];
+    drop(home.weft(&["check", "c.json"]).with(0).says(&["default-model"]).says(&both));
+    drop(home.weft(&["run", "c.json", "--query", "six"]).with(0).says(&both));
+    let events = home.weft(&["run", "c.json", "--query", "six", "--events"]).with(0).json_lines();
+    let place = |kind: &str| events.iter().position(|event| event["event"] == kind).unwrap();
+    assert!(place("warning") < place("node_started"), "{events:?}");
+    let settings = std::fs::read_to_string(home.path().join("weft.toml")).unwrap();
+    home.write("weft.toml", format!("[models]\nstrict = true\n{settings}"));
+    for command in [&["check", "c.json"][..], &["run", "c.json", "--query", "six"]] {
+        drop(home.weft(command).with(2).says(&["MODEL_NOT_CONFIGURED", "`gpt-9@OpenAI`", "models.strict"]));
+    }
+}
+
 #[test]
 fn a_limit_that_cut_the_work_short_is_told() {
-    let ran = home(&json!({}), &json!({"max_rounds": 1})).weft(&["run", "c.json", "--query", "six"]);
+    let ran = home(&json!({}), &json!({"max_rounds": 0})).weft(&["run", "c.json", "--query", "six"]);
+    // With 1 there is a second try, and an answer then is whole.
+    let whole =
+        home(&json!({}), &json!({"max_rounds": 1})).weft(&["run", "c.json", "--query", "six"]).with(0);
+    assert!(!whole.stderr.contains("a limit cut the work short"), "{}", whole.stderr);
     let tight = home(&json!({}), &json!({}));
-    tight.write(
-        "weft.toml",
-        std::fs::read_to_string(tight.path().join("weft.toml")).unwrap()
-            + "[limits.budget]\ntool_calls = 0\n",
-    );
+    tight.settings("[limits.budget]\ntool_calls = 0\n");
     for ran in [ran, tight.weft(&["run", "c.json", "--query", "six"])] {
         drop(ran.with(0).says(&["note: a limit cut the work short: "]));
     }
@@ -180,8 +220,7 @@ fn running(script: &str) -> Json {
 #[test]
 fn programs_run_in_a_worker_that_ends_with_them() {
     let home = Home::quoting();
-    let settings = std::fs::read_to_string(home.path().join("weft.toml")).unwrap();
-    let set = |more: &str| home.write("weft.toml", format!("{settings}[sandbox]\n{more}\n"));
+    let set = |more: &str| home.settings(format!("[sandbox]\n{more}\n"));
     let run = |script: &str| {
         home.write("c.json", running(script).to_string());
         home.weft(&["run", "c.json", "--query", "7"])

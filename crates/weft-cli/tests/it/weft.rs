@@ -86,6 +86,13 @@ impl Home {
         path
     }
 
+    /// Writes the user's own settings, which count whatever they do.
+    pub fn settings(&self, text: impl AsRef<[u8]>) {
+        let folder = self.path().join(".config/weft");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("weft.toml"), text).unwrap();
+    }
+
     /// The program, ready to start.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
@@ -113,10 +120,17 @@ impl Home {
 
     /// Starts the program.
     pub fn start(&self, arguments: &[&str]) -> Running {
-        let mut command = self.command(arguments);
-        Running::of(
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap(),
-        )
+        Running::start(self.command(arguments))
+    }
+
+    /// Starts the program where it may open so many files, and could allow itself no more.
+    pub fn start_with_files(&self, files: usize, arguments: &[&str]) -> Running {
+        let weft = self.command(arguments);
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(format!("ulimit -n {files}; exec \"$@\"")).arg("sh");
+        command.arg(weft.get_program()).args(weft.get_args());
+        command.env_clear().env("HOME", self.path()).current_dir(self.path());
+        Running::start(command)
     }
 }
 
@@ -134,6 +148,10 @@ pub struct Running {
 }
 
 impl Running {
+    fn start(mut command: Command) -> Self {
+        Self::of(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
     fn of(mut child: Child) -> Self {
         let (input, stdout, stderr) =
             (child.stdin.take(), child.stdout.take().unwrap(), child.stderr.take().unwrap());

@@ -1,5 +1,7 @@
 //! Canvases of any size: what is measured, and what is checked to be measurable.
 
+#![allow(dead_code, reason = "tests, benches and what measures each use some of them")]
+
 use serde_json::{Value as Json, json};
 
 /// A component: its id, type, parameters, successors, and the Iteration around it.
@@ -118,4 +120,25 @@ pub fn iteration() -> Json {
 /// The question for an iteration over `count` items.
 pub fn items(count: usize) -> String {
     (0..count).map(|at| format!("i{at}")).collect::<Vec<_>>().join(",")
+}
+
+fn agent(model: &str, tools: &Json) -> Json {
+    let params = json!({"llm_id": model, "sys_prompt": "You are a helpful agent.",
+        "prompts": [{"role": "user", "content": "{sys.query}"}], "max_rounds": 10, "cite": false, "tools": tools,
+        "outputs": {"content": {"type": "string", "value": ""}}});
+    canvas(&[
+        begin(&["Agent:A"]),
+        part("Agent:A", "Agent", params, &["Message:M"]),
+        message("{Agent:A@content}"),
+    ])
+}
+
+/// A question to a model, its answer shown while it is written.
+pub fn chat(model: &str) -> Json {
+    agent(model, &json!([]))
+}
+
+/// The same with a tool.
+pub fn react(model: &str) -> Json {
+    agent(model, &json!([{"component_name": "Lookup", "name": "lookup", "params": {}}]))
 }

@@ -111,7 +111,6 @@ fn of_canvas(name: &str, sample: &Path, conversations: &[Vec<Json>]) -> Vec<Stag
             text = text.replace("\"method\": \"get\"", "\"method\": \"post\"");
         }
         std::fs::write(&canvas, text).unwrap();
-        std::fs::write(folder.path().join("weft.toml"), "[net]\nallow = [\"127.0.0.1\"]\n").unwrap();
         let stage = Stage {
             name: format!("{name}, conversation {}", n + 1),
             folder,
@@ -158,7 +157,10 @@ impl Stage {
         let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
         command.args(arguments).arg("--data").arg(data).env_clear().env("HOME", self.folder.path());
         command.env("WEFT_OPENAI_BASE_URL", &self.outside.model_url).env("WEFT_DEFAULT_MODEL", "m");
-        command.env("WEFT_OPENAI_API_KEY", "k").current_dir(self.folder.path());
+        command
+            .env("WEFT_NET__ALLOW", "[\"127.0.0.1\"]")
+            .env("WEFT_OPENAI_API_KEY", "k")
+            .current_dir(self.folder.path());
         command.stdin(Stdio::null());
         command
     }

@@ -16,8 +16,9 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     summary: "Starts the run and hands on what was filled into its form.",
     params_schema: || {
         params::schema(&[
-            ("mode", "string", "conversational, task or Webhook"),
+            ("mode", "string", "conversational, or task: nobody is greeted"),
             ("prologue", "string", "the first message of a conversation"),
+            ("enablePrologue", "boolean", "whether there is one; true when absent"),
             ("inputs", "object", "the form: field key → {name, type, optional, options}"),
         ])
     },
@@ -30,15 +31,21 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         let known = ["", "conversational", "task", "webhook"].contains(&mode.to_lowercase().as_str());
         if !known {
             let problem = ParamProblem::new("/mode", format!("`{mode}` is no way to start"))
-                .help("use `conversational`, `task` or `Webhook`");
+                .help("use `conversational` or `task`");
             params.problem(problem);
         }
-        params.finish(Begin { fields: fields::declared(source) })
+        if mode.eq_ignore_ascii_case("webhook") {
+            let problem = ParamProblem::new("/mode", "has no effect: webhooks aren't part of this build");
+            params.warn(problem.help("start the canvas in another way, such as over HTTP or by a schedule"));
+        }
+        let (fields, warnings) = (fields::declared(&params), params.warnings());
+        params.finish(Begin { fields, warnings })
     },
 };
 
 struct Begin {
     fields: Fields,
+    warnings: Vec<ParamProblem>,
 }
 
 fn query() -> Reference {
@@ -68,7 +75,7 @@ impl Begin {
 impl Component for Begin {
     fn shape(&self) -> Shape {
         let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
-        Shape { reads, ..Shape::default() }
+        Shape { reads, warnings: self.warnings.clone(), ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
@@ -110,6 +117,7 @@ mod tests {
     #[test]
     fn an_unknown_mode_is_a_problem() {
         assert_eq!(Node::new("Begin", json!({"mode": "other"})).problems(), ["/mode"]);
-        assert!(Node::new("Begin", json!({"mode": "Webhook"})).problems().is_empty());
+        let warned = |mode: &str| Node::new("Begin", json!({"mode": mode})).build().shape().warnings.len();
+        assert_eq!(["Webhook", "task", "conversational", ""].map(warned), [1, 0, 0, 0]);
     }
 }

@@ -13,12 +13,21 @@ use weft_core::{
     Reference, Result, Role, Route, Shape,
 };
 
-use crate::model::settings::{self, Settings};
+use crate::model::settings::{self, Asking};
 use crate::params::{Params, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
 /// Messages of history that are shown to the model, at most.
 const HISTORY_MAX: usize = 200;
+
+/// Parameters of other components with a model that canvases write here, too.
+const IGNORED: [(&str, &str); 5] = [
+    ("sys_prompt", "the instructions are made of the categories"),
+    ("prompts", "what is sorted is `query`"),
+    ("cite", "a category has no sources"),
+    ("visual_files_var", "only texts are sorted"),
+    ("output_structure", "the answer is a category"),
+];
 
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
@@ -26,10 +35,23 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Step,
     summary: "Lets a model sort the question into a category and goes on with its branch.",
     params_schema: || {
-        let mut schema = settings::params_schema();
-        schema["properties"]["category_description"] = json!({"type": "object", "description": "category name → {description, examples: [text], to: [id]}"});
-        schema["properties"]["query"] = json!({"type": "string", "description": "a reference to the text to sort; the question when absent"});
-        schema
+        settings::with(
+            Asking::params_schema(),
+            &[
+                (
+                    "category_description",
+                    "object",
+                    "category name → {description, examples: [text], to: [id]}",
+                ),
+                ("items", "array", "the same as a list: [{name, description, examples, to}]"),
+                ("query", "string", "a reference to the text to sort; the question when absent"),
+                (
+                    "message_history_window_size",
+                    "integer",
+                    "how many turns the text is seen with, its own included",
+                ),
+            ],
+        )
     },
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
@@ -39,8 +61,13 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         let categories = categories(&mut params);
         let query = params.reference("query").unwrap_or_else(|| Reference::Global("sys.query".into()));
         let turns = params.count("message_history_window_size", 1, 0..=HISTORY_MAX / 2);
-        let settings = Settings::read(&mut params);
-        params.finish(Categorize { categories, query, turns, settings })
+        let asking = Asking::read(&mut params);
+        // What the components share that ask a model, and that makes no difference to a choice.
+        for (key, why) in IGNORED {
+            params.ignored(key, why);
+        }
+        let warnings = params.warnings();
+        params.finish(Categorize { categories, query, turns, asking, warnings })
     },
 };
 
@@ -102,7 +129,8 @@ struct Categorize {
     categories: Vec<Category>,
     query: Reference,
     turns: usize,
-    settings: Settings,
+    asking: Asking,
+    warnings: Vec<ParamProblem>,
 }
 
 impl Categorize {
@@ -112,16 +140,11 @@ impl Categorize {
             "type": "object", "properties": {"category": {"enum": names}}, "required": ["category"],
             "additionalProperties": false,
         });
-        ChatRequest {
-            messages: vec![
-                ChatMessage::new(Author::System, self.instructions()),
-                ChatMessage::new(Author::User, self.question(ctx)),
-            ],
-            sampling: self.settings.sampling.clone(),
-            schema: Some(schema),
-            retries_max: (self.settings.retries > 0).then_some(self.settings.retries),
-            ..ChatRequest::default()
-        }
+        let messages = vec![
+            ChatMessage::new(Author::System, self.instructions()),
+            ChatMessage::new(Author::User, self.question(ctx)),
+        ];
+        ChatRequest { schema: Some(schema), ..self.asking.request(messages) }
     }
 
     fn instructions(&self) -> String {
@@ -210,15 +233,16 @@ impl Component for Categorize {
         Shape {
             reads: Reads::always([self.query.clone()]),
             branches: Some(branches),
-            history_turns: self.settings.history_turns,
-            models: vec![("/llm_id".to_owned(), self.settings.llm_id.clone())],
+            history_turns: self.turns,
+            models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
+            warnings: self.warnings.clone(),
             main_output: "category_name",
             ..Shape::default()
         }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.settings.llm_id)?;
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         let reply = ask_text(ctx, &*model, self.request(ctx), &mut |_| {}).await?;
         // A reply that names nothing goes to the last category, which is the default branch.
         let Some(category) = self.chosen(&reply).or(self.categories.last()) else {
@@ -303,6 +327,27 @@ mod tests {
             request.messages[1].text,
             "The conversation so far:\nassistant: 2\n\nThe message to sort:\nQ"
         );
+    }
+
+    /// The parameters of other nodes with a model count here, too, as far as they mean anything.
+    #[tokio::test]
+    async fn what_is_set_is_used_or_warned_of() {
+        let mut node = node();
+        let shape = node.build().shape();
+        assert!(shape.warnings.is_empty() && shape.history_turns == 1);
+        let more = json!({"max_retries": 2, "delay_after_error": 3, "cache": true, "sys_prompt": "S",
+            "prompts": "P", "cite": true, "visual_files_var": "sys.files", "temperature": 0.5, "temperatureEnabled": true});
+        node.add(more);
+        let component = node.build();
+        let warned: Vec<_> = component.shape().warnings.into_iter().map(|warning| warning.pointer).collect();
+        assert_eq!(warned, ["/sys_prompt", "/prompts", "/cite", "/visual_files_var"]);
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("other");
+        component.run(&stage.ctx).await.unwrap();
+        let request = stage.asked().remove(0);
+        assert_eq!((request.retries_max, request.cached), (Some(2), true));
+        assert_eq!(request.retry_delay, Some(std::time::Duration::from_secs(3)));
+        assert_eq!(request.sampling.temperature, Some(0.5));
     }
 
     #[test]

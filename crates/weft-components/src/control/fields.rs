@@ -1,16 +1,16 @@
 //! The values that a person fills into a form.
 
 use serde_json::Map;
-use weft_core::{Json, NodeSource, Outputs};
+use weft_core::{Json, Outputs};
 
-use crate::params::{number, truth};
+use crate::params::{Params, number, truth};
 
 /// A form: field key → description.
 pub type Fields = Map<String, Json>;
 
 /// The fields that a node declares.
-pub fn declared(source: &NodeSource<'_>) -> Fields {
-    source.params.get("inputs").and_then(Json::as_object).cloned().unwrap_or_default()
+pub fn declared(params: &Params<'_>) -> Fields {
+    params.get("inputs").and_then(Json::as_object).cloned().unwrap_or_default()
 }
 
 /// One output for every value filled in, declared or not.

@@ -17,7 +17,11 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     summary: "Compares values and goes on with the first case that matches.",
     params_schema: || {
         params::schema(&[
-            ("conditions", "array", "[{logical_operator, items: [{cpn_id, operator, value}], to: [id]}]"),
+            (
+                "conditions",
+                "array",
+                "[{logical_operator: and or or, items: [{cpn_id, operator, value}], to: [id]}]",
+            ),
             ("end_cpn_ids", "array", "where to go when no case matches"),
         ])
     },
@@ -61,10 +65,18 @@ enum Right {
 
 fn case(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> Case {
     let place = place.to_string();
-    let any = !object
-        .get("logical_operator")
-        .and_then(Json::as_str)
-        .is_none_or(|text| text.eq_ignore_ascii_case("and"));
+    let any = match object.get("logical_operator").and_then(Json::as_str).map(str::trim) {
+        None => false,
+        Some(word) if word.eq_ignore_ascii_case("and") => false,
+        // The editor's other choice; a blank has always meant it, too.
+        Some(word) if word.is_empty() || word.eq_ignore_ascii_case("or") => true,
+        Some(other) => {
+            let at = pointer(&["conditions", &place, "logical_operator"]);
+            let problem = ParamProblem::new(at, format!("conditions cannot be joined by `{other}`"));
+            params.problem(problem.help("use `and` or `or`"));
+            true
+        }
+    };
     let items = object.get("items").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     let items = items
         .iter()
@@ -100,18 +112,24 @@ fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item
 
 impl Case {
     /// A case without usable conditions does not match.
-    fn matches(&self, ctx: &NodeContext) -> bool {
+    fn matches(&self, ctx: &NodeContext) -> Result<bool> {
         let holds = |item: &Item| {
             let left = ctx.inputs.json(&item.left);
             match &item.right {
-                Right::Constant(value) => holds(&left, item.operator, value),
-                Right::Template(template) => holds(&left, item.operator, &template.value(&ctx.inputs)),
+                Right::Constant(value) => Ok(holds(&left, item.operator, value)),
+                Right::Template(template) => {
+                    let right = template.value(&ctx.inputs)?;
+                    Ok(holds(&left, item.operator, &right))
+                }
             }
         };
-        match self.any {
-            true => self.items.iter().any(holds),
-            false => !self.items.is_empty() && self.items.iter().all(holds),
+        // Looked at one by one: what decides ends the search.
+        for item in &self.items {
+            if holds(item)? == self.any {
+                return Ok(self.any);
+            }
         }
+        Ok(!self.any && !self.items.is_empty())
     }
 }
 
@@ -138,8 +156,13 @@ impl Component for Switch {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let case = self.cases.iter().find(|case| case.matches(ctx));
-        let to = case.map_or(&self.otherwise, |case| &case.to);
+        let mut to = &self.otherwise;
+        for case in &self.cases {
+            if case.matches(ctx)? {
+                to = &case.to;
+                break;
+            }
+        }
         let ids: Vec<&str> = to.iter().map(ComponentId::as_str).collect();
         let mut outputs = Outputs::of("_next", Json::from(ids.clone()));
         outputs.set("next", Json::from(ids));
@@ -208,6 +231,15 @@ mod tests {
         let problems = node.try_build().err().unwrap();
         assert!(problems[0].help.as_deref().unwrap().contains("`contains`"));
         assert_eq!(Node::new("Switch", json!({})).problems(), ["/conditions", "/end_cpn_ids"]);
+        // What is not understood is not taken for something else.
+        let joined = |word: &str| {
+            let cases = json!([{"logical_operator": word, "items": [], "to": ["Agent:A"]}]);
+            switch(&cases).problems()
+        };
+        assert_eq!(joined("xor"), ["/conditions/0/logical_operator"]);
+        for word in ["and", "AND", "or", "Or ", ""] {
+            assert!(joined(word).is_empty(), "{word}");
+        }
     }
 
     #[test]

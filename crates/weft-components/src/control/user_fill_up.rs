@@ -47,7 +47,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
                 None
             }
         };
-        let fields = fields::declared(source);
+        let fields = fields::declared(&params);
         let timeout = timeout(&mut params, &fields);
         params.finish(UserFillUp { tips, fields, timeout, downstream: source.downstream.to_vec() })
     },

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use serde_json::Map;
-use weft_core::value::to_text;
+use weft_core::value::{size, to_text};
 use weft_core::{
     Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
     Role, Shape, Template,
@@ -66,10 +66,10 @@ enum Value {
 }
 
 impl Value {
-    fn get(&self, ctx: &NodeContext) -> Json {
+    fn get(&self, ctx: &NodeContext) -> Result<Json> {
         match self {
-            Self::Constant(value) => value.clone(),
-            Self::Text(template) => Json::String(template.render(&ctx.inputs)),
+            Self::Constant(value) => Ok(value.clone()),
+            Self::Text(template) => template.render(&ctx.inputs).map(Json::String),
         }
     }
 }
@@ -195,11 +195,11 @@ struct DataOperations {
 }
 
 impl DataOperations {
-    fn result(&self, ctx: &NodeContext, objects: Vec<Object>) -> Json {
+    fn result(&self, ctx: &NodeContext, objects: Vec<Object>) -> Result<Json> {
         let each = |change: &dyn Fn(Object) -> Object| {
             objects.clone().into_iter().map(|o| Json::Object(change(o))).collect()
         };
-        match &self.work {
+        Ok(match &self.work {
             None | Some(Work::LiteralEval) => {
                 each(&|o| o.into_iter().map(|(key, value)| (key, evaluated(value))).collect())
             }
@@ -217,25 +217,32 @@ impl DataOperations {
                     };
                 o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
             }),
-            Some(Work::AppendOrUpdate(updates)) => each(&|mut o| {
-                for (key, value) in updates {
-                    o.insert(key.clone(), value.get(ctx));
-                }
-                o
-            }),
+            Some(Work::AppendOrUpdate(updates)) => {
+                let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
+                let news = news.collect::<Result<Vec<_>>>()?;
+                // Each object has a copy of its own.
+                let bytes: usize = news.iter().map(|(key, value)| key.len() + size(value)).sum();
+                ctx.inputs.room().take(bytes.saturating_mul(objects.len()))?;
+                each(&|mut o| {
+                    o.extend(news.iter().map(|(key, value)| ((*key).clone(), value.clone())));
+                    o
+                })
+            }
             Some(Work::FilterValues(rules)) => {
+                let wanted = rules.iter().map(|rule| Ok(to_text(&rule.value.get(ctx)?)));
+                let wanted = wanted.collect::<Result<Vec<_>>>()?;
                 let passes = |object: &Object| {
-                    rules.iter().all(|rule| match (object.get(&rule.key), rule.operator) {
-                        (Some(found), Some(operator)) => {
-                            holds_as_text(found, operator, &to_text(&rule.value.get(ctx)))
+                    rules.iter().zip(&wanted).all(|(rule, wanted)| {
+                        match (object.get(&rule.key), rule.operator) {
+                            (Some(found), Some(operator)) => holds_as_text(found, operator, wanted),
+                            _ => false,
                         }
-                        _ => false,
                     })
                 };
                 objects.into_iter().filter(passes).map(Json::Object).collect()
             }
             Some(Work::Combine) => combined(objects),
-        }
+        })
     }
 }
 
@@ -258,9 +265,9 @@ impl Component for DataOperations {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let mut found = Vec::new();
         for reference in &self.query {
-            objects(&ctx.inputs.json(reference), &mut found);
+            objects(&ctx.inputs.copied(reference)?, &mut found);
         }
-        Ok(Outputs::of("result", self.result(ctx, found)).into())
+        Ok(Outputs::of("result", self.result(ctx, found)?).into())
     }
 }
 

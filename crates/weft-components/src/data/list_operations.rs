@@ -82,7 +82,7 @@ fn work(params: &mut Params<'_>, n: i64) -> Work {
                         "/filter/operator",
                         format!("`{}` is no operator", text("operator")),
                     );
-                    params.problem(problem.help("use `=`, `≠`, `contains`, `start with` or `end with`"));
+                    params.problem(problem.help(format!("use one of {}", Operator::listed())));
                     Work::DropDuplicates
                 }
             }
@@ -261,6 +261,10 @@ mod tests {
             json!(["ab"]),
         )
         .await;
+        let above =
+            |value: Json| json!({"operations": "filter", "filter": {"operator": ">", "value": value}});
+        check(above(json!("9")), json!([10, 9, "11", "x", null]), json!([10, "11", "x"])).await;
+        check(above(json!(-2.5)), json!([-3, -2, 0]), json!([-2, 0])).await;
     }
 
     #[tokio::test]

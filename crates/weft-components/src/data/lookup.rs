@@ -47,7 +47,7 @@ impl Component for Lookup {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let key = self.key.render(&ctx.inputs);
+        let key = self.key.render(&ctx.inputs)?;
         Ok(Outputs::of("result", Value::text(format!("value of {key}"))).into())
     }
 }

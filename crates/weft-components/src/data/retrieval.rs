@@ -27,6 +27,11 @@ use crate::passages::{Block, blocks, chunks, documents};
 /// Chunks of one search, at most.
 const CHUNKS_MAX: usize = 1_024;
 
+/// The entry of `dataset_ids` that stands for all datasets of the tenant.
+const ALL: &str = "*";
+/// What to do where none is chosen.
+const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
+
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
     kind: "Retrieval",
@@ -35,7 +40,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     params_schema: || {
         params::schema(&[
             ("query", "string", "what to look for, with references"),
-            ("dataset_ids", "array", "names, ids or references; all datasets when empty"),
+            ("dataset_ids", "array", "names, ids or references; `*` for all datasets"),
             ("kb_ids", "array", "the older name of `dataset_ids`"),
             ("kb_vars", "array", "references to names or ids, besides `dataset_ids`"),
             ("top_n", "integer", "how many passages, at most"),
@@ -106,6 +111,7 @@ fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
 }
 
 enum Dataset {
+    All,
     Named(String),
     From(Reference),
 }
@@ -119,6 +125,8 @@ fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
             if text.contains('@') || text.trim_start().starts_with('{') || key == "kb_vars" {
                 let reference = params.reference_at(pointer(&[key, &place.to_string()]), &text);
                 datasets.extend(reference.map(Dataset::From));
+            } else if text.trim() == ALL {
+                datasets.push(Dataset::All);
             } else if !text.trim().is_empty() {
                 datasets.push(Dataset::Named(text));
             }
@@ -155,8 +163,12 @@ impl Filter {
     }
 
     fn choice(&self, ctx: &NodeContext) -> Result<FilterChoice> {
-        let value = |value: &Json| match value.as_str().and_then(|text| self.values.get(text)) {
-            Some(template) => Json::clone(&template.value(&ctx.inputs)),
+        let mut values = HashMap::new();
+        for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
+            values.insert(written.as_str(), template.value(&ctx.inputs)?);
+        }
+        let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
+            Some(found) => Json::clone(found),
             None => value.clone(),
         };
         filter_choice(&self.setting, value)
@@ -183,6 +195,14 @@ impl Retrieval {
         self.memory.then(|| "searching long-term memory isn't part of this build".to_owned())
     }
 
+    /// Published canvases leave the choice to whoever loads them, so this is no error before they run.
+    fn warnings(&self) -> Vec<ParamProblem> {
+        let unchosen = self.datasets.is_empty() && !self.memory;
+        let warning =
+            || ParamProblem::new("/dataset_ids", "names no dataset, so every search will fail").help(CHOOSE);
+        unchosen.then(warning).into_iter().collect()
+    }
+
     fn asks_a_model(&self) -> bool {
         let method = self.filter.setting.get("method").and_then(Json::as_str);
         let asked = &self.asked;
@@ -193,11 +213,23 @@ impl Retrieval {
             || matches!(method, Some("auto" | "semi_auto"))
     }
 
-    /// The names of the datasets; none means all.
+    /// The datasets to search. Only the canvas can say that it is all of them: what a reference gives may
+    /// come from whoever chats.
+    fn chosen(&self, ctx: &NodeContext) -> Result<Chosen> {
+        if self.datasets.is_empty() {
+            return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
+        }
+        match self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
+            true => Ok(Chosen::All),
+            false => self.names(ctx).map(Chosen::Named),
+        }
+    }
+
     fn names(&self, ctx: &NodeContext) -> Result<Vec<String>> {
         let mut names: Vec<String> = Vec::new();
         for dataset in &self.datasets {
             let more = match dataset {
+                Dataset::All => Vec::new(),
                 Dataset::Named(name) => vec![name.clone()],
                 Dataset::From(reference) => match &*ctx.inputs.json(reference) {
                     Json::Array(items) => items.iter().map(to_text).collect(),
@@ -210,20 +242,20 @@ impl Retrieval {
                 }
             }
         }
-        if names.is_empty() && !self.datasets.is_empty() {
-            return Err(Error::invalid("no dataset is selected: what `dataset_ids` refers to is empty")
-                .help("choose a dataset, or leave `dataset_ids` empty to search all"));
+        if names.is_empty() {
+            let message = "no dataset is selected: what `dataset_ids` refers to is empty";
+            return Err(Error::invalid(message).help(CHOOSE));
         }
         Ok(names)
     }
 
     async fn retrieved(&self, ctx: &NodeContext) -> Result<Retrieved> {
-        let question = self.query.render(&ctx.inputs);
+        let question = self.query.render(&ctx.inputs)?;
         if retrieve::stripped(&question).is_empty() {
             return Ok(Retrieved::default());
         }
         let asked = retrieve::Retrieval {
-            datasets: Chosen::Named(self.names(ctx)?),
+            datasets: self.chosen(ctx)?,
             question,
             filter: self.filter.choice(ctx)?,
             ..self.asked.clone()
@@ -260,7 +292,7 @@ impl Retrieval {
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::Named(_) => None,
+            Dataset::All | Dataset::Named(_) => None,
             Dataset::From(reference) => Some(reference),
         });
         let reads = self.query.references().chain(datasets).chain(self.filter.references());
@@ -270,6 +302,7 @@ impl Component for Retrieval {
             models: models.into_iter().collect(),
             main_output: "formalized_content",
             unsupported: self.unsupported(),
+            warnings: self.warnings(),
             ..Shape::default()
         }
     }
@@ -336,7 +369,10 @@ mod tests {
     #[tokio::test]
     async fn nothing_found_and_nothing_asked() {
         let check = async |query: &'static str, searches: usize| {
-            let node = Node::new("Retrieval", json!({"query": "sys.query", "empty_response": "Nothing."}));
+            let node = Node::new(
+                "Retrieval",
+                json!({"query": "sys.query", "empty_response": "Nothing.", "dataset_ids": "*"}),
+            );
             let component = node.build();
             let stage = Stage::new(&node, &*component, Setting { query, ..Setting::default() });
             let finished = component.run(&stage.ctx).await.unwrap();
@@ -375,7 +411,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_model_helps_and_what_it_cannot_do_is_told() {
-        let params = json!({"query": "sys.query", "cross_languages": ["German", "Chinese"], "keyword": true});
+        let params = json!({"query": "sys.query", "dataset_ids": ["*"],
+            "cross_languages": ["German", "Chinese"], "keyword": true});
         let node = Node::new("Retrieval", params);
         let component = node.build();
         assert_eq!(component.shape().models, [("/llm_id".to_owned(), String::new())]);
@@ -399,7 +436,7 @@ mod tests {
 
     #[tokio::test]
     async fn two_searches_of_a_turn_share_their_numbers() {
-        let node = Node::new("Retrieval", json!({"query": "sys.query", "top_n": 1024}));
+        let node = Node::new("Retrieval", json!({"query": "sys.query", "kb_ids": ["*"], "top_n": 1024}));
         let component = node.build();
         let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
         let numbers = async |ids: &[String]| {
@@ -430,6 +467,7 @@ mod tests {
             ErrorKind::NotFound
         );
         assert_eq!(kind(json!({"query": "sys.query", "kb_ids": ["begin@set"]})).await, ErrorKind::Invalid);
+        assert_eq!(kind(json!({"query": "sys.query", "kb_ids": []})).await, ErrorKind::Invalid);
         assert_eq!(
             kind(json!({"query": "sys.query", "retrieval_from": "memory"})).await,
             ErrorKind::Unsupported

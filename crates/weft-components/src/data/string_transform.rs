@@ -10,6 +10,9 @@ use weft_core::{
 use crate::params::{self, Params, described};
 use crate::text::Text;
 
+/// Bytes that a piece takes besides its text.
+const PIECE_COST: usize = size_of::<Json>();
+
 /// The spec.
 pub static SPEC: ComponentSpec = ComponentSpec {
     kind: "StringTransform",
@@ -78,7 +81,10 @@ impl StringTransform {
             }
             value => to_text(value),
         };
-        Ok(pieces(&text, &self.delimiters).into())
+        let pieces = pieces(&text, &self.delimiters);
+        // A text of nothing but delimiters has many pieces, and each takes more than its text.
+        ctx.inputs.room().take(text.len() + pieces.len() * PIECE_COST)?;
+        Ok(pieces.into())
     }
 }
 

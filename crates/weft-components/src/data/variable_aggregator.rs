@@ -15,7 +15,11 @@ pub static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Step,
     summary: "Hands on the first value of each group that is there, such as that of the branch that ran.",
     params_schema: || {
-        params::schema(&[("groups", "array", "[{group_name, type, variables: [{value: reference}]}]")])
+        params::schema(&[(
+            "groups",
+            "array",
+            "[{group_name, variables: [{value: reference}]}]: the first that is there is the output `group_name`",
+        )])
     },
     time_limit: None,
     measuring_only: false,

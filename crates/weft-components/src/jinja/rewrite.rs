@@ -8,10 +8,18 @@
 //! | either of them inside a string literal | stays |
 //! | `a ~ b`, `a + b` | `a ~ weft_cost(b)`, `a + weft_cost(b)` |
 //! | `a * b` | `a * -1 * -1 * weft_number(b)`, which fails unless both are numbers |
-//! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` … |
+//! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
+//! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
+//! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
+//!
+//! So whatever is kept beside other values is charged when it is made, and before the next is.
+
+mod charged;
 
 use weft_core::reference::{Names, Segment};
 use weft_core::{Error, Reference, Result, Template};
+
+use charged::{write, write_charged, write_members};
 
 /// How deep brackets may nest.
 const NESTING_MAX: usize = 40;
@@ -217,7 +225,19 @@ impl<'a> Writer<'a> {
             check_statement(&tokens)?;
         }
         self.source.push(' ');
-        write(&tokens, &mut self.source);
+        match tokens.first().filter(|_| statement) {
+            Some(Token::Atom("set")) => {
+                let value =
+                    tokens.iter().position(|token| token.text() == "=").map_or(tokens.len(), |at| at + 1);
+                write(&tokens[..value], &mut self.source);
+                write_charged(&tokens[value..], &mut self.source);
+            }
+            Some(Token::Atom("with")) => {
+                write(&tokens[..1], &mut self.source);
+                write_members(&tokens[1..], &mut self.source);
+            }
+            _ => write(&tokens, &mut self.source),
+        }
         let mark = self.rest().starts_with(['-', '+']);
         self.copy_to(self.at + usize::from(mark) + 2);
         if statement && tokens.first() == Some(&Token::Atom("raw")) {
@@ -348,80 +368,4 @@ fn bare_tuple(tokens: &[Token<'_>]) -> bool {
         }
         depth == 0 && token.text() == ","
     })
-}
-
-/// Writes tokens with the charges put in. Recursion is bounded by [`NESTING_MAX`] and by the chain
-/// of operators that apply to one operand.
-fn write(tokens: &[Token<'_>], out: &mut String) {
-    let mut at = 0;
-    while let Some(token) = tokens.get(at) {
-        let operand_before = at > 0 && tokens[at - 1].ends_operand();
-        let wrap = match token.text() {
-            "~" | "+" => Some((token.text(), "weft_cost(")),
-            "*" if operand_before => Some(("* -1 * -1 *", "weft_number(")),
-            _ => None,
-        };
-        at += 1;
-        if let Some((operator, function)) = wrap {
-            let end = operand_end(tokens, at);
-            out.push_str(operator);
-            out.push(' ');
-            out.push_str(function);
-            write(&tokens[at..end], out);
-            out.push_str(") ");
-            at = end;
-        } else if let (Token::Open(open), false) = (token, operand_before) {
-            let end = group_end(tokens, at - 1);
-            out.push_str("weft_cost(");
-            out.push_str(open);
-            write(&tokens[at..end.saturating_sub(1).max(at)], out);
-            if let Some(Token::Close(close)) = tokens.get(end.saturating_sub(1)) {
-                out.push_str(close);
-            }
-            out.push_str(") ");
-            at = end;
-        } else {
-            out.push_str(token.text());
-            out.push(' ');
-        }
-    }
-}
-
-/// Where the group that opens at `at` ends.
-fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
-    let mut depth = 0_usize;
-    for (place, token) in tokens.iter().enumerate().skip(at) {
-        match token {
-            Token::Open(_) => depth += 1,
-            Token::Close(_) if depth <= 1 => return place + 1,
-            Token::Close(_) => depth -= 1,
-            _ => {}
-        }
-    }
-    tokens.len()
-}
-
-/// Where the operand that begins at `at` ends: signs, a value, then members, calls, filters and
-/// powers, which all bind tighter than the operators that are wrapped.
-fn operand_end(tokens: &[Token<'_>], mut at: usize) -> usize {
-    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text() == text);
-    loop {
-        while is(at, "-") || is(at, "not") {
-            at += 1;
-        }
-        at = if matches!(tokens.get(at), Some(Token::Open(_))) { group_end(tokens, at) } else { at + 1 };
-        loop {
-            if is(at, ".") || is(at, "|") {
-                at += 2;
-            } else if is(at, "(") || is(at, "[") {
-                at = group_end(tokens, at);
-            } else {
-                break;
-            }
-        }
-        if !is(at, "**") {
-            return at.min(tokens.len());
-        }
-        at += 1;
-    }
 }

@@ -35,9 +35,9 @@ use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
 use crate::params::Params;
 
-/// Rounds of tool calls when a canvas does not say.
+/// Rounds of tool calls after the first when a canvas does not say.
 const ROUNDS: usize = 5;
-/// Rounds of tool calls, at most.
+/// Rounds of tool calls after the first, at most.
 const ROUNDS_MAX: usize = 1_000;
 /// Calls of a round side by side when a canvas does not say.
 const PARALLEL: usize = 5;
@@ -60,28 +60,28 @@ pub static SPEC: ComponentSpec = ComponentSpec {
 };
 
 fn params_schema() -> Json {
-    let mut schema = settings::params_schema();
-    let own = crate::params::schema(&[
-        ("tools", "array", "[{component_name, name, params}] or ids of nodes: what the agent may call"),
-        ("mcp", "array", "[{mcp_id, tools: {name: {}}}]: tools of configured MCP servers"),
-        ("max_rounds", "integer", "rounds of tool calls; one answer without tools follows"),
-        ("max_parallel_tools", "integer", "calls of one round side by side; 1 for one after the other"),
-        ("driver", "string", "native, planner or auto"),
-        ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
-        ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
-        ("review_plan", "boolean", "whether a person has to agree to the plan; the planner works then"),
-        ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
-        ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
-        ("function_name", "string", "its name as a tool of another agent"),
-        ("description", "string", "what it does, for agents that may call it"),
-        ("user_prompt", "any", "the schema of its task, as a tool of another agent"),
-    ]);
-    if let (Some(Json::Object(all)), Some(Json::Object(own))) =
-        (schema.get_mut("properties"), own.get("properties"))
-    {
-        all.extend(own.clone());
-    }
-    schema
+    settings::with(
+        settings::params_schema(),
+        &[
+            ("tools", "array", "[{component_name, name, params}] or ids of nodes: what the agent may call"),
+            ("mcp", "array", "[{mcp_id, tools: {name: {}}}]: tools of configured MCP servers"),
+            (
+                "max_rounds",
+                "integer",
+                "rounds of tool calls after the first; one answer without tools follows when they are used up",
+            ),
+            ("max_parallel_tools", "integer", "calls of one round side by side; 1 for one after the other"),
+            ("driver", "string", "native, planner or auto"),
+            ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
+            ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
+            ("review_plan", "boolean", "whether a person has to agree to the plan; the planner works then"),
+            ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
+            ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
+            ("function_name", "string", "its name as a tool of another agent"),
+            ("description", "string", "what it does, for agents that may call it"),
+            ("user_prompt", "any", "the schema of its task, as a tool of another agent"),
+        ],
+    )
 }
 
 /// Which driver works.
@@ -134,6 +134,7 @@ impl Agent {
         let planner = extras::planner(&mut params);
         let budget = extras::budget(&mut params);
         extras::misspelled(&mut params);
+        params.ignored("custom_header", "what MCP servers are sent is the operator's, in `mcp.servers`");
         let rounds_max =
             u32::try_from(params.count("max_rounds", ROUNDS, 0..=ROUNDS_MAX)).unwrap_or(u32::MAX);
         let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
@@ -165,6 +166,9 @@ impl Agent {
     /// Works on what the canvas or another agent asks.
     async fn work(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let earlier = earlier(ctx, &asker);
+        if ctx.resumed.is_none() {
+            self.toolbox.tell_what_is_left_out(ctx).await?;
+        }
         if self.toolbox.is_empty() {
             let budget = ctx.budget.within(self.budget, earlier);
             return self.caller.run(&NodeContext { budget, ..ctx.clone() }, asker).await;
@@ -174,7 +178,7 @@ impl Agent {
         let ctx =
             Arc::new(NodeContext { budget: ctx.budget.within(self.budget, spent + earlier), ..ctx.clone() });
         let settings = self.settings();
-        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.llm_id)?;
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.asking.llm_id)?;
         if resumed.is_none() {
             warn_of_prices(&ctx, &*model).await?;
         }
@@ -185,10 +189,10 @@ impl Agent {
         };
         let start = match resumed {
             Some(waiting) => Start::Resumed { state: waiting.state, answers: ctx.filled.clone() },
-            None => Start::Conversation(conversation(settings, &ctx, asker)?),
+            None => Start::Conversation(conversation(settings, &ctx, asker).await?),
         };
         let citing = settings.cites() && matches!(asker, Asker::Canvas);
-        let options = self.options(&ctx, citing.then(|| citing_rules(settings, &ctx)));
+        let options = self.options(&ctx, citing.then(|| citing_rules(settings, &ctx)).transpose()?)?;
         let driver: &dyn Driver = if planned { &Planner } else { &Native };
         let drive = async |writer: Option<&TextWriter>| {
             let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
@@ -219,15 +223,15 @@ impl Agent {
     }
 
     /// How the loop works; `citing` are the rules for an answer that cites sources.
-    fn options(&self, ctx: &NodeContext, citing: Option<String>) -> Options {
+    fn options(&self, ctx: &NodeContext, citing: Option<String>) -> Result<Options> {
         let settings = self.settings();
-        Options {
+        Ok(Options {
             rounds_max: self.rounds_max,
             parallel: self.parallel,
-            sampling: settings.sampling.clone(),
-            retries: settings.retries,
-            retry_delay: settings.retry_delay,
-            cached: settings.cached,
+            sampling: settings.asking.sampling.clone(),
+            retries: settings.asking.retries,
+            retry_delay: settings.asking.retry_delay,
+            cached: settings.asking.cached,
             schema: settings.schema.clone(),
             citing,
             verbose: self.verbose,
@@ -236,11 +240,11 @@ impl Agent {
                 analyse: self.analyse,
                 review: self.review,
                 reflect: self.reflect,
-                prompts: settings.sections.render(&ctx.inputs),
+                prompts: settings.sections.render(&ctx.inputs)?,
                 language: self.language.clone(),
                 days: days(ctx.run.seams.clock.now_ms()),
             },
-        }
+        })
     }
 
     /// Whether the planner works: by parameter, and by itself when the model cannot call tools.
@@ -300,8 +304,8 @@ impl Component for Agent {
             history_turns: own.history_turns.max(inner.history_turns),
             models: own.models.into_iter().chain(inner.models).collect(),
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),
-            unsupported: inner.unsupported,
             calls: inner.calls,
+            secrets: inner.secrets,
             ..own
         }
     }

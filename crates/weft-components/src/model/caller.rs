@@ -4,7 +4,7 @@ use weft_agent::ask::ask_text;
 use weft_agent::structured::Schema;
 use weft_agent::voice::Voice;
 use weft_core::context::Signal;
-use weft_core::seam::chat_model::{Author, ChatMessage, ChatModel, ChatRequest};
+use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
 use weft_core::{Finished, Json, NodeContext, Outputs, Piece, Reads, Result, Shape, SharedText, Value};
@@ -27,7 +27,7 @@ impl Caller {
             reads: Reads::always(settings.references()),
             streams: settings.streams,
             history_turns: settings.history_turns,
-            models: vec![("/llm_id".to_owned(), settings.llm_id.clone())],
+            models: vec![("/llm_id".to_owned(), settings.asking.llm_id.clone())],
             main_output: if settings.schema.is_some() { "structured" } else { "content" },
             warnings: settings.warnings.clone(),
             ..Shape::default()
@@ -40,9 +40,9 @@ impl Caller {
     /// What the model fails with.
     pub async fn run(&self, ctx: &NodeContext, asker: Asker<'_>) -> Result<Finished> {
         let settings = &self.settings;
-        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.llm_id)?;
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &settings.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
-        let (request, note) = request(settings, ctx, (model.info(), asker))?;
+        let (request, note) = request(settings, ctx, (model.info(), asker)).await?;
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
@@ -53,6 +53,7 @@ impl Caller {
         let answer = if settings.streams && ctx.heard {
             let (writer, text) = SharedText::new();
             ctx.publish("content", text).await?;
+            let request = ChatRequest { audience: Audience::Listening, ..request };
             let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
             end_aloud(writer, &answer, settings.default.as_ref());
             answer?
@@ -82,7 +83,7 @@ impl Caller {
         mut request: ChatRequest,
         schema: &Schema,
     ) -> Result<Json> {
-        let mut repairs_left = self.settings.retries.saturating_add(1);
+        let mut repairs_left = self.settings.asking.repairs();
         loop {
             let answer = ask_text(ctx, model, request.clone(), &mut |_| {}).await?;
             let problem = match schema.check(&answer) {

@@ -45,7 +45,7 @@ mod tests {
     use serde_json::{Value as Json, json};
     use weft_core::citation::Chunk;
     use weft_core::context::Signal;
-    use weft_core::seam::chat_model::{Author, ChatDelta, ChatRequest, StopReason};
+    use weft_core::seam::chat_model::{Audience, Author, ChatDelta, ChatRequest, StopReason};
     use weft_core::{Error, ErrorKind, Piece, Result};
 
     /// What the model is asked.
@@ -105,9 +105,61 @@ mod tests {
             .await;
         assert_eq!((some.temperature, some.top_p, some.max_tokens), (Some(0.0), None, Some(256)));
         assert_eq!((some.frequency_penalty, some.thinking), (Some(0.5), Some(false)));
-        let retries =
-            asked(json!({"max_retries": 3}), Setting { query: "Q", ..Setting::default() }).await.retries_max;
-        assert_eq!(retries, Some(3));
+        let low = sampling(json!({"presence_penalty": -1.5, "presencePenaltyEnabled": true,
+            "frequency_penalty": "-2", "frequencyPenaltyEnabled": true}))
+        .await;
+        assert_eq!((low.presence_penalty, low.frequency_penalty), (Some(-1.5), Some(-2.0)));
+        let none = sampling(json!({"presence_penalty": 0, "presencePenaltyEnabled": true,
+            "frequency_penalty": -1, "frequencyPenaltyEnabled": false}))
+        .await;
+        assert_eq!(none, Default::default());
+    }
+
+    /// What a canvas says about tries is what is asked for, and nothing is left to the model's own settings.
+    #[tokio::test]
+    async fn tries_are_those_of_the_canvas() {
+        let check = async |params: Json, retries: Option<u32>, delay: Option<u64>| {
+            let request = asked(params.clone(), Setting { query: "Q", ..Setting::default() }).await;
+            let delay = delay.map(std::time::Duration::from_secs);
+            assert_eq!((request.retries_max, request.retry_delay), (retries, delay), "{params}");
+        };
+        check(json!({}), None, None).await;
+        check(json!({"max_retries": null}), None, None).await;
+        check(json!({"max_retries": ""}), None, None).await;
+        check(json!({"max_retries": 0}), Some(0), None).await;
+        check(json!({"max_retries": 3}), Some(3), None).await;
+        check(json!({"max_retries": "2", "delay_after_error": 1}), Some(2), Some(1)).await;
+        check(json!({"delay_after_error": "4"}), None, Some(4)).await;
+        assert_eq!(Node::new("LLM", json!({"max_retries": "x"})).problems(), ["/max_retries"]);
+    }
+
+    /// Nobody hears an answer that no message shows: it may begin anew.
+    #[tokio::test]
+    async fn a_request_says_whether_anybody_listens() {
+        for (heard, audience) in [(true, Audience::Listening), (false, Audience::Nobody)] {
+            let request = asked(json!({}), Setting { query: "Q", heard, ..Setting::default() }).await;
+            assert_eq!(request.audience, audience);
+        }
+    }
+
+    /// An image that is an address is fetched by the model's server: canvases don't send it where they may
+    /// not go themselves.
+    #[tokio::test]
+    async fn images_at_addresses_keep_to_the_rules_for_addresses() {
+        let node = Node::new("LLM", json!({"visual_files_var": "sys.files", "prompts": "{sys.query}"}));
+        let check = async |files: Json, expected: Result<usize, ErrorKind>| {
+            let mut setting = Setting { query: "Q", ..Setting::default() };
+            setting.values.insert("sys.files", files.clone().into());
+            let component = node.build();
+            let stage = Stage::new(&node, &*component, setting);
+            stage.answer_text("ok");
+            let ran = component.run(&stage.ctx).await;
+            let images = |_| stage.asked()[0].messages.last().unwrap().images.len();
+            assert_eq!(ran.map(images).map_err(|error| error.kind), expected, "{files}");
+        };
+        check(json!(["https://img.example/a.png", "data:image/png;base64,AA"]), Ok(2)).await;
+        check(json!(["http://127.0.0.1:8080/a.png"]), Err(ErrorKind::Denied)).await;
+        check(json!(["data:image/png;base64,AA", "http://localhost/a.png"]), Err(ErrorKind::Denied)).await;
     }
 
     #[tokio::test]
@@ -125,16 +177,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn images_go_along_and_attached_texts_are_read() {
-        let files = vec![json!("data:image/png;base64,AA"), json!("name: a.txt\nhello")];
+    async fn images_go_along() {
+        let files = vec![json!("data:image/png;base64,AA")];
         let setting = || Setting { query: "Q", files: files.clone(), ..Setting::default() };
         let request = asked(json!({"visual_files_var": ""}), setting()).await;
-        assert_eq!(lines(&request), ["User: Q\n\nname: a.txt\nhello"]);
+        assert_eq!(lines(&request), ["User: Q"]);
         assert_eq!(request.messages[0].images, ["data:image/png;base64,AA"]);
         let mut with_files = setting();
         with_files.values.insert("sys.files", json!(files).into());
         let request = asked(json!({"prompts": "{sys.files} {sys.query}"}), with_files).await;
-        assert_eq!(lines(&request), ["User: [\"name: a.txt\\nhello\"] Q"]);
+        assert_eq!(lines(&request), ["User: [] Q"]);
         assert_eq!(request.messages[0].images.len(), 1);
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use weft_agent::window::{self, Keep, Line, add_to_system};
+use weft_core::effect::Again;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ModelInfo};
 use weft_core::value::to_text;
-use weft_core::{Error, Json, NodeContext, Reference, Result};
+use weft_core::{Error, Json, NodeContext, Result, Value};
 
 use crate::model::settings::Settings;
 
@@ -25,10 +26,10 @@ pub enum Asker<'a> {
 /// The conversation that a model is to go on with.
 ///
 /// # Errors
-/// `Invalid` when there is nothing to ask.
-pub fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'_>) -> Result<Vec<Line>> {
+/// `Invalid` when there is nothing to ask, `Denied` for an image at an address that canvases don't reach.
+pub async fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'_>) -> Result<Vec<Line>> {
     let (inputs, mut images) = without_images(&ctx.inputs);
-    let system = settings.system.render(&inputs);
+    let system = settings.system.render(&inputs)?;
     let mut lines = Vec::new();
     if !system.trim().is_empty() {
         lines.push(Line::pinned(ChatMessage::new(Author::System, system)));
@@ -40,55 +41,53 @@ pub fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'_>) ->
             images.extend(files.filter(|file| is_image(file)).map(str::to_owned));
             if let Some(reference) = &settings.images {
                 // Here any text is meant as an image, also an address.
-                images.extend(texts(&inputs.json(reference)));
+                let given = texts(&inputs.json(reference));
+                within_reach(ctx, &given).await?;
+                images.extend(given);
             }
             for message in ctx.history(settings.history_turns) {
                 let author = if message.role == "user" { Author::User } else { Author::Assistant };
                 add(&mut lines, Line::history(ChatMessage::new(author, message.content.clone())));
             }
             for prompt in &settings.prompts {
-                let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs));
+                let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs)?);
                 add(&mut lines, Line::pinned(message));
             }
-            attach(&mut lines, ctx, settings, images)?;
+            attach(&mut lines, images)?;
         }
     }
     Ok(lines)
 }
 
 /// The rules by which this agent or model is to cite.
-pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> String {
-    let own = settings.sections.render(&ctx.inputs).citation_guidelines;
-    own.unwrap_or_else(|| CITATION.to_owned())
+///
+/// # Errors
+/// `Invalid` when they grow too large.
+pub fn citing_rules(settings: &Settings, ctx: &NodeContext) -> Result<String> {
+    let own = settings.sections.render(&ctx.inputs)?.citation_guidelines;
+    Ok(own.unwrap_or_else(|| CITATION.to_owned()))
 }
 
 /// One request without tools, and what was left out to make it fit.
 ///
 /// # Errors
-/// `Invalid` when there is nothing to ask or it cannot fit.
-pub fn request(
+/// As [`conversation`]; `Invalid` also when it cannot fit.
+pub async fn request(
     settings: &Settings,
     ctx: &NodeContext,
     (model, asker): (&ModelInfo, Asker<'_>),
 ) -> Result<(ChatRequest, Option<String>)> {
-    let mut lines = conversation(settings, ctx, asker)?;
+    let mut lines = conversation(settings, ctx, asker).await?;
     if let Some(schema) = &settings.schema {
         add_to_system(&mut lines, &schema.instructions());
     }
     if settings.cites() && matches!(asker, Asker::Canvas) && !ctx.run.citations.all().is_empty() {
-        add_to_system(&mut lines, &citing_rules(settings, ctx));
+        add_to_system(&mut lines, &citing_rules(settings, ctx)?);
     }
-    let room = window::room(model.window, settings.sampling.max_tokens, 0);
+    let room = window::room(model.window, settings.asking.sampling.max_tokens, 0);
     let (messages, note) = window::fit(lines, room)?;
-    let request = ChatRequest {
-        messages,
-        sampling: settings.sampling.clone(),
-        schema: settings.schema.as_ref().map(|schema| schema.json.clone()),
-        retries_max: (settings.retries > 0).then_some(settings.retries),
-        retry_delay: settings.retry_delay,
-        cached: settings.cached,
-        ..ChatRequest::default()
-    };
+    let schema = settings.schema.as_ref().map(|schema| schema.json.clone());
+    let request = ChatRequest { schema, ..settings.asking.request(messages) };
     Ok((request, note))
 }
 
@@ -109,11 +108,8 @@ fn add(lines: &mut Vec<Line>, line: Line) {
     }
 }
 
-/// Puts images and attached texts to the last thing the user says.
-fn attach(lines: &mut Vec<Line>, ctx: &NodeContext, settings: &Settings, images: Vec<String>) -> Result<()> {
-    let files = Reference::Global("sys.files".into());
-    let mentioned = settings.references().contains(&files) && settings.images.as_ref() != Some(&files);
-    let texts: Vec<String> = ctx.run.input.files.iter().map(to_text).filter(|file| !is_image(file)).collect();
+/// Puts images to the last thing the user says.
+fn attach(lines: &mut Vec<Line>, images: Vec<String>) -> Result<()> {
     let mut seen = BTreeSet::new();
     let images: Vec<String> = images.into_iter().filter(|image| seen.insert(image.clone())).collect();
     let asks = |line: &Line| line.message.author == Author::User && line.keep == Keep::Pinned;
@@ -125,15 +121,24 @@ fn attach(lines: &mut Vec<Line>, ctx: &NodeContext, settings: &Settings, images:
         }
     };
     let message = &mut lines[last].message;
-    if !mentioned && settings.images.as_ref() != Some(&files) {
-        for text in texts {
-            message.text = format!("{}\n\n{text}", message.text);
-        }
-    }
     message.images = images;
     if message.text.trim().is_empty() && message.images.is_empty() {
         return Err(Error::invalid("there is nothing to ask the model: the user's message is empty")
             .help("ask a question, or refer to something that isn't empty in the prompt of this node"));
+    }
+    Ok(())
+}
+
+/// Whoever serves the model fetches the images that are addresses, from where it stands: what a canvas may
+/// not ask for itself it may not have asked for by another.
+async fn within_reach(ctx: &NodeContext, images: &[String]) -> Result<()> {
+    for address in images.iter().filter(|image| !is_image(image)) {
+        // What was found is kept with the run: work that is done again asks no resolver.
+        let looked_up = ctx.run.seams.http.may_reach(&ctx.run.tenant, address);
+        ctx.effect(("address", Again::Allowed), looked_up).await.map_err(|error| {
+            let message = "an image is at an address that the model's server must not be sent to";
+            Error::new(error.kind, message).because(error.full()).help("attach the image itself")
+        })?;
     }
     Ok(())
 }
@@ -153,22 +158,22 @@ fn texts(value: &Json) -> Vec<String> {
 /// The values without the images in them, which go along on their own.
 fn without_images(inputs: &Inputs) -> (Inputs, Vec<String>) {
     let mut images = Vec::new();
-    let mut plain = inputs.clone();
-    for value in plain.0.values_mut() {
+    let mut without = |value: &Value| {
         let json = value.snapshot();
         match &*json {
             Json::String(text) if is_image(text) => {
                 images.push(text.clone());
-                *value = Json::String(String::new()).into();
+                Json::String(String::new()).into()
             }
             Json::Array(items) if items.iter().any(|item| item.as_str().is_some_and(is_image)) => {
                 let (pictures, rest): (Vec<Json>, Vec<Json>) =
                     items.iter().cloned().partition(|item| item.as_str().is_some_and(is_image));
                 images.extend(pictures.iter().map(to_text));
-                *value = Json::Array(rest).into();
+                Json::Array(rest).into()
             }
-            _ => {}
+            _ => value.clone(),
         }
-    }
-    (plain, images)
+    };
+    let plain: Vec<_> = inputs.iter().map(|(name, value)| (name.clone(), without(value))).collect();
+    (inputs.among(plain), images)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_agent::structured::Schema;
-use weft_core::seam::chat_model::{Author, Sampling};
+use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest, Sampling};
 use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
@@ -28,25 +28,107 @@ pub struct Prompt {
     pub text: Template,
 }
 
-/// How a node asks its model.
+/// Which model a node asks, and how: all that every component with a model has.
 #[derive(Debug)]
-pub struct Settings {
+pub struct Asking {
     /// Empty means the default model.
     pub llm_id: String,
+    /// How the answer is generated.
+    pub sampling: Sampling,
+    /// Tries after the first; absent: as many as the model's settings say.
+    pub retries: Option<u32>,
+    /// How long to wait before the second try; absent: as the model's settings say.
+    pub retry_delay: Option<Duration>,
+    /// Whether equal requests may be answered from memory.
+    pub cached: bool,
+}
+
+impl Asking {
+    /// Reads the parameters.
+    pub fn read(params: &mut Params<'_>) -> Self {
+        let blank = |value: &Json| value.as_str().is_some_and(|text| text.trim().is_empty());
+        let given = params.get("max_retries").is_some_and(|value| !blank(value));
+        let retries = given.then(|| params.count("max_retries", 0, 0..=RETRIES_MAX));
+        Self {
+            llm_id: params.text("llm_id").unwrap_or_default(),
+            sampling: sampling(params),
+            retries: retries.and_then(|retries| u32::try_from(retries).ok()),
+            retry_delay: params.number_in("delay_after_error", 0.0..=DELAY_MAX).map(Duration::from_secs_f64),
+            cached: params.flag("cache").unwrap_or(false),
+        }
+    }
+
+    /// A request whose pieces nobody sees.
+    pub fn request(&self, messages: Vec<ChatMessage>) -> ChatRequest {
+        ChatRequest {
+            messages,
+            sampling: self.sampling.clone(),
+            retries_max: self.retries,
+            retry_delay: self.retry_delay,
+            cached: self.cached,
+            audience: Audience::Nobody,
+            ..ChatRequest::default()
+        }
+    }
+
+    /// How often an answer that does not keep to its form may be put right.
+    pub fn repairs(&self) -> u32 {
+        self.retries.unwrap_or(0).saturating_add(1)
+    }
+
+    /// The schema of these parameters.
+    pub fn params_schema() -> Json {
+        schema(&[
+            ("llm_id", "string", "the model, such as `deepseek-chat@DeepSeek`; empty means the default"),
+            ("temperature", "number", "0 to 2; sent when `temperatureEnabled` is true"),
+            ("temperatureEnabled", "boolean", "whether `temperature` is sent"),
+            ("top_p", "number", "0 to 1; sent when `topPEnabled` is true and it is not 0"),
+            ("topPEnabled", "boolean", "whether `top_p` is sent"),
+            (
+                "presence_penalty",
+                "number",
+                "-2 to 2; sent when `presencePenaltyEnabled` is true and it is not 0",
+            ),
+            ("presencePenaltyEnabled", "boolean", "whether `presence_penalty` is sent"),
+            (
+                "frequency_penalty",
+                "number",
+                "-2 to 2; sent when `frequencyPenaltyEnabled` is true and it is not 0",
+            ),
+            ("frequencyPenaltyEnabled", "boolean", "whether `frequency_penalty` is sent"),
+            (
+                "max_tokens",
+                "integer",
+                "tokens of the answer, at most; sent when `maxTokensEnabled` is true and it is not 0",
+            ),
+            ("maxTokensEnabled", "boolean", "whether `max_tokens` is sent"),
+            ("thinking", "string", "enabled, disabled or default"),
+            (
+                "max_retries",
+                "integer",
+                "tries after the first; 0 is none, absent what the model's settings say",
+            ),
+            ("delay_after_error", "number", "seconds before the second try; it doubles each time"),
+            (
+                "cache",
+                "boolean",
+                "whether an equal request may be answered from memory; needs `models.cache`",
+            ),
+        ])
+    }
+}
+
+/// How a node asks its model, with words of its own.
+#[derive(Debug)]
+pub struct Settings {
+    /// Which model, and how.
+    pub asking: Asking,
     /// The instructions.
     pub system: Template,
     /// What replaces our own words for a stage.
     pub sections: Sections,
     /// What is said after the history.
     pub prompts: Vec<Prompt>,
-    /// How the answer is generated.
-    pub sampling: Sampling,
-    /// Tries after the first; 0 leaves it to the model's own policy.
-    pub retries: u32,
-    /// How long to wait before the second try, when there is one.
-    pub retry_delay: Option<Duration>,
-    /// Whether equal requests may be answered from memory.
-    pub cached: bool,
     /// Turns of history that come first.
     pub history_turns: usize,
     /// Whether sources are to be cited.
@@ -69,29 +151,25 @@ impl Settings {
         let schema = schema_of_answer(params);
         params.without_effect("output_structure", "`output_structure`");
         let prompts = prompts(params);
-        let retries = u32::try_from(params.count("max_retries", 0, 0..=RETRIES_MAX)).unwrap_or(0);
-        let retry_delay = params.number_in("delay_after_error", 0.0..=DELAY_MAX).map(Duration::from_secs_f64);
+        let asking = Asking::read(params);
         let (system, sections) =
             Sections::read(&params.text("sys_prompt").unwrap_or_default(), params.source.names());
+        let exception = params.exception();
         let idle: Vec<_> = sections
             .without_effect()
             .map(|name| ParamProblem::new("/sys_prompt", format!("its section <{name}> has no effect")))
             .collect();
         Self {
-            llm_id: params.text("llm_id").unwrap_or_default(),
+            asking,
             system,
             sections,
             prompts,
-            sampling: sampling(params),
-            retries,
-            retry_delay: retry_delay.filter(|_| retries > 0),
-            cached: params.flag("cache").unwrap_or(false),
             history_turns: params.count("message_history_window_size", HISTORY_TURNS, 0..=HISTORY_TURNS_MAX),
             cite: params.flag("cite").unwrap_or(true),
             images: params.reference("visual_files_var"),
-            streams: schema.is_none() && !params.has_exception_branch(),
+            streams: schema.is_none() && exception.goto.is_empty(),
             schema,
-            default: params.exception_default(),
+            default: exception.covering(),
             warnings: params.warnings().into_iter().chain(idle).collect(),
         }
     }
@@ -116,24 +194,28 @@ impl Settings {
 
 /// The schema of these parameters.
 pub fn params_schema() -> Json {
-    schema(&[
-        ("llm_id", "string", "the model, such as `deepseek-chat@DeepSeek`; empty means the default"),
-        ("sys_prompt", "string", "the instructions, with references"),
-        ("prompts", "any", "[{role, content}] or one text: what is said after the history"),
-        ("message_history_window_size", "integer", "how many earlier turns come first"),
-        ("temperature", "number", "0 to 2; sent when `temperatureEnabled` is true"),
-        ("top_p", "number", "0 to 1; sent when `topPEnabled` is true"),
-        ("presence_penalty", "number", "-2 to 2; sent when `presencePenaltyEnabled` is true"),
-        ("frequency_penalty", "number", "-2 to 2; sent when `frequencyPenaltyEnabled` is true"),
-        ("max_tokens", "integer", "tokens of the answer, at most; sent when `maxTokensEnabled` is true"),
-        ("thinking", "string", "enabled, disabled or default"),
-        ("cite", "boolean", "whether to cite sources that the turn has found; true when absent"),
-        ("visual_files_var", "string", "a reference to images"),
-        ("outputs", "object", "`structured` holds a JSON schema for a structured answer"),
-        ("max_retries", "integer", "tries after the first; 0 or absent: the model's own policy"),
-        ("delay_after_error", "number", "seconds before the second try; it doubles each time"),
-        ("cache", "boolean", "whether an equal request may be answered from memory; needs `models.cache`"),
-    ])
+    with(
+        Asking::params_schema(),
+        &[
+            ("sys_prompt", "string", "the instructions, with references"),
+            ("prompts", "any", "[{role, content}] or one text: what is said after the history"),
+            ("message_history_window_size", "integer", "how many earlier turns come first"),
+            ("cite", "boolean", "whether to cite sources that the turn has found; true when absent"),
+            ("visual_files_var", "string", "a reference to images"),
+            ("outputs", "object", "`structured` holds a JSON schema for a structured answer"),
+        ],
+    )
+}
+
+/// A schema of parameters with more of them.
+pub fn with(mut all: Json, more: &[(&str, &str, &str)]) -> Json {
+    let more = schema(more);
+    if let (Some(Json::Object(all)), Some(Json::Object(more))) =
+        (all.get_mut("properties"), more.get("properties"))
+    {
+        all.extend(more.clone());
+    }
+    all
 }
 
 /// The schema at `outputs.structured`, or below it under `schema` or `structured`. Only one with
@@ -198,17 +280,17 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     prompts
 }
 
-/// A value is sent only when its switch is on, and, but for the temperature, when it is above 0.
+/// A value is sent only when its switch is on, and, but for the temperature, when it is not 0.
 fn sampling(params: &mut Params<'_>) -> Sampling {
     let mut when_on = |flag: &str, key: &str, bounds| match params.flag(flag) {
         Some(true) => params.number_in(key, bounds),
         Some(false) | None => None,
     };
     let temperature = when_on("temperatureEnabled", "temperature", 0.0..=2.0);
-    let above_zero = |value: Option<f64>| value.filter(|value| *value > 0.0);
-    let top_p = above_zero(when_on("topPEnabled", "top_p", 0.0..=1.0));
-    let presence_penalty = above_zero(when_on("presencePenaltyEnabled", "presence_penalty", -2.0..=2.0));
-    let frequency_penalty = above_zero(when_on("frequencyPenaltyEnabled", "frequency_penalty", -2.0..=2.0));
+    let not_zero = |value: Option<f64>| value.filter(|value| *value != 0.0);
+    let top_p = not_zero(when_on("topPEnabled", "top_p", 0.0..=1.0));
+    let presence_penalty = not_zero(when_on("presencePenaltyEnabled", "presence_penalty", -2.0..=2.0));
+    let frequency_penalty = not_zero(when_on("frequencyPenaltyEnabled", "frequency_penalty", -2.0..=2.0));
     let max_tokens = match params.flag("maxTokensEnabled") {
         Some(true) => {
             u32::try_from(params.count("max_tokens", 0, 0..=10_000_000)).ok().filter(|max| *max > 0)

@@ -2,7 +2,9 @@
 //!
 //! An answer with a status from 400 on is an error, unless `fail_on_status` is false. Only GET is
 //! tried again, as many times as `max_retries` says, when nothing answered or the server failed:
-//! repeating any other method could do its work twice.
+//! repeating any other method could do its work twice. With `idempotent` every request carries a key that is
+//! the same when it is repeated, also by another process after a crash, and no other call's; the other side has to
+//! do what comes twice with one key once.
 
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use weft_core::{
 };
 
 use crate::params::{self, Params, described, pointer};
-use crate::web::{Retries, headers, page_text, refused};
+use crate::web::{Retries, address, headers, page_text, refused, rendered, secrets};
 
 /// Bytes of an answer, at most.
 pub const BODY_MAX: usize = 10 * 1024 * 1024;
@@ -40,7 +42,12 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ("proxy", "string", "a proxy to go through"),
             ("clean_html", "boolean", "whether to hand on the text of a web page without its markup"),
             ("fail_on_status", "boolean", "whether a status from 400 on is an error; true when absent"),
-            ("max_retries", "integer", "tries after the first, for get"),
+            (
+                "idempotent",
+                "boolean",
+                "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
+            ),
+            ("max_retries", "integer", "tries after the first, for get and for idempotent requests"),
             ("delay_after_error", "number", "seconds between two tries"),
         ])
     },
@@ -74,6 +81,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         let headers = headers(&mut params);
         let variables = variables(&mut params);
         let retries = Retries::of(&mut params);
+        let idempotent = params.flag("idempotent").unwrap_or(false);
         let invoke = Invoke {
             url,
             method: method.to_uppercase(),
@@ -86,8 +94,14 @@ pub static SPEC: ComponentSpec = ComponentSpec {
             ),
             clean_html: params.flag("clean_html").unwrap_or(false),
             fail_on_status: params.flag("fail_on_status").unwrap_or(true),
-            // Any other method could do its work twice.
-            retries: if method.eq_ignore_ascii_case("get") { retries } else { retries.none() },
+            idempotent,
+            retries: match (idempotent, method.eq_ignore_ascii_case("get")) {
+                (true, _) => retries.idempotent(),
+                (false, true) => retries,
+                // Any other method could do its work twice.
+                (false, false) => retries.none(),
+            },
+            warnings: params.warnings(),
         };
         params.finish(invoke)
     },
@@ -114,7 +128,22 @@ struct Invoke {
     time_limit: Duration,
     clean_html: bool,
     fail_on_status: bool,
+    idempotent: bool,
     retries: Retries,
+    warnings: Vec<ParamProblem>,
+}
+
+/// The header that makes a request known when it comes again.
+const KEY_HEADER: &str = "Idempotency-Key";
+
+/// What names a call: its run, its activation, and within an agent's work the calls that lead to it. All of
+/// them are the same when the work is done again after a crash.
+fn call_key(ctx: &NodeContext) -> String {
+    let (run, activation) = (&ctx.run.run, ctx.activation);
+    match ctx.part.trim_end_matches('/') {
+        "" => format!("{run}-{activation}"),
+        part => format!("{run}-{activation}-{}", part.replace('/', "-")),
+    }
 }
 
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
@@ -171,26 +200,27 @@ fn variable(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -
 }
 
 impl Invoke {
-    fn values(&self, ctx: &NodeContext) -> Vec<(String, Json)> {
+    fn values(&self, ctx: &NodeContext) -> Result<Vec<(String, Json)>> {
         let value = |variable: &Variable| {
-            let referred = variable.reference.as_ref().map(|reference| ctx.inputs.json(reference));
+            let referred = variable.reference.as_ref();
+            let referred = referred.filter(|reference| !ctx.inputs.json(reference).is_null());
             match (referred, &variable.value) {
-                (Some(value), _) if !value.is_null() => (*value).clone(),
-                (_, Fallback::Constant(value)) => value.clone(),
-                (_, Fallback::Text(template)) => (*template.value(&ctx.inputs)).clone(),
+                (Some(reference), _) => ctx.inputs.copied(reference),
+                (None, Fallback::Constant(value)) => Ok(value.clone()),
+                (None, Fallback::Text(template)) => template.copied(&ctx.inputs),
             }
         };
-        self.variables.iter().map(|variable| (variable.key.clone(), value(variable))).collect()
+        self.variables.iter().map(|variable| Ok((variable.key.clone(), value(variable)?))).collect()
     }
 
     fn request(&self, ctx: &NodeContext) -> Result<HttpRequest> {
-        let text = self.url.render(&ctx.inputs);
+        let text = address(&self.url, &ctx.inputs)?;
         let text = text.trim();
         let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let mut url = url::Url::parse(&text).map_err(|cause| {
             Error::invalid(format!("`{}` is no address", self.url.source())).because(cause)
         })?;
-        let values = self.values(ctx);
+        let values = self.values(ctx)?;
         let body = match self.method.as_str() {
             "GET" => {
                 if !values.is_empty() {
@@ -204,11 +234,15 @@ impl Invoke {
             }
             _ => HttpBody::Json(values.into_iter().map(|(key, value)| (key, parsed(value))).collect()),
         };
-        let headers = self.headers.iter().map(|(name, value)| (name.clone(), value.render(&ctx.inputs)));
+        let mut headers = rendered(&self.headers, &ctx.inputs)?;
+        // A canvas may know a better key, such as the number of an order.
+        if self.idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(KEY_HEADER)) {
+            headers.push((KEY_HEADER.to_owned(), call_key(ctx)));
+        }
         Ok(HttpRequest {
             method: self.method.clone(),
             url: url.into(),
-            headers: headers.collect(),
+            headers,
             body,
             time_limit: self.time_limit,
             body_max: BODY_MAX,
@@ -237,7 +271,9 @@ impl Component for Invoke {
             variable.reference.clone().into_iter().chain(texts)
         });
         let reads = Reads::always(self.url.references().cloned().chain(headers).chain(variables));
-        Shape { reads, main_output: "result", ..Shape::default() }
+        let warnings = self.warnings.clone();
+        let secrets = secrets(&self.headers);
+        Shape { reads, main_output: "result", warnings, secrets, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
@@ -289,6 +325,29 @@ mod tests {
             (5, &None, &HttpBody::Empty)
         );
         assert_eq!(result.unwrap(), json!({"result": "ok", "status": 200}));
+    }
+
+    #[tokio::test]
+    async fn an_idempotent_request_has_a_key_and_is_tried_again() {
+        let params = |more: Json| {
+            let mut params = json!({"url": "https://example.org", "method": "post", "idempotent": true, "max_retries": 1,
+                "delay_after_error": 0});
+            params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            params
+        };
+        let key = |sent: &HttpRequest| {
+            let named = sent.headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("idempotency-key"));
+            named.map(|(_, key)| key.clone()).collect::<Vec<_>>()
+        };
+        let (sent, result) = invoked(params(json!({})), vec![page(503, "later"), page(200, "ok")]).await;
+        assert_eq!((sent.len(), result.unwrap()["status"].clone()), (2, json!(200)));
+        assert!(key(&sent[0]).len() == 1 && !key(&sent[0])[0].is_empty() && key(&sent[0]) == key(&sent[1]));
+        let own = json!({"headers": {"idempotency-key": "order {Agent:A@id}"}});
+        let (sent, _) = invoked(params(own), vec![page(200, "ok")]).await;
+        assert_eq!(key(&sent[0]), ["order a b"]);
+        let plain = json!({"idempotent": false});
+        let (sent, result) = invoked(params(plain), vec![page(503, "later")]).await;
+        assert!(sent.len() == 1 && key(&sent[0]).is_empty() && result.is_err(), "it could do its work twice");
     }
 
     #[tokio::test]

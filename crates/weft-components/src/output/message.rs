@@ -6,10 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use weft_core::component::MessageEnd;
 use weft_core::reference::Segment;
-use weft_core::value::to_text;
+use weft_core::rendering::BoundedText;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, NodeContext, Outputs, ParamProblem, Piece, Reads, Result,
-    Role, Shape, SharedText, Template, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Piece, Reads,
+    Result, Role, Shape, SharedText, Template, Value,
 };
 
 use crate::params::{self, Params, pointer, whole};
@@ -79,8 +79,10 @@ impl Message {
             match segment {
                 Segment::Literal(literal) => say(ctx, &mut said, Arc::clone(literal)).await?,
                 Segment::Reference(reference) => match ctx.value(reference) {
-                    Value::Json(json) => say(ctx, &mut said, to_text(&json).into()).await?,
                     Value::Stream(text) => pipe(ctx, &mut said, &text).await?,
+                    value @ (Value::Json(_) | Value::Pending(_)) => {
+                        say_value(ctx, &mut said, &*value.settled().await?).await?;
+                    }
                 },
             }
         }
@@ -92,8 +94,17 @@ async fn say(ctx: &NodeContext, said: &mut String, text: Arc<str>) -> Result<()>
     if text.is_empty() {
         return Ok(());
     }
+    ctx.inputs.room().take(text.len())?;
     said.push_str(&text);
     ctx.say(Piece::Text(text)).await
+}
+
+/// Says the text form of a value.
+async fn say_value(ctx: &NodeContext, said: &mut String, value: &Json) -> Result<()> {
+    let room = ctx.inputs.room().afresh();
+    let mut text = BoundedText::new(&room);
+    text.push_value(value)?;
+    say(ctx, said, text.finish().into()).await
 }
 
 /// Hands on a text that is still being written. When it breaks, so does the message, after what was
@@ -102,6 +113,7 @@ async fn pipe(ctx: &NodeContext, said: &mut String, text: &SharedText) -> Result
     let mut reader = text.read();
     while let Some(piece) = reader.next().await? {
         if let Piece::Text(text) = &piece {
+            ctx.inputs.room().take(text.len())?;
             said.push_str(text);
         }
         ctx.say(piece).await?;
@@ -130,9 +142,10 @@ impl Component for Message {
             Text::Plain(template) if self.listens => Self::stream(template, ctx).await?,
             text => {
                 let whole = text.render(&ctx.inputs)?;
-                let mut said = String::new();
-                say(ctx, &mut said, whole.into()).await?;
-                said
+                if !whole.is_empty() {
+                    ctx.say(Piece::Text(whole.as_str().into())).await?;
+                }
+                whole
             }
         };
         let end = MessageEnd { status: self.status, cited: ctx.run.citations.cited_in(&said) };

@@ -68,7 +68,7 @@ impl Component for Calculator {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let expression = self.expression.render(&ctx.inputs);
+        let expression = self.expression.render(&ctx.inputs)?;
         let number = match expression.len() <= SHORT_MAX {
             true => expression::evaluate(&expression),
             false => tokio::task::spawn_blocking(move || expression::evaluate(&expression))

@@ -138,18 +138,18 @@ struct CodeExec {
 }
 
 impl CodeExec {
-    fn program(&self, ctx: &NodeContext) -> Program {
+    fn program(&self, ctx: &NodeContext) -> Result<Program> {
         let source = match &self.script {
             Script::Written(text) => text.clone(),
             Script::From(reference) => weft_core::value::to_text(&ctx.inputs.json(reference)),
         };
         let value = |argument: &Argument| match argument {
-            Argument::Given(value) => value.clone(),
-            Argument::From(template) => (*template.value(&ctx.inputs)).clone(),
+            Argument::Given(value) => Ok(value.clone()),
+            Argument::From(template) => template.copied(&ctx.inputs),
         };
-        let arguments: Map<String, Json> =
-            self.arguments.iter().map(|(name, argument)| (name.clone(), value(argument))).collect();
-        Program { language: self.language, source, arguments, limits: ctx.run.seams.sandbox.limits() }
+        let arguments = self.arguments.iter().map(|(name, argument)| Ok((name.clone(), value(argument)?)));
+        let arguments = arguments.collect::<Result<Map<String, Json>>>()?;
+        Ok(Program { language: self.language, source, arguments, limits: ctx.run.seams.sandbox.limits() })
     }
 }
 
@@ -165,7 +165,7 @@ impl Component for CodeExec {
             Argument::From(template) => Some(template),
         });
         let reads = script.into_iter().chain(arguments.flat_map(Template::references)).cloned();
-        // Which of its outputs is the main one is known by the canvas only: a model is given all of them.
+        // The canvas says which outputs there are; a model is given all of them, so none is the main one.
         Shape {
             reads: Reads::always(reads),
             warnings: self.warnings.clone(),
@@ -174,8 +174,17 @@ impl Component for CodeExec {
         }
     }
 
+    fn default_outputs(&self, default: &Json) -> Option<Outputs> {
+        let mut outputs: Outputs = self.outputs.fill_with(default).into_iter().collect();
+        if outputs.get("result").is_none() {
+            // Canvases made elsewhere read the value here.
+            outputs.set("result", default.clone());
+        }
+        Some(outputs)
+    }
+
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let program = self.program(ctx);
+        let program = self.program(ctx)?;
         let limits = program.limits;
         let Ran { result, stdout, stderr, truncated } = {
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));

@@ -11,12 +11,12 @@ use tokio::time::Instant;
 use url::Url;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Template, ToolSpec, Value,
 };
 
 use crate::params::{self, Params};
-use crate::web::{headers, page_text, refused, send};
+use crate::web::{self, headers, page_text, refused, rendered, send, shown};
 
 /// Bytes of an answer, at most.
 const BODY_MAX: usize = 5 * 1024 * 1024;
@@ -64,6 +64,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
                 u64::try_from(params.count("timeout", SECONDS, 1..=SECONDS_MAX)).unwrap_or(30),
             ),
             clean_html: params.flag("clean_html").unwrap_or(true),
+            warnings: params.warnings(),
         };
         params.finish(get)
     },
@@ -74,12 +75,13 @@ struct HttpGet {
     headers: Vec<(String, Template)>,
     time_limit: Duration,
     clean_html: bool,
+    warnings: Vec<ParamProblem>,
 }
 
 fn address(text: &str) -> Result<Url> {
     let text = text.trim();
     let wrong = |why: &str| {
-        Error::invalid(format!("`{text}` {why}"))
+        Error::invalid(format!("`{}` {why}", shown(text)))
             .help("write a whole address, such as `https://example.org/page`")
     };
     let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
@@ -98,8 +100,11 @@ fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
     }
     let Some(place) = header(answer, "location") else { return Ok(None) };
     let to = from.join(place).map_err(|cause| {
-        Error::new(ErrorKind::Garbled, format!("`{from}` redirects to `{place}`, which is no address"))
-            .because(cause)
+        Error::new(
+            ErrorKind::Garbled,
+            format!("`{}` redirects to `{}`, which is no address", shown(from.as_str()), shown(place)),
+        )
+        .because(cause)
     })?;
     address(to.as_str()).map(Some)
 }
@@ -136,15 +141,15 @@ fn content(answer: &HttpResponse) -> Result<Content> {
 impl HttpGet {
     async fn fetch(&self, ctx: &NodeContext) -> Result<(Url, HttpResponse)> {
         let until = Instant::now() + self.time_limit;
-        let first = address(&self.url.render(&ctx.inputs))?;
+        let first = address(&web::address(&self.url, &ctx.inputs)?)?;
         let mut url = first.clone();
         for _ in 0..=REDIRECTS_MAX {
             let own = url.origin() == first.origin();
-            let headers = self.headers.iter().filter(|_| own);
+            let headers = if own { self.headers.as_slice() } else { &[] };
             let request = HttpRequest {
                 method: "GET".to_owned(),
                 url: url.clone().into(),
-                headers: headers.map(|(name, value)| (name.clone(), value.render(&ctx.inputs))).collect(),
+                headers: rendered(headers, &ctx.inputs)?,
                 body: HttpBody::Empty,
                 time_limit: until.saturating_duration_since(Instant::now()),
                 body_max: BODY_MAX,
@@ -156,7 +161,7 @@ impl HttpGet {
                 None => return Ok((url, answer)),
             }
         }
-        Err(Error::invalid(format!("`{first}` redirects more than {REDIRECTS_MAX} times")))
+        Err(Error::invalid(format!("`{}` redirects more than {REDIRECTS_MAX} times", shown(first.as_str()))))
     }
 }
 
@@ -165,7 +170,9 @@ impl Component for HttpGet {
     fn shape(&self) -> Shape {
         let headers = self.headers.iter().flat_map(|(_, value)| value.references());
         let reads = Reads::always(self.url.references().chain(headers).cloned());
-        Shape { reads, main_output: "result", ..Shape::default() }
+        let warnings = self.warnings.clone();
+        let secrets = web::secrets(&self.headers);
+        Shape { reads, main_output: "result", warnings, secrets, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -115,9 +115,9 @@ impl Component for ReadFile {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let path = self.path.render(&ctx.inputs);
-        let first = number(&self.first.render(&ctx.inputs), "from")?;
-        let last = number(&self.last.render(&ctx.inputs), "to")?;
+        let path = self.path.render(&ctx.inputs)?;
+        let first = number(&self.first.render(&ctx.inputs)?, "from")?;
+        let last = number(&self.last.render(&ctx.inputs)?, "to")?;
         // Only what was asked for is kept with the run.
         let read = async {
             let text = ctx.run.seams.workspace.read(&ctx.run.tenant, path.trim()).await?;

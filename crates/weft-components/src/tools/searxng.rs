@@ -89,7 +89,7 @@ impl SearXng {
     }
 
     fn address(&self, ctx: &NodeContext, query: &str) -> Result<Url> {
-        let server = self.server.render(&ctx.inputs);
+        let server = self.server.render(&ctx.inputs)?;
         let server = server.trim().trim_end_matches('/');
         if server.is_empty() {
             return Err(Error::invalid("there is no server to search with").help(HELP));
@@ -109,7 +109,7 @@ impl SearXng {
     }
 
     pub(super) async fn search(&self, ctx: &NodeContext) -> Result<Outputs> {
-        let query = self.query.render(&ctx.inputs);
+        let query = self.query.render(&ctx.inputs)?;
         let hits = match query.trim() {
             "" => Vec::new(),
             query => self.hits(ctx, query).await?,

@@ -42,7 +42,7 @@ fn tool(kind: &str, params: Json) -> Json {
 #[tokio::test]
 async fn one_agent_searches_reads_writes_and_calculates() {
     let tools = json!([
-        tool("Retrieval", json!({})),
+        tool("Retrieval", json!({"dataset_ids": ["*"]})),
         tool("WebSearch", json!({"engine": "searxng", "searxng_url": "https://s.example"})),
         tool("ReadFile", json!({})),
         tool("WriteFile", json!({})),

@@ -60,9 +60,9 @@ impl Component for WriteFile {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let path = self.path.render(&ctx.inputs);
+        let path = self.path.render(&ctx.inputs)?;
         let path = path.trim();
-        let text = self.content.render(&ctx.inputs);
+        let text = self.content.render(&ctx.inputs)?;
         let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
         // Written twice, a file holds the same; added to twice, it does not.
         let (call, again, done) = match self.append {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::error::Result;
-use crate::id::{CanvasKey, TenantId};
+use crate::id::{CanvasId, CanvasKey, TenantId};
 
 /// What people say about a canvas, apart from the drawing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +20,9 @@ pub struct CanvasHead {
     pub permission: String,
     /// The heading it is listed under.
     pub canvas_type: String,
+    /// The file of the operator's machine that it was read from, if it was. What lies beside that file is
+    /// searched for it, so nothing that comes over the network sets it, and a change from there clears it.
+    pub source: String,
 }
 
 /// A stored canvas with its newest version.
@@ -31,7 +34,7 @@ pub struct StoredCanvas {
     pub head: CanvasHead,
     /// The newest version's content hash.
     pub version: Arc<str>,
-    /// The newest version's DSL, as JSON text.
+    /// The newest version's DSL, as JSON text; empty in lists, which could not hold all of them.
     pub dsl: Arc<str>,
     /// Milliseconds since 1970.
     pub created_ms: i64,
@@ -42,6 +45,10 @@ pub struct StoredCanvas {
 /// Which canvases to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CanvasFilter {
+    /// Only this one.
+    pub id: Option<CanvasId>,
+    /// Only the one with this title, without regard to case.
+    pub title: Option<String>,
     /// Part of the title, without regard to case.
     pub keywords: String,
     /// How many to pass over.
@@ -68,13 +75,23 @@ pub trait CanvasStore: Send + Sync {
     /// `NotFound`.
     async fn get(&self, key: &CanvasKey) -> Result<StoredCanvas>;
 
+    /// The name of its newest version. A turn that begins a session asks for no more: the plan of the
+    /// version is at hand most of the time, and the DSL may be large.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {
+        Ok(self.get(key).await?.version)
+    }
+
     /// The DSL of one version.
     ///
     /// # Errors
     /// `NotFound`.
     async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>>;
 
-    /// Canvases by filter, ordered by the time of their last change, and how many there are in all.
+    /// Canvases by filter without their DSL, ordered by the time of their last change, and how many there are
+    /// in all.
     ///
     /// # Errors
     /// When the store cannot be read.

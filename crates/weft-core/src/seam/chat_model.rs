@@ -196,8 +196,8 @@ pub struct ChatRequest {
     pub tool_choice: ToolChoice,
     /// A JSON schema the answer must follow, for providers that can promise it.
     pub schema: Option<Json>,
-    /// How often a call that failed before its first piece is tried again; absent: the
-    /// directory's policy.
+    /// How often a call that failed before anybody saw a piece of it is tried again; 0 is never, absent
+    /// the directory's policy.
     pub retries_max: Option<u32>,
     /// How long to wait before the second try; it doubles each time. Absent: the directory's policy.
     #[serde(default)]
@@ -205,6 +205,21 @@ pub struct ChatRequest {
     /// Whether an equal request that was answered before may be answered from memory.
     #[serde(default)]
     pub cached: bool,
+    /// Whether anybody sees the pieces as they come. It changes nothing about the question, so it is no
+    /// part of what is written down of it.
+    #[serde(skip)]
+    pub audience: Audience,
+}
+
+/// Whether somebody sees the pieces of an answer before it is whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Audience {
+    /// What has come cannot be taken back.
+    #[default]
+    Listening,
+    /// Only the whole answer counts: one that breaks off in the middle may begin anew
+    /// ([`ChatDelta::Restarted`]).
+    Nobody,
 }
 
 /// Why a model stopped.
@@ -264,6 +279,11 @@ pub enum ChatDelta {
     },
     /// Something worth knowing that is no failure, such as a parameter that was dropped.
     Warning(String),
+    /// The answer begins anew: every piece before this one is void. Comes only where
+    /// [`ChatRequest::audience`] is nobody.
+    Restarted,
+    /// From here on this model answers, because the one that was asked could not.
+    AnsweredBy(Arc<ModelInfo>),
     /// The last delta of every answer.
     End {
         /// Why it stopped.
@@ -301,6 +321,12 @@ pub trait ModelDirectory: Send + Sync {
     /// # Errors
     /// `NotFound` with code `MODEL_NOT_CONFIGURED` in its text, naming what could be used instead.
     fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>>;
+
+    /// A sentence that names both models, when [`ModelDirectory::resolve`] gives another one than `llm_id`
+    /// names.
+    fn substitution(&self, _tenant: &TenantId, _llm_id: &str) -> Option<String> {
+        None
+    }
 
     /// The model that turns texts into vectors, for an id such as `bge-m3@Ollama`; empty means the
     /// default one.

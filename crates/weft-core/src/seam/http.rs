@@ -60,4 +60,11 @@ pub trait Http: Send + Sync {
     /// `Denied` for a refused address, `Timeout`, `Unavailable` when nothing answers, `Invalid` for
     /// a URL that makes no sense or a body over the limit.
     async fn send(&self, tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse>;
+
+    /// Whether a request to this address would be sent. For addresses that are handed to somebody else, who
+    /// resolves them anew: what is refused here must not be reached by that detour either. Nothing is sent.
+    ///
+    /// # Errors
+    /// As [`Http::send`].
+    async fn may_reach(&self, tenant: &TenantId, url: &str) -> Result<()>;
 }

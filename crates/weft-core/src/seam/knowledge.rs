@@ -375,7 +375,7 @@ pub fn chosen(known: Vec<DatasetBrief>, names: &[String]) -> Result<Vec<DatasetB
             .find(|brief| brief.name == *name)
             .or_else(|| known.iter().find(named))
             .or_else(|| known.iter().find(|brief| brief.id.as_str() == name.trim()))
-            .ok_or_else(|| unknown(name, &known))?;
+            .ok_or_else(|| unknown(name))?;
         if chosen.iter().all(|brief| brief.id != found.id) {
             chosen.push(found.clone());
         }
@@ -401,17 +401,10 @@ pub fn chosen_by_id(known: &[DatasetBrief], ids: &[DatasetId]) -> Result<Vec<Dat
     Ok(chosen)
 }
 
-/// Names that an error lists, at most.
-const NAMES_LISTED_MAX: usize = 20;
-
-fn unknown(name: &str, known: &[DatasetBrief]) -> crate::error::Error {
-    let mut names: Vec<&str> = known.iter().take(NAMES_LISTED_MAX).map(|brief| brief.name.as_str()).collect();
-    names.extend((known.len() > NAMES_LISTED_MAX).then_some("…"));
-    let help = match names.is_empty() {
-        true => "add documents to it first".to_owned(),
-        false => format!("the datasets are: {}", names.join(", ")),
-    };
-    crate::error::Error::not_found(format!("there is no dataset `{name}`")).help(help)
+/// The error reaches whoever chats, so it does not say which datasets there are.
+fn unknown(name: &str) -> crate::error::Error {
+    crate::error::Error::not_found(format!("there is no dataset `{name}`"))
+        .help("choose one of those that `weft dataset list` or `GET /api/v1/datasets` shows")
 }
 
 #[cfg(test)]
@@ -444,10 +437,7 @@ mod tests {
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
         let error = chosen(known(), &["Maps".to_owned()]).unwrap_err();
         assert_eq!(error.kind, crate::error::ErrorKind::NotFound);
-        assert!(
-            error.full().contains("`Maps`") && error.full().contains("Laws, 1, Books"),
-            "{}",
-            error.full()
-        );
+        // Whoever chats is told no names of others.
+        assert!(error.full().contains("`Maps`") && !error.full().contains("Laws"), "{}", error.full());
     }
 }

@@ -1,11 +1,12 @@
 //! Runs and their journals.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::id::{CanvasId, RunId, RunKey, SessionId, TenantId};
+use crate::id::{CanvasId, ProcessId, RunId, RunKey, SessionId, TenantId};
 use crate::journal::Ending;
 
 /// A run, without its journal.
@@ -25,8 +26,39 @@ pub struct StoredRun {
     pub started_ms: i64,
     /// Milliseconds since 1970.
     pub finished_ms: Option<i64>,
-    /// When its process last said that it is at work on it, in milliseconds since 1970.
-    pub alive_ms: i64,
+    /// Grows with every process that takes the run over; it stays when the run has ended.
+    pub fence: i64,
+    /// The process that is at work on it, or was last. Absent: it was handed over, and any process may
+    /// take it.
+    pub owner: Option<ProcessId>,
+    /// When somebody asked for it to stop, in milliseconds since 1970. Whoever works on it obeys.
+    pub cancel_ms: Option<i64>,
+}
+
+/// A process's right to write into a run: the fencing number that it got with it. Whoever comes with an
+/// older one than the run has is refused, however long ago it was overtaken, and also when the run has
+/// ended.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RunLease {
+    /// Which run.
+    pub run: RunKey,
+    /// As the run had it when it was taken.
+    pub fence: i64,
+}
+
+impl RunLease {
+    /// The fencing number of whoever announces a run.
+    pub const FIRST: i64 = 1;
+
+    /// The right of whoever announced a run.
+    pub fn first(run: &RunKey) -> Self {
+        Self { run: run.clone(), fence: Self::FIRST }
+    }
+
+    /// The right that the run's row tells of.
+    pub fn of(run: &StoredRun) -> Self {
+        Self { run: run.key.clone(), fence: run.fence }
+    }
 }
 
 /// One journal entry as stored: the numbers, and the record as JSON text.
@@ -76,33 +108,53 @@ pub trait RunStore: Send + Sync {
     async fn create(&self, run: &StoredRun) -> Result<()>;
 
     /// Appends entries, all or none; when it returns they survive the end of the process. The first
-    /// `seq` must be one more than the last stored one: anything else is `Conflict`, which is how a
-    /// writer notices that it no longer owns the run. Entries of different runs may share one write.
+    /// `seq` must be one more than the last stored one. Entries of different runs may share one write.
     ///
     /// # Errors
-    /// `Conflict` as above; otherwise when the store cannot be written, and then nothing was.
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()>;
+    /// `Conflict` when another process has taken the run over since, also when it has ended the run in the
+    /// meantime, and when the numbers do not follow: this is how a writer notices that it no longer owns
+    /// the run. Otherwise when the store cannot be written. Nothing was written then.
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()>;
 
-    /// Says that this process is at work on these runs. Those that have ended or are not there are
-    /// passed over, and a time never goes back.
+    /// Takes over a run that has not ended and has the fencing number `seen`: from then on it has the next
+    /// one, belongs to `by`, and whatever was done under an older number is refused. Of several that try at
+    /// the same time one gets it.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()>;
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>>;
 
-    /// Takes over a run that has not ended and whose process was last heard of at `seen_alive_ms`.
-    /// Whether it was taken: of several that try at the same time one gets it. From then on its process
-    /// was last heard of at `now_ms`, or just after `seen_alive_ms` when that is later.
+    /// Hands runs over: they are nobody's, and any process may take them at once. Those that have ended, are
+    /// not there or belong to another process by now are passed over.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool>;
+    async fn release(&self, leases: &[RunLease]) -> Result<()>;
+
+    /// Notes that somebody wants a run to stop. Whether it was one that has not ended; the first time counts.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool>;
+
+    /// The runs of a process that somebody wants to stop and that have not ended.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>>;
+
+    /// Runs of all tenants without an ending that belong to nobody, to one of these processes, or to one
+    /// that nobody knows; the oldest first, at most `count_max`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>>;
 
     /// Notes how the run ended.
     ///
     /// # Errors
-    /// `NotFound`.
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()>;
+    /// `NotFound`; `Conflict` when another process has taken the run over since.
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()>;
 
     /// A run.
     ///
@@ -138,8 +190,27 @@ pub trait RunStore: Send + Sync {
     async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>>;
 }
 
+/// When to ask again for a session that is in the middle of a turn. Of all conflicts only these have one.
+pub const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// What [`RunStore::create`] says of a session that has a run without an ending.
 pub fn at_work(session: &SessionId, run: &RunId) -> Error {
-    Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"))
+    let error =
+        Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"));
+    Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }
         .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` goes on with it")
+}
+
+/// What a writer is told whose run belongs to another process by now.
+pub fn overtaken(lease: &RunLease, doing: &str) -> Error {
+    Error::new(
+        ErrorKind::Conflict,
+        format!("cannot {doing}: another process has taken over the run `{}`", lease.run.id),
+    )
+    .help("read the run again: it belongs to the other process now")
+}
+
+/// Whether a turn could not begin because its session is in the middle of another one.
+pub fn is_busy(error: &Error) -> bool {
+    error.kind == ErrorKind::Conflict && error.retry_after.is_some()
 }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::id::{CanvasId, RunId, SessionKey, TenantId};
+use crate::seam::run_store::RunLease;
 use crate::seam::task_store::TaskChange;
 use crate::value::Json;
 
@@ -58,6 +59,8 @@ pub struct SessionCommit<'a> {
     pub messages: &'a [SessionMessage],
     /// What becomes of the human tasks of the session; absent: they stay as they are.
     pub tasks: Option<&'a TaskChange>,
+    /// The right to the run that changes it; absent when no run does.
+    pub lease: Option<&'a RunLease>,
 }
 
 /// Which sessions to list.
@@ -69,6 +72,8 @@ pub struct SessionFilter {
     pub id: Option<String>,
     /// Of one user.
     pub user_id: Option<String>,
+    /// Part of the name, without regard to the case of English letters.
+    pub keywords: String,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.
@@ -111,7 +116,8 @@ pub trait SessionStore: Send + Sync {
     /// the revision.
     ///
     /// # Errors
-    /// `Conflict` when the revision is not the stored one: somebody else has changed the session.
+    /// `Conflict` when the revision is not the stored one: somebody else has changed the session; and when
+    /// another process has taken the run over since.
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()>;
 
     /// Sessions by filter, ordered by the time of their last change, and how many there are in all.

@@ -5,7 +5,8 @@ use async_trait::async_trait;
 
 use crate::budget::Spent;
 use crate::error::Result;
-use crate::id::{CanvasId, RunKey, TenantId};
+use crate::id::{CanvasId, TenantId};
+use crate::seam::run_store::RunLease;
 
 /// What the runs of one canvas have used on one day.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,9 +27,10 @@ pub trait SpendingStore: Send + Sync {
     /// its canvas's `day` (days since 1970, in UTC); the same noted again adds nothing.
     ///
     /// # Errors
-    /// `NotFound` when there is no such run; otherwise when the store cannot be written, and then
+    /// `NotFound` when there is no such run; `Conflict` when another process has taken it over since;
+    /// otherwise when the store cannot be written, and then
     /// nothing was.
-    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()>;
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()>;
 
     /// What the runs of a tenant, or those of one of its canvases, have used since the beginning of a
     /// day.

@@ -16,6 +16,18 @@ pub struct StoredToken {
     pub name: String,
     /// Milliseconds since 1970.
     pub created_ms: i64,
+    /// When somebody last showed it, to the minute or so; absent while nobody has.
+    pub last_used_ms: Option<i64>,
+}
+
+/// Characters of a hash that name a token to people. They say nothing about the token itself.
+const ID_CHARS: usize = 12;
+
+impl StoredToken {
+    /// What names the token in lists.
+    pub fn id(&self) -> &str {
+        self.hash.get(..ID_CHARS).unwrap_or(&self.hash)
+    }
 }
 
 /// Where API tokens are kept.
@@ -32,6 +44,24 @@ pub trait TokenStore: Send + Sync {
     /// # Errors
     /// `NotFound`.
     async fn find(&self, hash: &str) -> Result<StoredToken>;
+
+    /// Notes that a token was shown. A time never goes back, and one that is not there is passed over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn used(&self, hash: &str, at_ms: i64) -> Result<()>;
+
+    /// The tokens of a tenant, or of all of them, oldest first, at most `count_max`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>>;
+
+    /// Removes a token: whoever shows it from now on is nobody.
+    ///
+    /// # Errors
+    /// `NotFound`, also for one of another tenant.
+    async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()>;
 
     /// How many tokens there are, over all tenants; 0 tells a first start.
     ///

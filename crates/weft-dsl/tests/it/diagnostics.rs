@@ -336,6 +336,42 @@ fn a_way_into_a_body() {
     );
 }
 
+/// What would end in nothing is no success: these are mistakes, and no drawings.
+#[test]
+fn branches_and_ways_after_a_failure_into_or_out_of_a_body() {
+    let failing =
+        |to: &str| json!({"content": ["x"], "exception_method": "goto", "exception_goto": ["x", to]});
+    let switch = json!({"conditions": [{"to": ["x"]}], "end_cpn_ids": ["m"]});
+    check(
+        &json!({
+            "begin": begin(&["f", "s"]),
+            "f": node("Iteration", json!({}), &["m"]),
+            "i": inside("f", node("IterationItem", json!({}), &["a", "t"])),
+            "a": inside("f", node("Message", failing("m"), &[])),
+            "t": inside("f", node("Switch", switch.clone(), &[])),
+            "x": inside("f", message("x")),
+            "s": node("Switch", switch, &[]),
+            "m": message("x"),
+        }),
+        &[
+            r#"error crosses-frame /a/obj/params/exception_goto/1 "m""#,
+            r#"error crosses-frame /t/obj/params/end_cpn_ids/0 "m""#,
+            r#"error crosses-frame /s/obj/params/conditions/0/to/0 "x""#,
+        ],
+    );
+    // The settings of a frame are for what fails in it, and not a way into it.
+    let into_itself = json!({"exception_method": "goto", "exception_goto": ["x"]});
+    check(
+        &json!({
+            "begin": begin(&["f"]),
+            "f": node("Iteration", into_itself, &[]),
+            "i": inside("f", node("IterationItem", json!({}), &["x"])),
+            "x": inside("f", message("x")),
+        }),
+        &[r#"error crosses-frame /f/obj/params/exception_goto/0 "x""#],
+    );
+}
+
 #[test]
 fn none_or_several_entries() {
     check(&json!({"m": message("x")}), &[r#"error no-entry  "components""#]);

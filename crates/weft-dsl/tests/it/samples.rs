@@ -13,7 +13,7 @@ pub fn files() -> Vec<(String, String)> {
     let shared = option_env!("WEFT_SHARED")
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     let Ok(folder) = std::fs::read_dir(shared.join("canvases/ragflow")) else {
-        println!("skipped: there is no folder of real canvases (WEFT_SHARED)");
+        weft_testkit::skipped("there is no folder of existing canvases (WEFT_SHARED)");
         return Vec::new();
     };
     let mut files: Vec<_> = folder

@@ -20,6 +20,7 @@ impl Driver<'_> {
             open,
             before,
             said,
+            speaker,
             cited,
             sources,
             usage,
@@ -29,12 +30,14 @@ impl Driver<'_> {
             failed,
             spent,
             shared,
+            reopens,
             ..
         } = recovered;
         self.worked = Duration::from_millis(spent.millis);
         self.shared = shared;
         self.before = before;
         self.said = said;
+        self.speakers.keep_for(speaker);
         self.cited = cited;
         self.sourced = sources.len();
         self.usage = usage;
@@ -42,6 +45,7 @@ impl Driver<'_> {
         self.last = last;
         self.last_message = last_message;
         self.fails = failed;
+        self.reopens = reopens;
         self.journal.note(Record::PickedUp { by: writer() });
         self.takes_over = true;
         open.into_iter().for_each(|open| self.end_before(open));

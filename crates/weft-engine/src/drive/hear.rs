@@ -15,6 +15,10 @@ impl Driver<'_> {
         let Some(active) = self.active.get_mut(&activation) else { return };
         let node = active.who.node.clone();
         match signal {
+            Signal::Speak => {
+                // It hears of it when its turn comes.
+                self.may_speak(activation);
+            }
             Signal::Say(piece) => {
                 if let Some(piece) = active.speech.new_part(piece) {
                     self.say(activation, node, piece);
@@ -72,7 +76,7 @@ impl Driver<'_> {
         active.said = true;
         let text = match piece {
             Piece::Text(text) => {
-                self.said.push_str(&text);
+                self.said.add(activation, &text);
                 text
             }
             Piece::Thinking(text) => {

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use weft_core::ErrorKind;
 use weft_core::component::Finished;
-use weft_core::journal::Onward;
+use weft_core::journal::{Onward, WaitingForm};
+use weft_core::{ErrorKind, Record};
 
 use super::Driver;
 use crate::perform::{Outcome, Settled};
@@ -37,10 +37,46 @@ impl Driver<'_> {
         Some(Settled { activation, finished, onward: Onward::Suspended, error: None })
     }
 
+    /// Iterations and Loops that were open when the run paused go on: each run tells the start and the end
+    /// of what it works on.
+    pub(super) fn reopen_frames(&mut self) {
+        for activation in std::mem::take(&mut self.reopens) {
+            if let Some((who, _)) = self.machine.who(activation) {
+                self.journal.note(Record::NodeStarted { who });
+                self.ensure_active(activation);
+            }
+        }
+    }
+
+    /// Iterations and Loops that are open while the run waits end for now, the innermost first.
+    pub(super) fn suspend_frames(&mut self) {
+        let open: Vec<_> = self.machine.frames.keys().rev().copied().collect();
+        for activation in open {
+            self.ensure_active(activation);
+            if let Some(active) = self.active.remove(&activation) {
+                self.note_finished(active, &Arc::default(), None, (&Onward::Suspended, &[]));
+            }
+        }
+    }
+
+    /// What the waiting nodes ask.
+    pub(super) fn forms(&self) -> Vec<WaitingForm> {
+        let parked = self.machine.parked().into_iter();
+        let mut forms: Vec<_> = parked.map(|place| self.machine.waiting_form(place)).collect();
+        if let Some((node, message)) = &self.machine.unused
+            && let Some(waiting) = forms.iter_mut().find(|waiting| waiting.node == *node)
+        {
+            let tips = waiting.form.tips.get_or_insert_default();
+            tips.push('\n');
+            tips.push_str(message);
+        }
+        forms
+    }
+
     /// Ends an activation for now.
     pub(super) fn end_for_now(&mut self, settled: Settled) {
         let activation = settled.activation;
-        let Some(mut active) = self.active.remove(&activation) else { return };
+        let Some(mut active) = self.end_activation(activation) else { return };
         active.suspension = settled.finished.suspended.clone().map(Box::new);
         let (alternative, spoken) = (active.alternative, active.speech.spoken());
         if active.suspension.is_none() {

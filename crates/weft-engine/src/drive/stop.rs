@@ -5,13 +5,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use weft_core::component::Route;
 use weft_core::context::ToolFinished;
-use weft_core::journal::{Ending, Onward};
+use weft_core::journal::{Ending, FrameStep, Onward};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
 use super::{Active, Driver, STOPPED};
-use crate::machine::{Consequence, Done};
+use crate::assign::Changes;
+use crate::machine::{Broken, Closed, Consequence, Done};
+use crate::perform::settle_frame;
 use crate::speech::{Speech, Spoken};
 
 impl Driver<'_> {
@@ -24,7 +27,11 @@ impl Driver<'_> {
                     let frame = self.machine.path(scope);
                     self.journal.note(Record::NodeSkipped { node, frame });
                 }
-                Consequence::Stop(activation) => self.stop(activation, "its loop was left"),
+                Consequence::Stop(activation, Closed::Left) => self.stop(activation, "its loop was left"),
+                Consequence::Stop(activation, Closed::Failed) => {
+                    self.stop(activation, "something else in its frame has failed");
+                }
+                Consequence::FrameFailed(activation, broken) => self.frame_failed(activation, broken),
                 // The body broke off: the frame is stopped with everything else.
                 Consequence::FrameDone(..) if self.failed => {}
                 Consequence::FrameDone(activation, outputs) => self.frame_done(activation, outputs),
@@ -32,27 +39,52 @@ impl Driver<'_> {
         }
     }
 
+    /// What stops an activation. Only a frame can be stopped on its own, with everything in it, so there is
+    /// one token for each frame and not one for each activation.
+    pub(super) fn stops(&mut self, frame: &[FrameStep]) -> CancellationToken {
+        let Some(innermost) = frame.last() else { return self.cancel.clone() };
+        if let Some(known) = self.frames.get(&innermost.activation) {
+            return known.clone();
+        }
+        let mut cancel = self.cancel.clone();
+        for step in frame {
+            let known = self.frames.entry(step.activation).or_insert_with(|| cancel.child_token());
+            cancel = known.clone();
+        }
+        cancel
+    }
+
     fn frame_done(&mut self, activation: u32, outputs: Arc<Outputs>) {
+        self.frames.remove(&activation);
         self.ensure_active(activation);
         let onward = Onward::By(Route::Onward);
-        if let Some(active) = self.active.remove(&activation) {
+        if let Some(active) = self.end_activation(activation) {
             self.note_finished(active, &outputs, None, (&onward, &[]));
         }
         self.last = Arc::clone(&outputs);
-        self.machine.finished(activation, Done { outputs, onward, assigned: Vec::new() });
+        self.machine.finished(activation, Done { outputs, onward, changes: Changes::default() });
+    }
+
+    fn frame_failed(&mut self, activation: u32, broken: Broken) {
+        self.frames.remove(&activation);
+        self.ensure_active(activation);
+        let Some(ix) = self.active.get(&activation).map(|active| active.node) else { return };
+        // The settings that closed the frame catch the failure, so it is nobody else's.
+        let _ = self.complete(settle_frame(&self.plan.nodes[ix], activation, broken));
     }
 
     /// A frame that was open when its run paused is not among this driver's own activations.
-    fn ensure_active(&mut self, activation: u32) {
+    pub(super) fn ensure_active(&mut self, activation: u32) {
         if self.active.contains_key(&activation) {
             return;
         }
         let Some((who, node)) = self.machine.who(activation) else { return };
+        let cancel = self.stops(&who.frame);
         let active = Active {
             who,
             node,
             named: Arc::default(),
-            cancel: self.cancel.child_token(),
+            cancel,
             began: Instant::now(),
             thinking: false,
             said: false,
@@ -69,9 +101,10 @@ impl Driver<'_> {
     fn stop(&mut self, activation: u32, why: &str) {
         self.held.retain(|held| held.activation != activation);
         self.cut_off.retain(|outcome| outcome.activation != activation);
+        self.frames.remove(&activation);
         self.ensure_active(activation);
         self.end_thinking(activation);
-        let Some(active) = self.active.remove(&activation) else { return };
+        let Some(active) = self.end_activation(activation) else { return };
         if !active.who.frame.is_empty() {
             active.cancel.cancel();
         }

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
-use weft_core::{CanvasId, Result, RunKey, TenantId};
+use weft_core::seam::run_store::RunLease;
+use weft_core::{CanvasId, Result, TenantId};
 
 use super::{Engine, Stores};
 
@@ -114,12 +115,12 @@ impl Engine {
     ///
     /// # Errors
     /// What the store says.
-    pub(super) async fn note_spent(&self, stores: &Stores, run: &RunKey, spent: Spent) -> Result<()> {
+    pub(super) async fn note_spent(&self, stores: &Stores, lease: &RunLease, spent: Spent) -> Result<()> {
         // Time alone is free.
         if spent.without_time().is_none() {
             return Ok(());
         }
-        stores.spending.note(run, self.today(), spent).await
+        stores.spending.note(lease, self.today(), spent).await
     }
 
     fn today(&self) -> i64 {

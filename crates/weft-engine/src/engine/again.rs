@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use weft_core::Budget;
 use weft_core::context::HistoryMessage;
-use weft_core::journal::RunLimits;
+use weft_core::journal::{JOURNAL_VERSION, RunLimits};
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::session_store::Session;
 use weft_core::{Entry, Error, ErrorKind, Record, Result};
 use weft_dsl::Plan;
 
 use super::{Beginning, Engine, Prepared, StartRun, Stores};
+use crate::answers::Answers;
 use crate::machine::MachineLimits;
 use crate::session::{SessionState, turns_looked_back};
 
@@ -28,6 +29,7 @@ impl Engine {
         (entries, around): (&[Entry], Option<Arc<Budget>>),
     ) -> Result<Prepared> {
         let Some(Record::RunStarted {
+            version,
             canvas_version,
             input,
             seed,
@@ -45,6 +47,10 @@ impl Engine {
                 format!("the journal of run {} has no beginning", run.key.id),
             ));
         };
+        if *version > JOURNAL_VERSION {
+            let message = format!("a newer weft has written the journal of run {}", run.key.id);
+            return Err(Error::new(ErrorKind::Conflict, message).help("go on with it there"));
+        }
         if *canvas_version != plan.version {
             return Err(Error::new(ErrorKind::Conflict, "the run is on another version of its canvas"));
         }
@@ -60,7 +66,7 @@ impl Engine {
         };
         let turns = turns_looked_back(&plan);
         let messages = stores.sessions.messages(&session.key, *revision, 2 * turns as u64).await?;
-        let history = messages.into_iter().map(|m| HistoryMessage { role: m.role, content: m.content });
+        let history = messages.into_iter().map(HistoryMessage::from);
         let mut input = input.clone();
         if resumes.is_some() {
             input.query.clone_from(reply);
@@ -70,8 +76,14 @@ impl Engine {
         let limits = limits.map_or(self.machine_limits(), |RunLimits { nodes_at_once, activations }| {
             MachineLimits { at_once: nodes_at_once, activations }
         });
-        let beginning =
-            Beginning { key: run.key.clone(), revision: *revision, now_ms: *now_ms, around, limits };
+        let beginning = Beginning {
+            key: run.key.clone(),
+            revision: *revision,
+            now_ms: *now_ms,
+            around,
+            limits,
+            answers: Answers::Taken,
+        };
         self.assemble(request, state, history.collect(), beginning)
     }
 }

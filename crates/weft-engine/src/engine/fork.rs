@@ -1,15 +1,19 @@
 //! A run that shares the beginning of another one, and goes its own way from a step on.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use weft_core::context::Pin;
 use weft_core::journal::{Forked, Onward};
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::masking::Masks;
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
+use weft_core::value::to_text;
 use weft_core::{ComponentId, Entry, Error, Outputs, Record, Result, Route, RunId, RunKey, SessionKey};
 use weft_dsl::Plan;
 
 use super::{Engine, PickedUp, Prepared, Stores};
+use crate::journal::written;
 
 /// Messages that a forked session begins with, at most: what canvases can look back on and more.
 const MESSAGES_MAX: u64 = 1_000;
@@ -44,17 +48,23 @@ impl Engine {
         let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
         let mut entries = self.whole_journal(&stores, &run.key).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
-        entries.truncate(at + 1);
-        if let Some(entry) = entries.last_mut() {
-            edit(&mut entry.record, &plan, &point.edit)?;
+        let later = entries.split_off(at + 1);
+        let edited = match entries.last_mut() {
+            Some(entry) => edit(&mut entry.record, &plan, &point.edit)?,
+            None => false,
+        };
+        if edited {
+            say_anew(&mut entries, &plan);
         }
+        let shared_to = entries.last().map_or(0, |entry| entry.seq);
+        take_over_calls(&mut entries, &later);
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         // Whether it can be set up again is known before anything is stored.
-        let Prepared { mut state, .. } =
+        let Prepared { mut state, context, .. } =
             self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None)).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
-        let shared = Forked { run: run.key.id.clone(), seq: entries.last().map_or(0, |entry| entry.seq) };
+        let shared = Forked { run: run.key.id.clone(), seq: shared_to, edited };
         // Whatever waits is a task of the other session; here it is a new one.
         state.paused.iter_mut().for_each(|paused| paused.forget_asked());
         let state = state.to_json()?;
@@ -75,10 +85,13 @@ impl Engine {
             ending: None,
             started_ms: now_ms,
             finished_ms: None,
-            alive_ms: now_ms,
+            fence: RunLease::FIRST,
+            owner: Some(self.0.ownership.process.id.clone()),
+            cancel_ms: None,
             ..run.clone()
         };
-        store(&stores, &new, entries).await?;
+        self.say_at_work(&stores).await?;
+        store(&stores, &new, entries, &context.masks).await?;
         Ok((key, self.pick_up(&new, plan).await?))
     }
 }
@@ -102,17 +115,88 @@ fn not_there(key: &RunKey, point: &ForkPoint) -> Error {
         .help("`weft runs show` prints which nodes ended, and the numbers of their activations")
 }
 
-/// Makes a node have given something else.
-fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<()> {
-    let Record::NodeFinished { who, outputs, error, route, .. } = record else { return Ok(()) };
+/// What runs beside the edited node begins again. A call that it had begun, and that came back later in the other
+/// run, has been made: what it gave is taken over, and it is not made a second time.
+fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) {
+    let mut begun: HashSet<(u32, Arc<str>)> = HashSet::new();
+    for entry in entries.iter() {
+        match &entry.record {
+            Record::EffectBegan { activation, key, .. } => drop(begun.insert((*activation, Arc::clone(key)))),
+            Record::EffectGave { activation, key, .. } => drop(begun.remove(&(*activation, Arc::clone(key)))),
+            Record::NodeFinished { who, .. } => begun.retain(|(activation, _)| *activation != who.activation),
+            _ => {}
+        }
+    }
+    for entry in later {
+        let Record::EffectGave { activation, key, .. } = &entry.record else { continue };
+        let seq = entries.last().map_or(0, |last| last.seq) + 1;
+        if begun.remove(&(*activation, Arc::clone(key))) {
+            entries.push(Entry { seq, event: None, ..entry.clone() });
+        }
+    }
+}
+
+/// A node that had said what it gave says what it gives now: the last entry is its end, and what it said before
+/// that is taken back.
+fn say_anew(entries: &mut Vec<Entry>, plan: &Plan) {
+    let Some(Entry { seq, at_ms, record: Record::NodeFinished { who, outputs, .. }, .. }) = entries.last()
+    else {
+        return;
+    };
+    let (seq, at_ms, activation, node) = (*seq, *at_ms, who.activation, who.node.clone());
+    let Some(shape) = plan.nodes.iter().find(|other| other.id == node).map(|node| &node.shape) else {
+        return;
+    };
+    let main = if shape.main_output.is_empty() { "content" } else { shape.main_output };
+    let Some(text) = outputs.get(main).map(|value| to_text(&value.snapshot())) else { return };
+    let ended = entries.iter().rev().find_map(|entry| match &entry.record {
+        Record::MessageEnded { activation: of, end, .. } if *of == activation => Some(end.clone()),
+        _ => None,
+    });
+    // Whoever says nothing of its own has no message to put right.
+    let Some(end) = ended.filter(|_| said(entries, activation) != text) else { return };
+    let Some(finished) = entries.pop() else { return };
+    let mut event = entries.iter().filter_map(|entry| entry.event).max().unwrap_or(0);
+    let new = [
+        Record::MessageReset { activation: Some(activation), node: node.clone() },
+        Record::Said { activation, node: node.clone(), text: text.into() },
+        Record::MessageEnded { activation, node, end },
+        finished.record,
+    ];
+    for (record, seq) in new.into_iter().zip(seq..) {
+        event += 1;
+        entries.push(Entry { seq, event: Some(event), at_ms, record });
+    }
+}
+
+/// What an activation has said, without its reasoning.
+fn said(entries: &[Entry], activation: u32) -> String {
+    let (mut text, mut thinking) = (String::new(), false);
+    for entry in entries {
+        match &entry.record {
+            Record::Said { activation: of, text: piece, .. } if *of == activation && !thinking => {
+                text.push_str(piece);
+            }
+            Record::ThinkingStarted { activation: of, .. } if *of == activation => thinking = true,
+            Record::ThinkingEnded { activation: of, .. } if *of == activation => thinking = false,
+            Record::MessageReset { activation: Some(of), .. } if *of == activation => text.clear(),
+            _ => {}
+        }
+    }
+    text
+}
+
+/// Makes a node have given something else. Whether there was anything to change.
+fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
+    let Record::NodeFinished { who, outputs, error, route, .. } = record else { return Ok(false) };
     if edit.outputs.0.is_empty() && edit.to.is_none() {
-        return Ok(());
+        return Ok(false);
     }
     let mut given: Outputs = (**outputs).clone();
     for (name, value) in &edit.outputs.0 {
         given.set(name, value.clone());
     }
-    given.0.shift_remove("_ERROR");
+    given.0.remove("_ERROR");
     *outputs = Arc::new(given);
     *error = None;
     let branches =
@@ -132,19 +216,19 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<()> {
         (None, None, Onward::Nowhere | Onward::Exception) => Onward::By(Route::Onward),
         (None, _, route) => route.clone(),
     };
-    Ok(())
+    Ok(true)
 }
 
-async fn store(stores: &Stores, run: &StoredRun, entries: Vec<Entry>) -> Result<()> {
+async fn store(stores: &Stores, run: &StoredRun, entries: Vec<Entry>, masks: &Masks) -> Result<()> {
     stores.runs.create(run).await?;
     let stored: Result<Vec<StoredEntry>> = entries
         .into_iter()
         .map(|Entry { seq, event, at_ms, record }| {
-            let record = serde_json::to_string(&record).map_err(|cause| {
+            let record = written(&record, masks).map_err(|cause| {
                 Error::internal(format!("cannot write entry {seq} of run {}", run.key.id)).because(cause)
             })?;
             Ok(StoredEntry { seq, event, at_ms, record: record.into() })
         })
         .collect();
-    stores.runs.append(&run.key, stored?).await
+    stores.runs.append(&RunLease::of(run), stored?).await
 }

@@ -1,25 +1,58 @@
 //! What a run holds while it is under way in this process: its place on the list, and its session.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey};
+use tokio::sync::Notify;
+use weft_core::seam::run_store::{BUSY_RETRY_AFTER, RunLease};
+use weft_core::{Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
 
 use super::Engine;
-use crate::feed::Feed;
+use crate::feed::{BrokenOff, Feed};
+
+/// What became of a run when its process stopped working on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Became {
+    /// It has ended, and that is stored.
+    Ended,
+    /// Another process has it.
+    Lost,
+    /// Nobody works on it, and its readers have been told.
+    Left,
+    /// This process stops in the middle of it.
+    HandedOver,
+}
 
 /// A run on the list of those under way; whatever becomes of its task, it is taken off again.
 pub(super) struct Listed {
-    pub(super) engine: Engine,
-    pub(super) run: RunKey,
-    pub(super) feed: Arc<Feed>,
-    pub(super) lock: Option<SessionLock>,
+    pub(super) became: Became,
+    engine: Engine,
+    lease: RunLease,
+    feed: Arc<Feed>,
+    lock: Option<SessionLock>,
+}
+
+impl Listed {
+    pub(super) fn new(engine: &Engine, lease: RunLease, (feed, lock): (Arc<Feed>, SessionLock)) -> Self {
+        // Unless somebody says otherwise its task was dropped.
+        Self { became: Became::HandedOver, engine: engine.clone(), lease, feed, lock: Some(lock) }
+    }
 }
 
 impl Drop for Listed {
     fn drop(&mut self) {
         // The session is free before a reader can see that the run is over.
         drop(self.lock.take());
-        self.engine.running().runs.remove(&self.run);
+        match self.became {
+            Became::Ended | Became::Lost => {}
+            Became::Left => self.engine.0.ownership.leave(self.lease.clone()),
+            Became::HandedOver => {
+                self.engine.0.ownership.leave(self.lease.clone());
+                self.feed.break_off(BrokenOff::handed_over(&self.lease.run.id));
+            }
+        }
+        self.engine.running().runs.remove(&self.lease.run);
+        self.engine.0.ownership.changed.notify_one();
         self.feed.close();
     }
 }
@@ -32,16 +65,95 @@ pub(super) struct SessionLock {
 
 impl SessionLock {
     pub(super) fn take(engine: &Engine, session: &SessionKey) -> Result<Self> {
-        if !engine.running().sessions.insert(session.clone()) {
-            let message = format!("session {} is in the middle of a turn", session.id);
-            return Err(Error::new(ErrorKind::Conflict, message).help("wait for its end, or cancel it"));
+        match engine.running().sessions.entry(session.clone()) {
+            Entry::Occupied(_) => {
+                let message = format!("session {} is in the middle of a turn", session.id);
+                let error = Error::new(ErrorKind::Conflict, message).help("wait for its end, or cancel it");
+                Err(Error { retry_after: Some(BUSY_RETRY_AFTER), ..error })
+            }
+            Entry::Vacant(free) => {
+                free.insert(Arc::default());
+                Ok(Self { engine: engine.clone(), session: session.clone() })
+            }
         }
-        Ok(Self { engine: engine.clone(), session: session.clone() })
     }
 }
 
 impl Drop for SessionLock {
     fn drop(&mut self) {
-        self.engine.running().sessions.remove(&self.session);
+        let freed = self.engine.running().sessions.remove(&self.session);
+        freed.iter().for_each(|freed| freed.notify_waiters());
+    }
+}
+
+/// A turn of another process came between the reading of a session and the beginning of a run.
+pub(super) fn went_on_elsewhere(session: &SessionKey) -> Error {
+    let error = Error::new(ErrorKind::Conflict, format!("somebody else went on with session {}", session.id));
+    Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }.help("ask again")
+}
+
+/// A session that is in the middle of a turn in this process.
+pub struct BusySession {
+    /// Its run; absent while it is about to begin.
+    pub run: Option<RunKey>,
+    /// Whether the run gives way to a question: nobody listens to it, and it was not begun in the background.
+    pub abandoned: bool,
+    /// Whether it may be stopped for a question at all.
+    pub background: bool,
+    freed: Arc<Notify>,
+    engine: Engine,
+    session: SessionKey,
+}
+
+impl BusySession {
+    /// Waits until the session is free.
+    pub async fn freed(&self) {
+        let freed = self.freed.notified();
+        tokio::pin!(freed);
+        freed.as_mut().enable();
+        // Another turn may have begun since: then this one is over.
+        let same = |now: &Arc<Notify>| Arc::ptr_eq(now, &self.freed);
+        if self.engine.running().sessions.get(&self.session).is_some_and(same) {
+            freed.await;
+        }
+    }
+}
+
+impl Engine {
+    /// What a session is busy with in this process.
+    pub fn busy_session(&self, key: &SessionKey) -> Option<BusySession> {
+        let running = self.running();
+        let freed = Arc::clone(running.sessions.get(key)?);
+        let live = running.runs.iter().find(|(_, live)| live.session == *key);
+        let background = live.is_some_and(|(_, live)| live.background);
+        let abandoned = live.is_some_and(|(_, live)| !live.background && !live.feed.is_listened_to());
+        let (run, session) = (live.map(|(run, _)| run.clone()), key.clone());
+        Some(BusySession { run, abandoned, background, freed, engine: self.clone(), session })
+    }
+
+    /// Says that a run is nobody's question: it gives way to none.
+    pub fn run_in_background(&self, key: &RunKey) {
+        if let Some(live) = self.running().runs.get_mut(key) {
+            live.background = true;
+        }
+    }
+}
+
+impl Engine {
+    /// A tenant that has a quota leaves room for the others.
+    pub(super) fn check_tenants_runs(&self, tenant: &TenantId) -> Result<()> {
+        let most = self.0.limits.tenant_runs_at_once;
+        if most == 0 {
+            return Ok(());
+        }
+        let count = self.running().runs.keys().filter(|key| key.tenant == *tenant).count();
+        if count < most {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::RateLimited,
+            format!("{count} runs of this tenant are under way, as many as may be"),
+        )
+        .help("try again when one has ended, or let an operator raise limits.tenant_runs_at_once"))
     }
 }

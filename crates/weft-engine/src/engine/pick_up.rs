@@ -2,28 +2,47 @@
 
 use std::sync::Arc;
 
+use tokio::sync::OwnedSemaphorePermit;
 use weft_core::budget::Spent;
 use weft_core::context::Limited;
 use weft_core::journal::{Ending, Onward, Who};
+use weft_core::masking;
 use weft_core::seam::chat_model::Usage;
-use weft_core::seam::run_store::StoredRun;
-use weft_core::seam::session_store::Session;
-use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, SessionKey};
+use weft_core::seam::run_store::{RunLease, StoredRun};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::{Entry, Error, ErrorKind, Json, Outputs, Record, Result, RunKey, SessionKey};
 use weft_dsl::Plan;
 
-use super::held::SessionLock;
+use super::held::{Became, SessionLock};
+use super::owner::Taken;
 use super::{Engine, RunHandle, Stores};
 use crate::drive::STOPPED;
 use crate::feed::Feed;
 use crate::journal::Journal;
 use crate::machine::Machine;
 use crate::recover::Reading;
+use crate::session::SessionState;
+use crate::values;
 
 /// Entries read from the store at a time.
 const PAGE: u64 = 512;
 
-/// How often a run goes on after it was cut off: it may be the run that ends its process.
-pub const PICK_UPS_MAX: usize = 5;
+/// How the secrets in a journal are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrets {
+    /// With their values, for a run that goes on.
+    Opened,
+    /// As anybody may see them.
+    Masked,
+}
+
+/// What is to become of a run that was taken over, unless it was over but for its last word.
+enum Next {
+    /// It goes on, with the plan, in its place and with its session.
+    GoOn(Arc<Plan>, OwnedSemaphorePermit, SessionLock),
+    /// It ends with this error.
+    GiveUp(Error),
+}
 
 /// What became of a run that was cut off.
 pub enum PickedUp {
@@ -33,6 +52,22 @@ pub enum PickedUp {
     Ended(Ending),
 }
 
+/// The values that marks in a journal stand for are those of its session. The run says which that is.
+async fn secrets_of(
+    stores: &Stores,
+    key: &RunKey,
+    (first, sealed): (Option<&Entry>, &str),
+) -> Result<serde_json::Map<String, Json>> {
+    let begun = first.map(|entry| entry.record.clone());
+    let begun = begun.or_else(|| serde_json::from_str(&masking::shown(sealed)).ok());
+    let Some(Record::RunStarted { session, .. }) = begun else { return Ok(serde_json::Map::new()) };
+    match stores.sessions.load(&SessionKey::new(&key.tenant, session)).await {
+        Ok(session) => Ok(SessionState::from_json(&session.state)?.globals),
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(serde_json::Map::new()),
+        Err(error) => Err(error),
+    }
+}
+
 impl Engine {
     /// Goes on with a run that was cut off: what is finished is taken from its journal, what was under
     /// way begins again with what it had got from outside. `plan` is the version its session is on.
@@ -40,21 +75,43 @@ impl Engine {
     /// # Errors
     /// `Conflict` when it or its session is under way, here or in another process; `RateLimited` when too many runs are under way; what the store says.
     pub async fn pick_up(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<PickedUp> {
-        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
-        let place = Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
-            Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
-        })?;
+        let stores = self.stores()?;
+        let place = self.place()?;
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
         let lock = SessionLock::take(self, &session)?;
-        if !stores.runs.claim(&run.key, run.alive_ms, self.now_ms()).await? {
-            let message = format!("run {} has ended, or another process goes on with it", run.key.id);
-            return Err(Error::new(ErrorKind::Conflict, message));
-        }
-        let entries = self.whole_journal(&stores, &run.key).await?;
+        let lease = self.take_over(&stores, run).await?;
+        let taken = Taken::new(self, lease.clone());
+        let picked_up = self.go_on_with(&stores, (run, &lease), Next::GoOn(plan, place, lock)).await?;
+        taken.kept();
+        Ok(picked_up)
+    }
+
+    /// Ends a run that was cut off and is not to go on.
+    ///
+    /// # Errors
+    /// `Conflict` when it has ended, or its session or it is under way; what the store says.
+    pub async fn give_up(&self, run: &StoredRun, error: Error) -> Result<()> {
+        let stores = self.stores()?;
+        let _lock = SessionLock::take(self, &SessionKey::new(&run.key.tenant, run.session.clone()))?;
+        let lease = self.take_over(&stores, run).await?;
+        let taken = Taken::new(self, lease.clone());
+        self.go_on_with(&stores, (run, &lease), Next::GiveUp(error)).await?;
+        taken.kept();
+        Ok(())
+    }
+
+    async fn go_on_with(
+        &self,
+        stores: &Stores,
+        (run, lease): (&StoredRun, &RunLease),
+        next: Next,
+    ) -> Result<PickedUp> {
+        let session = SessionKey::new(&run.key.tenant, run.session.clone());
+        let entries = self.whole_journal(stores, &run.key).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
             // Its process may have ended before it could note this; noted twice it counts once.
-            self.note_spent(&stores, &run.key, *spent).await?;
-            stores.runs.finish(&run.key, *ending, self.now_ms()).await?;
+            self.note_spent(stores, lease, *spent).await?;
+            stores.runs.finish(lease, *ending, self.now_ms()).await?;
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
@@ -62,32 +119,92 @@ impl Engine {
         let Some(Record::RunStarted { revision, .. }) = begun else {
             // Nobody has seen anything of it, and nobody knows what it was asked.
             let error = Error::new(ErrorKind::Interrupted, "the process was stopped before the run began");
-            return self
-                .close(&stores, (&run.key, &entries), (Ending::Failed, Some(error.help("ask again"))))
-                .await;
+            let ended = (Ending::Failed, Some(error.help("ask again")));
+            return self.close(stores, (lease, &entries), ended).await;
         };
-        let before = entries.iter().filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count();
-        if before >= PICK_UPS_MAX {
-            let message = format!("the run was cut off {} times, each time with its process", before + 1);
-            let error =
-                Error::new(ErrorKind::Interrupted, message).help("look in the log for what ends the process");
-            return self.close(&stores, (&run.key, &entries), (Ending::Failed, Some(error))).await;
+        let fruitless = fruitless_pick_ups(&entries);
+        if fruitless >= self.0.limits.pick_ups {
+            let message = format!("the run was cut off {} times without getting further", fruitless + 1);
+            let error = Error::new(ErrorKind::Interrupted, message)
+                .help("look in the log for what ends the process, or raise limits.pick_ups");
+            return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
         }
         if stored.revision != *revision {
             // Its session is safe already, and only the last word is missing; or somebody went on with it.
-            return self.close(&stores, (&run.key, &entries), told(&entries)).await;
+            return self.close(stores, (lease, &entries), told(&entries)).await;
         }
-        match self.recovered(&stores, (run, stored, plan), &entries).await {
-            Ok(prepared) => Ok(PickedUp::Running(self.launch(stores, prepared, (place, lock)))),
+        let (plan, place, lock) = match next {
+            Next::GoOn(plan, place, lock) => (plan, place, lock),
+            Next::GiveUp(error) => {
+                return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
+            }
+        };
+        match self.recovered(stores, (run, stored.clone(), plan, lease), &entries).await {
+            Ok(prepared) => {
+                let handle = self.launch(stores.clone(), prepared, (place, lock, lease.clone()));
+                if run.cancel_ms.is_some() {
+                    handle.cancel.cancel();
+                }
+                Ok(PickedUp::Running(handle))
+            }
             Err(error) if error.kind == ErrorKind::Conflict => {
-                self.close(&stores, (&run.key, &entries), (Ending::Failed, Some(error))).await
+                self.give_up_turn(stores, (lease, &entries), (stored, error)).await
             }
             Err(error) => Err(error),
         }
     }
 
+    /// Ends a run that cannot go on. What was asked stays in its session, as after every failure.
+    async fn give_up_turn(
+        &self,
+        stores: &Stores,
+        (lease, entries): (&RunLease, &[Entry]),
+        (session, error): (Session, Error),
+    ) -> Result<PickedUp> {
+        let Some(Record::RunStarted { input, resumes, revision, .. }) =
+            entries.first().map(|entry| &entry.record)
+        else {
+            return Err(Error::internal("a journal without a beginning"));
+        };
+        let mut state = SessionState::from_json(&session.state)?;
+        state.turns += 1;
+        state.run = Some(lease.run.id.clone());
+        state.spent += spent_by(entries);
+        let asked = SessionMessage {
+            role: "user".to_owned(),
+            content: input.query.clone(),
+            run: Some(lease.run.id.clone()),
+            reference: Json::Null,
+            created_ms: self.now_ms(),
+        };
+        // The answers to a form are no question of their own; the form stays open.
+        let asked = (resumes.is_none() && !input.query.is_empty()).then_some(asked);
+        let (state, messages) = (state.to_json()?, asked.as_slice());
+        let (revision, lease_held) = (*revision, Some(lease));
+        let commit = SessionCommit { revision, state: &state, messages, tasks: None, lease: lease_held };
+        match stores.sessions.commit(&session.key, commit).await {
+            Ok(()) => {}
+            // An earlier try came so far, somebody went on with the session, or it is gone: the run ends all the same.
+            Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
+                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run that is given up changes no session");
+            }
+            Err(error) => return Err(error),
+        }
+        self.close(stores, (lease, entries), (Ending::Failed, Some(error))).await
+    }
+
     pub(super) async fn whole_journal(&self, stores: &Stores, key: &RunKey) -> Result<Vec<Entry>> {
+        self.read_journal(stores, key, Secrets::Opened).await
+    }
+
+    pub(super) async fn read_journal(
+        &self,
+        stores: &Stores,
+        key: &RunKey,
+        secrets: Secrets,
+    ) -> Result<Vec<Entry>> {
         let mut entries: Vec<Entry> = Vec::new();
+        let mut globals = None;
         loop {
             let after = entries.last().map_or(0, |entry| entry.seq);
             let page = stores.runs.entries(key, after, PAGE).await?;
@@ -95,10 +212,16 @@ impl Engine {
                 return Ok(entries);
             }
             for stored in page {
-                let record = serde_json::from_str(&stored.record).map_err(|cause| {
-                    let message = format!("cannot read entry {} of run {}", stored.seq, key.id);
-                    Error::internal(message).because(cause)
-                })?;
+                let opens = secrets == Secrets::Opened && masking::is_sealed(&stored.record);
+                if opens && globals.is_none() {
+                    globals = Some(secrets_of(stores, key, (entries.first(), &stored.record)).await?);
+                }
+                let value = |name: &str| values::secret(globals.as_ref()?, name);
+                let record =
+                    serde_json::from_str(&masking::opened(&stored.record, value)).map_err(|cause| {
+                        let message = format!("cannot read entry {} of run {}", stored.seq, key.id);
+                        Error::internal(message).because(cause)
+                    })?;
                 entries.push(Entry { seq: stored.seq, event: stored.event, at_ms: stored.at_ms, record });
             }
         }
@@ -107,7 +230,7 @@ impl Engine {
     async fn recovered(
         &self,
         stores: &Stores,
-        (run, session, plan): (&StoredRun, Session, Arc<Plan>),
+        (run, session, plan, lease): (&StoredRun, Session, Arc<Plan>, &RunLease),
         entries: &[Entry],
     ) -> Result<super::Prepared> {
         let around = self.account(stores, &run.key.tenant, &run.canvas).await?;
@@ -123,7 +246,7 @@ impl Engine {
         std::mem::swap(&mut prepared.machine, &mut recovered.machine);
         prepared.context.citations.number(recovered.sources.iter().map(|cited| (*cited.chunk).clone()));
         prepared.context.budget.note(recovered.spent);
-        self.note_spent(stores, &run.key, recovered.spent.beyond(recovered.shared)).await?;
+        self.note_spent(stores, lease, recovered.spent.beyond(recovered.shared)).await?;
         self.account(stores, &run.key.tenant, &run.canvas).await?;
         prepared.recovered = Some(recovered);
         Ok(prepared)
@@ -133,14 +256,20 @@ impl Engine {
     async fn close(
         &self,
         stores: &Stores,
-        (key, entries): (&RunKey, &[Entry]),
+        (lease, entries): (&RunLease, &[Entry]),
         (ending, error): (Ending, Option<Error>),
     ) -> Result<PickedUp> {
         let clock = Arc::clone(&self.0.seams.clock);
+        // What is repeated at the end is for people.
+        let masked = match entries.is_empty() {
+            true => Vec::new(),
+            false => self.read_journal(stores, &lease.run, Secrets::Masked).await?,
+        };
+        let entries = masked.as_slice();
         let (seq, event) =
             entries.iter().fold((0, 0), |(_, event), entry| (entry.seq, entry.event.unwrap_or(event)));
-        let journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
-        let mut journal = journal.after(seq, event);
+        let journal = Journal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Feed::stored(), clock);
+        let mut journal = journal.after((seq, event), 0);
         if ending == Ending::Failed {
             ends(entries).into_iter().for_each(|end| journal.note(end));
         }
@@ -154,9 +283,25 @@ impl Engine {
             spent: spent_by(entries),
             elapsed: 0.0,
         };
-        self.end(stores, &mut journal, (key, last)).await?;
+        if self.end(stores, &mut journal, (lease, last)).await? == Became::Left {
+            self.0.ownership.leave(lease.clone());
+            self.begin_keeping();
+        }
         Ok(PickedUp::Ended(ending))
     }
+}
+
+/// How often a run was picked up since it last got further: since something came that stays when it is cut off
+/// again.
+fn fruitless_pick_ups(entries: &[Entry]) -> usize {
+    let stays = |entry: &Entry| match &entry.record {
+        Record::EffectGave { .. } | Record::FrameOpened { .. } => true,
+        // What was under way when the run was cut off ends for now, and begins again.
+        Record::NodeFinished { route, suspension, .. } => *route != Onward::Suspended || suspension.is_some(),
+        _ => false,
+    };
+    let since = entries.iter().rev().take_while(|entry| !stays(entry));
+    since.filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count()
 }
 
 /// How a run ended whose session is safe, as far as its journal tells.

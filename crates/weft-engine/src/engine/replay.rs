@@ -9,7 +9,8 @@ use weft_core::seam::run_store::StoredRun;
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
-use super::{Engine, Prepared};
+use super::pick_up::Secrets;
+use super::{Engine, EngineLimits, Prepared};
 use crate::recover::Reading;
 use crate::replay::{Difference, Replay, ReplayLimits};
 
@@ -36,14 +37,21 @@ impl Engine {
         let prepared =
             self.offline().as_begun(&stores, (run, &session, Arc::clone(&plan)), (&entries, None)).await?;
         let Prepared { machine, context, .. } = prepared;
+        let masks = context.masks.clone();
         for entry in &entries {
             if let Record::Sourced { sources } = &entry.record {
                 context.citations.number(sources.iter().map(|cited| (*cited.chunk).clone()));
             }
         }
         let reading = Reading::new(machine, context.input.inputs.clone());
-        let limits = ReplayLimits { node: self.0.limits.node_time, output_bytes: self.0.limits.output_bytes };
+        let EngineLimits { node_time, output_bytes, values_bytes, .. } = self.0.limits;
+        let limits = ReplayLimits { node: node_time, output_bytes, values_bytes };
         let differences = Box::pin(Replay::new(reading, plan, context, limits).run(&entries)).await?;
+        let entries = match masks.is_empty() {
+            true => entries,
+            false => self.read_journal(&stores, &run.key, Secrets::Masked).await?,
+        };
+        let differences = differences.into_iter().map(|difference| difference.masked(&masks)).collect();
         Ok(Replayed { entries, differences })
     }
 
@@ -64,13 +72,13 @@ impl Engine {
         Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
     }
 
-    /// The journal of a run.
+    /// The journal of a run, as anybody may see it.
     ///
     /// # Errors
     /// `NotFound`; what the store says.
     pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
         let stores = self.0.stores.as_ref().ok_or_else(|| Error::internal("this engine has no store"))?;
-        self.whole_journal(stores, key).await
+        self.read_journal(stores, key, Secrets::Masked).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! One turn, from its first record to its last: the run itself, then the session, then the end.
 
+use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -10,10 +11,15 @@ use weft_core::citation::reference;
 use weft_core::context::RunContext;
 use weft_core::journal::{Ending, JOURNAL_VERSION, RunLimits};
 use weft_core::seam::chat_model::Usage;
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::{SessionCommit, SessionMessage};
 use weft_core::seam::task_store::TaskChange;
-use weft_core::{CanvasId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey};
+use weft_core::{
+    CanvasId, ComponentId, Error, ErrorKind, Json, Record, Result, RunKey, SessionKey, TenantId,
+};
+use weft_dsl::Plan;
 
+use super::held::Became;
 use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, Driver, Report};
 use crate::feed::{BrokenOff, Feed};
@@ -32,6 +38,7 @@ impl Engine {
     ) -> (Report, Arc<RunContext>) {
         let Prepared {
             request,
+            key,
             state,
             machine,
             context,
@@ -43,8 +50,11 @@ impl Engine {
             calls,
             ..
         } = prepared;
-        let EngineLimits { run_time, node_time, output_bytes, .. } = self.0.limits;
-        let limits = DriveLimits { run: run_time, node: node_time, output_bytes };
+        journal.mask(context.masks.clone());
+        let EngineLimits { run_time, node_time, output_bytes, values_bytes, journal_bytes, .. } =
+            self.0.limits;
+        let limits =
+            DriveLimits { run: run_time, node: node_time, output_bytes, values_bytes, journal_bytes };
         if recovered.is_none() {
             // What is kept nowhere is never done again.
             let state = journal.is_stored().then(|| state.to_json().ok()).flatten();
@@ -70,6 +80,10 @@ impl Engine {
             if let Some((node, message)) = &machine.unused {
                 journal.note(Record::Warned { node: node.clone(), message: message.as_str().into() });
             }
+            for (node, message) in self.substitutions(&request.plan, &request.session.tenant) {
+                tracing::warn!(run.id = %key.id, component.id = %node, message, "another model stands in");
+                journal.note(Record::Warned { node, message: message.into() });
+            }
         }
         let driver = Driver::new(machine, Arc::clone(&context), journal, cancel, limits).with_calls(calls);
         let driver = match recovered {
@@ -84,39 +98,53 @@ impl Engine {
         (report, context)
     }
 
+    /// The models of a plan in whose place others are asked, each with the first node that names it.
+    fn substitutions(&self, plan: &Plan, tenant: &TenantId) -> Vec<(ComponentId, String)> {
+        let named = plan
+            .nodes
+            .iter()
+            .flat_map(|node| node.shape.models.iter().map(move |(_, llm_id)| (&node.id, llm_id.as_str())));
+        let mut seen = HashSet::new();
+        named
+            .filter(|(_, llm_id)| seen.insert(*llm_id))
+            .filter_map(|(node, llm_id)| {
+                Some((node.clone(), self.0.seams.models.substitution(tenant, llm_id)?))
+            })
+            .collect()
+    }
+
     /// One turn of a stored session, from its first record to its last.
     pub(super) async fn turn(
         &self,
         stores: &Stores,
-        prepared: Prepared,
+        (prepared, lease): (Prepared, &RunLease),
         feed: &Arc<Feed>,
         cancel: CancellationToken,
-    ) {
-        let (key, session) = (prepared.key.clone(), prepared.request.session.clone());
+    ) -> Became {
+        let session = prepared.request.session.clone();
         let (before, revision) = (prepared.state.clone(), prepared.revision);
         let canvas = prepared.request.canvas.clone();
         let resumed = prepared.resumes.is_some();
         let clock = Arc::clone(&self.0.seams.clock);
-        let journal = Journal::new(key.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
+        let journal = Journal::new(lease.clone(), Some(Arc::clone(&stores.runs)), Arc::clone(feed), clock);
         let mut journal = match &prepared.recovered {
-            Some(recovered) => journal.after(recovered.seq, recovered.event),
+            Some(recovered) => journal.after((recovered.seq, recovered.event), recovered.bytes),
             None => journal,
         };
         let driven = AssertUnwindSafe(self.drive(prepared, &mut journal, cancel)).catch_unwind().await;
         let last = match driven {
             Ok((report, context)) => {
                 let before = (&before, revision, resumed);
-                self.kept(stores, (&session, &canvas, before), (report, context), &mut journal).await
+                let of = (&session, &canvas, lease);
+                self.kept(stores, (of, before), (report, context), &mut journal).await
             }
             Err(_) => Ok(broken_record()),
         };
         let ended = match last {
-            Ok(last) => self.end(stores, &mut journal, (&key, last)).await,
+            Ok(last) => self.end(stores, &mut journal, (lease, last)).await,
             Err(error) => Err(error),
         };
-        if let Err(error) = ended {
-            break_off(feed, &key, &error);
-        }
+        ended.unwrap_or_else(|error| break_off(feed, &lease.run, &error))
     }
 
     /// Stores the conversation, which is safe before anybody is told that the turn is over. The last
@@ -127,7 +155,7 @@ impl Engine {
     async fn kept(
         &self,
         stores: &Stores,
-        (session, canvas, (before, revision, resumed)): (&SessionKey, &CanvasId, (&SessionState, i64, bool)),
+        ((session, canvas, lease), (before, revision, resumed)): (OfRun<'_>, (&SessionState, i64, bool)),
         (mut report, context): (Report, Arc<RunContext>),
         journal: &mut Journal,
     ) -> Result<Record> {
@@ -141,7 +169,8 @@ impl Engine {
         let committed = match (flushed, state.to_json()) {
             (Ok(()), Ok(state)) => {
                 let (messages, tasks) = (messages.as_slice(), tasks.as_ref());
-                let commit = SessionCommit { revision, state: &state, messages, tasks };
+                let lease = Some(lease);
+                let commit = SessionCommit { revision, state: &state, messages, tasks, lease };
                 stores.sessions.commit(session, commit).await
             }
             (Err(error), _) | (Ok(()), Err(error)) => Err(error),
@@ -150,9 +179,10 @@ impl Engine {
             Ok(()) => {}
             // It may be stored all the same; whoever picks the run up will see.
             Err(error) if may_pass(&error) => return Err(error),
+            Err(error) if !self.still_ours(stores, lease).await? => return Err(error),
             Err(error) => {
                 let error = overtaken(session, error);
-                tracing::error!(run.id = %journal.run(), error = error.full(), "a turn could not be stored");
+                tracing::error!(run.id = %journal.run(), error = error.detail(), "a turn could not be stored");
                 report.ending = Ending::Failed;
                 report.error = Some(error);
             }
@@ -169,8 +199,9 @@ impl Engine {
         &self,
         stores: &Stores,
         journal: &mut Journal,
-        (key, record): (&RunKey, Record),
-    ) -> Result<()> {
+        (lease, record): (&RunLease, Record),
+    ) -> Result<Became> {
+        let key = &lease.run;
         let Record::RunFinished { mut ending, spent, .. } = record else {
             return Err(Error::internal("a run ends with its last record"));
         };
@@ -183,7 +214,7 @@ impl Engine {
             if !matches!(journal.broken(), Some(Broken::Refused(_))) {
                 return Err(cause);
             }
-            tracing::error!(run.id = %key.id, error = cause.full(), "the end of a run could not be stored");
+            tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
             if let Record::RunFinished { ending: told, error, .. } = &mut last {
                 *told = Ending::Failed;
                 *error = Some(cause.full().into());
@@ -191,32 +222,56 @@ impl Engine {
             ending = Ending::Failed;
             journal.show_unstored(last);
         }
-        if let Err(error) = self.note_spent(stores, key, spent).await {
-            tracing::error!(run.id = %key.id, error = error.full(), "what the run has used could not be noted");
+        if let Err(error) = self.note_spent(stores, lease, spent).await {
+            tracing::error!(run.id = %key.id, error = error.detail(), "what the run has used could not be noted");
         }
-        self.note_ending(stores, key, ending).await;
-        Ok(())
+        Ok(self.note_ending(stores, lease, ending).await)
     }
 
-    pub(super) async fn note_ending(&self, stores: &Stores, key: &RunKey, ending: Ending) {
-        if let Err(error) = stores.runs.finish(key, ending, self.now_ms()).await {
-            tracing::error!(run.id = %key.id, error = error.full(), "the end of a run could not be noted");
+    /// Notes how a run ended. What the store does not take is noted by whoever goes on with the run.
+    pub(super) async fn note_ending(&self, stores: &Stores, lease: &RunLease, ending: Ending) -> Became {
+        let id = &lease.run.id;
+        match stores.runs.finish(lease, ending, self.now_ms()).await {
+            Ok(()) => Became::Ended,
+            Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
+                tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is another process's to note");
+                Became::Lost
+            }
+            Err(error) => {
+                tracing::error!(run.id = %id, error = error.detail(), "the end of a run could not be noted");
+                Became::Left
+            }
+        }
+    }
+
+    /// Whether nobody has taken a run over.
+    async fn still_ours(&self, stores: &Stores, lease: &RunLease) -> Result<bool> {
+        match stores.runs.get(&lease.run).await {
+            Ok(run) => Ok(run.fence == lease.fence),
+            // Nobody can take over what was removed.
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error),
         }
     }
 }
 
+/// Where a run writes: its session, its canvas, and the right to do so.
+type OfRun<'a> = (&'a SessionKey, &'a CanvasId, &'a RunLease);
+
 /// Leaves a run that is not over to whoever picks it up, as the end of this process would.
-fn break_off(feed: &Feed, key: &RunKey, error: &Error) {
+fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     let id = &key.id;
-    let why = if error.kind == ErrorKind::Conflict {
+    let (became, why) = if error.kind == ErrorKind::Conflict {
         tracing::warn!(run.id = %id, "another process goes on with the run");
-        BrokenOff { kind: error.kind, message: format!("run {id} goes on in another process").into() }
+        let message = format!("run {id} goes on in another process").into();
+        (Became::Lost, BrokenOff { kind: error.kind, message })
     } else {
-        tracing::error!(run.id = %id, error = error.full(), "the run is left to be picked up again");
+        tracing::error!(run.id = %id, error = error.detail(), "the run is left to be picked up again");
         let message = format!("run {id} goes on when the store works again: {}", error.full());
-        BrokenOff { kind: ErrorKind::Unavailable, message: message.into() }
+        (Became::Left, BrokenOff { kind: ErrorKind::Unavailable, message: message.into() })
     };
     feed.break_off(why);
+    became
 }
 
 /// Another process has gone on with the session in the meantime: what it did stands.

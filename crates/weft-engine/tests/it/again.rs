@@ -11,7 +11,7 @@ use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::{Http, RunStore, Seams};
 use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
 use weft_engine::engine::{PickedUp, Replayed};
@@ -41,6 +41,10 @@ impl ModelDirectory for Nowhere {
 #[async_trait]
 impl Http for Nowhere {
     async fn send(&self, _: &TenantId, _: HttpRequest) -> Result<HttpResponse> {
+        Err(nothing())
+    }
+
+    async fn may_reach(&self, _: &TenantId, _: &str) -> Result<()> {
         Err(nothing())
     }
 }
@@ -165,7 +169,7 @@ async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)
         at_ms: entry.at_ms,
         record: serde_json::to_string(&entry.record).unwrap().into(),
     };
-    world.store.append(&key, entries.into_iter().map(stored).collect()).await.unwrap();
+    world.store.append(&RunLease::first(&key), entries.into_iter().map(stored).collect()).await.unwrap();
     replayed(&world, &key).await.differences.into_iter().map(|difference| difference.what).collect()
 }
 

@@ -386,6 +386,63 @@ async fn an_agent_gets_the_tools_it_lists_and_no_others() {
     assert!(warned(&ran, "its definition has changed") && warned(&ran, "has no tool `gone`"));
 }
 
+/// What is not there, whatever the reason, is left out and told; the agent works with the rest.
+#[tokio::test(start_paused = true)]
+async fn an_agent_goes_on_without_the_tools_it_lacks() {
+    let described = json!({"x": {"inputSchema": {"type": "object"}}});
+    let mut lacking = with_server(
+        json!([{"component_name": "Wikipedia", "name": "w", "params": {}}, join("t"), {"component_name": "Nosuch", "name": "n"}]),
+        json!({"one": {}}),
+    );
+    lacking["mcp"].as_array_mut().unwrap().push(json!({"mcp_id": "nowhere", "tools": described}));
+    let run = async |agent: Json, server: Arc<FakeServer>, model: ScriptedModel| {
+        let world = World::of(model).and_tools(server);
+        let ran = world.hold(&canvas(agent), [asking("Q")]).await.remove(0);
+        assert_eq!((&ran.report.ending, ran.report.said.as_str()), (&Ending::Succeeded, "so"));
+        (offered(&world), ran)
+    };
+    let model = || {
+        let call = Reply::call("string_transform_1", json!({"script": "a"}));
+        ScriptedModel::new(Script::new().reply(call.times(1)).reply(Reply::text("so")))
+    };
+    let (names, ran) = run(lacking.clone(), FakeServer::up(), model()).await;
+    // A place that stays empty takes nobody's name.
+    assert_eq!(names, ["string_transform_1", "one_3"]);
+    for part in ["the tool `w`", "the tool `n`", "there is no MCP server `nowhere`", "goes on without x"] {
+        assert!(warned(&ran, part), "{part}");
+    }
+    // Nobody knows the arguments of a tool whose server is away and that the canvas only names.
+    let (names, ran) = run(lacking, FakeServer::down(), model()).await;
+    assert_eq!(names, ["string_transform_1"]);
+    assert!(warned(&ran, "the server is down; the agent goes on without one"));
+    // With nothing left it answers by itself.
+    let bare = agent(json!([{"component_name": "Wikipedia", "name": "w", "params": {}}]));
+    let (names, ran) = run(bare, FakeServer::up(), ScriptedModel::new(Script::text("so"))).await;
+    assert!(names.is_empty() && warned(&ran, "the tool `w`"));
+}
+
+/// Which models stand in for others is told before anything runs, once for each, also for agents below.
+#[tokio::test(start_paused = true)]
+async fn a_run_begins_by_telling_which_models_stand_in() {
+    let told = async |llm_id: &str| {
+        let mut helper = sub("helper", json!([]));
+        helper["params"]["llm_id"] = json!(llm_id);
+        let mut own = agent(json!([helper]));
+        own["llm_id"] = json!(llm_id);
+        let ran =
+            World::with_tools(Script::text("so"), FakeServer::up()).hold(&canvas(own), [asking("Q")]).await;
+        let started = |record: &&Record| matches!(record, Record::NodeStarted { .. });
+        let before = ran[0].records.iter().take_while(|record| !started(record));
+        let warned = before.filter_map(|record| match record {
+            Record::Warned { node, message } => Some(format!("{node}: {message}")),
+            _ => None,
+        });
+        warned.collect::<Vec<_>>()
+    };
+    assert_eq!(told("gpt-9@OpenAI").await, ["Agent:A: `scripted` stands in for `gpt-9@OpenAI`"]);
+    assert!(told("m").await.is_empty());
+}
+
 /// Rows 27 and 111: components, agents and tools of servers are one to the agent and in its trace.
 #[tokio::test(start_paused = true)]
 async fn tools_of_every_origin_mix() {

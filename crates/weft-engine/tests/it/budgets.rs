@@ -25,6 +25,10 @@ impl Clock for Hand {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn running(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 struct Bench {
@@ -44,8 +48,12 @@ impl Bench {
     }
 
     fn engine(&self) -> Engine {
-        let stores =
-            Stores { runs: self.store.clone(), sessions: self.store.clone(), spending: self.store.clone() };
+        let stores = Stores {
+            runs: self.store.clone(),
+            sessions: self.store.clone(),
+            spending: self.store.clone(),
+            processes: self.store.clone(),
+        };
         let Seams { models, http, knowledge, tools, workspace, sandbox, .. } =
             Arc::into_inner(seams()).unwrap();
         let clock = self.clock.clone();

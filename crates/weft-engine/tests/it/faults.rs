@@ -9,15 +9,15 @@ use weft_core::effect::Again;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
-use weft_core::{Entry, Error, ErrorKind, Result, RunKey, SessionKey, TenantId};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
-use weft_engine::engine::{PickedUp, Stores};
+use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
 use weft_engine::{Engine, EngineLimits, RunHandle};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Dice, FaultRates, FaultyStore};
 
-use crate::branches::stored;
+pub use crate::branches::stored;
 use crate::kit::{Does, asking, node, plan, seams, turn};
 use crate::survival::check;
 
@@ -38,8 +38,45 @@ fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
     (plan, calls)
 }
 
+/// A plan whose call outside takes a while beside a node that is quick; and the count of the call.
+pub fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
+    let calls = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&calls);
+    let outside: crate::kit::Outside = Arc::new(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        async {
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+            Ok(serde_json::Value::Null)
+        }
+        .boxed()
+    });
+    let plan = plan(&[
+        node("begin", Does::Echo, &["tool", "quick"]),
+        node("tool", Does::Outside(Again::Never, outside), &["m"]).text("called"),
+        node("quick", Does::Slow(10), &["m"]).text("as it was"),
+        node("m", Does::Say(false), &[]).text("{quick@out} {tool@out}"),
+    ]);
+    (plan, calls)
+}
+
+/// An engine on a store without faults.
+pub fn engine_on(memory: &Arc<MemoryStore>) -> Engine {
+    let stores = Stores {
+        runs: memory.clone(),
+        sessions: memory.clone(),
+        spending: memory.clone(),
+        processes: memory.clone(),
+    };
+    Engine::new(seams(), Some(stores), EngineLimits::default())
+}
+
 fn engine(store: &Arc<FaultyStore>) -> Engine {
-    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+    let stores = Stores {
+        runs: store.clone(),
+        sessions: store.clone(),
+        spending: store.clone(),
+        processes: store.clone(),
+    };
     Engine::new(seams(), Some(stores), EngineLimits::default())
 }
 
@@ -145,7 +182,12 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         assert!(error.full().contains("goes on when the store works again"), "{}", error.full());
         assert_eq!(run.ending, None, "it is not over");
         assert!(!first.is_under_way(&handle.key));
-        let stores = Stores { runs: memory.clone(), sessions: memory.clone(), spending: memory.clone() };
+        let stores = Stores {
+            runs: memory.clone(),
+            sessions: memory.clone(),
+            spending: memory.clone(),
+            processes: memory.clone(),
+        };
         let second = Engine::new(seams(), Some(stores), EngineLimits::default());
         if let PickedUp::Running(mut handle) = second.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
             shown(&mut handle).await;
@@ -169,9 +211,19 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
     assert!(broke_off > 5, "{broke_off}");
 }
 
+/// What of an append a gate holds up.
+#[derive(Clone, Copy, Debug)]
+enum Held {
+    /// Nothing is done before it is opened.
+    Asked,
+    /// It is done, and its answer comes when it is opened: the process slept in between.
+    Answered,
+}
+
 /// A way to a store on which appends from an entry on wait until it is opened.
 struct Gate {
     store: Arc<MemoryStore>,
+    held: Held,
     shut_from: Mutex<Option<u64>>,
     arrived: tokio::sync::Notify,
     opened: tokio::sync::Notify,
@@ -183,26 +235,49 @@ impl RunStore for Gate {
         RunStore::create(&*self.store, run).await
     }
 
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let waits = |from: &u64| entries.last().is_some_and(|last| last.seq >= *from);
         let shut = self.shut_from.lock().unwrap().filter(waits).is_some();
-        if shut {
-            self.arrived.notify_one();
-            self.opened.notified().await;
+        if !shut {
+            return self.store.append(lease, entries).await;
         }
-        self.store.append(key, entries).await
+        match self.held {
+            Held::Asked => {
+                self.arrived.notify_one();
+                self.opened.notified().await;
+                self.store.append(lease, entries).await
+            }
+            Held::Answered => {
+                let answer = self.store.append(lease, entries).await;
+                self.arrived.notify_one();
+                self.opened.notified().await;
+                answer
+            }
+        }
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        self.store.alive(runs, now_ms).await
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        self.store.claim(run, seen, by).await
     }
 
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        self.store.claim(run, seen_alive_ms, now_ms).await
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        self.store.release(leases).await
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(key, ending, finished_ms).await
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
+        self.store.request_cancel(run, now_ms).await
+    }
+
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        self.store.cancel_requests(owner).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.unattended(gone, count_max).await
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(lease, ending, finished_ms).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -226,56 +301,214 @@ impl RunStore for Gate {
     }
 }
 
+/// A clock that goes on like everything else here.
+struct Virtual(tokio::time::Instant);
+
+impl weft_core::seam::Clock for Virtual {
+    fn now_ms(&self) -> i64 {
+        1_700_000_000_000 + i64::try_from(self.running().as_millis()).unwrap()
+    }
+
+    fn running(&self) -> std::time::Duration {
+        self.0.elapsed()
+    }
+}
+
 /// The old owner hangs in an append, at every entry, while the new one goes on to the end; then the append
-/// gets through. The old one stops, shows nothing of it, and calls nothing that may be called only once.
+/// gets through, or its answer does. The old one stops, shows nothing of it, and calls nothing that may be
+/// called only once. Its readers read on what the new one has written.
 #[tokio::test(start_paused = true)]
 async fn of_two_owners_that_live_at_the_same_time_the_old_one_stops() {
-    let mut overtaken = 0;
-    for cut in 1..30 {
+    let (mut overtaken, mut uncalled) = (0, 0);
+    for (held, cut) in
+        [Held::Asked, Held::Answered].into_iter().flat_map(|held| (1..30).map(move |cut| (held, cut)))
+    {
+        let place = format!("{held:?} {cut}");
         let (plan, calls) = calling();
         let memory = Arc::new(MemoryStore::default());
         stored(&memory, &plan).await;
         let gate = Arc::new(Gate {
             store: Arc::clone(&memory),
+            held,
             shut_from: Mutex::new(Some(cut)),
             arrived: tokio::sync::Notify::new(),
             opened: tokio::sync::Notify::new(),
         });
         let limits = EngineLimits::default();
-        let stores = Stores { runs: gate.clone(), sessions: memory.clone(), spending: memory.clone() };
-        let old = Engine::new(seams(), Some(stores), limits);
+        let stores = Stores {
+            runs: gate.clone(),
+            sessions: memory.clone(),
+            spending: memory.clone(),
+            processes: memory.clone(),
+        };
+        let clock = Arc::new(Virtual(tokio::time::Instant::now()));
+        let sleepy = weft_core::seam::Seams { clock, ..Arc::into_inner(seams()).unwrap() };
+        let old = Engine::new(Arc::new(sleepy), Some(stores), limits);
         let mut handle = old.start(turn(&plan, asking("q"))).await.unwrap();
         let arrives = tokio::time::timeout(std::time::Duration::from_secs(60), gate.arrived.notified());
         if arrives.await.is_err() {
-            break;
+            continue;
         }
-        let stores = Stores { runs: memory.clone(), sessions: memory.clone(), spending: memory.clone() };
-        let new = Engine::new(seams(), Some(stores), limits);
+        let new = engine_on(&memory);
         let run = memory.get(&handle.key).await.unwrap();
         // What nobody knows the question of can only be closed.
         let begun = !journal(&memory, &handle.key).await.is_empty();
         if let PickedUp::Running(mut handle) = new.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
-            assert!(shown(&mut handle).await.1.is_none());
+            assert!(shown(&mut handle).await.1.is_none(), "{place}");
         }
+        tokio::time::sleep(std::time::Duration::from_secs(5)).await;
         let ended = (memory.get(&handle.key).await.unwrap(), journal(&memory, &handle.key).await);
         let called = calls.load(Ordering::SeqCst);
         *gate.shut_from.lock().unwrap() = None;
         gate.opened.notify_waiters();
         let (seen, error) = shown(&mut handle).await;
-        let error = error.unwrap();
-        assert_eq!(error.kind, ErrorKind::Conflict, "cut at {cut}: {}", error.full());
-        assert!(error.full().contains("goes on in another process"), "{}", error.full());
-        assert_eq!(seen[..], ended.1[..seen.len()], "cut at {cut}");
-        assert_eq!(calls.load(Ordering::SeqCst), called, "cut at {cut}: the old one calls nothing more");
-        assert!(called <= 1, "cut at {cut}");
+        assert!(error.is_none(), "{place}: {error:?}");
+        assert_eq!(seen, ended.1, "{place}");
+        assert_eq!(calls.load(Ordering::SeqCst), called, "{place}: the old one calls nothing more");
+        assert!(called <= 1, "{place}");
+        uncalled += u64::from(called == 0 && interrupted(&ended.1));
         old.shut_down(std::time::Duration::ZERO).await;
         let after = (memory.get(&handle.key).await.unwrap(), journal(&memory, &handle.key).await);
-        assert_eq!(after, ended, "cut at {cut}: the old one changes nothing more");
+        assert_eq!(after, ended, "{place}: the old one changes nothing more");
         if begun && !interrupted(&after.1) {
-            assert_eq!((said(&memory).await, called), (vec!["q".to_owned(), "abc abc!".to_owned()], 1));
+            assert_eq!(
+                (said(&memory).await, called),
+                (vec!["q".to_owned(), "abc abc!".to_owned()], 1),
+                "{place}"
+            );
         }
-        check(&after.1, &format!("cut at {cut}"));
+        check(&after.1, &place);
         overtaken += 1;
     }
-    assert!(overtaken > 10, "{overtaken}");
+    // Among them the one that slept between its note and its call.
+    assert!(overtaken > 20 && uncalled > 0, "{overtaken} {uncalled}");
+}
+
+/// A run under way is handed over when its process stops: nothing is cancelled, its readers are told how to go on,
+/// and the next process has it at once.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_stops_hands_over_what_is_under_way() {
+    let (plan, calls) = calling();
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let (first, second) = (engine_on(&memory), engine_on(&memory));
+    let mut handle = first.start(turn(&plan, asking("q"))).await.unwrap();
+    assert_eq!(second.unattended().await.unwrap(), []);
+    let began = tokio::time::Instant::now();
+    first.shut_down(std::time::Duration::from_millis(800)).await;
+    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
+    let (seen, error) = shown(&mut handle).await;
+    let error = error.unwrap();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.full().contains("goes on in the next one"), "{}", error.full());
+    assert!(error.help.is_some());
+    let found = second.unattended().await.unwrap();
+    let [run] = found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((&run.key, &run.owner, run.ending), (&handle.key, &None, None));
+    assert_eq!(seen, journal(&memory, &handle.key).await);
+    assert_eq!(
+        weft_core::seam::ProcessStore::list(&*memory).await.unwrap(),
+        [],
+        "nobody watches for it any more"
+    );
+    let PickedUp::Running(mut handle) = second.pick_up(run, plan).await.unwrap() else {
+        panic!("it goes on")
+    };
+    assert!(shown(&mut handle).await.1.is_none());
+    assert_eq!(
+        (said(&memory).await, calls.load(Ordering::SeqCst)),
+        (vec!["q".to_owned(), "abc abc!".to_owned()], 1)
+    );
+}
+
+/// The word of another process that a run is to stop is obeyed by whoever works on it, and by whoever takes it.
+#[tokio::test(start_paused = true)]
+async fn whoever_has_a_run_obeys_a_cancel_that_another_process_was_asked_for() {
+    for gone in [false, true] {
+        let (plan, calls) = calling();
+        let memory = Arc::new(MemoryStore::default());
+        stored(&memory, &plan).await;
+        let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::default(), Dice::new(0)));
+        let (first, second) = (engine(&store), engine_on(&memory));
+        let mut handle = first.start(turn(&plan, asking("q"))).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        if gone {
+            store.cut_after(0);
+        }
+        assert!(second.cancel(&handle.key).await.unwrap());
+        assert!(second.cancel_session(&SessionKey::new(&"t".into(), "s")).await.unwrap());
+        if gone {
+            let found = second.all_unattended().await.unwrap();
+            let [run] = found.as_slice() else { panic!("{found:?}") };
+            let PickedUp::Running(mut taken) = second.pick_up(run, plan).await.unwrap() else {
+                panic!("it ends")
+            };
+            shown(&mut taken).await;
+        } else {
+            let began = tokio::time::Instant::now();
+            shown(&mut handle).await;
+            assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+        }
+        assert_eq!(memory.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled), "gone: {gone}");
+        assert_eq!(calls.load(Ordering::SeqCst), 0);
+        check(&journal(&memory, &handle.key).await, "cancelled");
+        assert!(!second.cancel(&handle.key).await.unwrap(), "it is over");
+    }
+}
+
+/// A living process keeps its run whatever the clocks say; one that is gone loses it within ten seconds.
+#[tokio::test(start_paused = true)]
+async fn a_run_is_taken_from_a_process_that_is_silent_and_from_no_other() {
+    let second = std::time::Duration::from_secs(1);
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let store = Arc::new(FaultyStore::new(Arc::clone(&memory), FaultRates::default(), Dice::new(0)));
+    let first = engine(&store);
+    // The one that watches has a clock an hour ahead of everybody's.
+    let clock = Arc::new(weft_core::seam::clock::FixedClock(i64::MAX / 2));
+    let ahead = weft_core::seam::Seams { clock, ..Arc::into_inner(seams()).unwrap() };
+    let stores = Stores {
+        runs: memory.clone(),
+        sessions: memory.clone(),
+        spending: memory.clone(),
+        processes: memory.clone(),
+    };
+    let watching = Engine::new(Arc::new(ahead), Some(stores), EngineLimits::default());
+    let handle = first.start(turn(&plan, asking("q"))).await.unwrap();
+    for _ in 0..40 {
+        assert_eq!(watching.unattended().await.unwrap(), []);
+        tokio::time::sleep(second).await;
+    }
+    assert!(first.is_under_way(&handle.key));
+    store.cut_after(0);
+    let cut = tokio::time::Instant::now();
+    while watching.unattended().await.unwrap().is_empty() {
+        tokio::time::sleep(second).await;
+    }
+    assert!(cut.elapsed() > 4 * second && cut.elapsed() <= 10 * second, "{:?}", cut.elapsed());
+    // Whoever knows that it is gone need not wait.
+    let place = weft_core::seam::process_store::ProcessPlace {
+        host: "here".into(),
+        boot: "now".into(),
+        pid: 7,
+        started: 1,
+    };
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let as_process = |place: Option<weft_core::seam::process_store::ProcessPlace>| {
+        let stores = Stores {
+            runs: memory.clone(),
+            sessions: memory.clone(),
+            spending: memory.clone(),
+            processes: memory.clone(),
+        };
+        let process =
+            ProcessIdentity { place, is_gone: |place| place.pid == 7, ..ProcessIdentity::nameless() };
+        Engine::as_process(seams(), Some(stores), Default::default(), process)
+    };
+    let dead = as_process(Some(place));
+    let handle = dead.start(turn(&plan, asking("q"))).await.unwrap();
+    let found = as_process(None).unattended().await.unwrap();
+    assert_eq!(found.into_iter().map(|run| run.key).collect::<Vec<_>>(), [handle.key]);
 }

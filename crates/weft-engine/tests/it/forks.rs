@@ -203,3 +203,61 @@ fn what_cannot_be_pinned_is_refused_with_the_reason() {
         assert!(world.hold(&asking("q")).await.len() > 2);
     });
 }
+
+/// An agent-like node beside the edited one has made a call that may not be made twice, and waits for it when
+/// the fork point ends.
+#[tokio::test(start_paused = true)]
+async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
+    use std::sync::atomic::Ordering;
+    let (plan, calls) = crate::faults::calling_beside();
+    let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
+    crate::faults::stored(&store, &plan).await;
+    let engine = crate::faults::engine_on(&store);
+    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    while handle.entries.next().await.unwrap().is_some() {}
+    assert_eq!(calls.load(Ordering::SeqCst), 1);
+    let run = RunStore::get(&*store, &handle.key).await.unwrap();
+    let point = at("quick", gives("out", json!("EDITED")));
+    let session = SessionKey::new(&run.key.tenant, "forked");
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    let PickedUp::Running(mut handle) = forked else { panic!("it goes on") };
+    let mut said = String::new();
+    while let Some(entry) = handle.entries.next().await.unwrap() {
+        if let Record::Said { text, .. } = &entry.record {
+            said.push_str(text);
+        }
+    }
+    assert_eq!(RunStore::get(&*store, &key).await.unwrap().ending, Some(Ending::Succeeded));
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "it was made, and came back");
+    assert_eq!(said, "EDITED called");
+    // Doing the fork again from its journal is the same, although a step was given by hand.
+    let run = RunStore::get(&*store, &key).await.unwrap();
+    let replayed = engine.replay(&run, plan).await.unwrap();
+    assert_eq!(replayed.differences, []);
+}
+
+#[test]
+fn an_edit_at_a_message_is_what_is_said() {
+    let folder = samples().join("stream_two_models");
+    let (_, turns) = conversations().into_iter().find(|(of, _)| *of == folder).unwrap();
+    runtime().block_on(async {
+        let world = World::new(&folder).await;
+        let key = held(&world, &turns).await.remove(0);
+        let before = world.journal(&key).await;
+        let message = before.iter().rev().find_map(|entry| match &entry.record {
+            Record::NodeFinished { who, .. } if &*who.kind == "Message" => Some(who.node.clone()),
+            _ => None,
+        });
+        let point = at(message.unwrap().as_str(), gives("content", json!("By hand.")));
+        let forked = fork(&world, &key, "other", &point).await.unwrap();
+        let after = world.journal(&forked).await;
+        check(&after, "an edited message");
+        assert!(answer(&after).contains("By hand."), "{}", answer(&after));
+        let messages =
+            world.store.store.messages(&SessionKey::new(&key.tenant, "other"), i64::MAX, 9).await.unwrap();
+        assert!(messages.last().unwrap().content.ends_with("By hand."), "{messages:?}");
+        let run = RunStore::get(&*world.store, &forked).await.unwrap();
+        let replayed = world.engine().replay(&run, Arc::clone(&world.plan)).await.unwrap();
+        assert_eq!(replayed.differences, []);
+    });
+}

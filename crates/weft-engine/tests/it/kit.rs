@@ -18,8 +18,8 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::{Knowledge, Seams};
 use weft_core::{
-    CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext, Outputs, Piece,
-    Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
+    Assignment, CanvasId, Component, ComponentId, ComponentSpec, Error, ErrorKind, Json, NodeContext,
+    Operand, Operator, Outputs, Piece, Reads, Record, Result, SessionKey, SharedText, TurnInput, Value,
 };
 use weft_dsl::Plan;
 use weft_dsl::link::{Finding, NodeDraft, link};
@@ -39,17 +39,25 @@ pub enum Does {
     /// Takes only these branches; the number says which activation of this node it is, from 0 on.
     Choose(Vec<&'static str>, Decide),
     Fail(ErrorKind),
+    /// The same after so many milliseconds.
+    FailAfter(u64),
     Panic,
-    /// Writes these pieces, one every so many milliseconds.
+    /// Writes these pieces, one every so many milliseconds; how many there were is `count`.
     Stream(Vec<&'static str>, u64),
+    /// Writes `x`; `count` says how often the node has run.
+    Numbered,
     /// Writes these pieces and breaks.
     StreamThenFail(Vec<&'static str>),
     /// Says its text; `true` when it may begin early.
     Say(bool),
+    /// A Message that breaks.
+    FailingMessage,
     /// Waits for a person; these are its required fields.
     Ask(Vec<&'static str>),
     /// The same with one field that may stay empty.
     AskIfYouLike(&'static str),
+    /// The same with fields as a canvas describes them.
+    AskTyped(Json),
     /// Echo that names this node as a tool of its own.
     Calls(&'static str),
     /// Takes this many tool calls from the budget.
@@ -66,6 +74,8 @@ pub enum Does {
     Leave,
     /// Adds 1 to the number at this reference.
     Count(&'static str),
+    /// Changes this target in this way: with a reference, a text with references, or JSON.
+    Assign(Vec<(&'static str, Operator, &'static str)>),
     /// Echo that calls the outside first, once or as a model with these tokens.
     Outside(Again, Outside),
 }
@@ -125,8 +135,25 @@ impl Fake {
         Reference::parse(text, Names { components: &self.components, item: None }).unwrap()
     }
 
+    fn assignment(&self, (target, operator, operand): (&str, Operator, &str)) -> Assignment {
+        let names = Names { components: &self.components, item: None };
+        let operand = match Template::parse_value(operand, names) {
+            template if template.references().next().is_none() => {
+                Operand::Value(serde_json::from_str(operand).unwrap())
+            }
+            template => template.alone().cloned().map_or(Operand::Text(template), Operand::Reference),
+        };
+        Assignment { target: self.reference(target), operator, operand }
+    }
+
+    fn assign(&self, changes: &[(&str, Operator, &str)]) -> Result<Finished> {
+        let assigned = changes.iter().map(|change| self.assignment(*change)).collect();
+        Ok(Finished { assigned, ..Finished::default() })
+    }
+
     fn text(&self, ctx: &NodeContext) -> String {
-        self.templates.get(ctx.alternative).map(|t| t.render(&ctx.inputs)).unwrap_or_default()
+        let rendered = self.templates.get(ctx.alternative).map(|t| t.render(&ctx.inputs).unwrap());
+        rendered.unwrap_or_default()
     }
 
     async fn stream(&self, ctx: &NodeContext, pieces: &[&'static str], pause: u64) -> Result<Finished> {
@@ -145,9 +172,10 @@ impl Fake {
                 all.push_str(piece);
             }
         }
-        if matches!(self.node.does, Does::Stream(..)) {
+        if matches!(self.node.does, Does::Stream(..) | Does::Numbered) {
             writer.finish();
-            return Ok(Outputs::of("out", Value::text(all)).into());
+            let count = json!(pieces.len()).into();
+            return Ok(Outputs::from_iter([("out", Value::text(all)), ("count", count)]).into());
         }
         let error = Error::new(ErrorKind::Unavailable, "the model went away");
         if let Some(Json::String(default)) = &self.node.exception.default {
@@ -200,8 +228,8 @@ impl Fake {
                     ctx.say(Piece::Text(Arc::clone(text))).await?;
                 }
                 weft_core::reference::Segment::Reference(reference) => match ctx.value(reference) {
-                    Value::Json(json) => {
-                        let text = weft_core::value::to_text(&json);
+                    value @ (Value::Json(_) | Value::Pending(_)) => {
+                        let text = weft_core::value::to_text(&*value.settled().await?);
                         all.push_str(&text);
                         ctx.say(Piece::Text(text.into())).await?;
                     }
@@ -220,6 +248,13 @@ impl Fake {
         let message_end = Some(MessageEnd::default());
         Ok(Finished { outputs: Outputs::of("content", Value::text(all)), message_end, ..Finished::default() })
     }
+
+    fn each(&self, ctx: &NodeContext) -> Result<Finished> {
+        let list = self.templates[0].value(&ctx.inputs)?;
+        let items = list.as_array().cloned();
+        let items = items.ok_or_else(|| Error::invalid(format!("{list} is no list")))?;
+        Ok(Finished { items: Some(items), ..Finished::default() })
+    }
 }
 
 #[async_trait]
@@ -229,6 +264,13 @@ impl Component for Fake {
         let reads = match &self.node.does {
             Does::Say(_) => Reads { always: Vec::new(), alternatives: reads.collect() },
             Does::Count(target) => Reads::always([self.reference(target)]),
+            Does::Assign(changes) => {
+                let changes = changes.iter().map(|change| self.assignment(*change));
+                Reads::always(changes.flat_map(|change| {
+                    let operand: Vec<_> = change.operand.references().cloned().collect();
+                    std::iter::once(change.target).chain(operand)
+                }))
+            }
             _ => Reads::always(reads.flatten()),
         };
         let branches = match &self.node.does {
@@ -242,8 +284,10 @@ impl Component for Fake {
         Shape {
             reads,
             branches,
-            streams: matches!(self.node.does, Does::Stream(..) | Does::StreamThenFail(_) | Does::Approve(..))
-                && self.node.exception.goto.is_empty(),
+            streams: matches!(
+                self.node.does,
+                Does::Stream(..) | Does::Numbered | Does::StreamThenFail(_) | Does::Approve(..)
+            ) && self.node.exception.goto.is_empty(),
             listens: matches!(self.node.does, Does::Say(true)),
             parallelism,
             collects,
@@ -270,6 +314,17 @@ impl Component for Fake {
                 Ok(Finished { route: Route::To(ids), ..echo() })
             }
             Does::Fail(kind) => Err(Error::new(*kind, "it broke")),
+            Does::FailAfter(ms) => {
+                tokio::time::sleep(Duration::from_millis(*ms)).await;
+                Err(Error::new(ErrorKind::Unavailable, "it broke"))
+            }
+            Does::FailingMessage => Err(Error::new(ErrorKind::Invalid, "it broke")),
+            Does::Numbered => {
+                let written = self.stream(ctx, &["x"], 1).await?;
+                let mut outputs = written.outputs;
+                outputs.set("count", json!(count + 1));
+                Ok(outputs.into())
+            }
             Does::Panic => panic!("a defect"),
             Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
             Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
@@ -281,13 +336,10 @@ impl Component for Fake {
             }
             Does::Approve(pieces, tasks) => self.approve(ctx, pieces, tasks).await,
             Does::Say(_) => self.say(ctx).await,
-            Does::Ask(_) | Does::AskIfYouLike(_) => Ok(Outputs::from_iter(ctx.filled.clone()).into()),
-            Does::Each(..) => {
-                let list = self.templates[0].value(&ctx.inputs);
-                let items = list.as_array().cloned();
-                let items = items.ok_or_else(|| Error::invalid(format!("{list} is no list")))?;
-                Ok(Finished { items: Some(items), ..Finished::default() })
+            Does::Ask(_) | Does::AskIfYouLike(_) | Does::AskTyped(_) => {
+                Ok(Outputs::from_iter(ctx.filled.clone()).into())
             }
+            Does::Each(..) => self.each(ctx),
             Does::Repeat => Ok(Outputs::of("n", json!(0)).into()),
             Does::Item => {
                 let round = ctx.round.clone().unwrap();
@@ -317,11 +369,8 @@ impl Component for Fake {
                 ctx.effect((kind, *again), call).await?;
                 Ok(echo())
             }
-            Does::Count(target) => {
-                let target = self.reference(target);
-                let value = ctx.inputs.json(&target).as_i64().unwrap_or(0) + 1;
-                Ok(Finished { assigned: vec![(target, json!(value))], ..Finished::default() })
-            }
+            Does::Assign(changes) => self.assign(changes),
+            Does::Count(target) => self.assign(&[(*target, Operator::Add, "1")]),
         }
     }
 
@@ -329,11 +378,15 @@ impl Component for Fake {
         let (fields, optional) = match &self.node.does {
             Does::Ask(fields) => (fields.clone(), false),
             Does::AskIfYouLike(field) => (vec![*field], true),
+            Does::AskTyped(fields) => {
+                return Form { fields: fields.as_object().unwrap().clone(), ..Form::default() };
+            }
             _ => return Form::default(),
         };
         let field = |field: &str| (field.to_owned(), json!({"type": "line", "optional": optional}));
         let fields = fields.into_iter().map(field);
         let tips = self.templates.first().map(|t| t.render(inputs));
+        let tips = tips.map(Result::unwrap);
         Form { fields: fields.collect(), tips, ..Form::default() }
     }
 }
@@ -365,8 +418,8 @@ spec!(LEAVE, "ExitLoop", Leave);
 fn spec_of(node: &Node) -> &'static ComponentSpec {
     match node.does {
         _ if node.id == "begin" => &ENTRY,
-        Does::Say(_) => &MESSAGE,
-        Does::Ask(_) | Does::AskIfYouLike(_) => &PAUSE,
+        Does::Say(_) | Does::FailingMessage => &MESSAGE,
+        Does::Ask(_) | Does::AskIfYouLike(_) | Does::AskTyped(_) => &PAUSE,
         Does::Each(..) => &EACH,
         Does::Repeat => &REPEAT,
         Does::Item | Does::Until(_) => &ITEM,
@@ -407,6 +460,7 @@ pub fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
         by_id: linked.by_id,
         components,
         globals: serde_json::Map::from_iter([("env.n".to_owned(), json!(0))]),
+        secrets: Vec::new(),
         prologue: String::new(),
     };
     (Arc::new(plan), linked.findings)
@@ -525,7 +579,6 @@ pub async fn turn_in(
     input: TurnInput,
     history: Vec<HistoryMessage>,
 ) -> Ran {
-    let open: Vec<u32> = state.paused.iter().flat_map(|paused| paused.open_frames()).collect();
     let (feed, report, state) = engine.run_unstored(turn(plan, input), state, history).await.unwrap();
     let mut reader = weft_engine::EntryReader::new(Some(feed), None, 0);
     let mut records = Vec::new();
@@ -540,14 +593,14 @@ pub async fn turn_in(
         records.push(entry.record.clone());
     }
     let ran = Ran { records, report, state };
-    check_invariants(&ran, &open);
+    check_invariants(&ran);
     ran
 }
 
 /// Every start has its finish, nothing comes after the end, and there is one end.
-fn check_invariants(ran: &Ran, open_before: &[u32]) {
+fn check_invariants(ran: &Ran) {
     let log = ran.log().join("\n");
-    let mut open: HashSet<u32> = open_before.iter().copied().collect();
+    let mut open: HashSet<u32> = HashSet::new();
     for record in &ran.records {
         match record {
             Record::NodeStarted { who } => assert!(open.insert(who.activation), "{log}"),
@@ -558,11 +611,35 @@ fn check_invariants(ran: &Ran, open_before: &[u32]) {
             _ => {}
         }
     }
-    let waiting = ran.state.paused.iter().flat_map(|paused| paused.open_frames()).collect::<HashSet<_>>();
-    assert_eq!(open, waiting, "every start has its finish\n{log}");
+    if !shown_at_once(&ran.records) {
+        check_that_one_speaks_at_a_time(&ran.records, &log);
+    }
+    assert_eq!(open, HashSet::new(), "every start has its finish\n{log}");
     let ends = ran.records.iter().filter(|r| matches!(r, Record::RunFinished { .. })).count();
     assert_eq!(ends, 1);
     assert!(matches!(ran.records.last(), Some(Record::RunFinished { .. })), "{log}");
+}
+
+fn shown_at_once(records: &[Record]) -> bool {
+    matches!(records.first(), Some(Record::RunStarted { input, .. }) if input.parallel_messages)
+}
+
+/// No message stands in the middle of another one.
+pub fn check_that_one_speaks_at_a_time(records: &[Record], log: &str) {
+    let mut speaker = None;
+    for record in records {
+        let (who, ends) = match record {
+            Record::Said { activation, .. } | Record::ThinkingStarted { activation, .. } => {
+                (*activation, false)
+            }
+            Record::MessageEnded { activation, .. }
+            | Record::MessageReset { activation: Some(activation), .. } => (*activation, true),
+            Record::NodeFinished { who, .. } if speaker == Some(who.activation) => (who.activation, true),
+            _ => continue,
+        };
+        assert!(speaker.is_none_or(|speaker| speaker == who), "{who} speaks while {speaker:?} does\n{log}");
+        speaker = (!ends).then_some(who);
+    }
 }
 
 pub fn choose(

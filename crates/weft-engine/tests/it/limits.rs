@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use weft_core::ErrorKind;
+use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::journal::{Ending, Record};
-use weft_engine::EngineLimits;
+use weft_core::{ErrorKind, Operator};
+use weft_engine::{EngineLimits, SessionState};
 
-use crate::kit::{Does, asking, choose, node, run, run_with};
+use crate::kit::{Does, asking, choose, go_on, node, plan, run, run_with};
 
 /// Row 21: a cycle that never leaves is stopped.
 #[tokio::test]
@@ -118,4 +119,104 @@ async fn an_output_that_grows_without_end_is_an_error() {
     ];
     let ran = run_with(&nodes, asking(""), limits).await;
     assert!(ran.report.error.as_ref().unwrap().message.contains("1000 bytes"), "{:?}", ran.report.error);
+}
+
+/// Outputs that are replaced make room; what is held at the same time has a limit of its own.
+#[tokio::test]
+async fn the_values_of_a_run_have_a_limit_together() {
+    let limits = EngineLimits { values_bytes: 4_000, ..EngineLimits::default() };
+    let nodes = [
+        node("begin", Does::Echo, &["a"]),
+        node("a", Does::Echo, &["b"]).text("x{b@out}{b@out}"),
+        node("b", Does::Echo, &["s"]).text("{a@out}"),
+        node("s", choose(&["a"], |_, _| vec!["a"]), &[]),
+    ];
+    let ran = run_with(&nodes, asking(""), limits).await;
+    assert_eq!(ran.report.ending, Ending::Failed);
+    let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
+    assert!(
+        error.contains("more than 4000 bytes together") && error.contains("limits.values_bytes"),
+        "{error}"
+    );
+    assert!(error.starts_with("a failed") || error.starts_with("b failed"), "it names the node: {error}");
+    // It was reached by both texts together: 1,023 and 2,047 characters, and not by one alone.
+    assert!(ran.output("a", "out").as_str().is_none_or(|text| text.len() < 4_000));
+
+    // A thousand rounds that each replace what the last one held fit where ten would not at the same time.
+    let text: &'static str = Box::leak("x".repeat(1_000).into_boxed_str());
+    let nodes = [
+        node("begin", Does::Echo, &["loop"]),
+        node("loop", Does::Repeat, &[]),
+        node("item", Does::Until(100), &["a"]).within("loop"),
+        node("a", Does::Echo, &[]).within("loop").text(text),
+    ];
+    let ran = run_with(&nodes, asking(""), limits).await;
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
+    // Nothing is left of a frame but the outputs of its last round.
+    let held = ran.report.machine.held_bytes();
+    assert!((1_000..2_000).contains(&held), "{held}");
+}
+
+#[tokio::test]
+async fn what_rounds_collect_and_what_variables_hold_counts() {
+    let text: &'static str = Box::leak("x".repeat(1_000).into_boxed_str());
+    let limits = EngineLimits { values_bytes: 8_000, ..EngineLimits::default() };
+    let collects = [
+        node("begin", Does::Echo, &["each"]),
+        node("each", Does::Each(1, "a@out"), &[]).text("{env.list}"),
+        node("item", Does::Item, &["a"]).within("each"),
+        node("a", Does::Echo, &[]).within("each").text(text),
+    ];
+    let plan_of = plan;
+    let plan = plan_of(&collects);
+    let mut state = SessionState::new(&plan);
+    state.globals.insert("env.list".to_owned(), (0..3).collect());
+    let ran = go_on(&plan, state.clone(), asking(""), limits).await;
+    assert_eq!(ran.report.ending, Ending::Succeeded, "{:?}", ran.report.error);
+    state.globals.insert("env.list".to_owned(), (0..30).collect());
+    let ran = go_on(&plan, state, asking(""), limits).await;
+    let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
+    assert!(error.contains("limits.values_bytes"), "{error}");
+
+    let doubles = vec![("env.t", Operator::Set, "{env.t}{env.t}")];
+    let nodes = [
+        node("begin", Does::Echo, &["a"]),
+        node("a", Does::Assign(doubles), &["s"]),
+        node("s", choose(&["a"], |_, _| vec!["a"]), &[]),
+    ];
+    let plan = plan_of(&nodes);
+    let mut state = SessionState::new(&plan);
+    state.globals.insert("env.t".to_owned(), "x".into());
+    let ran = go_on(&plan, state, asking(""), limits).await;
+    let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
+    assert!(error.starts_with("a failed: ") && error.contains("limits.values_bytes"), "{error}");
+    assert_eq!(ran.state.globals["env.t"].as_str().unwrap().len(), 4_096);
+}
+
+#[tokio::test]
+async fn the_journal_of_a_run_has_a_limit_that_leaves_room_for_its_end() {
+    let limits = EngineLimits { journal_bytes: 100_000, activations: 1_000_000, ..EngineLimits::default() };
+    let nodes = [
+        node("begin", Does::Echo, &["a", "slow"]),
+        node("a", Does::Echo, &["s"]),
+        node("s", choose(&["a"], |_, _| vec!["a"]), &[]),
+        node("slow", Does::Slow(1_000_000), &[]),
+    ];
+    let ran = run_with(&nodes, asking(""), limits).await;
+    let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
+    assert!(error.contains("larger than 100000 bytes") && error.contains("limits.journal_bytes"), "{error}");
+    assert!(ran.log().contains(&"error slow".to_owned()), "what was under way has its end");
+    let bytes: usize = ran.records.iter().map(|record| serde_json::to_string(record).unwrap().len()).sum();
+    assert!((100_000..110_000).contains(&bytes), "{bytes}");
+}
+
+#[tokio::test]
+async fn a_run_has_a_budget_of_model_calls_when_nobody_has_set_one() {
+    assert_eq!(EngineLimits::default().budget.model_calls, Some(200));
+    let budget = Budget::new(Holder::Run, EngineLimits::default().budget, Spent::default(), None);
+    let node = budget.within(BudgetLimits::default(), Spent::default());
+    (0..200).for_each(|_| node.take_model_call().unwrap());
+    let error = node.error(node.take_model_call().unwrap_err()).full();
+    assert!(error.contains("the run's budget of model_calls is used up: it is 200"), "{error}");
+    assert!(error.contains("limits.budget.model_calls"), "{error}");
 }

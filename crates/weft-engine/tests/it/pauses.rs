@@ -170,3 +170,50 @@ async fn inputs_for_something_else_are_no_answer() {
     let third = go_on(&plan, second.state, TurnInput::default(), Default::default()).await;
     assert_eq!(third.report.said, "<>", "an empty answer is one");
 }
+
+/// A value that does not suit its field begins nothing, so the form stays open.
+#[tokio::test]
+async fn values_that_do_not_suit_their_fields_begin_no_run() {
+    let form = |id| {
+        node(
+            id,
+            Does::AskTyped(
+                json!({"n": {"type": "integer"}, "c": {"type": "options", "options": ["a", "b"], "optional": true}}),
+            ),
+            &["m"],
+        )
+    };
+    let plan = plan(&[
+        node("begin", Does::Echo, &["ask"]),
+        form("ask"),
+        node("m", Does::Say(false), &[]).text("{ask@n} {ask@c}"),
+    ]);
+    let first = go_on(&plan, SessionState::new(&plan), asking("q"), Default::default()).await;
+    let engine = weft_engine::Engine::new(crate::kit::seams(), None, Default::default());
+    let refused = async |state: &SessionState, input: TurnInput, expected: &str| {
+        let request = crate::kit::turn(&plan, input);
+        let Err(error) = engine.run_unstored(request, state.clone(), Vec::new()).await else { panic!() };
+        assert_eq!(error.kind, weft_core::ErrorKind::Invalid);
+        assert!(error.full().contains(expected), "{}", error.full());
+    };
+    let (waits, new) = (&first.state, &SessionState::new(&plan));
+    refused(
+        waits,
+        filled(&json!({"n": "many"})),
+        "field `n` of ask must be a whole number, and is the text `many`",
+    )
+    .await;
+    refused(
+        waits,
+        filled(&json!({"ask": {"n": 1, "c": {"value": "z"}}})),
+        "field `c` of ask must be one of `a`, `b`",
+    )
+    .await;
+    let both = filled(&json!({"n": 1.5, "c": "A"}));
+    refused(waits, both.clone(), "field `n` of ask").await;
+    refused(waits, both, "field `c` of ask").await;
+    // Answers that come before the form does are looked at as well.
+    refused(new, filled(&json!({"ask": {"n": "x"}})), "field `n` of ask").await;
+    let second = go_on(&plan, first.state, filled(&json!({"n": "3", "c": "b"})), Default::default()).await;
+    assert_eq!(second.report.said, "3 b");
+}

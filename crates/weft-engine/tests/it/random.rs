@@ -1,12 +1,19 @@
 //! Random canvases against the invariants that hold for every run: every start has its finish,
-//! joins run once, dependent nodes keep their order, the journal has no gap.
+//! joins run once, dependent nodes keep their order, one message speaks at a time, the journal has no gap.
+
+use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use weft_core::Record;
+use serde_json::json;
 use weft_core::journal::Ending;
+use weft_core::seam::{RunStore as _, SessionStore as _};
+use weft_core::{Entry, Record};
 use weft_engine::EngineLimits;
 
-use crate::kit::{Does, Node, Ran, asking, choose, node, run_with};
+use crate::kit::{
+    Does, Node, Ran, asking, check_that_one_speaks_at_a_time, choose, node, plan, run_with, turn,
+};
+use crate::storage;
 
 const NAMES: [&str; 12] = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10", "n11"];
 
@@ -151,5 +158,146 @@ proptest! {
         let ran = virtual_time().block_on(run_with(&drawing.nodes(), asking("q"), limits));
         let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap_or_default();
         prop_assert!(!error.contains("never became ready"), "{error}\n{drawing:?}\n{}", ran.log().join("\n"));
+    }
+}
+
+/// A part of a canvas that speaks, beside the others.
+#[derive(Clone, Debug)]
+enum Talk {
+    /// A model, so many milliseconds a piece, and the messages that show its text while it is written; the
+    /// second also reads the model of the part before.
+    Model(u64, usize),
+    /// A text that is there at once, after so many milliseconds.
+    Whole(u64),
+    /// The same behind an assignment.
+    Assigned(u64),
+    /// A node that fails after so many milliseconds; its default value is shown.
+    Failing(u64),
+    /// A model that breaks and has a default value.
+    Broken,
+    /// A model and a message in every round, so many rounds at once, so many milliseconds a piece.
+    Rounds(usize, u64),
+}
+
+fn talk() -> impl Strategy<Value = Vec<Talk>> {
+    let part = prop_oneof![
+        4 => (0..30_u64, 1..3_usize).prop_map(|(ms, readers)| Talk::Model(ms, readers)),
+        1 => (0..60_u64).prop_map(Talk::Whole),
+        1 => (0..60_u64).prop_map(Talk::Assigned),
+        1 => (0..60_u64).prop_map(Talk::Failing),
+        1 => Just(Talk::Broken),
+        2 => (1..4_usize, 0..30_u64).prop_map(|(at_once, ms)| Talk::Rounds(at_once, ms)),
+    ];
+    prop::collection::vec(part, 2..5)
+}
+
+/// The nodes of all parts, one after the other; each has names of its own.
+fn speaking(parts: &[Talk]) -> Vec<Node> {
+    let name = |what: &str, part: usize| leak(format!("{what}{part}"));
+    let mut first = Vec::new();
+    let mut nodes = Vec::new();
+    for (i, part) in parts.iter().enumerate() {
+        let (a, m, n) = (name("a", i), name("m", i), name("n", i));
+        first.push(a);
+        match part {
+            Talk::Model(ms, readers) => {
+                let to = &[m, n][..*readers];
+                nodes.push(node(a, Does::Stream(vec!["~hm", "x", "y", "z"], *ms), to));
+                nodes.push(
+                    node(m, Does::Say(true), &[]).text(leak(format!("<{m} {{{a}@out}}{{{a}@count}}>"))),
+                );
+                let other =
+                    if i > 0 && matches!(parts[i - 1], Talk::Model(..)) { name("a", i - 1) } else { a };
+                let text = leak(format!("{{{other}@out}}|{{{a}@out}}<{n}>"));
+                nodes.extend((*readers == 2).then(|| node(n, Does::Say(true), &[]).text(text)));
+            }
+            Talk::Whole(ms) => {
+                nodes.push(node(a, Does::Slow(*ms), &[m]).text("w"));
+                nodes.push(node(m, Does::Say(false), &[]).text(leak(format!("<{m} {{{a}@out}}>"))));
+            }
+            Talk::Assigned(ms) => {
+                nodes.push(node(a, Does::Slow(*ms), &[n]));
+                nodes.push(node(n, Does::Count("env.n"), &[m]));
+                nodes.push(node(m, Does::Say(true), &[]).text(leak(format!("<{m} done>"))));
+            }
+            Talk::Failing(ms) => {
+                let default = Some(json!(format!("<{a} sorry>")));
+                nodes.push(node(a, Does::FailAfter(*ms), &[]).on_error(&[], default));
+            }
+            Talk::Broken => {
+                let default = Some(json!("sorry"));
+                nodes.push(node(a, Does::StreamThenFail(vec!["x"]), &[m]).on_error(&[], default));
+                nodes.push(node(m, Does::Say(true), &[]).text(leak(format!("<{m} {{{a}@out}}>"))));
+            }
+            Talk::Rounds(at_once, ms) => {
+                let (item, model) = (name("i", i), name("r", i));
+                let text = leak(format!("<{m} {{{item}@index}} {{{model}@out}}>"));
+                nodes.push(
+                    node(a, Does::Each(*at_once, leak(format!("{m}@content"))), &[n]).text("{env.list}"),
+                );
+                nodes.push(node(item, Does::Item, &[model]).within(a));
+                nodes.push(node(model, Does::Stream(vec!["u", "v"], *ms), &[m]).within(a));
+                nodes.push(node(m, Does::Say(true), &[]).within(a).text(text));
+                nodes.push(node(n, Does::Say(false), &[]).text(leak(format!("<{n} {{{a}@all}}>"))));
+            }
+        }
+    }
+    nodes.insert(0, node("begin", Does::Echo, &first));
+    nodes
+}
+
+/// What each activation said, and everything, in the order of the journal.
+fn texts(entries: &[Entry]) -> (BTreeMap<u32, String>, String) {
+    let (mut each, mut whole, mut thinking) = (BTreeMap::<u32, String>::new(), String::new(), None);
+    for entry in entries {
+        match &entry.record {
+            Record::ThinkingStarted { activation, .. } => thinking = Some(*activation),
+            Record::ThinkingEnded { .. } => thinking = None,
+            Record::Said { activation, text, .. } if thinking != Some(*activation) => {
+                each.entry(*activation).or_default().push_str(text);
+                whole.push_str(text);
+            }
+            _ => {}
+        }
+    }
+    (each, whole)
+}
+
+async fn one_text_everywhere(parts: &[Talk], at_once: usize) {
+    let plan = plan(&speaking(parts));
+    let limits = EngineLimits { nodes_at_once: at_once, ..EngineLimits::default() };
+    let globals = [("env.list".to_owned(), json!([1, 2, 3]))];
+    let b = storage::bench_with(&plan, (limits, globals)).await;
+    let mut handle = b.engine.start(turn(&plan, asking("q"))).await.unwrap();
+    let seen = storage::rest(&mut handle).await;
+    let entries = b.engine.journal(&handle.key).await.unwrap();
+    let log = format!("{parts:?}\n{}", seen.iter().map(|r| format!("{r:?}")).collect::<Vec<_>>().join("\n"));
+    assert_eq!(storage::ending(&seen), Ending::Succeeded, "{log}");
+    check_that_one_speaks_at_a_time(&seen, &log);
+    let (each, whole) = texts(&entries);
+    // Whoever ended its message has said the whole of it.
+    for record in &seen {
+        if let Record::NodeFinished { who, outputs, error: None, .. } = record
+            && &*who.kind == "Message"
+        {
+            let content = outputs.get("content").and_then(|value| value.as_json().cloned());
+            assert_eq!(content, each.get(&who.activation).map(|text| json!(text)), "{log}");
+        }
+    }
+    let messages = b.store.messages(&b.key, i64::MAX, 10).await.unwrap();
+    assert_eq!(messages.last().map(|message| message.content.as_str()), Some(whole.as_str()), "{log}");
+    let run = b.store.get(&handle.key).await.unwrap();
+    let again = b.engine.replay(&run, plan).await.unwrap();
+    assert_eq!(again.differences, [], "{log}");
+    assert!(again.entries == entries, "{log}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.max(250), ..ProptestConfig::default() })]
+
+    /// The stream, the history and a replay say the same text, in which no message stands within another.
+    #[test]
+    fn messages_are_said_one_after_the_other_and_whole(parts in talk(), at_once in 1..6_usize) {
+        virtual_time().block_on(one_text_everywhere(&parts, at_once));
     }
 }

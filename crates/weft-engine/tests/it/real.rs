@@ -31,6 +31,11 @@ impl ModelDirectory for OneModel {
         Ok(Arc::clone(&self.0) as Arc<dyn ChatModel>)
     }
 
+    /// It goes by any name but this one.
+    fn substitution(&self, _: &TenantId, llm_id: &str) -> Option<String> {
+        (llm_id == "gpt-9@OpenAI").then(|| format!("`{}` stands in for `{llm_id}`", self.0.info().name))
+    }
+
     fn list(&self, _: &TenantId) -> Vec<weft_core::seam::chat_model::ModelInfo> {
         vec![self.0.info().clone()]
     }
@@ -92,8 +97,11 @@ impl World {
         let mut history = Vec::new();
         let mut ran = Vec::new();
         for input in turns {
-            let message =
-                |role: &str, content: &str| HistoryMessage { role: role.into(), content: content.into() };
+            let message = |role: &str, content: &str| HistoryMessage {
+                role: role.into(),
+                content: content.into(),
+                run: None,
+            };
             let question = input.query.clone();
             let resumed = state.paused.is_some();
             let turn = turn_in(&self.engine, plan, state, input, history.clone()).await;

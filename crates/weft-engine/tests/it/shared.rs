@@ -24,7 +24,7 @@ fn folder() -> Option<PathBuf> {
 #[tokio::test(start_paused = true)]
 async fn existing_agents_run_to_their_end_or_say_what_is_missing() {
     let Some(folder) = folder() else {
-        println!("skipped: no folder of existing canvases");
+        weft_testkit::skipped("there is no folder of existing canvases (WEFT_SHARED)");
         return;
     };
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();

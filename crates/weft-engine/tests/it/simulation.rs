@@ -1,5 +1,5 @@
 //! Random histories: canvases, stores that fail, processes that end in the middle and start again, owners
-//! that are taken for dead, clocks that jump. Time is virtual and everything follows from a seed, so what breaks once
+//! that are taken for dead, processes that are stopped for longer than that and go on, clocks that jump. Time is virtual and everything follows from a seed, so what breaks once
 //! breaks again: `cargo xtask simulate --seed N`.
 
 mod checks;
@@ -27,6 +27,7 @@ struct Told {
     faults: u64,
     pick_ups: u64,
     crashes: u64,
+    naps: u64,
     entries: u64,
 }
 
@@ -36,6 +37,7 @@ impl std::ops::AddAssign for Told {
         self.faults += more.faults;
         self.pick_ups += more.pick_ups;
         self.crashes += more.crashes;
+        self.naps += more.naps;
         self.entries += more.entries;
     }
 }
@@ -59,6 +61,7 @@ fn simulate(seed: u64) -> (Told, Held) {
         faults: rough.faults,
         pick_ups: rough.pick_ups(),
         crashes: rough.crashes,
+        naps: rough.naps,
         entries: rough.turns.iter().map(|turn| turn.entries.len() as u64).sum(),
     };
     (told, rough)
@@ -82,6 +85,7 @@ fn random_histories_keep_what_is_promised() {
     }
     // Trouble that does not happen proves nothing.
     assert!(all.faults > FEW && all.crashes > FEW / 4 && all.pick_ups > FEW / 10, "{all:?}");
+    assert!(all.naps > FEW / 4, "{all:?}");
 }
 
 #[test]

@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_core::journal::{Ending, Record};
-use weft_core::seam::session_store::{Session, SessionCommit};
-use weft_core::seam::{RunStore as _, SessionStore};
-use weft_core::{ErrorKind, SessionKey, TurnInput};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
+use weft_core::seam::{RunStore, SessionStore};
+use weft_core::{ErrorKind, Json, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::engine::Stores;
-use weft_engine::{Engine, EngineLimits, RunHandle, SessionState};
+use weft_engine::{Engine, EngineLimits, RunHandle, SessionState, StartRun};
 use weft_testkit::memory_store::MemoryStore;
 
-use crate::kit::{Does, asking, node, plan, seams, turn};
+use crate::kit::{Does, Node, asking, choose, node, plan, seams, turn};
 
 pub struct Bench {
     pub engine: Engine,
@@ -21,6 +21,16 @@ pub struct Bench {
 }
 
 pub async fn bench(plan: &Arc<Plan>) -> Bench {
+    bench_with(plan, (EngineLimits::default(), [])).await
+}
+
+/// With limits and variables of its own.
+pub async fn bench_with(
+    plan: &Arc<Plan>,
+    (limits, globals): (EngineLimits, impl IntoIterator<Item = (String, Json)>),
+) -> Bench {
+    let mut state = SessionState::new(plan);
+    state.globals.extend(globals);
     let store = Arc::new(MemoryStore::default());
     let key = SessionKey::new(&"t".into(), "s");
     let session = Session {
@@ -29,14 +39,19 @@ pub async fn bench(plan: &Arc<Plan>) -> Bench {
         canvas_version: Arc::clone(&plan.version),
         user_id: String::new(),
         name: String::new(),
-        state: SessionState::new(plan).to_json().unwrap(),
+        state: state.to_json().unwrap(),
         revision: 0,
         created_ms: 0,
         updated_ms: 0,
     };
     SessionStore::create(&*store, &session, &[]).await.unwrap();
-    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
-    Bench { engine: Engine::new(seams(), Some(stores), EngineLimits::default()), store, key }
+    let stores = Stores {
+        runs: store.clone(),
+        sessions: store.clone(),
+        spending: store.clone(),
+        processes: store.clone(),
+    };
+    Bench { engine: Engine::new(seams(), Some(stores), limits), store, key }
 }
 
 pub async fn rest(handle: &mut RunHandle) -> Vec<Record> {
@@ -110,7 +125,7 @@ async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
         }
     }
     let began = tokio::time::Instant::now();
-    assert!(b.engine.cancel(&handle.key));
+    assert!(b.engine.cancel(&handle.key).await.unwrap());
     let records = rest(&mut handle).await;
     assert_eq!(ending(&records), Ending::Cancelled);
     let Some(Record::RunFinished { error: Some(error), .. }) = records.last() else { panic!() };
@@ -119,7 +134,7 @@ async fn a_cancelled_run_ends_as_cancelled_and_the_next_one_runs() {
     let finished = records.iter().filter(|r| matches!(r, Record::NodeFinished { .. })).count();
     assert_eq!(finished, 2, "the model and the message are closed");
     assert_eq!(b.store.get(&handle.key).await.unwrap().ending, Some(Ending::Cancelled));
-    assert!(!b.engine.cancel(&handle.key), "it is over");
+    assert!(!b.engine.cancel(&handle.key).await.unwrap(), "it is over");
     let mut next = b.engine.start(turn(&plan, asking("2"))).await.unwrap();
     assert_eq!(ending(&rest(&mut next).await), Ending::Succeeded);
 }
@@ -171,12 +186,19 @@ async fn a_waiting_run_goes_on_from_the_store() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn shutting_down_waits_and_then_stops_what_is_left() {
+async fn shutting_down_waits_and_then_leaves_the_rest_to_others() {
     let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(100_000), &[])]);
     let b = bench(&plan).await;
     let mut handle = b.engine.start(turn(&plan, asking("1"))).await.unwrap();
     b.engine.shut_down(Duration::from_secs(5)).await;
-    assert_eq!(ending(&rest(&mut handle).await), Ending::Cancelled);
+    let error = loop {
+        match handle.entries.next().await {
+            Ok(next) => assert!(next.is_some(), "it has no end"),
+            Err(error) => break error,
+        }
+    };
+    assert!(error.full().contains("goes on in the next one"), "{}", error.full());
+    assert_eq!(RunStore::get(&*b.store, &handle.key).await.unwrap().ending, None);
 }
 
 /// Row 22, between processes: the store's revision lets one turn win, and the other says so.
@@ -190,7 +212,7 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
     let b = bench(&plan).await;
     let mut slow = b.engine.start(turn(&plan, asking("mine"))).await.unwrap();
     let state = SessionState::new(&plan).to_json().unwrap();
-    let commit = SessionCommit { revision: 0, state: &state, messages: &[], tasks: None };
+    let commit = SessionCommit { revision: 0, state: &state, messages: &[], tasks: None, lease: None };
     b.store.commit(&b.key, commit).await.unwrap();
     let records = rest(&mut slow).await;
     let Some(Record::RunFinished { ending: Ending::Failed, error: Some(error), .. }) = records.last() else {
@@ -198,4 +220,75 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
     };
     assert!(error.contains("somebody else went on with session s"), "{error}");
     assert!(b.store.messages(&b.key, i64::MAX, 10).await.unwrap().is_empty());
+}
+
+/// What a turn says its models would see of the conversation before it: `{sys.history}`.
+async fn histories(nodes: &[Node], turns: &[TurnInput]) -> Vec<String> {
+    let plan = plan(nodes);
+    let b = bench(&plan).await;
+    let key = SessionKey::new(&b.key.tenant, "opened");
+    let opening = SessionMessage {
+        role: "assistant".to_owned(),
+        content: "Hello!".to_owned(),
+        run: None,
+        reference: Json::Null,
+        created_ms: 0,
+    };
+    let session = Session { key: key.clone(), ..b.store.load(&b.key).await.unwrap() };
+    SessionStore::create(&*b.store, &session, &[opening]).await.unwrap();
+    let mut said = Vec::new();
+    for input in turns {
+        let request = StartRun { session: key.clone(), ..turn(&plan, input.clone()) };
+        let records = rest(&mut b.engine.start(request).await.unwrap()).await;
+        let texts = records.iter().filter_map(|record| match record {
+            Record::Said { text, .. } => Some(&**text),
+            _ => None,
+        });
+        said.push(texts.collect::<String>());
+    }
+    said
+}
+
+#[tokio::test]
+async fn a_turn_that_goes_on_after_a_form_does_not_see_itself() {
+    let answers = |ok: &str| TurnInput {
+        inputs: serde_json::Map::from_iter([("ok".to_owned(), ok.into())]),
+        ..TurnInput::default()
+    };
+    let said = histories(
+        &[
+            node("begin", Does::Echo, &["hello"]),
+            node("hello", Does::Say(false), &["one"]).text("Let me see. "),
+            node("one", Does::Ask(vec!["ok"]), &["two"]),
+            node("two", Does::Ask(vec!["ok"]), &["m"]).text("{one@ok}"),
+            node("m", Does::Say(false), &[]).text("{sys.query} after {sys.history}"),
+        ],
+        &[asking("Q"), answers("1"), answers("2"), asking("R"), answers("3"), answers("4")],
+    )
+    .await;
+    assert_eq!(said[2], "Q after []");
+    assert_eq!(
+        said[5], r#"R after ["user: Q","assistant: Let me see. ","assistant: Q after []"]"#,
+        "the turn before is there, with all that was said in it"
+    );
+}
+
+#[tokio::test]
+async fn a_question_that_is_asked_again_after_a_failure_is_there_once() {
+    let said = histories(
+        &[
+            node("begin", Does::Echo, &["lucky"]),
+            node(
+                "lucky",
+                choose(&["fails", "m"], |nth, _| if nth < 2 { vec!["fails"] } else { vec!["m"] }),
+                &[],
+            ),
+            node("fails", Does::Fail(ErrorKind::Unavailable), &[]),
+            node("m", Does::Say(false), &[]).text("{sys.query} after {sys.history}"),
+        ],
+        &[asking("Q"), asking("Q"), asking("Q"), asking("R")],
+    )
+    .await;
+    assert_eq!(said[2], "Q after []");
+    assert_eq!(said[3], r#"R after ["user: Q","assistant: Q after []"]"#);
 }

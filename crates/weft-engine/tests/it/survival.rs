@@ -10,12 +10,12 @@ use weft_core::budget::Spent;
 use weft_core::journal::{Ending, Onward, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
-use weft_core::{Entry, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Entry, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
-use weft_engine::engine::{PICK_UPS_MAX, PickedUp, Stores};
+use weft_engine::engine::{PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
@@ -23,7 +23,7 @@ use weft_testkit::MemoryWorkspace;
 use weft_testkit::memory_store::MemoryStore;
 
 use crate::golden::{Input, documents, http, read, samples};
-use crate::kit::turn;
+use crate::kit::{check_that_one_speaks_at_a_time, turn};
 use crate::real::compiled;
 
 /// A model that answers equal requests equally, so that one that is asked again says the same.
@@ -64,29 +64,41 @@ impl RunStore for Stalling {
         RunStore::create(&*self.store, run).await
     }
 
-    async fn append(&self, key: &RunKey, mut entries: Vec<StoredEntry>) -> Result<()> {
+    async fn append(&self, lease: &RunLease, mut entries: Vec<StoredEntry>) -> Result<()> {
         let cut = *self.cut.lock().unwrap();
         let Some(cut) = cut.filter(|cut| entries.last().is_some_and(|last| last.seq >= *cut)) else {
-            return self.store.append(key, entries).await;
+            return self.store.append(lease, entries).await;
         };
         entries.retain(|entry| entry.seq <= cut);
         if !entries.is_empty() {
-            self.store.append(key, entries).await?;
+            self.store.append(lease, entries).await?;
         }
         self.stalled.notify_one();
         std::future::pending().await
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        self.store.alive(runs, now_ms).await
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        self.store.claim(run, seen, by).await
     }
 
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        self.store.claim(run, seen_alive_ms, now_ms).await
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        self.store.release(leases).await
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(key, ending, finished_ms).await
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
+        self.store.request_cancel(run, now_ms).await
+    }
+
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        self.store.cancel_requests(owner).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        self.store.unattended(gone, count_max).await
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        self.store.finish(lease, ending, finished_ms).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -120,9 +132,14 @@ pub struct World {
 
 impl World {
     pub async fn new(folder: &Path) -> Self {
-        let plan = compiled(&read(&folder.join("canvas.json")).unwrap()).unwrap();
         let script =
             read(&folder.join("script.json")).map_or_else(Script::new, |text| Script::parse(&text).unwrap());
+        Self::of(folder, &read(&folder.join("canvas.json")).unwrap(), script).await
+    }
+
+    /// The world of a sample with another canvas and another model.
+    pub async fn of(folder: &Path, canvas: &str, script: Script) -> Self {
+        let plan = compiled(canvas).unwrap();
         let model = steady(script);
         let knowledge: Arc<dyn Knowledge> = documents(folder).await;
         let seams = Arc::new(Seams {
@@ -167,6 +184,7 @@ impl World {
             runs: self.store.clone(),
             sessions: self.store.store.clone(),
             spending: self.store.store.clone(),
+            processes: self.store.store.clone(),
         };
         Engine::new(seams, Some(stores), EngineLimits::default())
     }
@@ -259,6 +277,8 @@ pub fn check(entries: &[Entry], place: &str) {
             _ => {}
         }
     }
+    let records: Vec<_> = entries.iter().map(|entry| entry.record.clone()).collect();
+    check_that_one_speaks_at_a_time(&records, place);
     let waits = matches!(
         entries.last().map(|e| &e.record),
         Some(Record::RunFinished { ending: Ending::Waiting, .. })
@@ -359,10 +379,10 @@ fn a_run_survives_a_cut_after_every_entry_of_its_journal() {
     println!("{cuts} cuts survived");
 }
 
-/// A run that ends its process every time is given up.
-#[test]
-fn a_run_that_is_cut_off_again_and_again_ends() {
-    let folder = samples().join("loop_until");
+/// A run of a sample whose process ends each time when so many more entries are stored: how it ended, how often it
+/// was picked up, and its world.
+fn cut_again_and_again(sample: &str, every: u64) -> (Ending, usize, World, RunKey) {
+    let folder = samples().join(sample);
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
     let question = input.conversations[0].turns[0].clone();
     let (world, key) = runtime().block_on(async {
@@ -372,32 +392,56 @@ fn a_run_that_is_cut_off_again_and_again_ends() {
         world.store.stalled.notified().await;
         (world, handle.key)
     });
-    let mut lives = 0;
-    let ending = loop {
+    for lives in 0..100 {
         let ended = runtime().block_on(async {
             let run = world.store.get(&key).await.unwrap();
-            world.cut_at(Some(world.journal(&key).await.len() as u64 + 2));
-            if lives == PICK_UPS_MAX {
-                world.cut_at(None);
-            }
+            world.cut_at(Some(world.journal(&key).await.len() as u64 + every));
             match world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap() {
                 PickedUp::Ended(ending) => Some(ending),
-                PickedUp::Running(_) => {
-                    world.store.stalled.notified().await;
-                    None
+                PickedUp::Running(mut handle) => {
+                    tokio::select! {
+                        () = world.store.stalled.notified() => None,
+                        () = async { while handle.entries.next().await.unwrap().is_some() {} } => {
+                            world.store.get(&key).await.unwrap().ending
+                        }
+                    }
                 }
             }
         });
-        match ended {
-            Some(ending) => break ending,
-            None => lives += 1,
+        if let Some(ending) = ended {
+            return (ending, lives, world, key);
         }
-    };
-    assert_eq!((ending, lives), (Ending::Failed, PICK_UPS_MAX));
+    }
+    panic!("it never ends")
+}
+
+/// A run that ends its process every time, and gets no further, is given up. What was asked is kept.
+#[test]
+fn a_run_that_is_cut_off_again_and_again_ends() {
+    let most = EngineLimits::default().pick_ups;
+    let (ending, lives, world, key) = cut_again_and_again("loop_until", 2);
+    assert_eq!((ending, lives), (Ending::Failed, most));
     let entries = runtime().block_on(world.journal(&key));
     let Some(Record::RunFinished { error: Some(error), .. }) = entries.last().map(|entry| &entry.record)
     else {
         panic!("it has an end")
     };
-    assert!(error.contains("6 times"), "{error}");
+    assert!(error.contains("6 times") && error.contains("limits.pick_ups"), "{error}");
+    check(&entries, "given up");
+    let Some(Record::RunStarted { input, .. }) = entries.first().map(|entry| &entry.record) else {
+        panic!("it has a beginning")
+    };
+    let session = &world.key;
+    let messages = runtime().block_on(world.store.store.messages(session, i64::MAX, 9)).unwrap();
+    let said: Vec<_> = messages.iter().map(|m| (m.role.as_str(), m.content.as_str())).collect();
+    assert_eq!(said, [("user", input.query.as_str())]);
+    assert_eq!(runtime().block_on(world.store.store.load(session)).unwrap().revision, 1);
+}
+
+/// One that gets further each time is picked up as often as it takes.
+#[test]
+fn a_run_that_gets_further_each_time_is_not_given_up() {
+    let (ending, lives, ..) = cut_again_and_again("loop_until", 9);
+    assert_eq!(ending, Ending::Succeeded);
+    assert!(lives > EngineLimits::default().pick_ups, "{lives}");
 }

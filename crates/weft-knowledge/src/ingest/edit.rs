@@ -1,5 +1,6 @@
 //! Chunks that people add and change by hand.
 
+use tokio::sync::oneshot;
 use weft_core::id::{ChunkId, DocumentKey};
 use weft_core::seam::dataset_store::{ChunkFilter, Document, DocumentChange, DocumentState, StoredChunk};
 use weft_core::seam::document_reader::{PieceKind, Position};
@@ -8,6 +9,7 @@ use weft_core::seam::index::IndexChange;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::embed;
+use super::gather::{self, Arriving};
 use super::ids::Namer;
 use super::indexing::{adding, indexed_document, missing_chunk, stem};
 use super::library::Library;
@@ -90,7 +92,7 @@ impl Library {
             not_being_read(&document)?;
             chunk.vector = self.vector(&document, &chunk).await?;
             let new = chunk.clone();
-            let add = async move |library: Self| library.add_if(&document, new).await;
+            let add = async move |library: Self| library.add_if(document, new).await;
             if let Some(added) = self.whole(add).await? {
                 return Ok(added);
             }
@@ -98,34 +100,76 @@ impl Library {
         Err(restless(key))
     }
 
-    /// Adds a chunk whose vector was made for a document, unless that has changed since.
-    async fn add_if(&self, before: &Document, mut chunk: StoredChunk) -> Result<Option<StoredChunk>> {
-        let key = &before.key;
-        let _lock = self.lock(key).await;
-        let document = self.parts.store.document(key).await?;
-        if !same_vectors(before, &document) {
-            return Ok(None);
+    /// Adds a chunk whose vector was made for a document, unless that has changed since. What others add
+    /// meanwhile comes along: one transaction and one commit of the index for all of it.
+    async fn add_if(&self, before: Document, chunk: StoredChunk) -> Result<Option<StoredChunk>> {
+        let key = before.key.clone();
+        let (done, mut told) = oneshot::channel();
+        self.arrivals.add(&key, Arriving { before, chunk, done });
+        loop {
+            let _lock = self.lock(&key).await;
+            match told.try_recv() {
+                Ok(outcome) => return outcome,
+                Err(oneshot::error::TryRecvError::Empty) => self.add_arrived(&key).await,
+                Err(oneshot::error::TryRecvError::Closed) => {
+                    return Err(Error::internal("a change of a document broke off"));
+                }
+            }
         }
-        (chunk.id, chunk.ordinal) = self.free_id(key, &chunk.content).await?;
-        self.put(&document, vec![chunk.clone()]).await?;
-        Ok(Some(chunk))
     }
 
-    /// An id for a text that no chunk of the document has, and the place after the last one.
-    async fn free_id(&self, key: &DocumentKey, content: &str) -> Result<(ChunkId, u64)> {
+    /// Adds what waits to be added to a document, as much as makes one change. Under its lock.
+    async fn add_arrived(&self, key: &DocumentKey) {
+        let arrived = self.arrivals.take(key);
+        let (mut chunks, mut added) = (Vec::new(), Vec::new());
+        let document = match self.parts.store.document(key).await {
+            Ok(document) => document,
+            Err(error) => return gather::failed(arrived.into_iter().map(|one| one.done), &error),
+        };
+        for Arriving { before, chunk, done } in arrived {
+            if same_vectors(&before, &document) {
+                chunks.push(chunk);
+                added.push(done);
+            } else {
+                // Who has gone away needs no answer.
+                let _ = done.send(Ok(None));
+            }
+        }
+        let put = async {
+            self.name(key, &mut chunks).await?;
+            self.put(&document, chunks.clone()).await
+        };
+        match put.await {
+            Err(error) => gather::failed(added, &error),
+            Ok(()) => chunks.into_iter().zip(added).for_each(|(chunk, done)| {
+                let _ = done.send(Ok(Some(chunk)));
+            }),
+        }
+    }
+
+    /// Gives chunks ids that no chunk of the document has, and the places after the last one.
+    async fn name(&self, key: &DocumentKey, chunks: &mut [StoredChunk]) -> Result<()> {
+        if chunks.is_empty() {
+            return Ok(());
+        }
         let last = ChunkFilter::default();
         let (_, total) = self.parts.store.chunks(key, &last).await?;
         let last = ChunkFilter { offset: total.saturating_sub(1), limit: 1, ..ChunkFilter::default() };
         let (last, _) = self.parts.store.chunks(key, &last).await?;
-        let ordinal = last.last().map_or(0, |chunk| chunk.ordinal + 1);
+        let first = last.last().map_or(0, |chunk| chunk.ordinal + 1);
         let mut namer = Namer::new(&key.id);
-        loop {
-            let id = namer.chunk(content);
-            if self.parts.store.chunks_by_id(&key.dataset.tenant, std::slice::from_ref(&id)).await?.is_empty()
-            {
-                return Ok((id, ordinal));
+        for (chunk, ordinal) in chunks.iter_mut().zip(first..) {
+            chunk.ordinal = ordinal;
+            loop {
+                let id = namer.chunk(&chunk.content);
+                let same = std::slice::from_ref(&id);
+                if self.parts.store.chunks_by_id(&key.dataset.tenant, same).await?.is_empty() {
+                    chunk.id = id;
+                    break;
+                }
             }
         }
+        Ok(())
     }
 
     /// Changes a chunk, which keeps its id. As it is then.

@@ -184,7 +184,7 @@ impl Library {
                 match self.sync_if_noted(key).await {
                     Ok(again) => mended += usize::from(again),
                     Err(error) => {
-                        let error = error.full();
+                        let error = error.detail();
                         tracing::warn!(document.id = %key.id, error, "a document cannot be put into the index");
                     }
                 }
@@ -250,7 +250,7 @@ impl Library {
                         tracing::info!(dataset.id = %key.id, documents, "an index was made anew");
                     }
                     Err(error) => {
-                        tracing::error!(dataset.id = %key.id, error = error.full(), "an index cannot be made");
+                        tracing::error!(dataset.id = %key.id, error = error.detail(), "an index cannot be made");
                     }
                 },
             }
@@ -271,7 +271,7 @@ impl Library {
         let held = match self.parts.index.size(dataset).await {
             Ok(size) => size.chunks as u64,
             Err(error) => {
-                tracing::warn!(dataset.id = %dataset.id, error = error.full(), "an index cannot be read");
+                tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index cannot be read");
                 tokio::time::sleep(SECOND_LOOK).await;
                 return match self.parts.index.size(dataset).await {
                     Err(error) if error.kind == ErrorKind::Internal => Ok(Held::Broken),

@@ -16,6 +16,7 @@ use weft_core::seam::{BlobStore, Clock, DatasetStore, DocumentReader, Index, Ing
 use weft_core::{Error, ErrorKind, Result};
 
 use super::enrich::Addition;
+use super::gather::Arrivals;
 use super::locks::Locks;
 
 /// Tries to find a name that is free.
@@ -71,6 +72,7 @@ pub struct Library {
     pub(super) parts: LibraryParts,
     pub(super) limits: LibraryLimits,
     pub(super) locks: Arc<Locks>,
+    pub(super) arrivals: Arc<Arrivals>,
     pub(super) wake: Arc<Notify>,
     changes: TaskTracker,
 }
@@ -84,7 +86,14 @@ impl fmt::Debug for Library {
 impl Library {
     /// A library of these parts.
     pub fn new(parts: LibraryParts, limits: LibraryLimits) -> Self {
-        Self { parts, limits, locks: Arc::default(), wake: Arc::default(), changes: TaskTracker::new() }
+        Self {
+            parts,
+            limits,
+            locks: Arc::default(),
+            arrivals: Arc::default(),
+            wake: Arc::default(),
+            changes: TaskTracker::new(),
+        }
     }
 
     /// What is kept, for reading. Who changes it here leaves the index behind.

@@ -33,7 +33,7 @@ impl Library {
     /// The file is stored before the document is, so there is no document without its file.
     ///
     /// # Errors
-    /// `NotFound` without the dataset; `Invalid` for an empty file, one that is too large, or a name that
+    /// `NotFound` without the dataset; `Invalid` for a file that is too large, or a name that
     /// is empty or too long; `Conflict` for a name that is there already and is to be this one exactly.
     pub async fn upload(
         &self,
@@ -94,9 +94,6 @@ impl Library {
         let leads_on = name.split('/').all(|part| !matches!(part.trim(), "" | "." | ".."));
         if !leads_on || name.contains(['\\', '\0']) {
             return Err(Error::invalid(format!("`{}` is no name of a file", name.replace('\0', "�"))));
-        }
-        if bytes.is_empty() {
-            return Err(Error::invalid(format!("the file `{name}` is empty")));
         }
         let (size, most) = (bytes.len() as u64, self.limits.file_bytes_max);
         if size > most {

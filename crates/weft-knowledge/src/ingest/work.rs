@@ -132,7 +132,7 @@ impl<'a> Work<'a> {
                 Err(error) if error.kind == ErrorKind::Cancelled => return Ended::Stopped,
                 Err(error) if error.kind == ErrorKind::Conflict => return Ended::Lost,
                 Err(error) => {
-                    tracing::warn!(error = error.full(), "cannot say that a document is being read");
+                    tracing::warn!(error = error.detail(), "cannot say that a document is being read");
                 }
             }
         }
@@ -429,7 +429,7 @@ impl<'a> Work<'a> {
         }
         if let Err(error) = self.clean(note, last).await {
             // It is done; what is not right in the index is put right when it is mended.
-            tracing::warn!(document.id = %key.id, error = error.full(), "the index is left as it is");
+            tracing::warn!(document.id = %key.id, error = error.detail(), "the index is left as it is");
         }
         Ok(())
     }

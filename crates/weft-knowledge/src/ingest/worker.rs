@@ -103,7 +103,7 @@ impl IngestWorker {
                 biased;
                 () = leaving.cancelled() => {}
                 mended = mend => if let Err(error) = mended {
-                    tracing::warn!(error = error.full(), "the index cannot be mended");
+                    tracing::warn!(error = error.detail(), "the index cannot be mended");
                 }
             }
         });
@@ -131,7 +131,7 @@ impl IngestWorker {
                     busy.spawn(async move { worker.finish(&taken).await });
                 }
             }
-            Err(error) => tracing::warn!(error = error.full(), "cannot look for documents to read"),
+            Err(error) => tracing::warn!(error = error.detail(), "cannot look for documents to read"),
         }
     }
 
@@ -151,7 +151,7 @@ impl IngestWorker {
         // What is not settled comes back when its time has passed.
         let settled = self.library.parts.queue.settle(&taken.lease, &settled, self.library.now_ms()).await;
         if let Err(error) = settled {
-            tracing::warn!(document.id = %id, error = error.full(), "what became of a document could not be said");
+            tracing::warn!(document.id = %id, error = error.detail(), "what became of a document could not be said");
         }
     }
 
@@ -189,7 +189,7 @@ impl IngestWorker {
             Ended::Lost => {
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {
-                    tracing::warn!(error = error.full(), "a document that is gone is left in the index");
+                    tracing::warn!(error = error.detail(), "a document that is gone is left in the index");
                 }
                 None
             }

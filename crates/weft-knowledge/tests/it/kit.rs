@@ -224,7 +224,10 @@ pub fn ids(retrieved: &Retrieved) -> Vec<String> {
 /// A question to datasets, with everything as usual and no threshold.
 pub fn question(text: &str, datasets: &[&str]) -> Retrieval {
     Retrieval {
-        datasets: Chosen::Named(datasets.iter().map(|name| (*name).to_owned()).collect()),
+        datasets: match datasets.is_empty() {
+            true => Chosen::All,
+            false => Chosen::Named(datasets.iter().map(|name| (*name).to_owned()).collect()),
+        },
         question: text.to_owned(),
         similarity_min: 0.0,
         ..Retrieval::default()

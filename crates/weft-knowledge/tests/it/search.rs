@@ -123,7 +123,7 @@ async fn datasets_are_found_by_name_and_id_and_unknown_ones_are_named() {
         let error = library.try_ask(&question("tiger", &["birds", unknown])).await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::NotFound);
         let text = error.full();
-        assert!(text.contains(&format!("`{unknown}`")) && text.contains("animals, birds"), "{text}");
+        assert!(text.contains(&format!("`{unknown}`")) && !text.contains("animals"), "{text}");
     }
 }
 
@@ -356,7 +356,7 @@ async fn the_last_of_many_datasets_is_found() {
     let all = library.ask(&question("tiger", &[])).await;
     assert_eq!((ids(&all), all.datasets.len()), (vec!["d-0".to_owned()], 1_004));
     let error = library.try_ask(&question("tiger", &["lost"])).await.unwrap_err();
-    assert!(error.full().contains("`lost`") && error.full().contains("set 0, set 1"), "{}", error.full());
+    assert!(error.full().contains("`lost`") && !error.full().contains("set 0"), "{}", error.full());
 }
 
 /// An id that is asked for as an id is no name: no other dataset can take its place.

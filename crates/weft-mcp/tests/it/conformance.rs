@@ -35,7 +35,7 @@ async fn the_suite_finds_nothing_wrong_with_the_client() {
     let version = String::from_utf8(version).unwrap();
     let major: u32 = version.trim_start_matches('v').split('.').next().unwrap().parse().unwrap();
     if major < 22 {
-        println!("skipped: the suite needs Node 22, this is {}", version.trim());
+        weft_testkit::skipped(format_args!("the suite needs Node 22, this is {}", version.trim()));
         return;
     }
     let ourselves = std::env::current_exe().unwrap();

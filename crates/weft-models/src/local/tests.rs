@@ -183,7 +183,7 @@ fn installed() -> Option<PathBuf> {
 #[tokio::test]
 async fn the_vectors_of_minilm_are_those_of_the_reference() {
     let Some(folder) = installed() else {
-        eprintln!("skipped: `scripts/local-embedder` has not been run here");
+        weft_testkit::skipped("`scripts/local-embedder` has not been run here");
         return;
     };
     let embedder = LocalEmbedder::open("all-minilm-l6-v2@local", folder).unwrap();

@@ -15,7 +15,7 @@ use genai::{ModelIden, ModelSpec, ServiceTarget};
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, Result};
 
-use crate::config::ModelEntry;
+use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::offer::offer;
 use crate::sampling::{Asked, settle};
@@ -28,6 +28,7 @@ pub(crate) struct Native {
     target: ServiceTarget,
     key: Secret,
     client: genai::Client,
+    form: Option<StructuredOutput>,
 }
 
 impl Native {
@@ -52,7 +53,7 @@ impl Native {
             auth: AuthData::from_single(entry.api_key.reveal()),
             model: ModelIden::new(adapter(provider), info.model.clone()),
         };
-        Ok(Self { info, provider, target, key: entry.api_key.clone(), client })
+        Ok(Self { info, provider, target, key: entry.api_key.clone(), client, form: entry.structured_output })
     }
 }
 
@@ -97,7 +98,7 @@ impl ChatModel for Native {
             base_url: self.target.endpoint.base_url(),
             model: &self.info.model,
         };
-        let settled = settle(asked, &request.sampling);
+        let settled = settle(asked, &request.sampling).with_form(self.form);
         let offer = offer(self.provider, &self.info, &request);
         let reported = Arc::new(Mutex::new(None));
         let options = options::options(self.provider, &request, &settled, &offer, Arc::clone(&reported));

@@ -7,7 +7,7 @@ use weft_core::seam::chat_model::{ChatRequest, ToolChoice, ToolSchema};
 use super::{Reported, notice};
 use crate::factories::Provider;
 use crate::offer::Offer;
-use crate::sampling::Settled;
+use crate::sampling::{SchemaMode, Settled};
 
 /// Tokens that genai sets aside for reasoning on models of Anthropic with a budget; the answer's limit
 /// must be above.
@@ -37,13 +37,16 @@ pub(super) fn options(
         Provider::Gemini => request.sampling.thinking.filter(|on| *on),
         _ => None,
     };
-    if let Some(schema) = &request.schema {
-        options.response_format = Some(match provider {
-            // genai sends Ollama no schema, only that the answer is JSON.
-            Provider::Ollama => ChatResponseFormat::JsonMode,
-            _ => ChatResponseFormat::JsonSpec(JsonSpec::new("answer", schema.clone())),
-        });
-    }
+    options.response_format = request.schema.as_ref().and_then(|schema| match (settled.schema, provider) {
+        (SchemaMode::Nothing, _) => None,
+        // genai sends Ollama no schema, only that the answer is JSON.
+        (SchemaMode::JsonOnly, _) | (SchemaMode::Schema, Provider::Ollama) => {
+            Some(ChatResponseFormat::JsonMode)
+        }
+        (SchemaMode::Schema, _) => {
+            Some(ChatResponseFormat::JsonSpec(JsonSpec::new("answer", schema.clone())))
+        }
+    });
     if !offer.tools.is_empty() {
         options.tool_choice = Some(choice(&offer.choice));
         options.extra_body = tools(provider, &offer.tools).map(|tools| json!({"tools": tools}));

@@ -35,15 +35,14 @@ pub(super) fn body(
         body.insert("tools".to_owned(), offer.tools.iter().map(tool).collect());
         body.insert("tool_choice".to_owned(), choice(&offer.choice));
     }
-    if let Some(schema) = &request.schema {
-        let format = match settled.schema {
-            SchemaMode::Schema => {
-                json!({"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "schema": schema}})
-            }
-            SchemaMode::JsonOnly => json!({"type": "json_object"}),
-        };
-        body.insert("response_format".to_owned(), format);
-    }
+    let format = request.schema.as_ref().and_then(|schema| match settled.schema {
+        SchemaMode::Schema => {
+            Some(json!({"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, "schema": schema}}))
+        }
+        SchemaMode::JsonOnly => Some(json!({"type": "json_object"})),
+        SchemaMode::Nothing => None,
+    });
+    body.extend(format.map(|format| ("response_format".to_owned(), format)));
     Json::Object(body)
 }
 

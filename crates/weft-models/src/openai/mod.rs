@@ -18,6 +18,7 @@ use reqwest::header::CONTENT_TYPE;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelInfo};
 use weft_core::{Error, Result};
 
+use crate::config::{ModelEntry, StructuredOutput};
 use crate::factories::Provider;
 use crate::failure;
 use crate::offer::offer;
@@ -34,17 +35,18 @@ pub(crate) struct OpenAi {
     url: reqwest::Url,
     key: Secret,
     client: reqwest::Client,
+    form: Option<StructuredOutput>,
 }
 
 impl OpenAi {
     /// # Errors
     /// `Invalid` for a base URL that makes no sense.
-    pub fn new(info: ModelInfo, base_url: &str, key: Secret, client: reqwest::Client) -> Result<Self> {
-        let url = format!("{}/chat/completions", base_url.trim_end_matches('/'));
+    pub fn new(info: ModelInfo, entry: &ModelEntry, client: reqwest::Client) -> Result<Self> {
+        let url = format!("{}/chat/completions", entry.address()?.trim_end_matches('/'));
         let url = url.parse().map_err(|cause: url::ParseError| {
             Error::invalid(format!("the base URL of the model `{}` makes no sense", info.name)).because(cause)
         })?;
-        Ok(Self { info, url, key, client })
+        Ok(Self { info, url, key: entry.api_key.clone(), client, form: entry.structured_output })
     }
 
     async fn refusal(&self, response: reqwest::Response) -> Error {
@@ -64,7 +66,7 @@ impl ChatModel for OpenAi {
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
         let asked = Asked { provider: "openai", base_url: self.url.as_str(), model: &self.info.model };
-        let settled = settle(asked, &request.sampling);
+        let settled = settle(asked, &request.sampling).with_form(self.form);
         let offer = offer(Provider::OpenAi, &self.info, &request);
         let body = body::body(&self.info.model, self.url.as_str(), &request, &settled, &offer);
         let warnings = [settled.warnings, offer.warnings].concat();

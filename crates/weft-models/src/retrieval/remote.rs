@@ -14,8 +14,6 @@ use crate::secret::Secret;
 const BODY_BYTES_MAX: usize = 64 << 20;
 /// Of an answer that is an error, this much is read.
 const REFUSAL_BYTES_MAX: usize = 64 << 10;
-/// How long one request may take.
-const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Where a model is asked.
 #[derive(Debug)]
@@ -26,20 +24,23 @@ pub(super) struct Remote {
     key: Secret,
     client: reqwest::Client,
     policy: RetryPolicy,
+    /// How long one request may take.
+    limit: Duration,
 }
 
 impl Remote {
     /// The model of `entry` at `url`.
     ///
     /// # Errors
-    /// `Invalid` for an address that makes no sense.
+    /// `Invalid` for an address or a time limit that makes no sense.
     pub fn new(entry: &ModelEntry, url: &str, client: &reqwest::Client) -> Result<Self> {
         let url = url.parse().map_err(|cause: url::ParseError| {
             Error::invalid(format!("the base URL of the model `{}` makes no sense", entry.name))
                 .because(cause)
         })?;
         let (name, key) = (entry.name.clone(), entry.api_key.clone());
-        Ok(Self { name, url, key, client: client.clone(), policy: RetryPolicy::default() })
+        let (policy, limit) = (entry.retry_policy()?, entry.request_limit()?);
+        Ok(Self { name, url, key, client: client.clone(), policy, limit })
     }
 
     /// Asks until there is an answer or no hope of one.
@@ -60,13 +61,13 @@ impl Remote {
 
     async fn ask_once(&self, body: &Json) -> Result<Vec<u8>> {
         let late = |_| {
-            let seconds = TIME_MAX.as_secs();
+            let seconds = self.limit.as_secs_f64();
             Error::new(
                 ErrorKind::Timeout,
                 format!("the model `{}` did not answer within {seconds} s", self.name),
             )
         };
-        tokio::time::timeout(TIME_MAX, self.exchange(body)).await.map_err(late)?
+        tokio::time::timeout(self.limit, self.exchange(body)).await.map_err(late)?
     }
 
     async fn exchange(&self, body: &Json) -> Result<Vec<u8>> {

@@ -71,6 +71,51 @@ fn the_default_stands_in_with_a_notice() {
     assert_eq!(directory.list(&TenantId::from("t")).len(), 5);
 }
 
+/// Who would rather have no answer than another model's says so.
+#[test]
+fn a_strict_directory_lets_nothing_stand_in() {
+    let strict = directory(&ModelsConfig { default: Some("fast".into()), strict: true, ..several() });
+    let tenant = TenantId::from("t");
+    let error = strict.resolve(&tenant, "gpt-9@OpenAI").err().unwrap();
+    let full = error.full();
+    assert!(error.kind == ErrorKind::NotFound && full.contains("`gpt-9@OpenAI`"), "{full}");
+    assert!(full.contains("`fast`") && full.contains("`models.strict`"), "{full}");
+    assert_eq!(strict.substitution(&tenant, "gpt-9@OpenAI"), None);
+    for known in ["", "fast", "odd@name"] {
+        assert!(strict.resolve(&tenant, known).is_ok(), "{known}");
+    }
+    let lenient = directory(&ModelsConfig { default: Some("fast".into()), ..several() });
+    let told = lenient.substitution(&tenant, "gpt-9@OpenAI").unwrap();
+    assert!(told.contains("`gpt-9@OpenAI`") && told.contains("`fast`"), "{told}");
+    assert_eq!(lenient.substitution(&tenant, "odd@name"), None);
+}
+
+#[test]
+fn settings_of_a_model_that_make_no_sense_are_named() {
+    let check = |change: fn(&mut ModelEntry), part: &str| {
+        let mut wrong = entry("m", None);
+        change(&mut wrong);
+        let config = ModelsConfig { entries: vec![entry("a", None), wrong], ..ModelsConfig::default() };
+        let error = Directory::open(&config, &weft_net::operator_client().unwrap()).unwrap_err();
+        let full = error.full();
+        assert!(error.kind == ErrorKind::Invalid && full.contains(part) && full.contains("`m`"), "{full}");
+    };
+    check(|entry| entry.first_piece_seconds = Some(0.0), "`first_piece_seconds`");
+    check(|entry| entry.idle_seconds = Some(f64::NAN), "`idle_seconds`");
+    check(|entry| entry.answer_seconds = Some(1e300), "`answer_seconds`");
+    check(|entry| entry.retries = Some(u32::MAX), "`retries`");
+    check(|entry| entry.fallback = vec!["nobody".into()], "names `nobody`");
+    check(|entry| entry.fallback = vec!["a".into(), "m".into()], "names the model itself");
+    check(|entry| entry.fallback = vec!["a".into(), "a".into()], "names one model twice");
+    check(
+        |entry| {
+            entry.kind = ModelKind::Embedding;
+            entry.fallback = vec!["a".into()];
+        },
+        "answers no messages",
+    );
+}
+
 #[test]
 fn every_kind_is_listed_and_only_those_that_answer_are_found() {
     let config: ModelsConfig = serde_json::from_value(serde_json::json!({"entries": [
@@ -225,4 +270,37 @@ fn keys_come_from_outside_and_never_show() {
     assert_eq!(filled.entries[0].api_key.reveal(), "the-key");
     assert!(!format!("{filled:?}").contains("the-key"));
     assert!(config.with_keys(|_| None).unwrap_err().message.contains("SOME_KEY (for `m`)"));
+}
+
+/// A name with a factory and a bare one are asked where they are at home, under the names that are known there.
+#[tokio::test]
+async fn each_id_reaches_its_provider() {
+    let deepseek = ScriptedServer::start(Script::text("from deepseek")).await;
+    let openai = ScriptedServer::start(Script::text("from openai")).await;
+    let at = |name: &str, factory: &str, server: &ScriptedServer| {
+        let mut entry = entry(name, Some(factory));
+        entry.base_url = Some(server.base_url.clone());
+        entry
+    };
+    let entries = vec![
+        at("deepseek-chat", "DeepSeek", &deepseek),
+        at("gpt-4", "OpenAI", &openai),
+        at("deepseek-chat", "OpenAI", &openai),
+    ];
+    let directory = directory(&ModelsConfig { entries, ..ModelsConfig::default() });
+    let tenant = TenantId::from("t");
+    for (llm_id, expected) in [
+        ("deepseek-chat@DeepSeek", "from deepseek"),
+        ("gpt-4", "from openai"),
+        ("gpt-4@OpenAI", "from openai"),
+        ("deepseek-chat@OpenAI", "from openai"),
+    ] {
+        let (seen, error) = read(&*directory.resolve(&tenant, llm_id).unwrap(), asked("hi")).await;
+        assert_eq!((seen.text.as_str(), error.is_none()), (expected, true), "{llm_id}");
+    }
+    let models = |server: &ScriptedServer| -> Vec<String> {
+        server.requests().into_iter().map(|request| request.model).collect()
+    };
+    assert_eq!(models(&deepseek), ["deepseek-chat"]);
+    assert_eq!(models(&openai), ["gpt-4", "gpt-4", "deepseek-chat"]);
 }

@@ -16,6 +16,7 @@ mod openai;
 mod retrieval;
 mod rounds;
 mod same;
+mod trouble;
 mod wires;
 
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub struct Transcript {
     pub end: Option<(StopReason, Usage)>,
     /// Deltas of text and of calls.
     pub pieces: usize,
+    /// The model that answered in the place of the one that was asked.
+    pub answered_by: Option<String>,
 }
 
 /// Reads an answer, and gives what came before an error with it.
@@ -83,6 +86,10 @@ impl Transcript {
                 }
             }
             ChatDelta::Warning(text) => self.warnings.push(text),
+            ChatDelta::Restarted => {
+                *self = Self { warnings: std::mem::take(&mut self.warnings), ..Self::default() }
+            }
+            ChatDelta::AnsweredBy(info) => self.answered_by = Some(info.name.clone()),
             ChatDelta::End { reason, usage } => self.end = Some((reason, usage)),
         }
     }

@@ -14,7 +14,7 @@ use crate::element::Body;
 use crate::tokens::tokens;
 
 /// Pieces of a document, at most.
-const PIECES_MAX: usize = 1_000_000;
+pub(crate) const PIECES_MAX: usize = 50_000;
 
 /// A piece, and what it comes from.
 #[derive(Clone, Debug)]

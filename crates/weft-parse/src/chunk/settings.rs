@@ -10,6 +10,9 @@ use super::delimiter::Delimiters;
 const LIMIT_DEFAULT: u32 = 512;
 /// Tokens of a chunk, at most.
 const LIMIT_MAX: u32 = 2_048;
+/// What a smaller number counts as. A chunk has places, headings and a vector, which are kilobytes, and
+/// nothing is found by a word alone.
+const LIMIT_LEAST: u32 = 8;
 /// Percent of a chunk that the next one repeats, at most.
 const OVERLAP_MAX: u32 = 90;
 /// Bytes of a list of delimiters, at most.
@@ -59,7 +62,8 @@ impl Settings {
         let children = Delimiters::parse(children);
         Ok(Self {
             limit: number(given("chunk_token_num"), "chunk_token_num", 1, LIMIT_MAX)?
-                .unwrap_or(LIMIT_DEFAULT),
+                .unwrap_or(LIMIT_DEFAULT)
+                .max(LIMIT_LEAST),
             delimiters,
             children: (!children.is_empty()).then_some(children),
             overlap_percent: number(given("overlapped_percent"), "overlapped_percent", 0, OVERLAP_MAX)?

@@ -5,7 +5,7 @@ use std::ops::Range;
 use weft_core::seam::document_reader::{DocumentPiece, PieceKind, Position};
 
 use super::delimiter::Delimiters;
-use super::draft::{Children, Draft};
+use super::draft::{Children, Draft, PIECES_MAX};
 use super::flow::{Flow, Role, Span};
 use super::pack::{HEADINGS_IN_A_ROW_MAX, HeadingBreaks, Packing, pack};
 use super::settings::Settings;
@@ -116,6 +116,9 @@ impl<'a> Writer<'a> {
         }
         let packing = Packing { limit: self.packing.limit - lead.tokens, ..self.packing };
         for part in pack(self.flow, first.start..all[last].end, &packing) {
+            if self.is_full() {
+                return;
+            }
             let content = format!("{}{}", lead.text, &self.flow.text[part.range.clone()]);
             let tokens = if lead.text.is_empty() { part.tokens } else { tokens(&content) };
             let inside = self.flow.spans_in(&part.range);
@@ -126,6 +129,11 @@ impl<'a> Writer<'a> {
             let piece = DocumentPiece { content, headings, positions, tokens, ..DocumentPiece::default() };
             self.drafts.push(Draft { piece, elements, children: Children::Allowed });
         }
+    }
+
+    /// Whether the document is refused for its number of pieces anyway: each one more takes kilobytes.
+    fn is_full(&self) -> bool {
+        self.drafts.len() > PIECES_MAX
     }
 
     fn positions(&self, spans: &[Span]) -> Vec<Position> {
@@ -159,6 +167,9 @@ impl<'a> Writer<'a> {
         let contents = split(table, room, &self.packing);
         let count = contents.len();
         for (number, (kind, html)) in contents.into_iter().enumerate() {
+            if self.is_full() {
+                return;
+            }
             let mut content = if number == 0 { format!("{before}{html}") } else { html };
             if number + 1 == count {
                 content.push_str(&after);

@@ -1,6 +1,6 @@
 //! EPUB: the chapters of a book in the order in which they are read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Contents, File, Format, Read, Unreadable, html};
 use crate::archive::{Archive, Container, beside};
@@ -24,8 +24,13 @@ fn read(file: &File<'_>) -> Read {
     let mut parts = Parts::default();
     let package = package_path(&written(&archive.need("META-INF/container.xml")?))?;
     let chapters = chapters(&written(&archive.need(&package)?), &mut parts)?;
+    let mut seen = HashSet::new();
     for chapter in chapters {
         let path = beside(&package, &unescaped(&chapter));
+        // A list of chapters may name one file any number of times.
+        if !seen.insert(path.clone()) {
+            continue;
+        }
         match archive.read(&path) {
             Ok(Some(bytes)) => {
                 parts.page(None);

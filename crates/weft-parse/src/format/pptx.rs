@@ -3,6 +3,8 @@
 mod chart;
 mod slide;
 
+use std::collections::HashSet;
+
 use super::office::{self, main_part, relations};
 use super::{Contents, File, Format, Read, Unreadable};
 use crate::archive::{Archive, Container};
@@ -28,8 +30,13 @@ fn read(file: &File<'_>) -> Read {
     let main = main_part(&mut archive, "ppt/presentation.xml")?;
     let text = crate::markup::written(&archive.need(&main)?);
     let known = relations(&mut archive, &main)?;
+    let mut seen = HashSet::new();
     for id in slide_ids(&text)? {
         let Some(relation) = known.get(&id).filter(|relation| relation.kind == "slide") else { continue };
+        // A list of slides may name one file any number of times.
+        if !seen.insert(relation.target.as_str()) {
+            continue;
+        }
         parts.page(None);
         if let Err(Unreadable(reason)) = read_slide(&mut archive, &relation.target, &mut parts) {
             parts.warn(format!("a slide was left out: {reason}"));

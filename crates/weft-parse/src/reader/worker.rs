@@ -9,11 +9,10 @@
 
 use std::io::{BufRead as _, Read as _, Write as _};
 use std::process::ExitCode;
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weft_child::{REFUSED, confine, watched};
+use weft_child::{Bounds, Confinement, REFUSED, confined};
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -32,13 +31,22 @@ pub struct Order {
     memory_bytes: usize,
     /// How many bytes of the file follow.
     file_bytes: usize,
+    /// What becomes of it where the worker cannot be confined.
+    #[serde(default)]
+    confinement: Confinement,
 }
 
 impl Order {
     /// A file of so many bytes, within these limits.
     pub fn new(request: &ReadRequest, limits: Limits, file_bytes: usize) -> Self {
         let Limits { time, memory_bytes, .. } = limits;
-        Self { request: request.clone(), time, memory_bytes, file_bytes }
+        let confinement = Confinement::default();
+        Self { request: request.clone(), time, memory_bytes, file_bytes, confinement }
+    }
+
+    /// The same, where the operator has said what becomes of files whose worker cannot be confined.
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
     }
 }
 
@@ -83,17 +91,9 @@ impl From<Answer> for Result<ReadDocument> {
 /// does; it must be called before anything else has started a thread or opened a file.
 pub fn work() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
-    let started = watched(order.time).and_then(|()| {
-        let read = move || {
-            confine(order.time, order.memory_bytes)?;
-            tell(&guarded(&order.request, &bytes).into())
-        };
-        thread::Builder::new().stack_size(STACK_BYTES).spawn(read)
-    });
-    match started.map(thread::JoinHandle::join) {
-        Ok(Ok(Ok(()))) => ExitCode::SUCCESS,
-        _ => ExitCode::from(REFUSED),
-    }
+    let Order { request, time, memory_bytes, confinement, .. } = order;
+    let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
+    confined(bounds, move || tell(&guarded(&request, &bytes).into()))
 }
 
 fn told() -> Option<(Order, Vec<u8>)> {

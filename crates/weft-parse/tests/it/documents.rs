@@ -8,11 +8,10 @@ use weft_parse::{Settings, parse};
 
 use crate::build::{read, reason, shown, text};
 
-#[expect(clippy::print_stdout, reason = "whoever runs the tests should see that one is left out")]
 fn folder() -> Option<PathBuf> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/docs");
     if !folder.is_dir() {
-        println!("skipped: there is no folder {}", folder.display());
+        weft_testkit::skipped(format_args!("there is no folder {}", folder.display()));
         return None;
     }
     Some(folder)

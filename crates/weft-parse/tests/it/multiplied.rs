@@ -43,6 +43,44 @@ fn notes_are_said_once() {
 }
 
 #[test]
+fn a_chapter_is_read_once_however_often_the_book_names_it() {
+    let item = |n: usize| format!("<item id='c{n}' href='{}a.xhtml'/>", "./".repeat(n % 3));
+    let items: String = (0..1_000).map(item).collect();
+    let spine: String = (0..1_000).map(|n| format!("<itemref idref='c{n}'/>")).collect();
+    let bytes = archive(&[
+        ("mimetype", "application/epub+zip"),
+        (
+            "META-INF/container.xml",
+            "<container><rootfiles><rootfile full-path='b.opf'/></rootfiles></container>",
+        ),
+        ("b.opf", &format!("<package><manifest>{items}</manifest><spine>{spine}</spine></package>")),
+        ("a.xhtml", "<html><body><p>the only chapter</p></body></html>"),
+    ]);
+    let parsed = read("a.epub", &bytes);
+    assert_eq!(text(&parsed).matches("the only chapter").count(), 1);
+}
+
+#[test]
+fn a_tag_has_so_many_attributes_and_no_more() {
+    let tag = |count: usize| {
+        let attributes: String = (0..count).map(|n| format!(" a{n}=1")).collect();
+        read("a.html", format!("<p>before</p><p{attributes}>behind</p>").as_bytes())
+    };
+    assert_eq!(text(&tag(1_000)), "before\nbehind");
+    // Each attribute is compared with all before it, so that the rest of the page is given up instead.
+    let cut = tag(80_000);
+    assert_eq!(text(&cut), "before");
+    assert!(cut.warnings.join(" ").contains("too large"), "{:?}", cut.warnings);
+    // What is long without being a tag is read to its end.
+    let long = format!(
+        "<p>{}</p><script>{}</script><p>end</p>",
+        "a \"b\" ".repeat(90_000),
+        "x = 'y' / 2;".repeat(90_000)
+    );
+    assert!(text(&read("a.html", long.as_bytes())).ends_with("end"));
+}
+
+#[test]
 fn addresses_that_are_no_addresses_are_left_out() {
     let target = format!("https://example.com/{}", "a".repeat(100_000));
     let link = "<w:hyperlink r:id='a'><w:r><w:t>here</w:t></w:r></w:hyperlink>".repeat(1_000);

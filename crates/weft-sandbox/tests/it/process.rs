@@ -30,6 +30,15 @@ async fn without_a_worker_nothing_runs() {
         "code 3",
     )
     .await;
+    #[cfg(unix)]
+    check(
+        Worker {
+            program: PathBuf::from("/bin/sh"),
+            arguments: vec!["-c".into(), "echo Landlock is off; exit 67".into()],
+        },
+        "cannot be confined: Landlock is off",
+    )
+    .await;
 }
 
 #[cfg(unix)]
@@ -120,8 +129,8 @@ fn a_worker_ends_when_nobody_wants_its_result() {
     let mut child =
         Command::new(worker().program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    let request = serde_json::to_string(&program("[].reverse.call({length: 2 ** 53 - 1})", LONG)).unwrap();
-    writeln!(input, "{request}").unwrap();
+    let endless = program("[].reverse.call({length: 2 ** 53 - 1})", LONG);
+    writeln!(input, "{}", serde_json::json!({"program": endless})).unwrap();
     assert_eq!(child.try_wait().unwrap(), None);
     drop(input);
     assert!(!child.wait().unwrap().success());

@@ -160,7 +160,7 @@ impl Dataset {
                     dataset.will_rest.store(false, Ordering::Relaxed);
                     let closed = tokio::task::spawn_blocking(move || writer.close()).await;
                     if let Ok(Err(error)) = closed {
-                        tracing::warn!(dataset = %dataset.key.id, error = %error.full(), "parts of an index were not merged");
+                        tracing::warn!(dataset = %dataset.key.id, error = %error.detail(), "parts of an index were not merged");
                     }
                     return;
                 }

@@ -71,7 +71,7 @@ impl Home {
             Self::Memory(directory) => builder.open_or_create(directory.clone()).map_err(unwritable)?,
             Self::Folder(folder) if Self::is_in(folder) => return Ok(()),
             Self::Folder(folder) => {
-                std::fs::create_dir_all(folder).map_err(|cause| unwritable(cause.into()))?;
+                make_folder(folder).map_err(|cause| unwritable(cause.into()))?;
                 let directory = MmapDirectory::open(folder).map_err(|cause| unwritable(cause.into()))?;
                 let _turn = when_free(|| Ok(directory.acquire_lock(&INDEX_WRITER_LOCK)?))?;
                 builder.open_or_create(directory).map_err(unwritable)?
@@ -100,6 +100,14 @@ impl Home {
             }
         }
     }
+}
+
+/// Makes a folder that its owner alone may look into, and those above it that are missing.
+fn make_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
 }
 
 /// Removes an index as soon as no other process writes to it: a writer that goes on would put its list of parts into

@@ -1,9 +1,13 @@
 //! The run events that RAGFlow's clients know: one JSON object for each entry that clients see.
 
+use std::collections::HashMap;
+use std::io::Write as _;
+use std::sync::Arc;
+
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
-use weft_core::journal::{Onward, Who};
+use weft_core::journal::{FramePath, Onward, Who};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
@@ -26,30 +30,48 @@ pub struct RunView {
     pub started_ms: i64,
     /// The form values that its caller gave.
     pub inputs: serde_json::Map<String, Json>,
+    /// The rounds that activations under way are in, by activation; those at the top are left out.
+    frames: HashMap<u32, FramePath>,
+    /// What stands between the event's name and its data in every frame: written once for each run,
+    /// because it is longer than most pieces of an answer.
+    common: Vec<u8>,
 }
 
 impl RunView {
     /// Of a run whose entries are yet to come; see [`RunView::learn`].
     pub fn new(run: &RunId, session: &SessionId) -> Self {
-        let inputs = serde_json::Map::new();
-        Self { run: run.clone(), session: session.clone(), started_ms: 0, inputs }
+        Self::begun(run, session, 0)
     }
 
-    /// Takes what it needs from a run's first entry. Others may be shown to it as well.
+    fn begun(run: &RunId, session: &SessionId, started_ms: i64) -> Self {
+        let (inputs, frames) = (serde_json::Map::new(), HashMap::new());
+        let common = common(run, session, started_ms);
+        Self { run: run.clone(), session: session.clone(), started_ms, inputs, frames, common }
+    }
+
+    /// Takes what it needs from an entry. All entries of a run are shown to it, in their order.
     pub fn learn(&mut self, entry: &Entry) {
-        if let Record::RunStarted { session, input, .. } = &entry.record {
-            self.session = session.clone();
-            self.started_ms = entry.at_ms;
-            self.inputs.clone_from(&input.inputs);
+        match &entry.record {
+            Record::RunStarted { session, input, .. } => {
+                self.session = session.clone();
+                self.started_ms = entry.at_ms;
+                self.inputs.clone_from(&input.inputs);
+                self.common = common(&self.run, &self.session, self.started_ms);
+            }
+            Record::NodeStarted { who } if !who.frame.is_empty() => {
+                self.frames.insert(who.activation, Arc::clone(&who.frame));
+            }
+            Record::NodeFinished { who, .. } if !who.frame.is_empty() => {
+                self.frames.remove(&who.activation);
+            }
+            _ => {}
         }
     }
 }
 
 impl From<&StoredRun> for RunView {
     fn from(run: &StoredRun) -> Self {
-        let mut view = Self::new(&run.key.id, &run.session);
-        view.started_ms = run.started_ms;
-        view
+        Self::begun(&run.key.id, &run.session, run.started_ms)
     }
 }
 
@@ -101,30 +123,35 @@ pub fn frame(entry: &Entry, view: &RunView) -> Option<String> {
 pub fn write_frame(entry: &Entry, view: &RunView, additions: Additions<'_>, out: &mut Vec<u8>) -> bool {
     let Some(event) = event_name(&entry.record) else { return false };
     let Some(data) = data(entry, view, additions) else { return false };
-    write_json(&Envelope::new(event, view, data), out);
+    write_event(event, view, &data, out);
     true
 }
 
 /// Appends a `message` frame with a text that no entry holds, such as the reason of a failure.
 pub fn write_message(view: &RunView, content: &str, out: &mut Vec<u8>) {
-    write_json(&Envelope::new("message", view, Message::text(content)), out);
+    write_event("message", view, &Message::text(content), out);
 }
 
-#[derive(Serialize)]
-struct Envelope<'a, D> {
-    event: &'a str,
-    message_id: &'a RunId,
-    created_at: i64,
-    task_id: &'a RunId,
-    session_id: &'a SessionId,
-    data: D,
+fn common(run: &RunId, session: &SessionId, started_ms: i64) -> Vec<u8> {
+    let mut out = b",\"message_id\":".to_vec();
+    write_json(run, &mut out);
+    // Writing to a Vec cannot fail.
+    let _ = write!(out, ",\"created_at\":{}", started_ms.div_euclid(1000));
+    out.extend_from_slice(b",\"task_id\":");
+    write_json(run, &mut out);
+    out.extend_from_slice(b",\"session_id\":");
+    write_json(session, &mut out);
+    out.extend_from_slice(b",\"data\":");
+    out
 }
 
-impl<'a, D> Envelope<'a, D> {
-    fn new(event: &'a str, view: &'a RunView, data: D) -> Self {
-        let created_at = view.started_ms.div_euclid(1000);
-        Self { event, message_id: &view.run, created_at, task_id: &view.run, session_id: &view.session, data }
-    }
+/// Appends an event: its name, what all of them have in common, its data.
+fn write_event<D: Serialize>(event: &str, view: &RunView, data: &D, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"{\"event\":");
+    write_json(event, out);
+    out.extend_from_slice(&view.common);
+    write_json(data, out);
+    out.push(b'}');
 }
 
 #[derive(Serialize)]
@@ -146,9 +173,7 @@ enum Data<'a> {
     NodeFinished(NodeFinished<'a>),
     Message(Message<'a>),
     MessageEnd(End<'a>),
-    MessageReset {
-        component_id: &'a ComponentId,
-    },
+    MessageReset(Speaker<'a>),
     UserInputs {
         inputs: Fields<'a>,
         tips: &'a str,
@@ -172,11 +197,24 @@ struct Message<'a> {
     start_to_think: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     end_to_think: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    component_id: Option<&'a ComponentId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frame: Option<&'a FramePath>,
+}
+
+/// Whose message it is.
+#[derive(Clone, Copy, Serialize)]
+struct Speaker<'a> {
+    component_id: &'a ComponentId,
+    /// The rounds that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    frame: Option<&'a FramePath>,
 }
 
 impl<'a> Message<'a> {
     fn text(content: &'a str) -> Self {
-        Self { content, start_to_think: false, end_to_think: false }
+        Self { content, start_to_think: false, end_to_think: false, component_id: None, frame: None }
     }
 }
 
@@ -255,11 +293,15 @@ impl Serialize for TimedOutputs<'_> {
 }
 
 /// What came with the end of a message.
-struct End<'a>(&'a MessageEnd);
+struct End<'a>(&'a MessageEnd, Speaker<'a>);
 
 impl Serialize for End<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("component_id", self.1.component_id)?;
+        if let Some(frame) = self.1.frame {
+            map.serialize_entry("frame", frame)?;
+        }
         if let Some(status) = self.0.status {
             map.serialize_entry("status", &status)?;
         }
@@ -279,8 +321,12 @@ fn seconds(ms: i64) -> f64 {
 
 fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Option<Data<'a>> {
     let created_at = seconds(entry.at_ms);
-    let message = |content, start_to_think, end_to_think| {
-        Data::Message(Message { content, start_to_think, end_to_think })
+    let speaker =
+        |activation: u32, component_id| Speaker { component_id, frame: view.frames.get(&activation) };
+    let message = |content, Speaker { component_id, frame }| Message {
+        component_id: Some(component_id),
+        frame,
+        ..Message::text(content)
     };
     Some(match &entry.record {
         Record::RunStarted { input, resumes, .. } => {
@@ -294,11 +340,19 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             component_type: kind,
             thoughts: "",
         },
-        Record::Said { text, .. } => message(text, false, false),
-        Record::ThinkingStarted { .. } => message("", true, false),
-        Record::ThinkingEnded { .. } => message("", false, true),
-        Record::MessageEnded { end, .. } => Data::MessageEnd(End(end)),
-        Record::MessageReset { node, .. } => Data::MessageReset { component_id: node },
+        Record::Said { activation, node, text } => Data::Message(message(text, speaker(*activation, node))),
+        Record::ThinkingStarted { activation, node } => {
+            Data::Message(Message { start_to_think: true, ..message("", speaker(*activation, node)) })
+        }
+        Record::ThinkingEnded { activation, node } => {
+            Data::Message(Message { end_to_think: true, ..message("", speaker(*activation, node)) })
+        }
+        Record::MessageEnded { activation, node, end } => {
+            Data::MessageEnd(End(end, speaker(*activation, node)))
+        }
+        Record::MessageReset { activation, node } => {
+            Data::MessageReset(speaker(activation.unwrap_or_default(), node))
+        }
         Record::NodeFinished { .. } => Data::NodeFinished(node_finished(entry, additions)?),
         Record::Waiting { forms } => Data::UserInputs {
             inputs: Fields(forms),

@@ -32,8 +32,7 @@ const NEXT_LINE: &str = "\\u0085";
 /// The first of the three, and how it is written. All begin with a byte that no ASCII text holds.
 fn line_break(text: &str) -> Option<(usize, &'static str)> {
     let bytes = text.as_bytes();
-    let starts = bytes.iter().enumerate().filter(|(_, byte)| matches!(byte, 0xC2 | 0xE2));
-    for (at, _) in starts {
+    for at in memchr::memchr2_iter(0xC2, 0xE2, bytes) {
         match bytes[at..] {
             [0xC2, 0x85, ..] => return Some((at, NEXT_LINE)),
             [0xE2, 0x80, 0xA8, ..] => return Some((at, "\\u2028")),

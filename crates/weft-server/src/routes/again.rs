@@ -1,6 +1,6 @@
 //! Runs of the past: done again, forked, compared.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::context::Pin;
@@ -10,6 +10,7 @@ use weft_engine::engine::ForkPoint;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 

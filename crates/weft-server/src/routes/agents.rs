@@ -1,6 +1,6 @@
 //! Agents: stored canvases.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
@@ -10,6 +10,7 @@ use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::agent::{AgentFields, AgentItem, CATEGORY};
 use crate::wire::envelope::Success;
@@ -58,7 +59,7 @@ pub async fn create(
 /// `GET /api/v1/agents`.
 ///
 /// # Errors
-/// 100 when the store cannot be read.
+/// 103 for owners that the caller is none of.
 pub async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -66,7 +67,9 @@ pub async fn list(
 ) -> Result<Response, ApiError> {
     let others =
         params.get("canvas_category").is_some_and(|all| all.split(',').all(|one| one.trim() != CATEGORY));
-    if others {
+    owners(&caller, &params)?;
+    // No agent of this build has a tag.
+    if others || params.get("tags").is_some_and(|tags| tags.split(',').any(|tag| !tag.trim().is_empty())) {
         return Ok(Success(json!({"canvas": [], "total": 0})).into_response());
     }
     let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter(&state, &params)).await?;
@@ -74,9 +77,21 @@ pub async fn list(
     Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
 }
 
+/// Everybody owns what belongs to their tenant, and nothing else.
+pub(crate) fn owners(caller: &Caller, params: &Params) -> Result<(), ApiError> {
+    let asked = params.all("owner_ids").flat_map(|ids| ids.split(',')).map(str::trim);
+    match asked.filter(|id| !id.is_empty()).all(|id| id == caller.tenant.as_str()) {
+        true => Ok(()),
+        false => Err(ApiError::new(code::OPERATING, "Only authorized owner_ids can be queried.")),
+    }
+}
+
 pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
     let page = params.page(state.app.limits.page_size);
+    let named = |key: &str| params.get(key).filter(|value| !value.is_empty());
     CanvasFilter {
+        id: named("id").map(Into::into),
+        title: named("title").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
         offset: page.offset,
         limit: page.limit,

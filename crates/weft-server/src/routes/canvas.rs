@@ -1,21 +1,27 @@
 //! The older names of the agent routes, below `/v1/canvas` and `/api/canvas`.
 
-use axum::extract::{Path, State};
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use sha2::{Digest as _, Sha256};
-use weft_core::{CanvasKey, ErrorKind, SessionId, SessionKey};
+use weft_core::seam::canvas_store::StoredCanvas;
+use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
-use super::agents::{filter, stored, taken};
+use super::agents::{filter, owners, stored, taken};
 use super::turn::{Manner, UnknownSession, canvas_key, run};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::frames::{Kinds, Terminator};
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::agent::{AgentFields, AgentItem, drawing};
 use crate::wire::completion::{CompletionRequest, Delivery};
-use crate::wire::envelope::Success;
+use crate::wire::envelope::{Success, streamed};
 
 const NOT_OWNER: &str = "Only owner of canvas authorized for this operation.";
 
@@ -71,19 +77,30 @@ pub async fn get(
 /// `GET …/list`.
 ///
 /// # Errors
-/// 100 when the store cannot be read.
+/// 103 for owners that the caller is none of.
 pub async fn list(
     State(state): State<ServerState>,
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
+    owners(&caller, &params)?;
     let mut filter = filter(&state, &params);
     if matches!(params.get("page_size"), None | Some("0")) {
         filter.limit = state.app.limits.page_size;
     }
     let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter).await?;
-    let canvas: Vec<_> = canvases.into_iter().map(AgentItem::whole).collect();
-    Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
+    // The entries hold their drawings, so each is read when the one before is sent.
+    let entries = stream::iter(canvases).then(move |head| {
+        let store = Arc::clone(&state.app.canvases);
+        async move {
+            // One that was removed meanwhile is listed as it was.
+            let dsl = store.version(&head.key, &head.version).await.unwrap_or_default();
+            serde_json::to_value(AgentItem::whole(StoredCanvas { dsl, ..head }))
+                .map_err(|cause| Error::internal("cannot write a canvas").because(cause))
+        }
+    });
+    let close = format!("],\"total\":{total}}}}}");
+    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"canvas\":[", entries, close))
 }
 
 /// `POST …/rm`: removes them in order, up to the first that is unknown.
@@ -139,12 +156,13 @@ pub async fn reset_agent(
 pub async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["id"])?;
     let key = canvas_key(&caller, body.id("id")?.unwrap_or_default());
     let canvas = stored(&state, &key, not_found()).await?;
-    let mut request = CompletionRequest::read(&body, &caller, Delivery::Stream)?;
+    let mut request = CompletionRequest::read(&body, &caller, Delivery::Stream)?.with_headers(&headers)?;
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);

@@ -1,6 +1,6 @@
 //! Chunks of a document.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::ChunkId;
@@ -11,6 +11,7 @@ use super::owned;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::{
     self, created, dataset_not_owned, document_not_owned, edit, new, removal, switching, view,

@@ -1,6 +1,7 @@
 //! Turns of agents.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::Response;
 
 use super::openai;
@@ -10,6 +11,7 @@ use crate::body::Body;
 use crate::config::Auth;
 use crate::error::ApiError;
 use crate::frames::{Kinds, Terminator};
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, Delivery};
 
@@ -23,9 +25,10 @@ pub async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let request = CompletionRequest::read(&body, &caller, Delivery::Stream)?;
+    let request = CompletionRequest::read(&body, &caller, Delivery::Stream)?.with_headers(&headers)?;
     let unknown = match state.auth {
         Auth::On => UnknownSession::Refuse,
         Auth::Off => UnknownSession::Begin,
@@ -41,13 +44,14 @@ pub async fn of_agent(
 pub async fn of_named_agent(
     State(state): State<ServerState>,
     caller: Caller,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     let Some(id) = body.id("agent_id")? else { return Err(ApiError::argument("`agent_id` is required.")) };
     if body.flag("openai-compatible")? == Some(true) {
-        return openai::complete(&state, &caller, id, &body).await.map_err(ApiError::for_openai);
+        return openai::complete(&state, &caller, (id, &headers), &body).await.map_err(ApiError::for_openai);
     }
-    let request = CompletionRequest::read(&body, &caller, Delivery::Whole)?;
+    let request = CompletionRequest::read(&body, &caller, Delivery::Whole)?.with_headers(&headers)?;
     let manner = Manner { kinds: Kinds::Session, terminator: Terminator::Done };
     run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
 }

@@ -1,11 +1,12 @@
 //! `POST /api/v1/completion`: a turn of a conversation that is named by its id alone.
 
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 use weft_core::{ErrorKind, SessionKey};
 
-use super::turn::{answered, question};
+use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::ragflow::RunView;
@@ -23,23 +24,27 @@ use crate::wire::envelope::{Success, respond};
 pub async fn complete(
     State(state): State<ServerState>,
     caller: Caller,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
     body.require(&["conversation_id", "messages"])?;
     let id = body.id("conversation_id")?.unwrap_or_default();
     let messages = body.list("messages")?.unwrap_or_default();
     let query = last_question(&messages)?.unwrap_or_default();
-    let request = question(&body, &caller, (None, query, Delivery::Stream))?;
-    let key = SessionKey::new(&caller.tenant, id);
-    let mut handle = state.app.start_turn(&key, request.input).await.map_err(|error| match error.kind {
+    let request = question(&body, &caller, (Some(id.clone()), query, Delivery::Stream))?;
+    let request = request.with_headers(&headers)?;
+    let known = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
+    let known = known.map_err(|error| match error.kind {
         ErrorKind::NotFound => ApiError::data("Conversation not found!"),
         _ => error.into(),
     })?;
-    let mut view = RunView::new(&handle.key.id, &key.id);
+    let canvas = canvas_key(&caller, known.canvas);
+    let (session, handle) = begin_turn(&state, &canvas, &request, UnknownSession::Refuse).await?;
+    let mut view = RunView::new(&handle.key.id, &session);
     match request.delivery {
         Delivery::Stream => Ok(sse::respond(handle.entries, AnswersSoFar::new(view))),
         Delivery::Whole => {
-            let answer = answered(&mut handle, &mut view).await?;
+            let answer = answered(handle, &mut view).await?;
             let Some(reason) = answer.failure() else {
                 return Ok(Success(answer_data(&answer, &view)).into_response());
             };

@@ -1,6 +1,6 @@
 //! Datasets: what documents are kept in and searched by.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
@@ -11,6 +11,7 @@ use super::owned;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::dataset::{self, DatasetFields, Removal, none_owned, not_owned, view};
 use crate::wire::envelope::{Listed, Success};
@@ -107,6 +108,7 @@ pub async fn update(
     let fields = DatasetFields::of_change(&body)?;
     let before = own(&state, &caller, &id).await?;
     let embedder = match fields.embedding_model.as_deref() {
+        None if fields.default_model => default_embedder(&state, &caller)?,
         None => before.embedder.clone(),
         Some("") => String::new(),
         Some(name) => embedder(&state, &caller, name)?,

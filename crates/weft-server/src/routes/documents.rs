@@ -1,6 +1,6 @@
 //! Documents of a dataset.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -11,6 +11,7 @@ use super::owned;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::dataset::Removal;
 use crate::wire::document::{self, view};

@@ -1,6 +1,6 @@
 //! The knowledge graph of a dataset.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::DocumentKey;
@@ -11,6 +11,7 @@ use weft_knowledge::graph::merge::merge;
 use super::owned;
 use crate::auth::Caller;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::graph::view;

@@ -1,9 +1,13 @@
 //! Whether the server is there, and whether it can work.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use crate::state::ServerState;
 use crate::wire::envelope::{Success, respond};
@@ -13,17 +17,47 @@ pub async fn alive() -> Response {
     respond(StatusCode::OK, &json!({"status": "ok"}))
 }
 
-/// `GET /readyz`: the store answers, and nobody told the server to stop.
-pub async fn ready(State(state): State<ServerState>) -> Response {
-    let store = match state.app.tokens.count().await {
-        Ok(_) => "ok",
-        Err(error) => {
-            tracing::error!(error = error.full(), "the store does not answer");
-            "nok"
+/// How long an answer of the store stands for further questions: everybody may ask, and each try is a write.
+const TRIED_EVERY: Duration = Duration::from_secs(1);
+
+/// How long the store may take to write one row. A store that is slower lets requests run into their limits.
+const PROBE_TIME: Duration = Duration::from_secs(3);
+
+/// Whether the store could be written when that was last tried.
+#[derive(Debug, Default)]
+pub struct Readiness(Mutex<Option<(Instant, bool)>>);
+
+impl Readiness {
+    /// Whether the store can be written. Those who ask at the same time share one try.
+    async fn ask(&self, probe: impl Future<Output = weft_core::Result<()>>) -> bool {
+        let mut last = self.0.lock().await;
+        if let Some((at, able)) = *last
+            && at.elapsed() < TRIED_EVERY
+        {
+            return able;
         }
-    };
+        let able = match tokio::time::timeout(PROBE_TIME, probe).await {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::error!(error = error.detail(), "the store cannot be written");
+                false
+            }
+            Err(_) => {
+                tracing::error!("the store does not answer in time");
+                false
+            }
+        };
+        *last = Some((Instant::now(), able));
+        able
+    }
+}
+
+/// `GET /readyz`: the store can be written, and nobody told the server to stop.
+pub async fn ready(State(state): State<ServerState>) -> Response {
+    let able = state.readiness.ask(state.app.probe()).await;
+    let store = if able { "ok" } else { "nok" };
     let stopping = state.stopping.is_cancelled();
-    let (status, word) = match store == "ok" && !stopping {
+    let (status, word) = match able && !stopping {
         true => (StatusCode::OK, "ok"),
         false => (StatusCode::SERVICE_UNAVAILABLE, "nok"),
     };
@@ -38,4 +72,29 @@ pub async fn version() -> Response {
 /// `GET /api/v1/system/ping`.
 pub async fn ping() -> &'static str {
     "pong"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use weft_core::Error;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_store_is_tried_at_most_once_a_second_and_not_waited_for() {
+        let (readiness, tries) = (Readiness::default(), AtomicUsize::new(0));
+        let probe = async |outcome: weft_core::Result<()>| {
+            tries.fetch_add(1, Ordering::Relaxed);
+            outcome
+        };
+        assert!(!readiness.ask(probe(Err(Error::internal("full")))).await);
+        assert!(!readiness.ask(probe(Ok(()))).await, "as a moment ago");
+        tokio::time::advance(TRIED_EVERY).await;
+        assert!(readiness.ask(probe(Ok(()))).await);
+        assert_eq!(tries.load(Ordering::Relaxed), 2);
+        tokio::time::advance(TRIED_EVERY).await;
+        assert!(!readiness.ask(std::future::pending()).await);
+    }
 }

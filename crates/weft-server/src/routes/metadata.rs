@@ -1,6 +1,6 @@
 //! Metadata of the documents of a dataset.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::filter::Metadata;
@@ -11,6 +11,7 @@ use super::owned;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::dataset_not_owned;
 use crate::wire::document::once;

@@ -21,6 +21,7 @@ pub mod schedules;
 pub mod sessions;
 pub mod spending;
 pub mod tasks;
+pub mod tokens;
 pub mod traces;
 mod turn;
 pub mod uploads;

@@ -1,13 +1,13 @@
 //! Agents behind the shapes of OpenAI's chat completions.
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value as Json;
 use weft_core::CanvasKey;
 
 use super::agents::stored;
-use super::turn::{UnknownSession, answered, canvas_key, question, session};
+use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
@@ -15,6 +15,7 @@ use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::CompletionChunks;
+use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::completion::{Delivery, delivery, last_question};
@@ -31,15 +32,16 @@ pub async fn of_agent(
     State(state): State<ServerState>,
     caller: Caller,
     Path(id): Path<String>,
+    headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    complete(&state, &caller, id, &body).await.map_err(ApiError::for_openai)
+    complete(&state, &caller, (id, &headers), &body).await.map_err(ApiError::for_openai)
 }
 
 pub(crate) async fn complete(
     state: &ServerState,
     caller: &Caller,
-    agent: String,
+    (agent, headers): (String, &HeaderMap),
     body: &Body,
 ) -> Result<Response, ApiError> {
     body.require(&["model", "messages"])?;
@@ -49,19 +51,19 @@ pub(crate) async fn complete(
     let Some(query) = query else {
         return nothing_said(state, &canvas, delivery(body, Delivery::Whole)?).await;
     };
-    let request = question(body, caller, (session_id(body)?, query, Delivery::Whole))?;
+    let request =
+        question(body, caller, (session_id(body)?, query, Delivery::Whole))?.with_headers(headers)?;
     if request.session.is_none() {
         known(state, &canvas).await?;
     }
-    let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
-    let mut handle = state.app.start_turn_of(&session, request.input).await?;
+    let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
-    let mut completion = Completion { session: session.key.id.clone(), canvas: canvas.id, started_ms };
+    let mut completion = Completion { session: session.clone(), canvas: canvas.id, started_ms };
     match request.delivery {
         Delivery::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
         Delivery::Whole => {
-            let mut view = RunView::new(&handle.key.id, &session.key.id);
-            let answer = answered(&mut handle, &mut view).await?;
+            let mut view = RunView::new(&handle.key.id, &session);
+            let answer = answered(handle, &mut view).await?;
             completion.started_ms = view.started_ms;
             Ok(respond(StatusCode::OK, &completion.whole(&answer)))
         }

@@ -1,6 +1,6 @@
 //! Documents are read in the background: asked for here, and called off.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{Document, DocumentState};
@@ -11,6 +11,7 @@ use super::owned;
 use crate::auth::Caller;
 use crate::body::Body;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::chunk::{dataset_not_owned, document_not_owned};
 use crate::wire::document::{document_ids, not_found};

@@ -1,6 +1,6 @@
 //! Runs: their list, their events, their end before its time.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -12,6 +12,7 @@ use crate::body::{Body, Params};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
@@ -95,11 +96,18 @@ fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {
 }
 
 /// `POST /api/v1/tasks/{id}/cancel` and its older names: the id of a run or of a session. What has
-/// ended already is none the worse for it.
-pub async fn cancel(State(state): State<ServerState>, caller: Caller, Path(id): Path<String>) -> Response {
-    let stopped = state.app.cancel(&caller.tenant, &id);
+/// ended already is none the worse for it. Whichever process works on the run obeys, now or when it goes on.
+///
+/// # Errors
+/// 100 when the store cannot be used.
+pub async fn cancel(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let stopped = state.app.cancel(&caller.tenant, &id).await?;
     tracing::info!(task.id = id, stopped, "asked to stop");
-    Success(true).into_response()
+    Ok(Success(true).into_response())
 }
 
 /// `PATCH /api/v1/tasks/{id} {"action": "stop"}`.
@@ -113,7 +121,7 @@ pub async fn change(
     body: Body,
 ) -> Result<Response, ApiError> {
     match body.text("action")?.as_deref() {
-        Some("stop") => Ok(cancel(state, caller, id).await),
+        Some("stop") => cancel(state, caller, id).await,
         _ => Err(ApiError::argument("`action` must be `stop`")),
     }
 }

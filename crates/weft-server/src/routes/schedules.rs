@@ -1,6 +1,6 @@
 //! Schedules of an agent.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::schedule_store::{Schedule, ScheduleFilter};
@@ -11,6 +11,7 @@ use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 use crate::wire::schedule::{FireItem, ScheduleItem, changed, terms};

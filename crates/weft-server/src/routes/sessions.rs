@@ -1,22 +1,23 @@
 //! Conversations with agents.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashSet;
 
-use axum::extract::{Path, State};
-use axum::http::StatusCode;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
 use weft_core::seam::session_store::{Session, SessionFilter};
-use weft_core::{CanvasKey, ErrorKind, SessionId, SessionKey};
+use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
 
 use super::agents::stored;
 use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::envelope::{Success, respond};
+use crate::wire::completion::refuse_release;
+use crate::wire::envelope::{Success, streamed};
 use crate::wire::session::SessionView;
 
 /// Messages of a session that are shown: the last ones.
@@ -40,6 +41,11 @@ pub async fn create(
     params: Params,
     body: Body,
 ) -> Result<Response, ApiError> {
+    let release = match body.flag("release")? {
+        Some(release) => Some(release),
+        None => params.flag("release"),
+    };
+    refuse_release(release)?;
     let user_id = match body.text("user_id")? {
         Some(user_id) => user_id,
         None => params.get("user_id").map_or_else(|| caller.user_id.clone(), str::to_owned),
@@ -68,28 +74,42 @@ pub async fn list(
     let canvas = canvas_key(&caller, agent);
     let missing = ApiError::data(format!("You don't own the agent {}.", canvas.id));
     stored(&state, &canvas, missing).await?;
+    if let Some(key) = ["from_date", "to_date"].into_iter().find(|key| params.get(key).is_some()) {
+        let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
+        return Err(ApiError::argument(message));
+    }
     let page = params.page(state.app.limits.page_size);
     let filter = SessionFilter {
         canvas: Some(canvas.id.clone()),
         id: params.get("id").map(str::to_owned),
         user_id: params.get("user_id").or_else(|| params.get("exp_user_id")).map(str::to_owned),
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
     };
     let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
     let with_drawing = params.flag("dsl").unwrap_or(true);
-    let mut drawings: HashMap<Arc<str>, Json> = HashMap::new();
-    let mut views = Vec::with_capacity(sessions.len());
-    for session in sessions {
-        let version = Arc::clone(&session.canvas_version);
-        if with_drawing && !drawings.contains_key(&version) {
-            drawings.insert(Arc::clone(&version), drawing(&state, &canvas, &version).await?);
-        }
-        views.push(view(&state, session, drawings.get(&version).cloned()).await?);
-    }
-    let body = json!({"code": 0, "message": "success", "data": views, "total": total});
-    Ok(respond(StatusCode::OK, &body))
+    // Clients read a drawing in every entry, of megabytes each: an entry is made when the one before is sent.
+    let entries = stream::iter(sessions).then(move |session| {
+        let (state, canvas) = (state.clone(), canvas.clone());
+        async move { entry(&state, &canvas, (session, with_drawing)).await }
+    });
+    let close = format!("],\"total\":{total}}}");
+    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":[", entries, close))
+}
+
+async fn entry(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    (session, with_drawing): (Session, bool),
+) -> weft_core::Result<Json> {
+    let dsl = match with_drawing {
+        true => Some(drawing(state, canvas, &session.canvas_version).await?),
+        false => None,
+    };
+    let view = view(state, session, dsl).await?;
+    serde_json::to_value(view).map_err(|cause| Error::internal("cannot write a session").because(cause))
 }
 
 /// `GET …/sessions/{session}`.
@@ -191,7 +211,7 @@ async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiEr
 
 /// A run of a session that goes away has nobody to write for.
 async fn remove(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    state.app.engine.cancel_session(session);
+    state.app.engine.cancel_session(session).await?;
     Ok(state.app.sessions.delete(session).await?)
 }
 
@@ -203,12 +223,12 @@ async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<S
     }
 }
 
-async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> Result<SessionView, ApiError> {
+async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> weft_core::Result<SessionView> {
     let messages = state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await?;
     Ok(SessionView::new(session, &messages, dsl))
 }
 
-async fn drawing(state: &ServerState, canvas: &CanvasKey, version: &str) -> Result<Json, ApiError> {
+async fn drawing(state: &ServerState, canvas: &CanvasKey, version: &str) -> weft_core::Result<Json> {
     let dsl = state.app.canvases.version(canvas, version).await?;
     Ok(serde_json::from_str(&dsl).unwrap_or(Json::Null))
 }

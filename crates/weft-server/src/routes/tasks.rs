@@ -1,6 +1,6 @@
 //! The inbox: what runs ask of people, and the answers.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -12,15 +12,17 @@ use crate::body::{Body, Params};
 use crate::dialect::ragflow::RunView;
 use crate::error::{ApiError, code};
 use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{Delivery, delivery};
+use crate::wire::completion::{Delivery, delivery, strategy};
 use crate::wire::envelope::Success;
 use crate::wire::task::{self, TaskView};
 
 fn told(error: Error) -> ApiError {
     match error.kind {
         ErrorKind::NotFound => ApiError::data(error.full()),
+        ErrorKind::Invalid => ApiError::from(error).with_status(StatusCode::BAD_REQUEST),
         ErrorKind::Conflict => ApiError::new(code::CONFLICT, error.full()).with_status(StatusCode::CONFLICT),
         _ => error.into(),
     }
@@ -69,7 +71,8 @@ pub async fn answer(
 ) -> Result<Response, ApiError> {
     let (answer, delivery) = (task::answer(&body)?, delivery(&body, Delivery::Whole)?);
     let key = TaskKey::new(&caller.tenant, id);
-    let (session, handle) = state.app.answer_task(&key, answer).await.map_err(told)?;
+    let (session, handle) =
+        state.app.answer_task(&key, answer, &state.waiting(strategy(&body)?)).await.map_err(told)?;
     let view = RunView::new(&handle.key.id, &session.key.id);
     match delivery {
         Delivery::Stream => {

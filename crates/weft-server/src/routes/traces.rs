@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::context::ToolFinished;
@@ -12,6 +12,7 @@ use crate::auth::Caller;
 use crate::body::{Page, Params};
 use crate::dialect::ragflow::tool::grouped;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::envelope::Success;
 
@@ -90,10 +91,11 @@ async fn calls(state: &ServerState, key: &RunKey, page: Page) -> Result<Vec<Tool
         after = last.seq;
         // Most entries are something else, which the text tells without taking it apart.
         for entry in entries.iter().filter(|entry| entry.record.contains("\"tool_finished\"")) {
-            let record = serde_json::from_str(&entry.record).map_err(|cause| {
-                let message = format!("cannot read entry {} of run {}", entry.seq, key.id);
-                Error::internal(message).because(cause)
-            })?;
+            let record =
+                serde_json::from_str(&weft_core::masking::shown(&entry.record)).map_err(|cause| {
+                    let message = format!("cannot read entry {} of run {}", entry.seq, key.id);
+                    Error::internal(message).because(cause)
+                })?;
             let Record::ToolFinished { mut call, .. } = record else { continue };
             seen += 1;
             if seen <= page.offset {

@@ -42,7 +42,18 @@ pub(crate) async fn session(
     request: &CompletionRequest,
     unknown: UnknownSession,
 ) -> Result<Session, ApiError> {
-    let Some(id) = &request.session else { return begin(state, canvas, request, None).await };
+    match &request.session {
+        Some(id) => of_id(state, canvas, request, (id, unknown)).await,
+        None => begin(state, canvas, request, None).await,
+    }
+}
+
+async fn of_id(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    request: &CompletionRequest,
+    (id, unknown): (&SessionId, UnknownSession),
+) -> Result<Session, ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => Ok(session),
         Ok(_) => {
@@ -75,6 +86,35 @@ async fn begin(
     }
 }
 
+/// Begins the turn that a request asks for, when it is its turn, and says in which conversation. For a key
+/// that was shown before it is the turn of that time.
+pub(crate) async fn begin_turn(
+    state: &ServerState,
+    canvas: &CanvasKey,
+    request: &CompletionRequest,
+    unknown: UnknownSession,
+) -> Result<(SessionId, RunHandle), ApiError> {
+    let waiting = state.waiting(request.strategy);
+    let Some(key) = &request.idempotency_key else {
+        let session = session(state, canvas, request, unknown).await?;
+        let handle = state.app.ask_of(&session, &request.input, &waiting).await?;
+        return Ok((session.key.id, handle));
+    };
+    let keyed = state.app.keyed(canvas, key).await?;
+    let session = match (&keyed.known, &request.session) {
+        (Some(run), Some(named)) if run.session != *named => {
+            return Err(ApiError::argument("the idempotency key was used in another session"));
+        }
+        (Some(run), _) => {
+            return Ok((run.session.clone(), state.app.again(run, &request.input).await?));
+        }
+        (None, Some(_)) => session(state, canvas, request, unknown).await?,
+        (None, None) => of_id(state, canvas, request, (&keyed.session, UnknownSession::Begin)).await?,
+    };
+    let handle = state.app.ask_once(&session, &request.input, (&keyed.run, &waiting)).await?;
+    Ok((session.key.id, handle))
+}
+
 /// Runs a turn of an agent and answers in the manner of the route.
 pub(crate) async fn run(
     state: &ServerState,
@@ -82,9 +122,8 @@ pub(crate) async fn run(
     request: CompletionRequest,
     (unknown, manner): (UnknownSession, Manner),
 ) -> Result<Response, ApiError> {
-    let session = session(state, canvas, &request, unknown).await?;
-    let handle = state.app.start_turn_of(&session, request.input).await?;
-    let view = RunView::new(&handle.key.id, &session.key.id);
+    let (session, handle) = begin_turn(state, canvas, &request, unknown).await?;
+    let view = RunView::new(&handle.key.id, &session);
     let frames = RunEvents::new(view.clone(), manner.kinds, manner.terminator);
     let (frames, traced) = match request.trace {
         true => (frames.traced(), Some(Vec::new())),
@@ -98,12 +137,13 @@ pub(crate) async fn run(
 
 /// Waits for the end of a run and answers once.
 pub(crate) async fn in_one_piece(
-    mut handle: RunHandle,
+    handle: RunHandle,
     mut view: RunView,
     mut traced: Option<Vec<Json>>,
 ) -> Result<Response, ApiError> {
     let mut answer = Answer::default();
-    while let Some(entry) = handle.entries.next().await? {
+    let mut entries = handle.entries.answering_at_the_end();
+    while let Some(entry) = entries.next().await? {
         view.learn(&entry);
         answer.learn(&entry);
         if let Some(traced) = &mut traced {
@@ -111,20 +151,22 @@ pub(crate) async fn in_one_piece(
         }
     }
     Ok(match answer.failure() {
-        Some(reason) => failed(reason),
+        Some(reason) => failed(reason, whole(&answer, &view, traced)),
         None => Success(whole(&answer, &view, traced)).into_response(),
     })
 }
 
-/// A failed run: its code tells programs, its data what clients show as the answer.
-fn failed(reason: &str) -> Response {
-    let body = json!({"code": code::FAILED, "message": reason, "data": format!("**ERROR**: {reason}")});
+/// A failed run: its code tells programs; its data is an event like any other, since clients look for the
+/// answer there and nowhere else.
+fn failed(reason: &str, mut event: Json) -> Response {
+    event["data"]["content"] = format!("**ERROR**: {reason}").into();
+    let body = json!({"code": code::FAILED, "message": reason, "data": event});
     respond(axum::http::StatusCode::OK, &body)
 }
 
-/// Starts a turn of a known session and waits for its end.
-pub(crate) async fn answered(handle: &mut RunHandle, view: &mut RunView) -> Result<Answer, ApiError> {
-    Ok(collect(&mut handle.entries, view).await?)
+/// Waits for the end of a run.
+pub(crate) async fn answered(handle: RunHandle, view: &mut RunView) -> Result<Answer, ApiError> {
+    Ok(collect(&mut handle.entries.answering_at_the_end(), view).await?)
 }
 
 /// The canvas that a path or body names.
@@ -139,6 +181,7 @@ pub(crate) fn question(
     (session, query, default): (Option<String>, String, Delivery),
 ) -> Result<CompletionRequest, ApiError> {
     let read = CompletionRequest::read(body, caller, default)?;
-    let input = TurnInput { query, ..read.input };
+    // Their shapes have no place for whose message a piece belongs to.
+    let input = TurnInput { query, parallel_messages: false, ..read.input };
     Ok(CompletionRequest { session: session.map(SessionId::from), input, ..read })
 }

@@ -4,17 +4,18 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::multipart::{Field, Multipart, MultipartError};
-use axum::extract::{FromRequest as _, Path, Request, State};
+use axum::extract::{FromRequest as _, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use weft_core::DocumentId;
-use weft_core::seam::dataset_store::{Dataset, Document};
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter, Document};
+use weft_core::{DocumentId, Error, ErrorKind, TenantId};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::{ApiError, code};
+use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::document::{self, dataset_not_found, view};
 use crate::wire::envelope::Success;
@@ -75,6 +76,23 @@ pub async fn upload(
     }
 }
 
+/// Whether the tenant may have one document more.
+async fn check_quota(state: &ServerState, tenant: &TenantId) -> Result<(), ApiError> {
+    let most = state.app.limits.tenant_documents;
+    if most == 0 {
+        return Ok(());
+    }
+    let all = DatasetFilter { limit: u64::MAX, ..DatasetFilter::default() };
+    let (datasets, _) = state.app.datasets.datasets(tenant, &all).await?;
+    let count: u64 = datasets.iter().map(|dataset| dataset.counts.documents).sum();
+    if count < most {
+        return Ok(());
+    }
+    let message = format!("there are {count} documents, as many as may be");
+    let help = "remove some, or let an operator raise limits.tenant_documents";
+    Err(Error::new(ErrorKind::QuotaExceeded, message).help(help).into())
+}
+
 async fn keep_each(
     state: &ServerState,
     dataset: &Dataset,
@@ -96,6 +114,7 @@ async fn keep_each(
             let message = format!("{name}: This type of file has not been supported yet!");
             return Err(ApiError::new(code::FAILED, message));
         }
+        check_quota(state, &dataset.key.tenant).await?;
         let bytes = whole(part, state.app.library.file_bytes_max(), &name).await?;
         kept.push(state.app.library.upload(&dataset.key, &name, bytes, Naming::Numbered).await?);
         suit(state, kept).await?;

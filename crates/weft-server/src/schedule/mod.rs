@@ -58,6 +58,7 @@ impl From<Schedule> for Terms {
 impl Terms {
     /// Looks at what the types cannot say.
     fn check(&self) -> Result<Times> {
+        self.input.check_files()?;
         if self.name.chars().count() > NAME_CHARS_MAX {
             let message = "the name of the schedule is too long";
             return Err(Error::invalid(message).help(format!("use at most {NAME_CHARS_MAX} characters")));
@@ -288,7 +289,7 @@ impl App {
             for schedule in due {
                 if let Err(error) = self.fire_times(&schedule, now_ms).await {
                     failed = true;
-                    tracing::warn!(schedule.id = %schedule.key.id, error = error.full(), "a schedule could not fire");
+                    tracing::warn!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule could not fire");
                 }
             }
             if page < DUE_AT_ONCE || failed {
@@ -303,7 +304,7 @@ impl App {
             Ok(times) => times,
             Err(error) => {
                 // Another version of the program has understood it.
-                tracing::error!(schedule.id = %schedule.key.id, error = error.full(), "a schedule is disabled");
+                tracing::error!(schedule.id = %schedule.key.id, error = error.detail(), "a schedule is disabled");
                 return self.schedules.advance(schedule, None, now_ms).await.map(drop);
             }
         };

@@ -13,6 +13,10 @@ use crate::error::ApiError;
 /// The only kind of canvas that this build runs.
 pub const CATEGORY: &str = "agent_canvas";
 
+/// Said to whoever wants to publish a version. Each question of a new session goes to the newest one.
+const UNPUBLISHED: &str = "this build publishes no versions: sessions begin on the newest one that is stored; \
+    leave `release` out";
+
 /// How long a title may be, in characters.
 const TITLE_MAX: usize = 255;
 
@@ -51,7 +55,7 @@ impl AgentItem {
     /// Without its drawing.
     pub fn short(canvas: StoredCanvas) -> Self {
         let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms } = canvas;
-        let CanvasHead { title, description, avatar, permission, canvas_type } = head;
+        let CanvasHead { title, description, avatar, permission, canvas_type, source: _ } = head;
         let owner = key.tenant.to_string();
         Self {
             id: key.id,
@@ -122,6 +126,9 @@ impl AgentFields {
             );
             return Err(ApiError::data(message));
         }
+        if body.flag("release")? == Some(true) {
+            return Err(ApiError::data(UNPUBLISHED));
+        }
         let title = body.text("title")?.map(|title| title.trim().to_owned());
         if title.as_ref().is_some_and(|title| title.chars().count() > TITLE_MAX) {
             return Err(ApiError::argument(format!("the title has more than {TITLE_MAX} characters")));
@@ -160,6 +167,8 @@ impl AgentFields {
             avatar: self.avatar.unwrap_or(head.avatar),
             permission: self.permission.unwrap_or(head.permission),
             canvas_type: self.canvas_type.unwrap_or(head.canvas_type),
+            // Whatever file it came from, this is no longer what stands there.
+            source: String::new(),
         }
     }
 }

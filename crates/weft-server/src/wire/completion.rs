@@ -1,5 +1,6 @@
 //! Requests for a turn, and its answer in one piece.
 
+use axum::http::HeaderMap;
 use serde_json::{Value as Json, json};
 use weft_core::{SessionId, TurnInput};
 
@@ -8,6 +9,8 @@ use crate::auth::Caller;
 use crate::body::Body;
 use crate::dialect::ragflow::{self, RunView, TokenCounts};
 use crate::error::ApiError;
+use crate::idempotency::KEY_CHARS_MAX;
+use crate::turns::MultitaskStrategy;
 
 /// Whether the caller wants a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,10 @@ pub struct CompletionRequest {
     pub delivery: Delivery,
     /// Whether the nodes that have finished are to be told.
     pub trace: bool,
+    /// What becomes of it while the session is in the middle of a turn; absent: what the server does.
+    pub strategy: Option<MultitaskStrategy>,
+    /// What the caller knows the question by when it asks again.
+    pub idempotency_key: Option<String>,
 }
 
 impl CompletionRequest {
@@ -37,6 +44,7 @@ impl CompletionRequest {
     /// # Errors
     /// 101 naming the field that makes no sense.
     pub fn read(body: &Body, caller: &Caller, default: Delivery) -> Result<Self, ApiError> {
+        refuse_release(body.flag("release")?)?;
         let query = match body.text("query")? {
             Some(query) => query,
             None => body.text("question")?.unwrap_or_default(),
@@ -47,12 +55,64 @@ impl CompletionRequest {
         let pins = body.object("pins")?.unwrap_or_default();
         let pins = serde_json::from_value(pins.into())
             .map_err(|cause| ApiError::argument(format!("`pins` must give outputs to nodes: {cause}")))?;
+        let parallel_messages = body.flag("parallel_messages")?.unwrap_or(false);
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),
-            input: TurnInput { query, user_id, files, inputs, pins },
+            input: TurnInput { query, user_id, files, inputs, pins, parallel_messages },
             delivery: delivery(body, default)?,
             trace: body.flag("return_trace")?.unwrap_or(false),
+            strategy: strategy(body)?,
+            idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
         })
+    }
+}
+
+/// The header that says the same as the field `idempotency_key`.
+const KEY_HEADER: &str = "idempotency-key";
+
+impl CompletionRequest {
+    /// With the key of the request's headers; the field goes before it.
+    ///
+    /// # Errors
+    /// 101 for a key that is none.
+    pub fn with_headers(mut self, headers: &HeaderMap) -> Result<Self, ApiError> {
+        if self.idempotency_key.is_none()
+            && let Some(value) = headers.get(KEY_HEADER)
+        {
+            let key = value.to_str().map_err(|_| wrong_key())?;
+            self.idempotency_key = Some(checked_key(key)?);
+        }
+        Ok(self)
+    }
+}
+
+fn wrong_key() -> ApiError {
+    ApiError::argument(format!("an idempotency key must be a text of 1 to {KEY_CHARS_MAX} characters"))
+}
+
+fn checked_key(key: &str) -> Result<String, ApiError> {
+    let right = !key.trim().is_empty() && key.chars().count() <= KEY_CHARS_MAX;
+    if right { Ok(key.trim().to_owned()) } else { Err(wrong_key()) }
+}
+
+/// What a question meets while its session is in the middle of a turn.
+///
+/// # Errors
+/// 101 for a word that is none of them.
+pub fn strategy(body: &Body) -> Result<Option<MultitaskStrategy>, ApiError> {
+    let Some(name) = body.text("multitask_strategy")? else { return Ok(None) };
+    let wrong = || ApiError::argument("`multitask_strategy` must be `reject`, `enqueue` or `interrupt`");
+    MultitaskStrategy::parse(&name).ok_or_else(wrong).map(Some)
+}
+
+/// Refuses to run a published version: there is none, and the draft is not what was asked for.
+///
+/// # Errors
+/// 102 when one is asked for.
+pub fn refuse_release(release: Option<bool>) -> Result<(), ApiError> {
+    match release {
+        Some(true) => Err(ApiError::data("No available published version")),
+        Some(false) | None => Ok(()),
     }
 }
 

@@ -13,6 +13,8 @@ use super::time::http_date;
 use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 
+type Object = serde_json::Map<String, Json>;
+
 const TEXT_MAX: usize = 65_535;
 
 /// What people may say of a dataset, in the order of the API.
@@ -64,6 +66,10 @@ pub struct DatasetFields {
     pub similarity_threshold: Option<f64>,
     /// The share of the vectors in a score.
     pub vector_similarity_weight: Option<f64>,
+    /// Whether it goes back to the embedding model that new datasets get.
+    pub default_model: bool,
+    /// Whether its settings go back to those of its method.
+    pub default_settings: bool,
 }
 
 impl DatasetFields {
@@ -89,7 +95,7 @@ impl DatasetFields {
     pub fn of_change(body: &Body) -> Result<Self, ApiError> {
         let mut rules = FIELDS.to_vec();
         rules.insert(rules.len() - 2, ("pagerank", Rule::Integer(0, 100)));
-        let fields = Self::read(body, &rules, Problems::default())?;
+        let fields = Self::read(body, &rules, Problems::default())?.with_resets(body);
         match fields == Self::default() {
             true => Err(ApiError::data("no properties were modified")),
             false => Ok(fields),
@@ -122,15 +128,48 @@ impl DatasetFields {
             language: ext.get("language").and_then(Json::as_str).map(str::to_owned),
             similarity_threshold: number("similarity_threshold"),
             vector_similarity_weight: number("vector_similarity_weight"),
+            default_model: false,
+            default_settings: false,
         })
+    }
+
+    /// What is null in a change goes back to where a new dataset begins. A name, a permission, a method and a rank have
+    /// no such place: null says nothing of them.
+    fn with_resets(mut self, body: &Body) -> Self {
+        let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
+        let top = |key: &str| null(&body.0, key);
+        let ext = |key: &str| matches!(body.0.get("ext"), Some(Json::Object(ext)) if null(ext, key));
+        let start = fresh(&TenantId::from(""), String::new(), 0);
+        if top("avatar") {
+            self.avatar = Some(start.avatar);
+        }
+        if top("description") {
+            self.description = Some(start.description);
+        }
+        if ext("language") {
+            self.language = Some(start.language);
+        }
+        if ext("similarity_threshold") {
+            self.similarity_threshold = Some(start.similarity_threshold);
+        }
+        if ext("vector_similarity_weight") {
+            self.vector_similarity_weight = Some(start.vector_similarity_weight);
+        }
+        self.default_model = top("embedding_model");
+        self.default_settings =
+            top("parser_config") || self.settings.as_ref().is_some_and(Settings::is_empty);
+        if top("auto_metadata_config") {
+            self.auto_metadata = Some(json!({"metadata": [], "built_in_metadata": [], "enabled": false}));
+        }
+        self
     }
 
     /// A dataset with these changes. A new method begins with its own defaults.
     pub fn changed(self, before: Dataset) -> Dataset {
         let method = self.method.unwrap_or(before.method);
         let anew = method != before.method;
-        // No settings at all for a method asks for its defaults.
-        let anew = anew || (self.method.is_some() && self.settings.as_ref().is_some_and(Settings::is_empty));
+        // No settings at all ask for the method's defaults.
+        let anew = anew || self.default_settings;
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
         if let Some(config) = self.auto_metadata {

@@ -1,10 +1,12 @@
 //! `{code, message, data}` around every answer.
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use futures::{Stream, StreamExt as _, stream};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
+use weft_core::Error;
 
 /// A success: code 0.
 #[derive(Debug)]
@@ -38,6 +40,26 @@ impl IntoResponse for Listed {
         let body = json!({"code": 0, "message": "success", "data": data, "total_datasets": total});
         respond(StatusCode::OK, &body)
     }
+}
+
+/// A list whose entries are made one after the other while the client reads, so that no more than one of them
+/// is in memory. `open` and `close` are what stands around them, as JSON text.
+pub fn streamed<S>(open: &'static str, entries: S, close: String) -> Response
+where
+    S: Stream<Item = weft_core::Result<Json>> + Send + 'static,
+{
+    let entries = entries.enumerate().map(|(place, entry)| {
+        let mut bytes = if place == 0 { Vec::new() } else { b",".to_vec() };
+        serde_json::to_writer(&mut bytes, &entry?)
+            .map_err(std::io::Error::other)
+            .map(|()| Bytes::from(bytes))
+            .map_err(|cause| Error::internal("cannot write an entry of the list").because(cause))
+    });
+    let open = stream::once(async move { Ok(Bytes::from_static(open.as_bytes())) });
+    let close = stream::once(async move { Ok(Bytes::from(close)) });
+    let mut response = Response::new(Body::from_stream(open.chain(entries).chain(close)));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }
 
 /// Any JSON with a status.

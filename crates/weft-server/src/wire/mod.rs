@@ -18,3 +18,4 @@ pub mod schedule;
 pub mod session;
 pub mod task;
 mod time;
+pub mod token;

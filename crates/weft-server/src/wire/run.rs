@@ -20,7 +20,18 @@ pub struct RunItem {
 impl RunItem {
     /// A stored run; `open` is its status as long as it has no ending.
     pub fn new(run: StoredRun, open: &'static str) -> Self {
-        let StoredRun { key, session, canvas, query, ending, started_ms, finished_ms, alive_ms: _ } = run;
+        let StoredRun {
+            key,
+            session,
+            canvas,
+            query,
+            ending,
+            started_ms,
+            finished_ms,
+            fence: _,
+            owner: _,
+            cancel_ms: _,
+        } = run;
         Self {
             id: key.id,
             session_id: session,

@@ -110,3 +110,44 @@ async fn an_ingestion_pipeline_is_refused_in_words() {
     assert_eq!(code, 101);
     assert!(message.contains("ingestion pipeline"), "{message}");
 }
+
+#[tokio::test]
+async fn lists_are_filtered_by_what_is_asked_for_and_publishing_is_refused() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    bench.store("Other", echo_canvas()).await;
+    let listed = async |query: &str| {
+        let data = bench.get(&format!("/api/v1/agents?{query}")).await.data();
+        let titles =
+            data["canvas"].as_array().unwrap().iter().map(|one| one["title"].as_str().unwrap().to_owned());
+        (titles.collect::<Vec<_>>(), data["total"].as_u64().unwrap())
+    };
+    assert_eq!(listed("").await.1, 2);
+    assert_eq!(listed(&format!("id={id}")).await, (vec!["Echo".to_owned()], 1));
+    assert_eq!(listed("title=other").await, (vec!["Other".to_owned()], 1));
+    assert_eq!(listed("title=Oth").await.1, 0, "a title is meant as a whole");
+    assert_eq!(listed("tags=sales").await.1, 0, "no agent has a tag");
+    assert_eq!(listed("owner_ids=default").await.1, 2);
+    let refused = bench.get("/api/v1/agents?owner_ids=default,somebody").await.refusal();
+    assert_eq!(refused, (103, "Only authorized owner_ids can be queried.".into()));
+
+    let path = format!("/api/v1/agents/{id}");
+    let refused = bench.ask("PUT", &path, json!({"release": true})).await.refusal();
+    assert!(refused.0 == 102 && refused.1.contains("publishes no versions"), "{refused:?}");
+    bench.ask("PUT", &path, json!({"release": false, "title": "Echo"})).await.data();
+    let none = (102, "No available published version".to_owned());
+    let turn = json!({"query": "x", "release": true, "stream": false});
+    assert_eq!(bench.post(&format!("{path}/completions"), turn).await.refusal(), none);
+    let sessions = format!("{path}/sessions");
+    assert_eq!(bench.post(&sessions, json!({"release": true})).await.refusal(), none);
+    bench.post(&sessions, json!({"name": "About rivers"})).await.data();
+    for (query, count) in [("keywords=RIVER", 1), ("keywords=zzz", 0), ("", 1)] {
+        let found = bench.get(&format!("{sessions}?{query}")).await.json();
+        assert_eq!(
+            (found["total"].as_u64(), found["data"].as_array().unwrap().len()),
+            (Some(count), count as usize)
+        );
+    }
+    let refused = bench.get(&format!("{sessions}?from_date=2026-01-01")).await.refusal();
+    assert!(refused.0 == 101 && refused.1.contains("from_date"), "{refused:?}");
+}

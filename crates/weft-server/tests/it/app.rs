@@ -38,7 +38,7 @@ async fn a_canvas_is_stored_planned_and_run() {
     assert!(view.started_ms > 0);
     let taken = app.open_session(&key, "ada", Some(SessionId::new("s1"))).await.unwrap_err();
     assert_eq!(taken.kind, ErrorKind::Conflict);
-    assert!(!app.cancel(&default_tenant(), run.key.id.as_str()), "it is over");
+    assert!(!app.cancel(&default_tenant(), run.key.id.as_str()).await.unwrap(), "it is over");
     app.shut_down(Duration::from_secs(5)).await.unwrap();
     assert!(app.canvases.get(&key).await.is_err(), "the store is closed");
 }

@@ -137,7 +137,9 @@ async fn one_turn_of_a_session_at_a_time_and_cancel_frees_it() {
     let turn = json!({"agent_id": id, "query": "x", "session_id": session, "stream": true});
     let mut stream = bench.open("/api/v1/agents/chat/completions", turn.clone()).await;
     stream.until("So ").await;
-    let (code, message) = bench.post("/api/v1/agents/chat/completions", turn.clone()).await.refusal();
+    let mut rejected = turn.clone();
+    rejected["multitask_strategy"] = "reject".into();
+    let (code, message) = bench.post("/api/v1/agents/chat/completions", rejected).await.refusal();
     assert_eq!(code, 106, "{message}");
     let task = stream.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
     assert_eq!(bench.post(&format!("/api/v1/tasks/{task}/cancel"), json!(null)).await.data(), true);
@@ -225,9 +227,9 @@ async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
     assert_eq!(missing, (101, "required argument are missing: conversation_id,messages; ".into()));
 }
 
-#[tokio::test]
-async fn a_run_that_a_crash_cut_off_has_a_stream_with_an_end() {
-    use weft_core::seam::run_store::{StoredEntry, StoredRun};
+#[tokio::test(start_paused = true)]
+async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
+    use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
     use weft_core::{Record, RunKey};
     let bench = bench(Script::new()).await;
     let key = RunKey::new(&crate::support::default_tenant(), "cut");
@@ -239,21 +241,45 @@ async fn a_run_that_a_crash_cut_off_has_a_stream_with_an_end() {
         ending: None,
         started_ms: 5_000,
         finished_ms: None,
-        alive_ms: 5_000,
+        fence: 1,
+        owner: Some("another process".into()),
+        cancel_ms: None,
     };
     bench.app.runs.create(&run).await.unwrap();
-    let said = Record::Said { activation: 1, node: "M".into(), text: "half".into() };
-    let record = serde_json::to_string(&said).unwrap().into();
-    bench
-        .app
-        .runs
-        .append(&key, vec![StoredEntry { seq: 1, event: Some(1), at_ms: 5_000, record }])
-        .await
-        .unwrap();
-    let frames = bench.get("/api/v1/runs/cut/events").await.frames();
-    let [said, error, done] = frames.as_slice() else { panic!("{frames:?}") };
-    assert_eq!((said.id, said.json()["created_at"].clone()), (Some(1), json!(5)));
-    assert_eq!((error.json()["code"].clone(), done.data.as_str()), (json!(500), "[DONE]"));
+    let entry = |seq: u64, text: &str| {
+        let said = Record::Said { activation: 1, node: "M".into(), text: text.into() };
+        let record = serde_json::to_string(&said).unwrap().into();
+        vec![StoredEntry { seq, event: Some(seq), at_ms: 5_000, record }]
+    };
+    bench.app.runs.append(&RunLease::of(&run), entry(1, "half")).await.unwrap();
+    let goes_on = async {
+        tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+        // A third process has it by now.
+        let lease = bench.app.runs.claim(&key, 1, &"a third one".into()).await.unwrap().unwrap();
+        bench.app.runs.append(&lease, entry(2, "whole")).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+        let last = Record::RunFinished {
+            ending: weft_core::Ending::Succeeded,
+            outputs: std::sync::Arc::default(),
+            error: None,
+            usage: Default::default(),
+            limited: Vec::new(),
+            spent: Default::default(),
+            elapsed: 40.0,
+        };
+        let record = serde_json::to_string(&last).unwrap().into();
+        let last = vec![StoredEntry { seq: 3, event: Some(3), at_ms: 45_000, record }];
+        bench.app.runs.append(&lease, last).await.unwrap();
+        bench.app.runs.finish(&lease, weft_core::Ending::Succeeded, 45_000).await.unwrap();
+    };
+    let (frames, ()) = tokio::join!(async { bench.get("/api/v1/runs/cut/events").await.frames() }, goes_on);
+    let events: Vec<_> = frames.iter().filter_map(|frame| frame.id).collect();
+    assert_eq!(events, [1, 2, 3], "{frames:?}");
+    assert_eq!(frames.last().unwrap().data, "[DONE]");
+    assert!(
+        frames.iter().all(|frame| frame.data == "[DONE]" || frame.json()["code"] != json!(500)),
+        "{frames:?}"
+    );
 }
 
 #[tokio::test]

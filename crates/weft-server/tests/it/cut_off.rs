@@ -34,7 +34,8 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
         seen = frames(&stream.text).len();
         bench
     });
-    let after = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let after =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     after.block_on(async {
         let model =
             ScriptedModel::new(Script::new().reply(Reply::text("It is finished.").when_model("second")));
@@ -44,6 +45,8 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
         let filter = RunFilter { unfinished: true, limit: 10, ..RunFilter::default() };
         let run = bench.app.runs.list(&default_tenant(), &filter).await.unwrap().remove(0);
         assert!(bench.app.cut_off().await.unwrap().is_empty(), "its process was heard of just now");
+        let found = bench.app.all_cut_off().await.unwrap();
+        assert_eq!(found.iter().map(|run| &run.key).collect::<Vec<_>>(), [&run.key]);
         let PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap() else {
             panic!("it goes on")
         };

@@ -159,3 +159,28 @@ async fn datasets_are_their_tenants_alone() {
         assert_eq!((refused.status.as_u16(), refused.refusal().0), (401, 401), "{method} {path}");
     }
 }
+
+#[tokio::test]
+async fn null_takes_a_field_back_to_where_it_began() {
+    let bench = bench(Script::new()).await;
+    let new =
+        json!({"name": "d", "description": "x", "avatar": null, "parser_config": {"chunk_token_num": 64}});
+    let made = bench.post("/api/v1/datasets", new).await.data();
+    let path = format!("/api/v1/datasets/{}", made["id"].as_str().unwrap());
+    let put = async |body: Json| bench.ask("PUT", &path, body).await;
+    assert_eq!(put(json!({"description": null})).await.data()["description"], "");
+    let avatar = "data:image/png;base64,AAAA";
+    assert_eq!(put(json!({"avatar": avatar})).await.data()["avatar"], avatar);
+    assert_eq!(put(json!({"avatar": null})).await.data()["avatar"], "");
+    for reset in [json!(null), json!({})] {
+        let set = put(json!({"parser_config": {"chunk_token_num": 77}})).await.data();
+        assert_eq!(set["parser_config"]["chunk_token_num"], 77);
+        let back = put(json!({"parser_config": reset})).await.data();
+        assert_eq!(back["parser_config"]["chunk_token_num"], 512, "{back}");
+    }
+    put(json!({"ext": {"similarity_threshold": 0.7}})).await.data();
+    let back = put(json!({"ext": {"similarity_threshold": null}})).await.data();
+    assert_eq!(back["similarity_threshold"], 0.2, "{back}");
+    let refused = put(json!({"name": null})).await.refusal();
+    assert_eq!(refused, (102, "no properties were modified".into()), "a dataset has a name");
+}

@@ -61,6 +61,17 @@ async fn files_are_uploaded_read_and_listed() {
 }
 
 #[tokio::test]
+async fn an_empty_file_is_a_document_like_any_other_until_it_is_read() {
+    let bench = bench(Script::new()).await;
+    let dataset = bench.dataset("Docs").await;
+    let kept = bench.upload(&dataset, &[("a.txt", "one"), ("b.txt", ""), ("c.txt", "three")]).await.data();
+    let sizes: Vec<_> = kept.as_array().unwrap().iter().map(|one| one["size"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [3, 0, 5]);
+    let file = format!("{dataset}/documents/{}", kept[1]["id"].as_str().unwrap());
+    assert_eq!(bench.get(&file).await.refusal(), (102, "This file is empty.".into()));
+}
+
+#[tokio::test]
 async fn uploads_that_make_no_sense_are_refused_whole() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;
@@ -76,7 +87,6 @@ async fn uploads_that_make_no_sense_are_refused_whole() {
     check(&[("a.txt", "x"), (&long, "x")], 101, "File name must be 255 bytes or less.").await;
     let words = "a.mp3: This type of file has not been supported yet!";
     check(&[("a.txt", "x"), ("a.mp3", "x")], 500, words).await;
-    check(&[("a.txt", "x"), ("b.txt", "")], 101, "empty").await;
 
     // A form that ends in the middle of a file.
     let (body, kind) = form(&[("a.txt", "x"), ("b.txt", "yyyy")]);

@@ -68,6 +68,51 @@ async fn without_authentication_only_this_machine_s_names_are_answered() {
     assert!(refused.headers.get("access-control-allow-origin").is_none());
 }
 
+/// A page may send a form to any address without asking: an empty body or `multipart/form-data`.
+#[tokio::test]
+async fn without_authentication_pages_of_others_change_nothing() {
+    let bench = bench_with(Script::new(), Auth::Off, LimitsConfig::default()).await;
+    let id = bench.store("Echo", echo_canvas()).await;
+    let from = |method: &str, path: &str, kind: &str, (name, value): (&str, &str)| {
+        let request = Request::builder().method(method).uri(path).header("host", "localhost:9380");
+        request.header("content-type", kind).header(name, value).body(Body::empty()).unwrap()
+    };
+    let reset = format!("/api/v1/agents/{id}/reset");
+    let routes = [
+        ("POST", reset.as_str(), "text/plain"),
+        ("POST", "/api/v1/datasets/x/documents", "multipart/form-data; boundary=b"),
+        ("POST", "/api/v1/tasks/x/cancel", "application/x-www-form-urlencoded"),
+        ("DELETE", "/api/v1/agents/x", "text/plain"),
+        ("PUT", "/v1/canvas/cancel/x", "text/plain"),
+    ];
+    let pages = [("origin", "http://evil.example"), ("origin", "null"), ("sec-fetch-site", "cross-site")];
+    for (method, path, kind) in routes {
+        for page in pages {
+            let refused = bench.send(from(method, path, kind, page)).await;
+            assert_eq!(
+                (refused.status, refused.refusal().0),
+                (StatusCode::FORBIDDEN, 103),
+                "{path} {page:?}"
+            );
+        }
+        let own = bench.send(from(method, path, kind, ("origin", "http://localhost:9380"))).await;
+        assert_ne!(own.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn pages_with_a_token_may_ask_from_anywhere() {
+    let bench = bench(Script::new()).await;
+    let asked = Request::builder().method("OPTIONS").uri("/api/v1/agents");
+    let asked = asked.header("origin", "http://app.example").header("access-control-request-method", "POST");
+    let asked = asked.header("access-control-request-headers", "authorization,content-type");
+    let allowed = bench.send(asked.body(Body::empty()).unwrap()).await.headers;
+    // `*` would not cover the header that holds the token.
+    assert_eq!(allowed["access-control-allow-headers"], "authorization,content-type");
+    assert_eq!(allowed["access-control-allow-origin"], "*");
+    assert!(allowed.get("access-control-allow-credentials").is_none());
+}
+
 #[tokio::test]
 async fn what_fits_nowhere_is_told_in_an_envelope() {
     let limits = LimitsConfig { body_bytes: 1_000, ..LimitsConfig::default() };
@@ -77,6 +122,8 @@ async fn what_fits_nowhere_is_told_in_an_envelope() {
     let body =
         json!({"code": 404, "message": "Not Found: /api/v1/nothing", "data": null, "error": "Not Found"});
     assert_eq!(missing.json(), body);
+    let garbled = bench.get("/api/v1/agents/%FF").await;
+    assert_eq!((garbled.status, garbled.refusal().0), (StatusCode::BAD_REQUEST, 101));
     let method = bench.ask("DELETE", "/api/v1/completion", json!(null)).await;
     assert_eq!((method.status, method.refusal().0), (StatusCode::OK, 100));
     assert_eq!(method.refusal().1, "<MethodNotAllowed '405: Method Not Allowed'>");
@@ -111,7 +158,7 @@ async fn too_many_runs_are_refused_and_may_try_again() {
     let refused = bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await;
     assert_eq!((refused.status, refused.refusal().0), (StatusCode::TOO_MANY_REQUESTS, 429));
     let run = stream.frames()[0].json()["task_id"].as_str().unwrap().to_owned();
-    assert!(bench.app.cancel(&default_tenant(), &run));
+    assert!(bench.app.cancel(&default_tenant(), &run).await.unwrap());
     stream.whole().await;
 }
 

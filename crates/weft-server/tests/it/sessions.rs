@@ -118,7 +118,8 @@ async fn a_failed_turn_leaves_a_session_that_goes_on() {
     for query in ["two", "three"] {
         let failed = ask(query).await;
         assert_eq!(failed["code"], 500, "{failed}");
-        assert!(failed["data"].as_str().unwrap().starts_with("**ERROR**: "), "{failed}");
+        let shown = failed["data"]["data"]["content"].as_str().unwrap();
+        assert!(shown.starts_with("**ERROR**: ") && failed["data"]["event"].is_string(), "{failed}");
     }
     assert_eq!(ask("four").await["data"]["data"]["content"], "fine again");
     let got = bench.get(&format!("{path}/{session}")).await.data();

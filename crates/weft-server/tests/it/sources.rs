@@ -51,7 +51,15 @@ async fn every_way_tells_the_place_of_what_is_cited() {
     let session = whole["session_id"].as_str().unwrap();
 
     let session = bench.get(&format!("/api/v1/agents/{id}/sessions/{session}")).await.data();
-    is_the_line(&session["dsl"]["retrieval"][0]["chunks"]["0"]);
+    let retrieval = &session["dsl"]["retrieval"];
+    is_the_line(&retrieval[0]["chunks"]["0"]);
+    let documents = &retrieval[0]["doc_aggs"]["herons.txt"];
+    assert_eq!(
+        (&documents["doc_name"], &documents["count"]),
+        (&json!("herons.txt"), &json!(1)),
+        "{retrieval}"
+    );
+    assert_eq!(retrieval.as_array().unwrap().len(), 1, "one entry for each turn");
     let said = session["message"].as_array().unwrap().last().unwrap();
     is_the_line(&said["reference"][0]);
 }

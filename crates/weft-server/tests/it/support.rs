@@ -186,6 +186,10 @@ impl Clock for HandClock {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    fn running(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// The same with a clock of its own.
@@ -206,7 +210,12 @@ pub fn process_at(
         sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::clone(&clock),
     });
-    let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+    let stores = Stores {
+        runs: store.clone(),
+        sessions: store.clone(),
+        spending: store.clone(),
+        processes: store.clone(),
+    };
     let parts = Parts {
         engine: Engine::new(seams, Some(stores), limits.engine()),
         canvases: store.clone(),
@@ -224,6 +233,7 @@ pub fn process_at(
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
         clock,
+        probe: Arc::new(|| Box::pin(async { Ok(()) })),
         close: Arc::new(|| Box::pin(async { Ok(()) })),
     };
     let app = App::new(parts, limits);

@@ -130,6 +130,63 @@ async fn a_task_is_answered_once_and_only_with_what_it_asks_for() {
     assert_eq!(stopped.json()["data"], true);
 }
 
+/// On every way in the values are looked at before anything begins, so nothing is lost by a wrong one.
+#[tokio::test]
+async fn values_that_do_not_suit_their_fields_are_refused_and_the_task_stays_open() {
+    let bench = bench(Script::new()).await;
+    let mut canvas = form();
+    canvas["components"]["UserFillUp:F"]["obj"]["params"]["inputs"] = json!({"go": {"type": "boolean"}, "size": {"type": "options", "options": ["S", "M"], "optional": true}});
+    let agent = bench.store("Form", canvas).await;
+    let session = bench.wait(&agent).await;
+    let open = bench.inbox("").await;
+    let answer = format!("/api/v1/tasks/{}/answer", id(&open[0]));
+    let turn = format!("/api/v1/agents/{agent}/completions");
+    let with = |inputs: Json| json!({"session_id": session, "inputs": inputs, "stream": false});
+    let wrong = [
+        (&answer, json!({"inputs": {"go": "maybe"}}), "field `go`"),
+        (&answer, json!({"inputs": {"go": true, "size": "XL"}}), "field `size`"),
+        (&turn, with(json!({"go": {"value": "maybe"}})), "field `go`"),
+        (&turn, with(json!({"UserFillUp:F": {"go": true, "size": ["S"]}})), "field `size`"),
+        (
+            &turn,
+            json!({"session_id": session, "query": "?", "inputs": {"go": 7}, "stream": true}),
+            "field `go`",
+        ),
+    ];
+    for (path, body, part) in wrong {
+        let refused = bench.post(path, body).await;
+        let told = refused.json();
+        assert_eq!(told["code"], 101, "{told}");
+        assert!(told["message"].as_str().unwrap().contains(part), "{told}");
+        assert_eq!(bench.inbox("").await, open, "nothing has happened");
+    }
+    let ended = bench.post(&answer, json!({"inputs": {"go": "true", "size": "M"}})).await.data();
+    assert_eq!(ended["data"]["content"], "go: true");
+}
+
+/// Each answer counts, also when they come at the same time.
+#[tokio::test]
+async fn two_tasks_of_one_agent_are_answered_together() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Approvals", canvas(&approvals(&["call_1", "call_2"]))).await;
+    bench.wait(&agent).await;
+    let open = bench.inbox("").await;
+    let path = |task: &Json| format!("/api/v1/tasks/{}/answer", id(task));
+    let (first, second) = (path(&open[0]), path(&open[1]));
+    let (one, two) = futures::join!(
+        bench.post(&first, json!({"approve": true})),
+        bench.post(&second, json!({"deny": true})),
+    );
+    let ended = [one.data(), two.data()];
+    let status = |ended: &Json| ended["data"]["status"].as_str().map(str::to_owned);
+    let mut all: Vec<_> = ended.iter().map(status).collect();
+    all.sort();
+    assert_eq!(all, [Some("succeeded".to_owned()), Some("waiting".to_owned())], "{ended:?}");
+    let last = ended.iter().find(|ended| ended["data"]["status"] == "succeeded").unwrap();
+    assert_eq!(last["data"]["content"], "call_1: approve. call_2: deny. Done.");
+    assert_eq!(bench.inbox("?status=answered").await.len(), 2);
+}
+
 /// When the waiting runs of these tests began to wait.
 const ASKED_MS: i64 = 1_700_000_000_000;
 

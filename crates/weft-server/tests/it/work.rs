@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use weft_core::journal::Ending;
-use weft_core::seam::WorkQueue;
-use weft_core::seam::run_store::{RunFilter, StoredRun};
+use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
+use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkState};
-use weft_core::{ErrorKind, RunKey, SessionId, SessionKey, TurnInput};
+use weft_core::seam::{ScheduleStore, WorkQueue};
+use weft_core::{ErrorKind, RunKey, ScheduleKey, SessionId, SessionKey, TurnInput};
 use weft_server::work::Begun;
 use weft_server::{App, Auth, Worker, WorkerConfig};
 use weft_testkit::memory_store::MemoryStore;
@@ -21,7 +22,7 @@ use crate::support::{
 const NOW: i64 = 1_800_000_000_000;
 const LEASE: i64 = 30_000;
 
-/// Longer than a process may be silent, and than a lease.
+/// Longer than a lease.
 const A_WHILE: i64 = 60_000;
 
 /// A store and a clock that processes share.
@@ -81,6 +82,7 @@ impl Shared {
     /// What the next worker makes of it once the first one's time has passed.
     async fn next_worker(&self, app: &App) -> Settled {
         self.clock.go_on(A_WHILE);
+        app.engine.all_unattended().await.unwrap();
         let taken = self.take().await;
         let settled = app.do_work(&taken.stored).await;
         app.queue.settle(&taken.lease, &settled, 0).await.unwrap();
@@ -117,6 +119,38 @@ async fn a_worker_that_dies_before_the_start_leaves_it_to_the_next() {
     ran_once(&app, &work).await;
 }
 
+/// What ends its process each time takes everybody else's runs with it.
+#[tokio::test]
+async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_stops() {
+    let shared = Shared::with(echo_canvas()).await;
+    let work = shared.push("r1").await;
+    let key = ScheduleKey::new(&default_tenant(), "test");
+    let schedule = Schedule {
+        key: key.clone(),
+        canvas: shared.canvas.as_str().into(),
+        name: String::new(),
+        timing: Timing::Every { every_ms: 30_000, from_ms: NOW },
+        input: TurnInput::default(),
+        session: SessionPolicy::New,
+        misfire: Misfire::Skip,
+        next_ms: Some(NOW),
+        decided_ms: NOW,
+        revision: 0,
+        created_ms: NOW,
+        updated_ms: NOW,
+    };
+    ScheduleStore::create(&*shared.store, &schedule).await.unwrap();
+    let app = shared.process();
+    // Two processes have begun with it and were never heard of again.
+    shared.take().await;
+    shared.clock.go_on(A_WHILE);
+    shared.take().await;
+    let Settled::GivenUp { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
+    assert!(reason.contains("ended 2 times"), "{reason}");
+    assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
+    assert!(matches!(shared.state(&work).await.state, WorkState::GivenUp { .. }));
+}
+
 #[tokio::test]
 async fn a_worker_that_dies_after_it_opened_the_session_leaves_it_to_the_next() {
     let shared = Shared::with(echo_canvas()).await;
@@ -145,13 +179,16 @@ async fn a_run_that_was_announced_and_never_began_begins() {
         ending: None,
         started_ms: NOW,
         finished_ms: None,
-        alive_ms: NOW,
+        fence: 1,
+        owner: Some("first".into()),
+        cancel_ms: None,
     };
     app.runs.create(&announced).await.unwrap();
     // Its process was heard of just now.
+    weft_core::seam::ProcessStore::beat(&*shared.store, &"first".into(), None).await.unwrap();
     assert!(matches!(app.begin_work(&work).await.unwrap(), Begun::Elsewhere));
     // Who picks up runs that were cut off does not know what it was to be given, and leaves it alone.
-    shared.clock.go_on(A_WHILE);
+    app.runs.release(&[RunLease::of(&announced)]).await.unwrap();
     let cut_off = app.cut_off().await.unwrap().remove(0);
     assert_eq!(app.pick_up(&cut_off).await.err().unwrap().kind, ErrorKind::Conflict);
     assert_eq!(shared.next_worker(&app).await, Settled::Done);
@@ -174,7 +211,8 @@ fn a_run_that_was_cut_off_in_the_middle_goes_on() {
     });
     // Everything that it has begun is gone with it.
     drop(process);
-    let after = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let after =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     after.block_on(async {
         let app = shared.bench(Script::new().reply(Reply::text("It is finished."))).app;
         assert_eq!(shared.next_worker(&app).await, Settled::Done);
@@ -237,7 +275,7 @@ async fn a_busy_session_is_waited_for() {
     }
     // However often: it does not count as an attempt.
     assert_eq!(shared.state(&work).await.attempts, 0);
-    app.cancel(&default_tenant(), "s");
+    assert!(app.cancel(&default_tenant(), "s").await.unwrap());
     while turn.entries.next().await.unwrap().is_some() {}
     assert_eq!(shared.next_worker(&app).await, Settled::Done);
     assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));

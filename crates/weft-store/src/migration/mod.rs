@@ -13,6 +13,9 @@ mod m0009_work;
 mod m0010_spending;
 mod m0011_dataset;
 mod m0012_removed;
+mod m0013_owner;
+mod m0014_operator;
+mod m0015_canvas_source;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -46,6 +49,9 @@ impl MigratorTrait for Migrator {
             Box::new(m0010_spending::Migration),
             Box::new(m0011_dataset::Migration),
             Box::new(m0012_removed::Migration),
+            Box::new(m0013_owner::Migration),
+            Box::new(m0014_operator::Migration),
+            Box::new(m0015_canvas_source::Migration),
         ]
     }
 }

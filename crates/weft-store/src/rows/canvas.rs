@@ -1,6 +1,5 @@
 //! Canvases.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,7 +15,7 @@ use crate::Store;
 use crate::failure::is_duplicate;
 use crate::ids::{self, TITLE_CHARS_MAX, bounded, containing, fold, text};
 use crate::open::repeated;
-use crate::rows::{ROWS_AT_ONCE_MAX, canvas_version, run, schedule, session, work};
+use crate::rows::{canvas_version, run, schedule, session, work};
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "canvas")]
@@ -32,6 +31,8 @@ pub struct Model {
     pub avatar: String,
     pub permission: String,
     pub canvas_type: String,
+    /// Absent in canvases that were stored before there was such a column.
+    pub source: Option<String>,
     /// The newest version.
     pub version: String,
     pub created_ms: i64,
@@ -76,6 +77,7 @@ impl Model {
             avatar: text(&head.avatar),
             permission: head.permission.clone(),
             canvas_type: head.canvas_type.clone(),
+            source: Some(text(&head.source)),
             version: version.to_owned(),
             created_ms: now_ms,
             updated_ms: now_ms,
@@ -92,6 +94,7 @@ impl Model {
                 avatar: self.avatar,
                 permission: self.permission,
                 canvas_type: self.canvas_type,
+                source: self.source.unwrap_or_default(),
             },
             version: self.version.into(),
             dsl,
@@ -110,6 +113,7 @@ async fn write(transaction: &DatabaseTransaction, row: &Model) -> Result<(), DbE
         .col_expr(Column::Avatar, Expr::value(row.avatar.as_str()))
         .col_expr(Column::Permission, Expr::value(row.permission.as_str()))
         .col_expr(Column::CanvasType, Expr::value(row.canvas_type.as_str()))
+        .col_expr(Column::Source, Expr::value(row.source.as_deref()))
         .col_expr(Column::Version, Expr::value(row.version.as_str()))
         .col_expr(Column::UpdatedMs, Expr::value(row.updated_ms))
         .filter(Column::TenantId.eq(&row.tenant_id))
@@ -167,24 +171,6 @@ impl Store {
         transaction.commit().await?;
         Ok(removed.rows_affected)
     }
-
-    /// The DSL of the newest version of each canvas, by canvas id.
-    async fn newest(&self, rows: &[Model]) -> Result<HashMap<String, Arc<str>>, DbErr> {
-        use canvas_version::Column;
-        let mut newest = HashMap::new();
-        for some in rows.chunks(ROWS_AT_ONCE_MAX) {
-            let named = some.iter().map(|row| {
-                Condition::all()
-                    .add(Column::TenantId.eq(&row.tenant_id))
-                    .add(Column::CanvasId.eq(&row.id))
-                    .add(Column::Version.eq(&row.version))
-            });
-            let any = named.fold(Condition::any(), Condition::add);
-            let versions = canvas_version::Entity::find().filter(any).all(&self.inner.read).await?;
-            newest.extend(versions.into_iter().map(|v| (v.canvas_id, v.dsl.into())));
-        }
-        Ok(newest)
-    }
 }
 
 fn missing(key: &CanvasKey) -> Error {
@@ -202,8 +188,7 @@ impl CanvasStore for Store {
                 if self.title_taken(&row).await.map_err(|error| self.fail(DOING, error))? {
                     let taken = format!("cannot {DOING}: another one has the title `{}`", head.title);
                     return Err(Error::new(ErrorKind::Conflict, taken)
-                        .help("choose another title; case makes no difference")
-                        .because(error));
+                        .help("choose another title; case makes no difference"));
                 }
                 // Somebody else has created it in this moment, so now there is a row to change.
                 let again = repeated(|| self.put_canvas(&row, dsl)).await;
@@ -226,6 +211,13 @@ impl CanvasStore for Store {
         Ok(row.with(dsl))
     }
 
+    async fn newest(&self, key: &CanvasKey) -> Result<Arc<str>> {
+        let found = Entity::find().select_only().column(Column::Version).filter(of(key)).into_tuple();
+        let version: Option<String> =
+            found.one(&self.inner.read).await.map_err(|error| self.fail("read the canvas", error))?;
+        version.map(Into::into).ok_or_else(|| missing(key))
+    }
+
     async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>> {
         let row = canvas_version::Entity::find()
             .filter(canvas_version::Column::TenantId.eq(text(key.tenant.as_str())))
@@ -241,6 +233,12 @@ impl CanvasStore for Store {
     async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
         let fail = |error| self.fail("list the canvases", error);
         let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        if let Some(id) = &filter.id {
+            found = found.filter(Column::Id.eq(text(id.as_str())));
+        }
+        if let Some(title) = &filter.title {
+            found = found.filter(Column::TitleFolded.eq(fold(title)));
+        }
         if !filter.keywords.is_empty() {
             found = found.filter(Column::TitleFolded.like(containing(&filter.keywords)));
         }
@@ -254,15 +252,7 @@ impl CanvasStore for Store {
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        let mut newest = self.newest(&rows).await.map_err(fail)?;
-        // One that was removed between the two reads has no version any more.
-        let mut canvases = Vec::with_capacity(rows.len());
-        for row in rows {
-            if let Some(dsl) = newest.remove(&row.id) {
-                canvases.push(row.with(dsl));
-            }
-        }
-        Ok((canvases, total))
+        Ok((rows.into_iter().map(|row| row.with("".into())).collect(), total))
     }
 
     async fn delete(&self, key: &CanvasKey) -> Result<()> {

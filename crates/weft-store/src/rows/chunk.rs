@@ -399,7 +399,7 @@ impl Store {
             Ok(false) => Err(document::missing(key)),
             Err(error) if is_duplicate(&error) => {
                 let message = "a chunk with this id is there already, in another document or twice";
-                Err(Error::new(ErrorKind::Conflict, message).because(error))
+                Err(Error::new(ErrorKind::Conflict, message))
             }
             Err(error) => Err(self.fail("store the chunks", error)),
         }

@@ -55,10 +55,9 @@ pub(crate) fn missing(key: &DatasetKey) -> Error {
     Error::not_found(format!("there is no dataset `{}`", key.id))
 }
 
-fn taken(name: &str, error: DbErr) -> Error {
+fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("another dataset has the name `{name}`"))
         .help("choose another name; case makes no difference")
-        .because(error)
 }
 
 impl Model {
@@ -188,7 +187,7 @@ impl Store {
         let _turn = self.inner.turns.next().await;
         match Entity::insert(row).exec_without_returning(&self.inner.write).await {
             Ok(_) => Ok(()),
-            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
+            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("store the dataset", error)),
         }
     }
@@ -265,7 +264,7 @@ impl Store {
         match repeated(change).await {
             Ok(false) => Err(missing(&dataset.key)),
             Ok(true) => Ok(()),
-            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name, error)),
+            Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),
             Err(error) => Err(self.fail("change the dataset", error)),
         }
     }

@@ -84,10 +84,9 @@ pub(crate) fn missing(key: &DocumentKey) -> Error {
     Error::not_found(format!("there is no document `{}` in the dataset `{}`", key.id, key.dataset.id))
 }
 
-fn taken(name: &str, error: DbErr) -> Error {
+fn taken(name: &str) -> Error {
     Error::new(ErrorKind::Conflict, format!("another document of the dataset has the name `{name}`"))
         .help("choose another name; case makes no difference")
-        .because(error)
 }
 
 fn suffix(folded: &str) -> String {
@@ -274,7 +273,7 @@ impl Store {
         match repeated(|| self.insert_document(dataset, &row)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(dataset::missing(dataset)),
-            Err(error) if is_duplicate(&error) => Err(taken(&document.name, error)),
+            Err(error) if is_duplicate(&error) => Err(taken(&document.name)),
             Err(error) => Err(self.fail("store the document", error)),
         }
     }
@@ -368,9 +367,7 @@ impl Store {
         match repeated(attempt).await {
             Ok(false) => Err(missing(key)),
             Ok(true) => self.read_document(key).await,
-            Err(error) if is_duplicate(&error) => {
-                Err(taken(change.name.as_deref().unwrap_or_default(), error))
-            }
+            Err(error) if is_duplicate(&error) => Err(taken(change.name.as_deref().unwrap_or_default())),
             Err(error) => Err(self.fail("change the document", error)),
         }
     }

@@ -12,6 +12,8 @@ pub(crate) mod index_note;
 pub(crate) mod ingest;
 pub(crate) mod journal;
 pub(crate) mod piece;
+pub(crate) mod probe;
+pub(crate) mod process;
 pub(crate) mod removed;
 pub(crate) mod retention;
 pub(crate) mod run;

@@ -4,21 +4,25 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
-use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
+use sea_orm::{
+    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Statement,
+    Value,
+};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{self, Retention, RunFilter, StoredEntry, StoredRun};
-use weft_core::{CanvasId, Ending, Error, ErrorKind, Result, SessionId};
+use weft_core::seam::run_store::{self, Retention, RunFilter, RunLease, StoredEntry, StoredRun, overtaken};
+use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
 use crate::Store;
 use crate::compact::Compacted;
 use crate::failure::{is_duplicate, is_orphan};
 use crate::ids::{self, bounded, text};
+use crate::lane::{Placeholder, shared};
 use crate::open::repeated;
 use crate::pack;
 use crate::pieces::{self, Cut};
-use crate::rows::{ROWS_AT_ONCE_MAX, journal};
+use crate::rows::{journal, process};
 
 /// Rows of a journal that are read at a time: packed ones are as large as many steps.
 const ROWS_READ_MAX: u64 = 64;
@@ -37,7 +41,10 @@ pub struct Model {
     pub ending: Option<String>,
     pub started_ms: i64,
     pub finished_ms: Option<i64>,
-    pub alive_ms: i64,
+    pub fence: i64,
+    /// The process that is at work on it; absent when it is nobody's.
+    pub owner: Option<String>,
+    pub cancel_ms: Option<i64>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -79,6 +86,7 @@ fn checked(run: &StoredRun) -> Result<()> {
     ids::check("tenant", run.key.tenant.as_str())?;
     ids::check("run", run.key.id.as_str())?;
     ids::fits("session", run.session.as_str())?;
+    run.owner.iter().try_for_each(|owner| ids::check("process", owner.as_str()))?;
     ids::fits("canvas", run.canvas.as_str())
 }
 
@@ -93,7 +101,9 @@ impl Model {
             ending: run.ending.map(|ending| ending.as_str().to_owned()),
             started_ms: run.started_ms,
             finished_ms: run.finished_ms,
-            alive_ms: run.alive_ms,
+            fence: run.fence,
+            owner: run.owner.as_ref().map(|owner| owner.as_str().to_owned()),
+            cancel_ms: run.cancel_ms,
         }
     }
 
@@ -106,9 +116,30 @@ impl Model {
             ending: self.ending.as_deref().map(ending_of).transpose()?,
             started_ms: self.started_ms,
             finished_ms: self.finished_ms,
-            alive_ms: self.alive_ms,
+            fence: self.fence,
+            owner: self.owner.map(ProcessId::from),
+            cancel_ms: self.cancel_ms,
         })
     }
+}
+
+/// Whether a run still belongs to whoever has this right. If it does nobody takes it over before the
+/// transaction ends.
+pub(crate) async fn is_held(db: &DatabaseTransaction, lease: &RunLease) -> Result<bool, DbErr> {
+    let backend = db.get_database_backend();
+    let at = |n| Placeholder(backend, n);
+    let sql = format!(
+        "SELECT fence FROM run WHERE tenant_id = {} AND id = {} AND fence = {}{}",
+        at(1),
+        at(2),
+        at(3),
+        shared(backend)
+    );
+    let RunLease { run, fence } = lease;
+    let values =
+        [Value::from(text(run.tenant.as_str())), Value::from(text(run.id.as_str())), Value::from(*fence)];
+    let found = db.query_one_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
+    Ok(found.is_some())
 }
 
 impl Store {
@@ -159,36 +190,42 @@ impl Store {
 
     async fn finish_compacted(
         &self,
-        key: &RunKey,
+        lease: &RunLease,
         ended: (Ending, i64),
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
-        let row = self.compacted(key, session).await?.unwrap_or_else(|error| {
-            tracing::warn!(run.id = %key.id, error = error.full(), "a journal could not be compacted");
+        let row = self.compacted(lease, session).await?.unwrap_or_else(|error| {
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a journal could not be compacted");
             None
         });
-        repeated(|| self.finish_run(key, ended, (row.as_ref(), session))).await
+        repeated(|| self.finish_run(lease, ended, (row.as_ref(), session))).await
     }
 
-    /// Whether there is such a run. `row` takes the place of rows of its journal.
+    /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
+    /// its journal.
     async fn finish_run(
         &self,
-        key: &RunKey,
+        lease: &RunLease,
         (ending, finished_ms): (Ending, i64),
         (row, session): (Option<&Compacted>, Option<&SessionKey>),
     ) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
-        if let Some(row) = row {
-            row.store(&transaction, session).await?;
-        }
         let changed = Entity::update_many()
             .col_expr(Column::Ending, Expr::value(ending.as_str()))
             .col_expr(Column::FinishedMs, Expr::value(finished_ms))
-            .filter(of(key))
+            .filter(of(&lease.run))
+            .filter(Column::Fence.eq(lease.fence))
             .exec(&*transaction)
             .await?;
+        if changed.rows_affected == 0 {
+            transaction.rollback().await?;
+            return Ok(false);
+        }
+        if let Some(row) = row {
+            row.store(&transaction, session).await?;
+        }
         transaction.commit().await?;
-        Ok(changed.rows_affected > 0)
+        Ok(true)
     }
 }
 
@@ -207,65 +244,116 @@ impl RunStore for Store {
                 self.inner.journal.begun(&run.key, &run.session);
                 Ok(())
             }
-            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?.because(error)),
+            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?),
             Err(error) => Err(self.fail(DOING, error)),
         }
     }
 
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
             true => self
-                .in_pieces(key, &entries)
+                .in_pieces(&lease.run, &entries)
                 .await
                 .map_err(|error| self.fail("append to the journal", error))?,
             false => None,
         };
-        self.inner.journal.append(key, &entries, list).await
+        self.inner.journal.append(lease, &entries, list).await
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
-        for some in runs.chunks(ROWS_AT_ONCE_MAX) {
-            let _turn = self.inner.turns.next().await;
-            let change = async || {
-                Entity::update_many()
-                    .col_expr(Column::AliveMs, Expr::value(now_ms))
-                    .filter(any_of(some))
-                    .filter(Column::Ending.is_null())
-                    // A clock that runs behind must not bring back a time that somebody has seen.
-                    .filter(Column::AliveMs.lt(now_ms))
-                    .exec(&self.inner.write)
-                    .await
-            };
-            repeated(change).await.map_err(|error| self.fail("store which runs are at work", error))?;
-        }
-        Ok(())
-    }
-
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        // The time must change, or another one who has seen the same would take the run as well.
-        let Some(next_ms) = seen_alive_ms.checked_add(1) else { return Ok(false) };
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        ids::check("process", by.as_str())?;
+        let Some(fence) = seen.checked_add(1) else { return Ok(None) };
         let _turn = self.inner.turns.next().await;
         let change = async || {
             Entity::update_many()
-                .col_expr(Column::AliveMs, Expr::value(now_ms.max(next_ms)))
+                .col_expr(Column::Fence, Expr::value(fence))
+                .col_expr(Column::Owner, Expr::value(by.as_str()))
                 .filter(of(run))
                 .filter(Column::Ending.is_null())
-                .filter(Column::AliveMs.eq(seen_alive_ms))
+                .filter(Column::Fence.eq(seen))
                 .exec(&self.inner.write)
                 .await
         };
         let changed = repeated(change).await.map_err(|error| self.fail("take over the run", error))?;
+        if changed.rows_affected == 0 {
+            return Ok(None);
+        }
+        self.inner.journal.ended(run);
+        Ok(Some(RunLease { run: run.clone(), fence }))
+    }
+
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        for lease in leases {
+            let _turn = self.inner.turns.next().await;
+            let change = async || {
+                Entity::update_many()
+                    .col_expr(Column::Owner, Expr::value(None::<String>))
+                    .filter(of(&lease.run))
+                    .filter(Column::Ending.is_null())
+                    .filter(Column::Fence.eq(lease.fence))
+                    .exec(&self.inner.write)
+                    .await
+            };
+            repeated(change).await.map_err(|error| self.fail("hand over the run", error))?;
+        }
+        Ok(())
+    }
+
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
+        let _turn = self.inner.turns.next().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(Column::CancelMs, Expr::col(Column::CancelMs).if_null(now_ms))
+                .filter(of(run))
+                .filter(Column::Ending.is_null())
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("ask the run to stop", error))?;
         Ok(changed.rows_affected > 0)
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        let rows: Vec<(String, String)> = Entity::find()
+            .select_only()
+            .columns([Column::TenantId, Column::Id])
+            .filter(Column::Ending.is_null())
+            .filter(Column::CancelMs.is_not_null())
+            .filter(Column::Owner.eq(text(owner.as_str())))
+            .into_tuple()
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for runs that are to stop", error))?;
+        Ok(rows.into_iter().map(|(tenant, id)| RunKey::new(&TenantId::from(tenant), id)).collect())
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        let known = Query::select().column(process::Column::Id).from(process::Entity).take();
+        let whose = Condition::any()
+            .add(Column::Owner.is_null())
+            .add(Column::Owner.is_in(gone.iter().map(|gone| text(gone.as_str()))))
+            .add(Column::Owner.not_in_subquery(known));
+        let rows = Entity::find()
+            .filter(Column::Ending.is_null())
+            .filter(whose)
+            .order_by_asc(Column::StartedMs)
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("look for runs that nobody works on", error))?;
+        rows.into_iter().map(Model::into_run).collect()
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+        let key = &lease.run;
         let ended = (ending, finished_ms);
         let session = self.inner.journal.session(key);
-        let finished = match self.finish_compacted(key, ended, session.as_ref()).await {
+        let finished = match self.finish_compacted(lease, ended, session.as_ref()).await {
             // There is nobody to keep a base for.
             Err(error) if is_orphan(&error) => {
                 session.iter().for_each(|session| self.inner.bases.forget(session));
-                self.finish_compacted(key, ended, None).await
+                self.finish_compacted(lease, ended, None).await
             }
             finished => finished,
         };
@@ -274,12 +362,16 @@ impl RunStore for Store {
             // That the run has ended is what counts.
             Err(error) => {
                 tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
-                repeated(|| self.finish_run(key, ended, (None, None))).await
+                repeated(|| self.finish_run(lease, ended, (None, None))).await
             }
         };
         let found = finished.map_err(|error| self.fail("store how the run ended", error))?;
         self.inner.journal.ended(key);
-        if found { Ok(()) } else { Err(missing(key)) }
+        if found {
+            return Ok(());
+        }
+        RunStore::get(self, key).await?;
+        Err(overtaken(lease, "store how the run ended"))
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -299,7 +391,7 @@ impl RunStore for Store {
         let mut after = after_seq;
         while entries.len() < count_max {
             let wanted = (count_max - entries.len()) as u64;
-            let rows = journal::after(&self.inner.read, key, after, wanted.min(ROWS_READ_MAX))
+            let rows = journal::after(&self.inner.read, key, after, Ord::min(wanted, ROWS_READ_MAX))
                 .await
                 .map_err(fail)?;
             if rows.is_empty() {

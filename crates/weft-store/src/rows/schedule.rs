@@ -131,7 +131,7 @@ impl ScheduleStore for Store {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => {
                 let taken = format!("cannot {DOING}: there is a schedule `{}` already", schedule.key.id);
-                Err(Error::new(ErrorKind::Conflict, taken).because(error))
+                Err(Error::new(ErrorKind::Conflict, taken))
             }
             Err(error) => Err(self.fail(DOING, error)),
         }

@@ -2,16 +2,17 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
 use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
+use weft_core::seam::run_store::overtaken;
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::{CanvasId, Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, bounded, text};
+use crate::ids::{self, bounded, containing, text};
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
 use crate::rows::{run, session_message, task};
@@ -109,6 +110,15 @@ impl Model {
     }
 }
 
+/// What became of a change.
+enum Committed {
+    Yes,
+    /// Somebody else has changed the session since it was read.
+    Changed,
+    /// Another process has taken over the run that changes it.
+    Overtaken,
+}
+
 impl Store {
     /// A state as it is kept: as it is, or cut.
     async fn state_text(&self, key: &SessionKey, state: &Json) -> Result<(String, Option<Cut>), DbErr> {
@@ -142,15 +152,22 @@ impl Store {
         transaction.commit().await
     }
 
-    /// Whether the revision was the stored one; if not, nothing was changed.
+    /// Unless it is committed nothing was changed.
     async fn commit_session(
         &self,
         key: &SessionKey,
-        SessionCommit { revision, state, messages, tasks }: SessionCommit<'_>,
-    ) -> Result<bool, DbErr> {
+        SessionCommit { revision, state, messages, tasks, lease }: SessionCommit<'_>,
+    ) -> Result<Committed, DbErr> {
         let now = self.inner.clock.now_ms();
         let (state, cut) = self.state_text(key, state).await?;
         let transaction = self.begin().await?;
+        // Runs before sessions, as everywhere, so that two writers do not wait for each other.
+        if let Some(lease) = lease
+            && !run::is_held(&transaction, lease).await?
+        {
+            transaction.rollback().await?;
+            return Ok(Committed::Overtaken);
+        }
         let changed = Entity::update_many()
             .col_expr(Column::State, Expr::value(state))
             .col_expr(Column::StateList, Expr::value(cut.as_ref().map(Cut::list)))
@@ -162,7 +179,7 @@ impl Store {
             .await?;
         if changed.rows_affected == 0 {
             transaction.rollback().await?;
-            return Ok(false);
+            return Ok(Committed::Changed);
         }
         if let Some(cut) = cut {
             cut.store(&transaction, key).await?;
@@ -172,7 +189,7 @@ impl Store {
             task::change(&transaction, key, change).await?;
         }
         transaction.commit().await?;
-        Ok(true)
+        Ok(Committed::Yes)
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {
@@ -197,7 +214,7 @@ impl SessionStore for Store {
         repeated(|| self.create_session(session, opening)).await.map_err(|error| {
             if is_duplicate(&error) {
                 let taken = format!("cannot {DOING}: there is a session `{}` already", session.key.id);
-                return Error::new(ErrorKind::Conflict, taken).because(error);
+                return Error::new(ErrorKind::Conflict, taken);
             }
             self.fail(DOING, error)
         })
@@ -244,10 +261,11 @@ impl SessionStore for Store {
         checked_messages(commit.messages)?;
         commit.tasks.map_or(Ok(()), task::checked)?;
         let revision = commit.revision;
-        let committed =
-            repeated(|| self.commit_session(key, commit)).await.map_err(|error| self.fail(DOING, error))?;
-        if committed {
-            return Ok(());
+        let committed = repeated(|| self.commit_session(key, commit)).await;
+        match (committed.map_err(|error| self.fail(DOING, error))?, commit.lease) {
+            (Committed::Yes, _) => return Ok(()),
+            (Committed::Overtaken, Some(lease)) => return Err(overtaken(lease, DOING)),
+            (Committed::Overtaken, None) | (Committed::Changed, _) => {}
         }
         let stored = self.load(key).await?;
         Err(Error::new(
@@ -272,6 +290,11 @@ impl SessionStore for Store {
         if let Some(user) = &filter.user_id {
             found = found.filter(Column::UserId.eq(text(user)));
         }
+        if !filter.keywords.is_empty() {
+            // SQLite folds the letters of English only; names are no keys, so no folded copy is kept of them.
+            let folded = Expr::from(Func::lower(Expr::col(Column::Name)));
+            found = found.filter(folded.like(containing(&filter.keywords)));
+        }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let rows = found
@@ -283,7 +306,10 @@ impl SessionStore for Store {
             .await
             .map_err(fail)?;
         let mut sessions = Vec::with_capacity(rows.len());
-        for row in rows {
+        for mut row in rows {
+            // Nobody lists sessions for their state, and many of them would not fit into memory.
+            row.state_list = None;
+            "null".clone_into(&mut row.state);
             sessions.push(self.session(row).await?);
         }
         Ok((sessions, total))

@@ -6,8 +6,9 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _};
 use sea_orm::{DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, RunKey, TenantId};
+use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
+use weft_core::seam::run_store::{RunLease, overtaken};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::{Error, Result};
 
@@ -53,6 +54,7 @@ mod of_run {
         #[sea_orm(primary_key, auto_increment = false)]
         pub id: String,
         pub canvas_id: String,
+        pub fence: i64,
         /// What has been noted of it so far, as JSON.
         pub spent: Option<String>,
     }
@@ -123,22 +125,37 @@ impl Model {
     }
 }
 
+/// What became of a note.
+enum Noted {
+    Yes,
+    /// There is no such run.
+    Missing,
+    /// Another process has taken it over.
+    Overtaken,
+}
+
 impl Store {
-    /// Whether there is such a run.
-    async fn add_spending(&self, key: &RunKey, day: i64, spent: Spent) -> Result<bool, DbErr> {
-        let (tenant, id) = (text(key.tenant.as_str()), text(key.id.as_str()));
+    async fn add_spending(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<Noted, DbErr> {
+        let (tenant, id) = (text(lease.run.tenant.as_str()), text(lease.run.id.as_str()));
         let transaction = self.begin().await?;
         let run = of_run::Entity::find_by_id((tenant.clone(), id.clone()))
             .lock_exclusive()
             .one(&*transaction)
             .await?;
-        let Some(run) = run else { return Ok(false) };
+        let run = match run {
+            Some(run) if run.fence == lease.fence => run,
+            found => {
+                transaction.rollback().await?;
+                return Ok(if found.is_some() { Noted::Overtaken } else { Noted::Missing });
+            }
+        };
         // What cannot be read counts as nothing noted.
         let noted: Spent =
             run.spent.as_deref().and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default();
         let more = spent.beyond(noted);
         if more.is_none() {
-            return Ok(true);
+            transaction.rollback().await?;
+            return Ok(Noted::Yes);
         }
         let json = serde_json::to_string(&noted.max(spent)).unwrap_or_default();
         of_run::Entity::update_many()
@@ -151,23 +168,24 @@ impl Store {
         Model::new(&tenant, WHOLE, day, more).add(&transaction).await?;
         Model::new(&tenant, &run.canvas_id, day, more).add(&transaction).await?;
         transaction.commit().await?;
-        Ok(true)
+        Ok(Noted::Yes)
     }
 }
 
 #[async_trait]
 impl SpendingStore for Store {
-    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
         let attempt = || async {
-            match self.add_spending(run, day, spent).await {
+            match self.add_spending(lease, day, spent).await {
                 // Another run made the first row of the day at the same moment; now it is there.
-                Err(error) if is_duplicate(&error) => self.add_spending(run, day, spent).await,
+                Err(error) if is_duplicate(&error) => self.add_spending(lease, day, spent).await,
                 outcome => outcome,
             }
         };
         match repeated(attempt).await.map_err(|error| self.fail("note what the run has used", error))? {
-            true => Ok(()),
-            false => Err(Error::not_found(format!("there is no run `{}`", run.id))),
+            Noted::Yes => Ok(()),
+            Noted::Missing => Err(Error::not_found(format!("there is no run `{}`", lease.run.id))),
+            Noted::Overtaken => Err(overtaken(lease, "note what the run has used")),
         }
     }
 

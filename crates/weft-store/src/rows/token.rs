@@ -1,8 +1,8 @@
 //! API tokens.
 
 use async_trait::async_trait;
-use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
+use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::TenantId;
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::StoredToken;
@@ -10,7 +10,8 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
 use crate::failure::is_duplicate;
-use crate::ids::{self, text};
+use crate::ids::{self, bounded, text};
+use crate::open::repeated;
 
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "token")]
@@ -21,6 +22,20 @@ pub struct Model {
     pub hash: String,
     pub name: String,
     pub created_ms: i64,
+    /// 0 while nobody has shown it.
+    pub last_used_ms: i64,
+}
+
+impl From<Model> for StoredToken {
+    fn from(row: Model) -> Self {
+        Self {
+            tenant: TenantId::from(row.tenant_id),
+            hash: row.hash,
+            name: row.name,
+            created_ms: row.created_ms,
+            last_used_ms: (row.last_used_ms > 0).then_some(row.last_used_ms),
+        }
+    }
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -39,13 +54,13 @@ impl TokenStore for Store {
             hash: token.hash.clone(),
             name: text(&token.name),
             created_ms: token.created_ms,
+            last_used_ms: token.last_used_ms.unwrap_or(0),
         };
         let _turn = self.inner.turns.next().await;
         let stored = Entity::insert(row.into_active_model()).exec_without_returning(&self.inner.write).await;
         stored.map(drop).map_err(|error| {
             if is_duplicate(&error) {
-                return Error::new(ErrorKind::Conflict, format!("cannot {DOING}: it is stored already"))
-                    .because(error);
+                return Error::new(ErrorKind::Conflict, format!("cannot {DOING}: it is stored already"));
             }
             self.fail(DOING, error)
         })
@@ -58,12 +73,51 @@ impl TokenStore for Store {
             .await
             .map_err(|error| self.fail("read the token", error))?
             .ok_or_else(|| Error::not_found("there is no such token"))?;
-        Ok(StoredToken {
-            tenant: TenantId::from(row.tenant_id),
-            hash: row.hash,
-            name: row.name,
-            created_ms: row.created_ms,
-        })
+        Ok(row.into())
+    }
+
+    async fn used(&self, hash: &str, at_ms: i64) -> Result<()> {
+        let _turn = self.inner.turns.next().await;
+        let note = async || {
+            Entity::update_many()
+                .col_expr(Column::LastUsedMs, Expr::value(at_ms))
+                .filter(Column::Hash.eq(text(hash)))
+                .filter(Column::LastUsedMs.lt(at_ms))
+                .exec(&self.inner.write)
+                .await
+        };
+        repeated(note).await.map(drop).map_err(|error| self.fail("note the use of the token", error))
+    }
+
+    async fn list(&self, tenant: Option<&TenantId>, count_max: u64) -> Result<Vec<StoredToken>> {
+        let mut found = Entity::find();
+        if let Some(tenant) = tenant {
+            found = found.filter(Column::TenantId.eq(text(tenant.as_str())));
+        }
+        let rows = found
+            .order_by_asc(Column::CreatedMs)
+            .order_by_asc(Column::Hash)
+            .limit(bounded(count_max))
+            .all(&self.inner.read)
+            .await
+            .map_err(|error| self.fail("list the tokens", error))?;
+        Ok(rows.into_iter().map(StoredToken::from).collect())
+    }
+
+    async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {
+        let _turn = self.inner.turns.next().await;
+        let remove = async || {
+            Entity::delete_many()
+                .filter(Column::TenantId.eq(text(tenant.as_str())))
+                .filter(Column::Hash.eq(text(hash)))
+                .exec(&self.inner.write)
+                .await
+        };
+        let removed = repeated(remove).await.map_err(|error| self.fail("remove the token", error))?;
+        if removed.rows_affected == 0 {
+            return Err(Error::not_found("there is no such token"));
+        }
+        Ok(())
     }
 
     async fn count(&self) -> Result<u64> {

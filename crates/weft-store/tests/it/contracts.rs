@@ -8,6 +8,9 @@ async fn keeps_all_contracts(opened: &Store) {
     store::session_store_keeps_its_contract(opened).await;
     store::task_store_keeps_its_contract(opened, opened).await;
     store::run_store_keeps_its_contract(opened).await;
+    let (runs, sessions, tasks, spending) = (opened, opened, opened, opened);
+    store::stores_are_fenced(store::FencedStores { runs, sessions, tasks, spending }).await;
+    store::process_store_keeps_its_contract(opened, opened).await;
     store::spending_store_keeps_its_contract(opened, opened).await;
     store::token_store_keeps_its_contract(opened).await;
     store::pin_store_keeps_its_contract(opened).await;
@@ -65,14 +68,14 @@ async fn postgres() {
             return;
         }
     }
-    println!("skipped: no PostgreSQL answers at 127.0.0.1:5432");
+    weft_testkit::skipped("no PostgreSQL answers at 127.0.0.1:5432");
 }
 
 #[cfg(feature = "mysql")]
 #[tokio::test(flavor = "multi_thread")]
 async fn mariadb() {
     if !servers::with_fresh_database("mysql://root@127.0.0.1:3306", "test", keeps_all_contracts).await {
-        println!("skipped: no MariaDB answers at 127.0.0.1:3306");
+        weft_testkit::skipped("no MariaDB answers at 127.0.0.1:3306");
     }
 }
 

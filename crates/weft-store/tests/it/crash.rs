@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 const FOLDER: &str = "WEFT_TEST_CRASH_FOLDER";
@@ -21,7 +21,9 @@ fn run() -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
-        alive_ms: 0,
+        fence: 1,
+        owner: None,
+        cancel_ms: None,
     }
 }
 
@@ -33,7 +35,7 @@ async fn append(store: &Store, first_seq: u64) {
     let entries = (first_seq..first_seq + ENTRIES_A_STEP)
         .map(|seq| StoredEntry { seq, event: None, at_ms: 0, record: format!("{{\"n\":{seq}}}").into() })
         .collect();
-    store.append(&run().key, entries).await.unwrap();
+    store.append(&RunLease::first(&run().key), entries).await.unwrap();
 }
 
 /// The process that is killed: appends until then, and tells after each append how far it is.

@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -90,7 +90,9 @@ pub fn begun() -> StoredRun {
         ending: None,
         started_ms: AT,
         finished_ms: None,
-        alive_ms: AT,
+        fence: 1,
+        owner: None,
+        cancel_ms: None,
     }
 }
 
@@ -102,7 +104,7 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
         "some words of a question that a user may well ask the assistant ".repeat(3)
     );
     let answer: Vec<String> = (0..50).map(|n| format!("w{n} ")).collect();
-    let run = StoredRun { query: query.clone(), started_ms, alive_ms: started_ms, ..begun() };
+    let run = StoredRun { query: query.clone(), started_ms, ..begun() };
     RunStore::create(store, &run).await.unwrap();
     let (mut seq, mut event) = (0, 0);
     let batches = records(turn, &query, (&answer, &state.0));
@@ -117,7 +119,13 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
                 created_ms: started_ms + 45,
             };
             let messages = [message("user", query.clone()), message("assistant", answer.concat())];
-            let commit = SessionCommit { revision: turn, state: &state.1, messages: &messages, tasks: None };
+            let commit = SessionCommit {
+                revision: turn,
+                state: &state.1,
+                messages: &messages,
+                tasks: None,
+                lease: None,
+            };
             SessionStore::commit(store, &key(), commit).await.unwrap();
         }
         let entries = batch.into_iter().map(|record| {
@@ -135,9 +143,9 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
                 record,
             }
         });
-        store.append(&run.key, entries.collect()).await.unwrap();
+        store.append(&RunLease::first(&run.key), entries.collect()).await.unwrap();
     }
-    store.finish(&run.key, Ending::Succeeded, started_ms + 46).await.unwrap();
+    store.finish(&RunLease::first(&run.key), Ending::Succeeded, started_ms + 46).await.unwrap();
     run.key
 }
 
@@ -220,7 +228,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
                 record: record.to_string().into(),
             }
         });
-        store.append(&run.key, entries.collect()).await.unwrap();
+        store.append(&RunLease::first(&run.key), entries.collect()).await.unwrap();
     }
     let beyond = async || {
         let (bytes, rows) = journal(folder.path()).await;
@@ -229,7 +237,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
     let (under_way, rows) = beyond().await;
     println!("{under_way} bytes a node beyond its output in {rows} rows under way");
     assert!(under_way <= 300 && rows == NODES.cast_signed(), "{under_way} bytes in {rows} rows");
-    store.finish(&run.key, Ending::Succeeded, AT + 99).await.unwrap();
+    store.finish(&RunLease::first(&run.key), Ending::Succeeded, AT + 99).await.unwrap();
     let (ended, rows) = beyond().await;
     println!("{ended} bytes a node beyond its output in {rows} rows at the end");
     assert!(ended <= 100 && rows <= 5, "{ended} bytes in {rows} rows");
@@ -251,7 +259,7 @@ async fn the_log_is_a_part_of_the_file() {
     let size = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().len();
     for seq in 1..=1_500_u64 {
         let entry = StoredEntry { seq, event: None, at_ms: AT, record: noise(seq, 4_000).into() };
-        store.append(run, vec![entry]).await.unwrap();
+        store.append(&RunLease::first(run), vec![entry]).await.unwrap();
         let (file, log) = (size("weft.db"), size("weft.db-wal"));
         // What the empty tables take is in the log at first.
         assert!(log <= file / 4 + (192 << 10), "{log} bytes beside {file} after {seq}");
@@ -327,12 +335,12 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     RunStore::create(&store, &open_run).await.unwrap();
     let record = json!({"type": "run_started", "state": state(6)}).to_string();
     let first = StoredEntry { seq: 1, event: None, at_ms: AT, record: record.as_str().into() };
-    store.append(&open_run.key, vec![first.clone()]).await.unwrap();
+    store.append(&RunLease::first(&open_run.key), vec![first.clone()]).await.unwrap();
     let (all, pages) = pieces(folder.path()).await;
     assert_eq!(store.remove(&runs[..5]).await.unwrap(), 5);
     assert_eq!(pieces(folder.path()).await.0, all, "left for another time");
     assert_eq!(store.entries(&open_run.key, 0, 9).await.unwrap(), [first]);
-    store.finish(&open_run.key, Ending::Failed, AT).await.unwrap();
+    store.finish(&RunLease::first(&open_run.key), Ending::Failed, AT).await.unwrap();
     assert_eq!(store.remove(std::slice::from_ref(&open_run.key)).await.unwrap(), 1);
     let (left, fewer) = pieces(folder.path()).await;
     assert!(left * 2 < all && fewer * 2 < pages, "{left} of {all} pieces, {fewer} of {pages} pages");

@@ -16,17 +16,44 @@ async fn open(path: &Path) -> Result<Store, Error> {
 #[track_caller]
 fn names(error: &Error, kind: ErrorKind, path: &Path, word: &str) {
     assert_eq!(error.kind, kind, "{}", error.full());
-    assert!(error.message.contains(&*path.to_string_lossy()), "{}", error.message);
-    assert!(error.message.contains(word), "{}", error.message);
-    assert!(error.help.is_some(), "{}", error.full());
+    let told = error.private_message();
+    assert!(told.contains(&*path.to_string_lossy()) && told.contains(word), "{told}");
+    assert!(error.private_help().is_some(), "{told}");
 }
 
 #[tokio::test]
-async fn a_missing_folder_is_created() {
+async fn a_missing_folder_is_named_and_not_made() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("some/where else/ü?#%41/weft.db");
+    let missing = folder.path().join("some/where else/ü?#%41");
+    let path = missing.join("weft.db");
+    let error = open(&path).await.unwrap_err();
+    names(&error, ErrorKind::Invalid, &missing, "there is no folder");
+    assert!(error.help.unwrap().contains("mkdir -p"));
+    assert!(!folder.path().join("some").exists());
+    fs::create_dir_all(&missing).unwrap();
     open(&path).await.unwrap().close().await.unwrap();
     assert!(path.is_file());
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn nobody_but_the_owner_may_read_a_store_old_or_new() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("weft.db");
+    let open_to_others = || {
+        let files = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());
+        files.filter(|file| file.metadata().unwrap().permissions().mode() & 0o077 != 0).count()
+    };
+    let store = open(&path).await.unwrap();
+    store.put(&CanvasKey::new(&TenantId::new("t"), "c"), &CanvasHead::default(), "{}").await.unwrap();
+    assert!(folder.path().join("weft.db-wal").exists());
+    assert_eq!(open_to_others(), 0);
+    store.close().await.unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+    let store = open(&path).await.unwrap();
+    assert_eq!(open_to_others(), 0);
+    store.close().await.unwrap();
 }
 
 #[tokio::test]
@@ -42,7 +69,7 @@ async fn a_file_in_the_place_of_the_folder_is_named() {
     let file = folder.path().join("file");
     fs::write(&file, "x").unwrap();
     let error = open(&file.join("weft.db")).await.unwrap_err();
-    names(&error, ErrorKind::Denied, &file, "cannot create the data folder");
+    names(&error, ErrorKind::Invalid, &file, "there is no folder");
 }
 
 #[tokio::test]
@@ -87,7 +114,7 @@ async fn a_read_only_folder_is_named() {
     fs::create_dir(&locked).unwrap();
     fs::set_permissions(&locked, fs::Permissions::from_mode(0o555)).unwrap();
     if fs::write(locked.join("probe"), "").is_ok() {
-        println!("skipped: this user may write everywhere");
+        weft_testkit::skipped("this user may write everywhere");
         return;
     }
     let path = locked.join("weft.db");
@@ -103,7 +130,7 @@ async fn a_read_only_folder_is_named() {
 async fn a_folder_nobody_may_write_is_named() {
     // Not even root may create files here.
     let path = Path::new("/proc/weft.db");
-    names(&open(path).await.unwrap_err(), ErrorKind::Denied, path, "cannot be opened");
+    names(&open(path).await.unwrap_err(), ErrorKind::Denied, path, "cannot make the file");
     let path = Path::new("/proc/weft/weft.db");
     let error = open(path).await.unwrap_err();
     names(&error, ErrorKind::Denied, Path::new("/proc/weft"), "cannot create the data folder");

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use weft_core::ErrorKind;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{StoredEntry, StoredRun};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 fn run(id: usize) -> StoredRun {
@@ -18,7 +18,9 @@ fn run(id: usize) -> StoredRun {
         ending: None,
         started_ms: 0,
         finished_ms: None,
-        alive_ms: 0,
+        fence: 1,
+        owner: None,
+        cancel_ms: None,
     }
 }
 
@@ -38,19 +40,22 @@ async fn a_writer_that_lost_its_run_does_not_hold_up_the_others() {
     let (ours, theirs) = (open(folder.path()).await, open(folder.path()).await);
     for n in 0..30 {
         ours.create(&run(n)).await.unwrap();
-        ours.append(&run(n).key, entries(1, 1, "{}")).await.unwrap();
+        ours.append(&RunLease::first(&run(n).key), entries(1, 1, "{}")).await.unwrap();
     }
     // Somebody else goes on with every third run, and we do not know.
     for n in (0..30).step_by(3) {
-        theirs.append(&run(n).key, entries(2, 2, "{\"by\":\"them\"}")).await.unwrap();
+        theirs.append(&RunLease::first(&run(n).key), entries(2, 2, "{\"by\":\"them\"}")).await.unwrap();
     }
-    let outcomes = join_all((0..30).map(async |n| ours.append(&run(n).key, entries(2, 1, "{}")).await)).await;
+    let outcomes = join_all(
+        (0..30).map(async |n| ours.append(&RunLease::first(&run(n).key), entries(2, 1, "{}")).await),
+    )
+    .await;
     for (n, outcome) in outcomes.into_iter().enumerate() {
         if n % 3 == 0 {
             let error = outcome.unwrap_err();
             assert_eq!(error.kind, ErrorKind::Conflict, "{}", error.full());
             // And the next one knows.
-            ours.append(&run(n).key, entries(4, 1, "{}")).await.unwrap();
+            ours.append(&RunLease::first(&run(n).key), entries(4, 1, "{}")).await.unwrap();
         } else {
             outcome.unwrap();
         }
@@ -79,7 +84,9 @@ async fn a_removed_run_does_not_hold_up_the_others() {
     RunStore::create(&ours, &StoredRun { session: "doomed".into(), ..run(0) }).await.unwrap();
     RunStore::create(&ours, &run(1)).await.unwrap();
     SessionStore::delete(&theirs, &session.key).await.unwrap();
-    let outcomes = join_all((0..2).map(async |n| ours.append(&run(n).key, entries(1, 1, "{}")).await)).await;
+    let outcomes =
+        join_all((0..2).map(async |n| ours.append(&RunLease::first(&run(n).key), entries(1, 1, "{}")).await))
+            .await;
     assert_eq!(outcomes[0].as_ref().unwrap_err().kind, ErrorKind::NotFound);
     outcomes[1].as_ref().unwrap();
 }
@@ -91,11 +98,13 @@ async fn close_writes_what_is_queued() {
     for n in 0..50 {
         store.create(&run(n)).await.unwrap();
     }
-    let appends = join_all((0..50).map(async |n| store.append(&run(n).key, entries(1, 1, "{}")).await));
+    let appends = join_all(
+        (0..50).map(async |n| store.append(&RunLease::first(&run(n).key), entries(1, 1, "{}")).await),
+    );
     let (outcomes, closed) = tokio::join!(biased; appends, store.close());
     closed.unwrap();
     assert!(outcomes.iter().all(Result::is_ok));
-    let late = store.append(&run(0).key, entries(2, 1, "{}")).await.unwrap_err();
+    let late = store.append(&RunLease::first(&run(0).key), entries(2, 1, "{}")).await.unwrap_err();
     assert_eq!(late.kind, ErrorKind::Unavailable, "{}", late.full());
     let again = open(folder.path()).await;
     for n in 0..50 {

@@ -8,7 +8,7 @@ use weft_core::{Ending, ErrorKind};
 use weft_store::Store;
 
 #[tokio::test]
-async fn runs_from_before_they_said_that_they_are_alive_can_be_taken_over() {
+async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}", folder.path().join("weft.db").display());
     let run = StoredRun {
@@ -19,26 +19,36 @@ async fn runs_from_before_they_said_that_they_are_alive_can_be_taken_over() {
         ending: None,
         started_ms: 1,
         finished_ms: None,
-        alive_ms: 0,
+        fence: 1,
+        owner: None,
+        cancel_ms: None,
     };
     let store = Store::open(&url).await.unwrap();
-    store.create(&StoredRun { alive_ms: 5, ..run.clone() }).await.unwrap();
+    store.create(&StoredRun { fence: 5, owner: Some("process".into()), ..run.clone() }).await.unwrap();
     store.close().await.unwrap();
-    let forget = "DELETE FROM seaql_migrations WHERE version = 'm0006_run_alive'";
-    let check = async |made_older: &[&str], alive_ms: i64| {
+    let forget = "DELETE FROM seaql_migrations WHERE version IN ('m0006_run_alive', 'm0013_owner')";
+    let mut seen = 5;
+    let mut check = async |made_older: &[&str], fence: Option<i64>| {
         let db = Database::connect(&url).await.unwrap();
         for sql in made_older {
             assert_eq!(db.execute_unprepared(sql).await.map(drop), Ok(()), "{sql}");
         }
         db.close().await.unwrap();
         let store = Store::open(&url).await.unwrap();
-        assert_eq!(store.get(&run.key).await.unwrap(), StoredRun { alive_ms, ..run.clone() });
-        assert!(store.claim(&run.key, alive_ms, 9).await.unwrap());
+        seen = fence.unwrap_or(seen);
+        let found = store.get(&run.key).await.unwrap();
+        assert_eq!((found.fence, found.owner.is_none(), found.cancel_ms), (seen, fence.is_some(), None));
+        assert_eq!(store.unattended(&[], 9).await.unwrap(), [found]);
+        seen = store.claim(&run.key, seen, &"next".into()).await.unwrap().unwrap().fence;
         store.close().await.unwrap();
     };
     // The step was cut off between its change and the note that it is done.
-    check(&[forget], 5).await;
-    check(&[forget, "ALTER TABLE run DROP COLUMN alive_ms"], 0).await;
+    check(&[forget, "DROP TABLE process"], None).await;
+    let columns =
+        ["alive_ms", "fence", "owner", "cancel_ms"].map(|c| format!("ALTER TABLE run DROP COLUMN {c}"));
+    let mut older: Vec<&str> = columns.iter().map(String::as_str).collect();
+    older.extend([forget, "DROP TABLE process"]);
+    check(&older, Some(0)).await;
 }
 
 /// What the program stored before a session had one run at work, as it was.
@@ -56,11 +66,11 @@ async fn a_store_of_version_six_is_read_and_gone_on_with() {
     let store = Store::open(&url).await.unwrap();
     // Of two runs of a session that were cut off the newer one can still be gone on with.
     let (older, newer) = (store.get(&key("older")).await.unwrap(), store.get(&key("newer")).await.unwrap());
-    assert_eq!((older.ending, older.finished_ms), (Some(Ending::Failed), Some(older.alive_ms)));
+    assert_eq!((older.ending, older.finished_ms.is_some()), (Some(Ending::Failed), true));
     assert_eq!((newer.ending, newer.query.as_str()), (None, "two"));
     let another = StoredRun { key: key("another"), ..newer.clone() };
     assert_eq!(store.create(&another).await.unwrap_err().kind, ErrorKind::Conflict);
-    assert!(store.claim(&newer.key, newer.alive_ms, newer.alive_ms + 9).await.unwrap());
+    assert!(store.claim(&newer.key, newer.fence, &"next".into()).await.unwrap().is_some());
     for id in ["older", "newer", "ended"] {
         let entries = store.entries(&key(id), 0, 99).await.unwrap();
         assert!(entries.iter().map(|entry| entry.seq).eq(1..=10), "{id}");

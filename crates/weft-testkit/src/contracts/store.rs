@@ -2,6 +2,8 @@
 //! database that holds other things, and several times.
 
 mod canvas;
+mod fence;
+mod process;
 mod run;
 mod schedule;
 mod session;
@@ -15,6 +17,8 @@ mod work;
 use std::time::SystemTime;
 
 pub use canvas::canvas_store_keeps_its_contract;
+pub use fence::{FencedStores, stores_are_fenced};
+pub use process::process_store_keeps_its_contract;
 pub use run::run_store_keeps_its_contract;
 pub use schedule::schedule_store_keeps_its_contract;
 pub use session::session_store_keeps_its_contract;

@@ -2,14 +2,27 @@
 
 use async_trait::async_trait;
 use weft_core::id::{RunKey, TenantId};
-use weft_core::seam::run_store::{self, Retention, RunFilter, RunStore, StoredEntry, StoredRun};
-use weft_core::{Ending, Error, Result};
+use weft_core::seam::ProcessStore;
+use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
+use weft_core::seam::run_store::{
+    self, Retention, RunFilter, RunLease, RunStore, StoredEntry, StoredRun, overtaken,
+};
+use weft_core::{Ending, Error, ProcessId, Result};
 
-use super::{MemoryStore, conflict, missing, page};
+use super::{MemoryStore, Tables, conflict, missing, page};
 
 pub(super) struct Journaled {
     pub(super) run: StoredRun,
     entries: Vec<StoredEntry>,
+}
+
+impl Tables {
+    /// A run that somebody writes into who has this right.
+    pub(super) fn held(&mut self, lease: &RunLease, doing: &str) -> Result<&mut Journaled> {
+        let at = (lease.run.tenant.clone(), lease.run.id.clone());
+        let journal = self.runs.get_mut(&at).ok_or_else(|| missing("run", lease.run.id.as_str()))?;
+        if journal.run.fence == lease.fence { Ok(journal) } else { Err(overtaken(lease, doing)) }
+    }
 }
 
 #[async_trait]
@@ -30,10 +43,10 @@ impl RunStore for MemoryStore {
         Ok(())
     }
 
-    async fn append(&self, key: &RunKey, entries: Vec<StoredEntry>) -> Result<()> {
-        let at = (key.tenant.clone(), key.id.clone());
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        let key = &lease.run;
         let mut tables = self.tables();
-        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
+        let journal = tables.held(lease, "append to the journal")?;
         let Some(first) = entries.first().map(|entry| entry.seq) else { return Ok(()) };
         if entries.windows(2).any(|two| two[1].seq.checked_sub(two[0].seq) != Some(1)) {
             return Err(Error::invalid(format!("the entries for the run `{}` have a gap", key.id)));
@@ -49,32 +62,61 @@ impl RunStore for MemoryStore {
         Ok(())
     }
 
-    async fn alive(&self, runs: &[RunKey], now_ms: i64) -> Result<()> {
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        let Some(fence) = seen.checked_add(1) else { return Ok(None) };
+        let at = (run.tenant.clone(), run.id.clone());
         let mut tables = self.tables();
-        for key in runs {
-            let at = (key.tenant.clone(), key.id.clone());
-            if let Some(journal) = tables.runs.get_mut(&at).filter(|j| j.run.ending.is_none()) {
-                journal.run.alive_ms = journal.run.alive_ms.max(now_ms);
+        let free = |j: &&mut Journaled| j.run.ending.is_none() && j.run.fence == seen;
+        let Some(journal) = tables.runs.get_mut(&at).filter(free) else { return Ok(None) };
+        journal.run.fence = fence;
+        journal.run.owner = Some(by.clone());
+        Ok(Some(RunLease { run: run.clone(), fence }))
+    }
+
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        let mut tables = self.tables();
+        for lease in leases {
+            if let Ok(journal) = tables.held(lease, "") {
+                journal.run.owner = journal.run.owner.take().filter(|_| journal.run.ending.is_some());
             }
         }
         Ok(())
     }
 
-    async fn claim(&self, run: &RunKey, seen_alive_ms: i64, now_ms: i64) -> Result<bool> {
-        // The time must change, or another one who has seen the same would take the run as well.
-        let Some(next_ms) = seen_alive_ms.checked_add(1) else { return Ok(false) };
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
         let at = (run.tenant.clone(), run.id.clone());
         let mut tables = self.tables();
-        let free = |j: &&mut Journaled| j.run.ending.is_none() && j.run.alive_ms == seen_alive_ms;
-        let Some(journal) = tables.runs.get_mut(&at).filter(free) else { return Ok(false) };
-        journal.run.alive_ms = now_ms.max(next_ms);
+        let Some(journal) = tables.runs.get_mut(&at).filter(|j| j.run.ending.is_none()) else {
+            return Ok(false);
+        };
+        journal.run.cancel_ms.get_or_insert(now_ms);
         Ok(true)
     }
 
-    async fn finish(&self, key: &RunKey, ending: Ending, finished_ms: i64) -> Result<()> {
-        let at = (key.tenant.clone(), key.id.clone());
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        let tables = self.tables();
+        let asked = tables.runs.values().map(|j| &j.run).filter(|run| {
+            run.ending.is_none() && run.cancel_ms.is_some() && run.owner.as_ref() == Some(owner)
+        });
+        Ok(asked.map(|run| run.key.clone()).collect())
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        let tables = self.tables();
+        let attended = |run: &StoredRun| {
+            let owner = run.owner.as_ref();
+            owner.is_some_and(|owner| tables.processes.contains_key(owner) && !gone.contains(owner))
+        };
+        let mut found: Vec<_> =
+            tables.runs.values().map(|j| &j.run).filter(|run| run.ending.is_none()).collect();
+        found.retain(|run| !attended(run));
+        found.sort_by(|a, b| (a.started_ms, &a.key.id).cmp(&(b.started_ms, &b.key.id)));
+        Ok(page(found.into_iter().cloned().collect(), 0, count_max).0)
+    }
+
+    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
         let mut tables = self.tables();
-        let journal = tables.runs.get_mut(&at).ok_or_else(|| missing("run", key.id.as_str()))?;
+        let journal = tables.held(lease, "store how the run ended")?;
         journal.run.ending = Some(ending);
         journal.run.finished_ms = Some(finished_ms);
         Ok(())
@@ -147,5 +189,27 @@ impl RunStore for MemoryStore {
         found.sort_by(|a, b| (a.started_ms, &a.key.id).cmp(&(b.started_ms, &b.key.id)));
         found.reverse();
         Ok(page(found, filter.offset, filter.limit).0)
+    }
+}
+
+#[async_trait]
+impl ProcessStore for MemoryStore {
+    async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
+        let first = || StoredProcess { id: id.clone(), place: place.cloned(), beat: 0 };
+        self.tables().processes.entry(id.clone()).or_insert_with(first).beat += 1;
+        Ok(())
+    }
+
+    async fn list(&self) -> Result<Vec<StoredProcess>> {
+        Ok(self.tables().processes.values().cloned().collect())
+    }
+
+    async fn forget(&self, id: &ProcessId, beat: i64) -> Result<bool> {
+        let mut tables = self.tables();
+        let busy = tables.runs.values().any(|j| j.run.ending.is_none() && j.run.owner.as_ref() == Some(id));
+        if busy || tables.processes.get(id).is_none_or(|process| process.beat != beat) {
+            return Ok(false);
+        }
+        Ok(tables.processes.remove(id).is_some())
     }
 }

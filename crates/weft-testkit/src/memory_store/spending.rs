@@ -3,20 +3,20 @@
 use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, RunKey, TenantId};
+use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
+use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
 
-use super::{MemoryStore, missing};
+use super::MemoryStore;
 
 #[async_trait]
 impl SpendingStore for MemoryStore {
-    async fn note(&self, run: &RunKey, day: i64, spent: Spent) -> Result<()> {
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
+        let run = &lease.run;
         let at = (run.tenant.clone(), run.id.clone());
         let mut tables = self.tables();
-        let Some(canvas) = tables.runs.get(&at).map(|journal| journal.run.canvas.clone()) else {
-            return Err(missing("run", run.id.as_str()));
-        };
+        let canvas = tables.held(lease, "note what the run has used")?.run.canvas.clone();
         let noted = tables.spent.entry(at).or_default();
         let more = spent.beyond(*noted);
         *noted = noted.max(spent);

@@ -79,10 +79,10 @@ mod tests {
             "{% if env.key %}",
         ] {
             let laid = lay(&Map::new(), Map::from_iter([("q".to_owned(), json!(text))]));
-            let inputs = weft_core::reference::Inputs(laid.values.into_iter().collect());
+            let inputs = weft_core::reference::Inputs::from_iter(laid.values);
             let written = laid.params["q"].as_str().unwrap();
             let template = weft_core::Template::parse_value(written, names);
-            assert_eq!(*template.value(&inputs), json!(text));
+            assert_eq!(*template.value(&inputs).unwrap(), json!(text));
             let own = |r: &Reference| r.component().is_some_and(|id| id.as_str() == ARGUMENTS);
             assert!(template.references().all(own), "{text:?} became {written}");
         }

@@ -8,7 +8,7 @@ use weft_core::component::Suspension;
 use weft_core::context::{SIGNALS_IN_FLIGHT_MAX, Signal};
 use weft_core::reference::Inputs;
 use weft_core::tool::{Invocation, ToolOutput, ToolStep};
-use weft_core::{ComponentId, Error, Finished, Json, NodeContext, Result};
+use weft_core::{ComponentId, Error, Finished, Floor, Json, NodeContext, Result};
 
 /// Where a call runs.
 pub struct Place {
@@ -55,6 +55,8 @@ where
         // The call's own: see `Invocation::agent`.
         part: Arc::clone(&agent.part),
         heard: false,
+        // What it says is part of its result, and nobody else's words come in between.
+        floor: Floor::default(),
         cancel: agent.cancel.clone(),
         signals: send,
     };
@@ -99,7 +101,7 @@ async fn hand_on(agent: &NodeContext, signal: Signal) -> Result<()> {
 /// What work says is part of its result.
 fn reaches_the_run(signal: &Signal) -> bool {
     match signal {
-        Signal::Say(_) | Signal::Publish(..) => false,
+        Signal::Speak | Signal::Say(_) | Signal::Publish(..) => false,
         Signal::Used(_)
         | Signal::Warn(_)
         | Signal::ToolStarted(_)

@@ -127,13 +127,13 @@ impl ComponentTool {
         };
         let component = (self.spec.build)(&source).map_err(|problems| refused(self.spec.kind, &problems))?;
         let shape = component.shape();
-        let arguments = Inputs(laid.values.into_iter().collect());
+        let arguments = Inputs::from_iter(laid.values);
         let value = |reference: &Reference| match reference.component() {
             Some(id) if id.as_str() == ARGUMENTS => arguments.value(reference),
             _ => invocation.agent.value(reference),
         };
-        let inputs =
-            Inputs(shape.reads.all().map(|reference| (reference.clone(), value(reference))).collect());
+        let reads = shape.reads.all().map(|reference| (reference.clone(), value(reference)));
+        let inputs = invocation.agent.inputs.afresh(reads);
         let place = Place { node: self.node.clone(), function: self.function.clone(), inputs };
         let work = async |ctx| component.run(&ctx).await;
         let finished = called::run(&invocation, place, work).await?;

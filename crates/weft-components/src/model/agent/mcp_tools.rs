@@ -27,8 +27,9 @@ enum Was {
 }
 
 /// Adds the listed tools of the servers to a toolkit whose first `place` places are taken. A server that
-/// cannot be asked is no reason to fail: its tools are there as they were accepted, or else as the
-/// canvas describes them, a call tries once more, and both the user and the model are told.
+/// cannot be asked is no reason to fail: its tools are there as they were accepted, or else as the canvas
+/// describes them, and a call tries once more. What nobody has described is left out, and so are the tools
+/// of a server that is not configured. The user is told.
 ///
 /// Which tools there are is kept with the run, and nothing else of them: work that is done again after a
 /// crash has the same ones, also when a server offers others by then or cannot be asked.
@@ -38,20 +39,20 @@ enum Was {
 pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place: usize) -> Result<()> {
     let run = &ctx.run;
     let asked = servers.iter().map(|server| run.seams.tools.tools(&run.tenant, &server.id));
-    let asked: Vec<(Offered, Option<String>)> = join_all(asked).await.into_iter().map(heard).collect();
-    let now = servers.iter().zip(&asked).flat_map(|(server, (offered, down))| {
-        server.tools.iter().map(move |(name, ..)| match listed(offered, &server.id, name) {
-            Err(error) if down.is_none() => Was::Missing(error.full()),
-            Ok(_) | Err(_) => Was::There,
+    let asked: Vec<(Offered, Option<Away>)> = join_all(asked).await.into_iter().map(heard).collect();
+    let now = servers.iter().zip(&asked).flat_map(|(server, (offered, away))| {
+        server.tools.iter().map(move |(name, meta, _)| match listed(offered, &server.id, name) {
+            Err(_) if away.as_ref().is_some_and(|away| away.may_return && is_described(meta)) => Was::There,
+            Err(error) => Was::Missing(away.as_ref().map_or_else(|| error.full(), |away| away.why.clone())),
+            Ok(_) => Was::There,
         })
     });
     let now = std::future::ready(Ok(now.collect::<Vec<_>>()));
     let (were, made_now) = ctx.effect(("list", Again::Allowed), now).await?;
     let mut were = were.into_iter().zip(place..);
-    for (server, (offered, down)) in servers.iter().zip(&asked) {
-        if let (Some(why), true) = (down, made_now) {
-            let message = format!("the tools of the MCP server `{}` can't be used now: {why}", server.id);
-            ctx.signal(Signal::Warn(message)).await?;
+    for (server, (offered, away)) in servers.iter().zip(&asked) {
+        if let (Some(away), true) = (away, made_now) {
+            ctx.signal(Signal::Warn(told(server, offered, away))).await?;
         }
         // A tool that is missing leaves its place empty: the name of each depends on the canvas alone, also
         // when a person agrees to a call and the server offers less by then.
@@ -63,23 +64,55 @@ pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place
             };
             let tool = tool.map(|tool| named(tool, (name, place), flags));
             let added = tool.and_then(|tool| toolkit.register(tool).map_err(|error| error.full()));
-            if let (Err(why), true) = (added, made_now) {
-                ctx.signal(Signal::Warn(why)).await?;
+            match added {
+                // Of all tools of a server that is away one sentence has told.
+                Err(why) if made_now && away.as_ref().is_none_or(|away| away.why != why) => {
+                    ctx.signal(Signal::Warn(why)).await?;
+                }
+                Ok(_) | Err(_) => {}
             }
         }
     }
     Ok(())
 }
 
+/// Why a server could not be asked.
+struct Away {
+    why: String,
+    /// It is configured, so a call may find it again.
+    may_return: bool,
+}
+
+/// What is said about a server that cannot be asked: which tools the agent goes on without.
+fn told(server: &Server, offered: &Offered, away: &Away) -> String {
+    let lacking = |(name, meta, _): &&(String, Map<String, Json>, Flags)| {
+        listed(offered, &server.id, name).is_err() && !(away.may_return && is_described(meta))
+    };
+    let lacking: Vec<&str> = server.tools.iter().filter(lacking).map(|(name, ..)| name.as_str()).collect();
+    let goes_on = match lacking.as_slice() {
+        [] => "a call of one of its tools tries again".to_owned(),
+        lacking => format!("the agent goes on without {}", lacking.join(", ")),
+    };
+    format!("the tools of the MCP server `{}` can't be used now: {}; {goes_on}", server.id, away.why)
+}
+
 /// What a server offers, and why it could not be asked, if so.
-fn heard(answer: Result<Offered>) -> (Offered, Option<String>) {
+fn heard(answer: Result<Offered>) -> (Offered, Option<Away>) {
     match answer {
         Ok(offered) => {
-            let down = offered.down.clone();
-            (offered, down)
+            let away = offered.down.clone().map(|why| Away { why, may_return: true });
+            (offered, away)
         }
-        Err(error) => (Offered::default(), Some(error.full())),
+        Err(error) => {
+            let may_return = error.kind != ErrorKind::NotFound;
+            (Offered::default(), Some(Away { why: error.full(), may_return }))
+        }
     }
+}
+
+/// Whether the canvas knows what a tool's arguments are.
+fn is_described(meta: &Map<String, Json>) -> bool {
+    ["inputSchema", "parameters"].into_iter().any(|key| meta.get(key).is_some_and(Json::is_object))
 }
 
 fn named(tool: Tool, (name, place): (&str, usize), flags: &Flags) -> Tool {

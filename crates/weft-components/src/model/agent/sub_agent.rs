@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt as _};
 use serde_json::{Map, json};
-use weft_core::reference::Inputs;
 use weft_core::tool::{Invocation, ToolBody, ToolStep, ToolStream};
 use weft_core::{Component as _, ComponentId, Error, Json, Result};
 
@@ -61,7 +60,8 @@ impl SubAgent {
     async fn carry_out(self, invocation: Invocation) -> Result<ToolStep> {
         let shape = self.agent.shape();
         let reads = shape.reads.all().map(|reference| (reference.clone(), invocation.agent.value(reference)));
-        let place = Place { node: self.node, function: self.function, inputs: Inputs(reads.collect()) };
+        let place =
+            Place { node: self.node, function: self.function, inputs: invocation.agent.inputs.afresh(reads) };
         let question = question(&invocation.arguments);
         if question.is_empty() {
             return Err(Error::invalid("`user_prompt` is empty").help("say what the agent is to do"));

@@ -40,14 +40,39 @@ async fn a_budget_holds_without_tools_too() {
     assert_eq!(error.kind, ErrorKind::QuotaExceeded);
 }
 
+/// What is not there is told at its place, and the agent goes on without it.
 #[tokio::test]
-async fn tools_that_this_build_lacks_are_named() {
-    let tools = json!([{"component_name": "TavilySearch", "name": "Search", "params": {}}, {"component_name": "ArXiv"}]);
-    let node = Node::new("Agent", json!({"tools": tools}));
-    let told = node.build().shape().unsupported.unwrap();
-    assert!(told.contains("Search") && told.contains("ArXiv"), "{told}");
-    let error = failure(&node, Setting { query: "Q", ..Setting::default() }).await;
-    assert!(error.kind == ErrorKind::Unsupported && error.message.contains("ArXiv"));
+async fn tools_that_are_not_there_are_left_out() {
+    let below =
+        json!({"component_name": "Agent", "name": "sub", "params": {"tools": ["Calculator", "Nosuch"]}});
+    let tools = json!([{"component_name": "TavilySearch", "name": "Search", "params": {}}, "Calculater", below,
+        {"component_name": "WebSearch", "name": "Web", "params": {"engine": "bing"}}, {"component_name": "Lookup"}]);
+    let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
+    let shape = node.build().shape();
+    let told = shape.warnings.iter().map(|warning| warning.pointer.as_str());
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "/tools/0/component_name",
+            "/tools/1",
+            "/tools/3/component_name",
+            "/tools/4/component_name",
+            "/tools/2/params/tools/1",
+        ]
+    );
+    let first = &shape.warnings[0].message;
+    assert!(first.contains("`Search`") && first.contains("TavilySearch isn't part of this build"), "{first}");
+    assert_eq!(shape.warnings[1].help.as_deref(), Some("did you mean `Calculator`?"));
+    assert!(shape.unsupported.is_none());
+
+    let component = node.build();
+    let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+    stage.answer_text("so");
+    component.run(&stage.ctx).await.unwrap();
+    let offered: Vec<String> = stage.asked()[0].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(offered, ["sub_2"]);
+    let warned = |signal: &Signal| matches!(signal, Signal::Warn(told) if told.contains("goes on without"));
+    assert_eq!(stage.signals().iter().filter(|signal| warned(signal)).count(), 4);
 }
 
 #[test]
@@ -56,12 +81,8 @@ fn what_is_wrong_with_tools_is_told_with_its_place() {
         assert_eq!(Node::new("Agent", params).problems(), expected);
     };
     check(json!({"tools": "all"}), &["/tools"]);
-    check(
-        json!({"tools": [{"name": "x"}, 7, {"component_name": "Nosuch"}]}),
-        &["/tools/0/component_name", "/tools/1", "/tools/2/component_name"],
-    );
+    check(json!({"tools": [{"name": "x"}, 7]}), &["/tools/0/component_name", "/tools/1"]);
     check(json!({"tools": [{"component_name": "Begin"}]}), &["/tools/0/component_name"]);
-    check(json!({"tools": [{"component_name": "Lookup"}]}), &["/tools/0/component_name"]);
     check(
         json!({"tools": [{"component_name": "Agent", "name": "sub", "params": {"tools": [{"component_name": "Retrieval", "params": {"top_n": "many"}}]}}]}),
         &["/tools/0/params/tools/0/params/top_n"],
@@ -112,15 +133,9 @@ fn slips_of_the_pen_are_told_with_what_was_meant() {
         json!({"mcp": [{"mcp_id": "s", "tools": {"t": meta}}]}),
         &[("/mcp/0/tools/t/aproval", "did you mean `approval`?")],
     );
-    let refused = |tools: serde_json::Value| {
-        let node = Node::new("Agent", json!({"tools": tools}));
-        let problems = (crate::catalog::find("Agent").unwrap().build)(&node.source()).err().unwrap();
-        (problems[0].pointer.clone(), problems[0].help.clone().unwrap_or_default())
-    };
-    let help = "did you mean `Calculator`?".to_owned();
-    assert_eq!(refused(json!(["Calculater"])), ("/tools/0".to_owned(), help.clone()));
-    let inline = json!([{"component_name": "Calculater"}]);
-    assert_eq!(refused(inline), ("/tools/0/component_name".to_owned(), help));
+    // Headers that a canvas chooses are not sent to the operator's servers.
+    let warnings = Node::new("Agent", json!({"custom_header": {"X-Key": "k"}})).build().shape().warnings;
+    assert_eq!((warnings.len(), warnings[0].pointer.as_str()), (1, "/custom_header"));
 }
 
 /// What a canvas fixes is neither asked of the model nor taken from it; what editors leave behind stays open.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use weft_agent::Toolkit;
 use weft_agent::toolkit::numbered;
 use weft_core::component::NoOthers;
+use weft_core::context::Signal;
 use weft_core::tool::{Origin, TOOL_TIME_LIMIT, Tool, ToolTraits};
 use weft_core::{
     Component as _, ComponentId, ComponentSpec, Json, NodeContext, NodeSource, ParamProblem, Reference,
@@ -81,9 +82,28 @@ impl<'n> Nesting<'n> {
 #[derive(Default)]
 pub struct Toolbox {
     toolkit: Toolkit,
+    /// Entries so far, those that are left out included: a tool's name does not depend on what this build
+    /// has.
+    places: usize,
     count: usize,
     servers: Vec<Server>,
+    /// What the agent goes on without, in sentences for those who see its runs.
+    left_out: Vec<String>,
     shape: ToolShape,
+}
+
+/// Why an entry is no tool of the agent.
+enum Lack {
+    /// There is no such thing here: the agent goes on without it.
+    LeftOut(ParamProblem),
+    /// The canvas is wrong.
+    Wrong(Vec<ParamProblem>),
+}
+
+impl From<ParamProblem> for Lack {
+    fn from(problem: ParamProblem) -> Self {
+        Self::Wrong(vec![problem])
+    }
 }
 
 /// What the plan has to know about an agent because of its tools.
@@ -91,14 +111,14 @@ pub struct Toolbox {
 pub struct ToolShape {
     /// What their parameters refer to.
     pub reads: Vec<Reference>,
+    /// Those of them whose values are secret.
+    pub secrets: Vec<Reference>,
     /// How many turns they look back.
     pub history_turns: usize,
     /// The models they ask for.
     pub models: Vec<(String, String)>,
     /// Parameters of theirs without effect.
     pub warnings: Vec<ParamProblem>,
-    /// Set when this build cannot run one of them.
-    pub unsupported: Option<String>,
     /// Nodes among them.
     pub calls: Vec<ComponentId>,
 }
@@ -118,9 +138,14 @@ impl Toolbox {
                 params.problem(problem);
                 break;
             }
-            if let Err(problems) = toolbox.add(&params.source, &entry, (&components, nesting)) {
-                problems.into_iter().for_each(|problem| params.problem(problem));
+            match toolbox.add(&params.source, &entry, (&components, nesting)) {
+                Ok(()) => {}
+                Err(Lack::LeftOut(problem)) => params.warn(toolbox.leave_out(&entry, problem)),
+                Err(Lack::Wrong(problems)) => {
+                    problems.into_iter().for_each(|problem| params.problem(problem));
+                }
             }
+            toolbox.places += 1;
         }
         toolbox.servers = entries::servers(params);
         toolbox.servers.retain(|server| !server.tools.is_empty());
@@ -137,20 +162,35 @@ impl Toolbox {
         self.shape.clone()
     }
 
+    /// Notes a tool that is not there: what `check` says about it.
+    fn leave_out(&mut self, entry: &Entry<'_>, problem: ParamProblem) -> ParamProblem {
+        let message = format!("the agent goes on without the tool `{}`: {}", entry.name, problem.message);
+        self.left_out.push(message.clone());
+        let help = problem.help.unwrap_or_else(|| "take it out, or use another component".to_owned());
+        ParamProblem::new(problem.pointer, message).help(help)
+    }
+
+    /// Tells those who see the run which tools the agent goes on without.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub async fn tell_what_is_left_out(&self, ctx: &NodeContext) -> Result<()> {
+        for sentence in &self.left_out {
+            ctx.signal(Signal::Warn(sentence.clone())).await?;
+        }
+        Ok(())
+    }
+
     /// The toolkit of one activation.
     ///
     /// # Errors
-    /// `Unsupported` when this build cannot run one of the tools, `Cancelled`.
+    /// `Cancelled`.
     pub async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
-        if let Some(sentence) = &self.shape.unsupported {
-            return Err(weft_core::Error::new(weft_core::ErrorKind::Unsupported, sentence)
-                .help("take them out of the agent, or use others"));
-        }
         if self.servers.is_empty() {
             return Ok(self.toolkit.clone());
         }
         let toolkit = self.toolkit.fork();
-        mcp_tools::add(&toolkit, &self.servers, ctx, self.count).await?;
+        mcp_tools::add(&toolkit, &self.servers, ctx, self.places).await?;
         Ok(toolkit)
     }
 
@@ -159,11 +199,11 @@ impl Toolbox {
         agent: &NodeSource<'_>,
         entry: &Entry<'_>,
         (components, nesting): (&Arc<HashSet<ComponentId>>, Nesting<'_>),
-    ) -> Result<(), Vec<ParamProblem>> {
-        let spec = spec(agent, entry).map_err(|problem| vec![problem])?;
+    ) -> Result<(), Lack> {
+        let spec = spec(agent, entry)?;
         let own: String = entry.name.split_whitespace().collect::<Vec<_>>().join("_");
         let node = ComponentId::from(format!("{}-->{own}", agent.id));
-        nesting.refuse_circle(entry).map_err(|problem| vec![problem])?;
+        nesting.refuse_circle(entry)?;
         let source = NodeSource {
             id: &node,
             kind: spec.kind,
@@ -177,13 +217,13 @@ impl Toolbox {
         };
         let is_agent = spec.kind == "Agent";
         let stem = if is_agent { own } else { component_tool::function(spec) };
-        let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.count);
+        let name = numbered(entry.flags.function.as_deref().unwrap_or(&stem), self.places);
         let tool = if is_agent {
-            self.sub_agent(&source, entry, (name, nesting))?
+            self.sub_agent(&source, entry, (name, nesting)).map_err(Lack::Wrong)?
         } else {
             self.component(&source, entry, (spec, name, Arc::clone(components)))?
         };
-        let problem = |error: weft_core::Error| vec![ParamProblem::new(&entry.pointer, error.full())];
+        let problem = |error: weft_core::Error| ParamProblem::new(&entry.pointer, error.full());
         self.toolkit.register(tool).map_err(problem)?;
         self.count += 1;
         self.shape.calls.extend(entry.node.clone());
@@ -223,10 +263,16 @@ impl Toolbox {
         source: &NodeSource<'_>,
         entry: &Entry<'_>,
         (spec, name, components): (&'static ComponentSpec, String, Arc<HashSet<ComponentId>>),
-    ) -> Result<Tool, Vec<ParamProblem>> {
+    ) -> Result<Tool, Lack> {
         let parameters = component_tool::parameters(spec, entry.params);
         match (spec.build)(&NodeSource { others: &NoOthers, ..*source }) {
-            Ok(component) => self.learn(entry, &component.shape()),
+            Ok(component) => {
+                let shape = component.shape();
+                if let Some(reason) = &shape.unsupported {
+                    return Err(Lack::LeftOut(ParamProblem::new(&entry.named_at, reason)));
+                }
+                self.learn(entry, &shape);
+            }
             Err(problems) => {
                 // What the model will fill in need not be there yet.
                 let open = |problem: &ParamProblem| {
@@ -235,7 +281,7 @@ impl Toolbox {
                 };
                 let problems: Vec<_> = problems.into_iter().filter(|problem| !open(problem)).collect();
                 if !problems.is_empty() {
-                    return Err(below(entry, problems));
+                    return Err(Lack::Wrong(below(entry, problems)));
                 }
                 for value in entry.params.values() {
                     references(value, source, &mut self.shape.reads);
@@ -274,6 +320,7 @@ impl Toolbox {
         let all = &mut self.shape;
         let foreign = shape.reads.all().filter(|r| r.component().is_none_or(|id| id.as_str() != ARGUMENTS));
         all.reads.extend(foreign.cloned());
+        all.secrets.extend(shape.secrets.iter().cloned());
         all.history_turns = all.history_turns.max(shape.history_turns);
         let place = |pointer: &str| format!("{}/params{pointer}", entry.pointer);
         all.models.extend(shape.models.iter().map(|(pointer, model)| (place(pointer), model.clone())));
@@ -281,33 +328,27 @@ impl Toolbox {
             |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
         all.warnings.extend(shape.warnings.iter().map(moved));
         all.calls.extend(shape.calls.iter().cloned());
-        if let Some(reason) = &shape.unsupported {
-            let sentence = format!("the tool `{}` ({}): {reason}", entry.name, entry.kind);
-            all.unsupported = Some(match all.unsupported.take() {
-                Some(others) => format!("{others}; {sentence}"),
-                None => sentence,
-            });
-        }
     }
 }
 
-fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, ParamProblem> {
+fn spec(agent: &NodeSource<'_>, entry: &Entry<'_>) -> Result<&'static ComponentSpec, Lack> {
     let pointer = entry.named_at.clone();
     let known = catalog::find(entry.kind).filter(|spec| agent.measuring || !spec.measuring_only);
     let Some(spec) = known else {
         let problem = ParamProblem::new(pointer, format!("there is no component `{}`", entry.kind));
         let tools = catalog::ALL.iter().filter(|spec| spec.role == Role::Step && !spec.measuring_only);
         let tools = tools.map(|spec| spec.kind);
-        return Err(match suggest::did_you_mean(entry.kind, tools) {
+        return Err(Lack::LeftOut(match suggest::did_you_mean(entry.kind, tools) {
             Some(help) => problem.help(help),
             None => problem,
-        });
+        }));
     };
     if spec.role == Role::Step {
         return Ok(spec);
     }
     Err(ParamProblem::new(pointer, format!("`{}` cannot be a tool", spec.kind))
-        .help("use a component that does one step"))
+        .help("use a component that does one step")
+        .into())
 }
 
 /// Problems of a tool's parameters at their place in the agent's.

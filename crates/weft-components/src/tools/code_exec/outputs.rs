@@ -48,16 +48,8 @@ impl Declared {
     /// # Errors
     /// `Invalid` when a value does not have its declared type.
     pub fn fill(&self, result: &Json) -> Result<Vec<(String, Json)>> {
-        let value = |place: usize, name: &str| match result {
-            Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
-                members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
-            }
-            Json::Array(items) if self.0.len() > 1 => items.get(place).cloned().unwrap_or_default(),
-            whole if place == 0 => whole.clone(),
-            _ => Json::Null,
-        };
         let fill = |(place, (name, kind)): (usize, &(String, Type))| {
-            let value = value(place, name);
+            let value = self.part(result, (place, name));
             let actual = described(&value);
             let fitted = kind.fit(value).ok_or_else(|| {
                 Error::invalid(format!(
@@ -69,6 +61,28 @@ impl Declared {
             Ok((name.clone(), fitted))
         };
         self.0.iter().enumerate().map(fill).collect()
+    }
+
+    /// The outputs that a default value fills in the place of a result. What does not have its declared
+    /// type stays as it is written: the canvas says so.
+    pub fn fill_with(&self, default: &Json) -> Vec<(String, Json)> {
+        let fill = |(place, (name, kind)): (usize, &(String, Type))| {
+            let value = self.part(default, (place, name));
+            (name.clone(), kind.fit(value.clone()).unwrap_or(value))
+        };
+        self.0.iter().enumerate().map(fill).collect()
+    }
+
+    /// What of a result is for the output with this name at this place.
+    fn part(&self, result: &Json, (place, name): (usize, &str)) -> Json {
+        match result {
+            Json::Object(members) if self.0.len() > 1 || members.contains_key(name) => {
+                members.get(name).cloned().unwrap_or_else(|| walk(result, name.split('.')))
+            }
+            Json::Array(items) if self.0.len() > 1 => items.get(place).cloned().unwrap_or_default(),
+            whole if place == 0 => whole.clone(),
+            _ => Json::Null,
+        }
     }
 }
 
@@ -159,6 +173,20 @@ mod tests {
         check(&["a", "b"], json!([1]), json!({"a": 1, "b": null}));
         check(&["a", "b"], json!("x"), json!({"a": "x", "b": null}));
         check(&["a"], Json::Null, json!({"a": null}));
+    }
+
+    #[test]
+    fn a_default_value_fills_outputs_as_a_result_does() {
+        let check = |outputs: Json, default: Json, expected: Json| {
+            let node = Node::new("CodeExec", json!({"outputs": outputs}));
+            let filled = Declared::read(&Params::of(&node.source())).fill_with(&default);
+            assert_eq!(Json::Object(filled.into_iter().collect()), expected, "{default}");
+        };
+        check(json!({"sum": {"type": "Number"}}), json!("7"), json!({"sum": 7}));
+        check(json!({"sum": {"type": "Number"}}), json!("none"), json!({"sum": "none"}));
+        check(json!({"a": {}, "b": {}}), json!({"b": 2}), json!({"a": null, "b": 2}));
+        check(json!({"a": {}, "b": {}}), json!("x"), json!({"a": "x", "b": null}));
+        check(json!({}), json!(0), json!({"result": 0}));
     }
 
     #[test]

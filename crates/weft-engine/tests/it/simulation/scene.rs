@@ -92,11 +92,13 @@ impl Scene {
                     let (store, calls) = (Arc::clone(&store), Arc::clone(&calls));
                     let ms = dice.lock().unwrap().below(OUTSIDE_MS_MAX);
                     let call = async move {
+                        store.awake().await;
                         if store.is_cut() {
                             return std::future::pending().await;
                         }
                         *calls.lock().unwrap().entry(who).or_default() += 1;
                         tokio::time::sleep(Duration::from_millis(ms)).await;
+                        store.awake().await;
                         if store.is_cut() { std::future::pending().await } else { Ok(Json::Null) }
                     };
                     call.boxed()

@@ -14,7 +14,7 @@ use weft_core::seam::session_store::Session;
 use weft_core::seam::{Clock, RunStore, SessionStore};
 use weft_core::{Entry, RunKey, SessionKey, TenantId, TurnInput};
 use weft_dsl::Plan;
-use weft_engine::engine::{PickedUp, Stores};
+use weft_engine::engine::{Allowances, PickedUp, ProcessIdentity, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_testkit::memory_store::MemoryStore;
 use weft_testkit::{Dice, FaultRates, FaultyStore, MemoryWorkspace};
@@ -29,7 +29,7 @@ const CALM_AFTER: Duration = Duration::from_secs(300);
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
 /// How long a process that is gone goes unnoticed.
-const SILENT: Duration = Duration::from_secs(15);
+const SILENT: Duration = Duration::from_secs(7);
 
 /// Readers that follow a run.
 const READERS: usize = 3;
@@ -43,13 +43,15 @@ pub struct Trouble {
     rates: FaultRates,
     /// Processes that end in the middle of a turn, at most.
     crashes: u64,
+    /// Processes that are stopped in the middle of a turn and go on later, at most.
+    naps: u64,
     /// How many of a thousand looks take an owner for dead that is not.
     suspicion: u16,
 }
 
 impl Trouble {
     pub fn none() -> Self {
-        Self { rates: FaultRates::default(), crashes: 0, suspicion: 0 }
+        Self { rates: FaultRates::default(), crashes: 0, naps: 0, suspicion: 0 }
     }
 
     pub fn draw(dice: &mut Dice) -> Self {
@@ -63,7 +65,7 @@ impl Trouble {
             slow: rate(),
         };
         let suspicion = if dice.below(2) == 0 { 0 } else { 200 };
-        Self { rates, crashes: dice.below(4), suspicion }
+        Self { rates, crashes: dice.below(4), naps: dice.below(3), suspicion }
     }
 }
 
@@ -78,6 +80,11 @@ impl Clock for Wrong {
         let since = i64::try_from(self.began.elapsed().as_millis()).unwrap();
         1_700_000_000_000 + since + self.by_ms.load(Ordering::SeqCst)
     }
+
+    fn running(&self) -> std::time::Duration {
+        // Whatever the time of day does.
+        self.began.elapsed()
+    }
 }
 
 struct Process {
@@ -85,6 +92,8 @@ struct Process {
     engine: Engine,
     plan: Arc<Plan>,
     clock: Arc<Wrong>,
+    /// When it wakes up again, while it is stopped.
+    wakes: Option<Instant>,
 }
 
 /// One turn as it is stored in the end, and as every reader saw it.
@@ -113,7 +122,7 @@ impl Turn {
         else {
             return false;
         };
-        error.contains("each time with its process")
+        error.contains("without getting further")
     }
 
     fn forms(&self) -> &[WaitingForm] {
@@ -133,6 +142,7 @@ pub struct Held {
     pub calls: BTreeMap<String, u64>,
     pub faults: u64,
     pub crashes: u64,
+    pub naps: u64,
     pub tells_the_time: bool,
 }
 
@@ -171,6 +181,8 @@ impl Held {
 /// Everything that is there at a time.
 struct Town<'a> {
     scene: &'a Scene,
+    /// How many processes have started so far.
+    started: u32,
     memory: Arc<MemoryStore>,
     key: SessionKey,
     trouble: Trouble,
@@ -183,12 +195,15 @@ struct Town<'a> {
     gone: Vec<Process>,
     crashes_left: u64,
     crashes: u64,
+    naps_left: u64,
+    naps: u64,
 }
 
 /// Holds a whole conversation.
 pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
     let memory = Arc::new(MemoryStore::at(0));
     let mut town = Town {
+        started: 0,
         scene,
         memory: Arc::clone(&memory),
         key: SessionKey::new(&"t".into(), "s"),
@@ -200,6 +215,8 @@ pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
         gone: Vec::new(),
         crashes_left: 0,
         crashes: 0,
+        naps_left: 0,
+        naps: 0,
     };
     for _ in 0..PROCESSES {
         let process = town.process();
@@ -218,7 +235,8 @@ pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
         turns.push(town.turn(&input).await);
         assert!(turns.len() < 200, "the conversation does not end");
     }
-    // Whoever is not gone yet, and what is late, may do their worst.
+    // Whoever is not gone yet, who slept, and what is late, may do their worst.
+    town.wake(Instant::now() + PATIENCE);
     sleep(Duration::from_secs(600)).await;
     for turn in &turns {
         assert_eq!(town.journal(&turn.run.key).await, turn.entries, "what has ended does not change");
@@ -233,6 +251,7 @@ pub async fn hold(scene: &Scene, trouble: Trouble, dice: Dice) -> Held {
         calls: town.calls.lock().unwrap().clone(),
         faults: all.map(|process| process.store.faults()).sum(),
         crashes: town.crashes,
+        naps: town.naps,
         tells_the_time: scene.tells_the_time(),
     }
 }
@@ -262,13 +281,23 @@ impl Town<'_> {
             Arc::clone(&clock) as Arc<dyn Clock>,
             self.dice.split(),
         );
-        let stores = Stores { runs: store.clone(), sessions: store.clone(), spending: store.clone() };
+        let stores = Stores {
+            runs: store.clone(),
+            sessions: store.clone(),
+            spending: store.clone(),
+            processes: store.clone(),
+        };
         let limits = EngineLimits { nodes_at_once: 1 + self.dice.below(5) as usize, ..Default::default() };
-        let engine = Engine::new(Arc::new(seams), Some(stores), limits);
+        // By its number, not by chance: a seed tells one history only.
+        self.started += 1;
+        let id = format!("process-{:04}", self.started).into();
+        let identity = ProcessIdentity { id, ..ProcessIdentity::nameless() };
+        let limits = (limits, Allowances::default());
+        let engine = Engine::as_process(Arc::new(seams), Some(stores), limits, identity);
         if let Some(calls) = self.fate() {
             store.cut_after(calls);
         }
-        Process { store, engine, plan, clock }
+        Process { store, engine, plan, clock, wakes: None }
     }
 
     /// After how many calls of its store a process ends, if it is one that does.
@@ -290,8 +319,43 @@ impl Town<'_> {
         }
     }
 
+    /// Those wake up who have slept until then.
+    fn wake(&mut self, now: Instant) {
+        for process in self.processes.iter_mut().chain(&mut self.gone) {
+            if process.wakes.take_if(|wakes| *wakes <= now).is_some() {
+                process.store.wake_up();
+            }
+        }
+    }
+
+    /// One process at most is stopped at a time, for longer than it takes others to notice, or not so long. The
+    /// other one is there to go on.
+    fn nap(&mut self) {
+        if self.naps_left == 0 || self.dice.below(8) > 0 || self.processes.iter().any(|p| p.wakes.is_some()) {
+            return;
+        }
+        self.naps_left -= 1;
+        self.naps += 1;
+        let place = self.dice.below(self.processes.len() as u64) as usize;
+        let seconds = 1 + self.dice.below(60);
+        let process = &mut self.processes[place];
+        process.wakes = Some(Instant::now() + Duration::from_secs(seconds));
+        process.store.fall_asleep();
+    }
+
+    /// One of the processes that are not stopped.
+    fn somebody_awake(&mut self) -> usize {
+        loop {
+            let place = self.dice.below(self.processes.len() as u64) as usize;
+            if self.processes[place].wakes.is_none() {
+                return place;
+            }
+        }
+    }
+
     async fn turn(&mut self, input: &TurnInput) -> Turn {
         self.crashes_left = self.trouble.crashes;
+        self.naps_left = self.trouble.naps;
         for place in 0..self.processes.len() {
             if let Some(calls) = self.fate() {
                 self.processes[place].store.cut_after(calls);
@@ -300,7 +364,8 @@ impl Town<'_> {
         let began = Instant::now();
         let key = loop {
             self.restart();
-            let place = self.dice.below(self.processes.len() as u64) as usize;
+            self.wake(Instant::now());
+            let place = self.somebody_awake();
             let process = &self.processes[place];
             if began.elapsed() > CALM_AFTER {
                 process.store.calm_down();
@@ -331,8 +396,10 @@ impl Town<'_> {
 
     async fn look_after(&mut self, key: &RunKey, began: Instant, owned: &mut Instant) {
         self.restart();
+        self.wake(Instant::now());
         if began.elapsed() > CALM_AFTER {
             self.crashes_left = 0;
+            self.naps_left = 0;
             for process in &self.processes {
                 process.store.calm_down();
                 process.store.cut_after(u64::MAX);
@@ -344,7 +411,9 @@ impl Town<'_> {
                 process.clock.by_ms.store(self.dice.below(60_000).cast_signed() - 30_000, Ordering::SeqCst);
             }
         }
-        let at_work = self.processes.iter().any(|process| process.engine.is_under_way(key));
+        self.nap();
+        let mut awake = self.processes.iter().filter(|process| process.wakes.is_none());
+        let at_work = awake.any(|process| process.engine.is_under_way(key));
         let wrongly = began.elapsed() < CALM_AFTER && self.dice.happens(self.trouble.suspicion);
         if at_work && !wrongly {
             *owned = Instant::now();
@@ -359,7 +428,7 @@ impl Town<'_> {
 
     /// One of the processes goes on with what has no end. Whether there was something to go on with.
     async fn pick_up_what_is_left(&mut self) -> bool {
-        let place = self.dice.below(self.processes.len() as u64) as usize;
+        let place = self.somebody_awake();
         let process = &self.processes[place];
         let filter = RunFilter { unfinished: true, limit: 99, ..RunFilter::default() };
         let Ok(found) = RunStore::list(&*self.memory, &TenantId::from("t"), &filter).await else {

@@ -29,6 +29,10 @@ impl Clock for RuntimeClock {
     fn now_ms(&self) -> i64 {
         1_790_000_000_000 + i64::try_from(self.0.elapsed().as_millis()).unwrap()
     }
+
+    fn running(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
 }
 
 /// What outlives a process.

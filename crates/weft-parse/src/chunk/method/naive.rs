@@ -24,7 +24,7 @@ mod tests {
     use serde_json::json;
     use weft_core::seam::document_reader::{ChunkMethod, PieceKind};
 
-    use crate::chunk::testing::{at, contents, cut, request};
+    use crate::chunk::testing::{at, contents, cut, parsed, request};
     use crate::element::Parsed;
     use crate::tokens;
 
@@ -203,6 +203,17 @@ mod tests {
         assert_eq!(of, [Some(0), Some(0), Some(0), Some(1)]);
         assert_eq!(document.pieces[2].headings, ["Head"]);
         assert_eq!(document.headings[1].piece, 3);
+    }
+
+    #[test]
+    fn a_document_has_so_many_pieces_and_no_more() {
+        let words = "one two three four five six seven eight nine.\n\n".repeat(60_000);
+        let request = request("a.txt", NAIVE, json!({ "chunk_token_num": 1 }));
+        let error = crate::chunk::cut(&parsed(&words), &request).unwrap_err();
+        assert!(error.full().contains("more than 50000 pieces"), "{}", error.full());
+        // A piece of a single word is as useless as it is costly.
+        let few = cut("one two three four five six", "a.txt", NAIVE, json!({ "chunk_token_num": 1 }));
+        assert_eq!(few.pieces.len(), 1);
     }
 
     #[test]

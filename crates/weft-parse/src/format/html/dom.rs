@@ -14,6 +14,9 @@ const DEPTH_MAX: usize = 2_000;
 const STEP_BYTES: usize = 16 << 10;
 /// Attributes of one element that are kept, at most: each new one is compared with all.
 const ATTRIBUTES_MAX: usize = 1_000;
+/// Blanks and quotes in a row without a node, at most. Within one tag they stand between attributes, and the
+/// parser compares each new attribute with all before it: 80,000 take it half a minute.
+const SEPARATORS_MAX: usize = 12_000;
 /// Nodes of one page, at most.
 const NODES_MAX: usize = 5_000_000;
 
@@ -52,12 +55,16 @@ impl Dom {
     pub fn parse(text: &str) -> Self {
         let mut parser = parse_document(Builder::default(), ParseOpts::default());
         let mut rest = text;
+        let mut separators = 0;
         while !rest.is_empty() {
             let step = rest.floor_char_boundary(STEP_BYTES);
             parser.process(StrTendril::from_slice(&rest[..step]));
-            rest = &rest[step..];
             let sink = &parser.tokenizer.sink.sink;
-            if sink.deepest.get() > DEPTH_MAX || sink.nodes.borrow().len() > NODES_MAX {
+            separators = if sink.changes.replace(0) == 0 { separators } else { 0 };
+            separators += rest[..step].bytes().filter(|byte| separates(*byte)).count();
+            rest = &rest[step..];
+            let deep = sink.deepest.get() > DEPTH_MAX;
+            if deep || separators > SEPARATORS_MAX || sink.nodes.borrow().len() > NODES_MAX {
                 break;
             }
         }
@@ -115,6 +122,10 @@ impl Dom {
     }
 }
 
+fn separates(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'/')
+}
+
 /// A node in the hands of the parser.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -126,6 +137,8 @@ pub struct Handle {
 struct Builder {
     nodes: RefCell<Vec<Node>>,
     deepest: Cell<usize>,
+    /// What was added since somebody looked.
+    changes: Cell<usize>,
     nameless: Rc<QualName>,
 }
 
@@ -135,6 +148,7 @@ impl Default for Builder {
         Self {
             nodes: RefCell::new(vec![root]),
             deepest: Cell::new(0),
+            changes: Cell::new(0),
             nameless: Rc::new(QualName::new(None, ns!(), local_name!(""))),
         }
     }
@@ -149,6 +163,7 @@ impl Builder {
 
     /// Puts a child or a text in front of the child with this number.
     fn insert(&self, parent: Id, at: usize, child: NodeOrText<Handle>) {
+        self.changes.set(self.changes.get() + 1);
         let child = match child {
             NodeOrText::AppendNode(handle) => handle.id,
             NodeOrText::AppendText(text) => {

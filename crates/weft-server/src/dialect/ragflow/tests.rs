@@ -13,8 +13,7 @@ fn entry(record: Record) -> Entry {
 }
 
 fn view() -> RunView {
-    let mut view = RunView::new(&RunId::new("m1"), &"s1".into());
-    view.started_ms = 1_767_000_000_999;
+    let mut view = RunView::begun(&RunId::new("m1"), &"s1".into(), 1_767_000_000_999);
     view.inputs = json!({"a": 1}).as_object().unwrap().clone();
     view
 }
@@ -74,19 +73,55 @@ fn starts() {
 
 #[test]
 fn messages() {
-    check(said("a \"b\"\u{2028}汉"), "message", r#"{"content":"a \"b\"\u2028汉"}"#);
+    check(
+        said("a \"b\"\u{2028}汉"),
+        "message",
+        r#"{"content":"a \"b\"\u2028汉","component_id":"Message:M"}"#,
+    );
     let (activation, node) = (1, "Message:M".into());
-    check(Record::ThinkingStarted { activation, node }, "message", r#"{"content":"","start_to_think":true}"#);
+    check(
+        Record::ThinkingStarted { activation, node },
+        "message",
+        r#"{"content":"","start_to_think":true,"component_id":"Message:M"}"#,
+    );
     let node = "Message:M".into();
-    check(Record::ThinkingEnded { activation, node }, "message", r#"{"content":"","end_to_think":true}"#);
+    check(
+        Record::ThinkingEnded { activation, node },
+        "message",
+        r#"{"content":"","end_to_think":true,"component_id":"Message:M"}"#,
+    );
     let ended = |end| Record::MessageEnded { activation, node: "Message:M".into(), end };
-    check(ended(MessageEnd::default()), "message_end", "{}");
-    check(ended(MessageEnd { status: Some(201), cited: Vec::new() }), "message_end", r#"{"status":201}"#);
+    check(ended(MessageEnd::default()), "message_end", r#"{"component_id":"Message:M"}"#);
+    check(
+        ended(MessageEnd { status: Some(201), cited: Vec::new() }),
+        "message_end",
+        r#"{"component_id":"Message:M","status":201}"#,
+    );
     check(
         Record::MessageReset { activation: None, node: "Message:M".into() },
         "message_reset",
         r#"{"component_id":"Message:M"}"#,
     );
+}
+
+/// A message in a round says which, as long as it is under way.
+#[test]
+fn messages_in_rounds() {
+    let rounds = [FrameStep { node: "Iteration:I".into(), activation: 2, round: 3 }];
+    let who = Who { activation: 7, frame: rounds.into(), ..who() };
+    let mut view = view();
+    view.learn(&entry(Record::NodeStarted { who }));
+    let said = |activation| {
+        let record = Record::Said { activation, node: "Message:M".into(), text: "x".into() };
+        let written: Json = serde_json::from_str(&frame(&entry(record), &view).unwrap()).unwrap();
+        written["data"].clone()
+    };
+    let round = json!([{"node": "Iteration:I", "activation": 2, "round": 3}]);
+    assert_eq!(said(7), json!({"content": "x", "component_id": "Message:M", "frame": round}));
+    assert_eq!(said(8), json!({"content": "x", "component_id": "Message:M"}));
+    let end = Record::MessageEnded { activation: 7, node: "Message:M".into(), end: MessageEnd::default() };
+    let end: Json = serde_json::from_str(&frame(&entry(end), &view).unwrap()).unwrap();
+    assert_eq!(end["data"]["frame"], round);
 }
 
 #[test]
@@ -104,7 +139,7 @@ fn sources() {
     check(
         Record::MessageEnded { activation: 1, node: "M".into(), end: MessageEnd { status: None, cited } },
         "message_end",
-        r#"{"reference":{"chunks":{"4":{"id":"c9","content":"…","document_id":"d1","document_name":"geo.pdf","dataset_id":"k1","image_id":null,"positions":[],"url":null,"similarity":null,"vector_similarity":null,"term_similarity":null,"doc_type":null}},"doc_aggs":{"geo.pdf":{"doc_name":"geo.pdf","doc_id":"d1","count":1}}}}"#,
+        r#"{"component_id":"M","reference":{"chunks":{"4":{"id":"c9","content":"…","document_id":"d1","document_name":"geo.pdf","dataset_id":"k1","image_id":null,"positions":[],"url":null,"similarity":null,"vector_similarity":null,"term_similarity":null,"doc_type":null}},"doc_aggs":{"geo.pdf":{"doc_name":"geo.pdf","doc_id":"d1","count":1}}}}"#,
     );
 }
 

@@ -17,6 +17,7 @@ fn titled(title: &str) -> CanvasHead {
         avatar: "data:image/png;base64,AAAA".into(),
         permission: "me".into(),
         canvas_type: "agent".into(),
+        source: "/srv/shop/canvas.json".into(),
     }
 }
 
@@ -36,12 +37,14 @@ pub async fn canvas_store_keeps_its_contract(store: &dyn CanvasStore) {
 async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
     let key = CanvasKey::new(&tenant(), "one");
     refused(store.get(&key).await, NotFound);
+    refused(store.newest(&key).await, NotFound);
     let first = store.put(&key, &titled("One"), r#"{"n":1}"#).await.unwrap();
     assert_eq!(first.key, key);
     assert_eq!(first.head, titled("One"));
     assert_eq!(&*first.dsl, r#"{"n":1}"#);
     assert_eq!(first.created_ms, first.updated_ms);
     assert_eq!(store.get(&key).await.unwrap(), first);
+    assert_eq!(store.newest(&key).await.unwrap(), first.version);
 
     later().await;
     let renamed = store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap();
@@ -59,6 +62,7 @@ async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
     let back = store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap();
     assert_eq!(back.version, first.version, "the same DSL is the same version");
     assert_eq!(store.get(&key).await.unwrap().version, first.version);
+    assert_eq!(store.newest(&key).await.unwrap(), first.version);
     assert_eq!(store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap().version, first.version);
 }
 
@@ -119,10 +123,18 @@ async fn lists_are_ordered_and_paged(store: &dyn CanvasStore) {
     let changed = store.put(&CanvasKey::new(&tenant, "p"), &titled("p"), r#"{"n":2}"#).await.unwrap();
     let (newest_first, total) = store.list(&tenant, &all()).await.unwrap();
     assert_eq!((ids(&newest_first), total), (vec!["p", "s", "r", "q"], 4));
-    assert_eq!(newest_first[0], changed);
+    assert_eq!(newest_first[0], StoredCanvas { dsl: "".into(), ..changed });
     let ascending = CanvasFilter { ascending: true, offset: 1, limit: 2, ..all() };
     let (some, total) = store.list(&tenant, &ascending).await.unwrap();
     assert_eq!((ids(&some), total), (vec!["r", "s"], 4));
+    let by_id = CanvasFilter { id: Some("r".into()), ..all() };
+    let (one, total) = store.list(&tenant, &by_id).await.unwrap();
+    assert_eq!((ids(&one), total), (vec!["r"], 1));
+    let title = one[0].head.title.to_uppercase();
+    let by_title = CanvasFilter { title: Some(title), ..all() };
+    assert_eq!(ids(&store.list(&tenant, &by_title).await.unwrap().0), ["r"]);
+    let neither = CanvasFilter { id: Some("r".into()), title: Some("no such title".into()), ..all() };
+    assert_eq!(store.list(&tenant, &neither).await.unwrap(), (vec![], 0));
     let beyond = CanvasFilter { offset: u64::MAX, ..all() };
     assert_eq!(store.list(&tenant, &beyond).await.unwrap(), (vec![], 4));
     let none = CanvasFilter::default();

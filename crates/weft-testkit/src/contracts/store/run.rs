@@ -5,9 +5,9 @@
 use futures::future::join_all;
 use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
-use weft_core::id::{RunKey, TenantId};
+use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Retention, RunFilter, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 
 use super::{LARGE, refused, tenant};
 
@@ -20,7 +20,9 @@ pub(super) fn run(tenant: &TenantId, id: &str, session: &str, canvas: &str) -> S
         ending: None,
         started_ms: 1_000,
         finished_ms: None,
-        alive_ms: 1_100,
+        fence: RunLease::FIRST,
+        owner: Some("process".into()),
+        cancel_ms: None,
     }
 }
 
@@ -42,9 +44,7 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     of_many_writers_one_goes_on(store).await;
     runs_do_not_disturb_each_other(store).await;
     large_records_are_kept(store).await;
-    a_run_is_claimed_by_one(store).await;
     an_ended_run_is_left_alone(store).await;
-    a_run_whose_process_lives_is_not_claimed(store).await;
     a_session_has_one_run_at_work(store).await;
     runs_are_listed_newest_first(store).await;
     runs_are_removed_by_rule(store).await;
@@ -54,15 +54,15 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
 async fn runs_come_back_as_they_were(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     refused(store.get(&one.key).await, NotFound);
-    refused(store.finish(&one.key, Ending::Failed, 1).await, NotFound);
+    refused(store.finish(&RunLease::first(&one.key), Ending::Failed, 1).await, NotFound);
     refused(store.entries(&one.key, 0, 9).await, NotFound);
-    refused(store.append(&one.key, entries(1..=1)).await, NotFound);
+    refused(store.append(&RunLease::first(&one.key), entries(1..=1)).await, NotFound);
     store.create(&one).await.unwrap();
     assert_eq!(store.get(&one.key).await.unwrap(), one);
     assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), []);
     refused(store.create(&one).await, Conflict);
     for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded, Ending::Succeeded] {
-        store.finish(&one.key, ending, 2_000).await.unwrap();
+        store.finish(&RunLease::first(&one.key), ending, 2_000).await.unwrap();
         let ended = StoredRun { ending: Some(ending), finished_ms: Some(2_000), ..one.clone() };
         assert_eq!(store.get(&one.key).await.unwrap(), ended);
     }
@@ -74,7 +74,7 @@ async fn entries_come_back_from_any_place(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
     for seqs in [1..=3, 4..=4, 5..=9, 10..=10] {
-        store.append(&one.key, entries(seqs)).await.unwrap();
+        store.append(&RunLease::first(&one.key), entries(seqs)).await.unwrap();
     }
     let all = entries(1..=10);
     for after in 0..=11_u64 {
@@ -95,26 +95,26 @@ async fn entries_come_back_from_any_place(store: &dyn RunStore) {
 async fn a_journal_has_no_gaps(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
-    refused(store.append(&one.key, entries(2..=2)).await, Conflict);
-    store.append(&one.key, entries(1..=4)).await.unwrap();
+    refused(store.append(&RunLease::first(&one.key), entries(2..=2)).await, Conflict);
+    store.append(&RunLease::first(&one.key), entries(1..=4)).await.unwrap();
     for seqs in [1..=1, 3..=5, 4..=5, 6..=6] {
-        refused(store.append(&one.key, entries(seqs)).await, Conflict);
+        refused(store.append(&RunLease::first(&one.key), entries(seqs)).await, Conflict);
     }
     let mut torn = entries(5..=7);
     torn.remove(1);
-    refused(store.append(&one.key, torn).await, Invalid);
-    store.append(&one.key, Vec::new()).await.unwrap();
+    refused(store.append(&RunLease::first(&one.key), torn).await, Invalid);
+    store.append(&RunLease::first(&one.key), Vec::new()).await.unwrap();
     assert_eq!(store.entries(&one.key, 0, 99).await.unwrap(), entries(1..=4));
-    store.append(&one.key, entries(5..=5)).await.unwrap();
-    store.finish(&one.key, Ending::Waiting, 1).await.unwrap();
-    refused(store.append(&one.key, entries(5..=5)).await, Conflict);
-    store.append(&one.key, entries(6..=6)).await.unwrap();
+    store.append(&RunLease::first(&one.key), entries(5..=5)).await.unwrap();
+    store.finish(&RunLease::first(&one.key), Ending::Waiting, 1).await.unwrap();
+    refused(store.append(&RunLease::first(&one.key), entries(5..=5)).await, Conflict);
+    store.append(&RunLease::first(&one.key), entries(6..=6)).await.unwrap();
 }
 
 async fn of_many_writers_one_goes_on(store: &dyn RunStore) {
     let one = run(&tenant(), "one", "s", "c");
     store.create(&one).await.unwrap();
-    let write = async |n: u64| (n, store.append(&one.key, entries(1..=n)).await);
+    let write = async |n: u64| (n, store.append(&RunLease::first(&one.key), entries(1..=n)).await);
     let (won, lost): (Vec<_>, Vec<_>) =
         join_all((1..=8).map(write)).await.into_iter().partition(|(_, outcome)| outcome.is_ok());
     assert_eq!(won.len(), 1);
@@ -131,14 +131,15 @@ async fn runs_do_not_disturb_each_other(store: &dyn RunStore) {
             store.create(&one).await.unwrap();
         }
         for step in 0..4 {
-            let outcome = store.append(&one.key, entries(step * 2 + 1..=step * 2 + 2)).await;
+            let outcome =
+                store.append(&RunLease::first(&one.key), entries(step * 2 + 1..=step * 2 + 2)).await;
             if n.is_multiple_of(5) {
                 assert!(outcome.is_err());
                 continue;
             }
             outcome.unwrap();
             if n.is_multiple_of(4) {
-                refused(store.append(&one.key, entries(1..=1)).await, Conflict);
+                refused(store.append(&RunLease::first(&one.key), entries(1..=1)).await, Conflict);
             }
         }
         n
@@ -158,68 +159,31 @@ async fn large_records_are_kept(store: &dyn RunStore) {
     store.create(&one).await.unwrap();
     let mut large = entries(1..=3);
     large[1].record = format!("{{\"text\":\"{}\"}}", "ж".repeat(LARGE)).into();
-    store.append(&one.key, large.clone()).await.unwrap();
+    store.append(&RunLease::first(&one.key), large.clone()).await.unwrap();
     assert!(store.entries(&one.key, 0, 9).await.unwrap() == large);
 }
 
-async fn a_run_is_claimed_by_one(store: &dyn RunStore) {
-    let one = run(&tenant(), "one", "s", "c");
-    assert!(!store.claim(&one.key, one.alive_ms, 2_000).await.unwrap(), "there is no such run");
-    store.create(&one).await.unwrap();
-    assert!(!store.claim(&one.key, one.alive_ms - 1, 2_000).await.unwrap());
-    assert!(!store.claim(&one.key, one.alive_ms + 1, 2_000).await.unwrap());
-    assert_eq!(store.get(&one.key).await.unwrap(), one);
-    let mut seen = one.alive_ms;
-    // A clock may stand still or run behind: one gets it all the same.
-    for now in [5_000, 5_000, 4_000] {
-        let claims = join_all((0..8).map(|_| store.claim(&one.key, seen, now))).await;
-        assert_eq!(claims.into_iter().filter(|claim| *claim.as_ref().unwrap()).count(), 1, "at {now}");
-        assert!(!store.claim(&one.key, seen, now + 9_000).await.unwrap(), "taken at {now}");
-        let taken = store.get(&one.key).await.unwrap();
-        assert_eq!(taken, StoredRun { alive_ms: now.max(seen + 1), ..one.clone() });
-        seen = taken.alive_ms;
-    }
-}
-
 async fn an_ended_run_is_left_alone(store: &dyn RunStore) {
-    let tenant = tenant();
+    let (tenant, other) = (tenant(), ProcessId::from("other"));
     for ending in [Ending::Waiting, Ending::Cancelled, Ending::Failed, Ending::Succeeded] {
         let one = run(&tenant, ending.as_str(), "s", "c");
         store.create(&one).await.unwrap();
-        store.finish(&one.key, ending, 2_000).await.unwrap();
+        store.finish(&RunLease::of(&one), ending, 2_000).await.unwrap();
         let ended = store.get(&one.key).await.unwrap();
-        assert!(!store.claim(&one.key, one.alive_ms, 3_000).await.unwrap(), "{ending:?}");
-        store.alive(std::slice::from_ref(&one.key), 3_000).await.unwrap();
+        assert_eq!(store.claim(&one.key, one.fence, &other).await.unwrap(), None, "{ending:?}");
+        assert!(!store.request_cancel(&one.key, 3_000).await.unwrap());
+        store.release(&[RunLease::of(&one)]).await.unwrap();
         assert_eq!(store.get(&one.key).await.unwrap(), ended);
+        assert_eq!(
+            of_tenant(&tenant, store.unattended(&["process".into()], u64::MAX).await.unwrap()),
+            [""; 0]
+        );
     }
 }
 
-async fn a_run_whose_process_lives_is_not_claimed(store: &dyn RunStore) {
-    let (ours, theirs) = (tenant(), tenant());
-    let mine = [run(&ours, "a", "a", "c"), run(&ours, "b", "b", "c")];
-    let (ended, other, yours) =
-        (run(&ours, "ended", "e", "c"), run(&ours, "other", "o", "c"), run(&theirs, "other", "o", "c"));
-    for one in mine.iter().chain([&ended, &other, &yours]) {
-        store.create(one).await.unwrap();
-    }
-    store.finish(&ended.key, Ending::Succeeded, 1_500).await.unwrap();
-    store.alive(&[], 2_000).await.unwrap();
-    // More than one statement takes, most of them unknown; some twice.
-    let unknown = (0..1_000).map(|n| RunKey::new(&ours, format!("unknown{n}")));
-    let mut keys: Vec<RunKey> = vec![mine[0].key.clone(), ended.key.clone(), yours.key.clone()];
-    keys.extend(unknown);
-    keys.extend([mine[1].key.clone(), mine[0].key.clone()]);
-    store.alive(&keys, 2_000).await.unwrap();
-    let alive = async |one: &StoredRun| store.get(&one.key).await.unwrap().alive_ms;
-    for one in [&mine[0], &mine[1], &yours] {
-        assert_eq!(store.get(&one.key).await.unwrap(), StoredRun { alive_ms: 2_000, ..one.clone() });
-        assert!(!store.claim(&one.key, one.alive_ms, 3_000).await.unwrap());
-    }
-    assert_eq!((alive(&other).await, alive(&ended).await), (other.alive_ms, ended.alive_ms));
-    // A clock that runs behind brings no time back.
-    store.alive(&keys, 1_500).await.unwrap();
-    assert_eq!(alive(&mine[0]).await, 2_000);
-    assert!(store.claim(&mine[0].key, 2_000, 3_000).await.unwrap());
+/// The ids of those that are of a tenant.
+pub(super) fn of_tenant(tenant: &TenantId, runs: Vec<StoredRun>) -> Vec<String> {
+    runs.into_iter().filter(|run| run.key.tenant == *tenant).map(|run| run.key.id.to_string()).collect()
 }
 
 async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
@@ -241,13 +205,14 @@ async fn a_session_has_one_run_at_work(store: &dyn RunStore) {
         for (tenant, session) in [(&ours, "S"), (&ours, "s "), (&theirs, "s")] {
             let other = run(tenant, &format!("{session}{}", ending.as_str()), session, "c");
             store.create(&other).await.unwrap();
-            store.finish(&other.key, ending, 1).await.unwrap();
+            store.finish(&RunLease::first(&other.key), ending, 1).await.unwrap();
         }
-        // A run that is heard of, or taken over, is at work all the same.
-        store.alive(std::slice::from_ref(&winner), 2_000).await.unwrap();
-        assert!(store.claim(&winner, 2_000, 3_000).await.unwrap());
+        // A run that is taken over, or handed over, is at work all the same.
+        let taken = store.claim(&winner, RunLease::FIRST, &"other".into()).await.unwrap().unwrap();
         refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
-        store.finish(&winner, ending, 4_000).await.unwrap();
+        store.release(std::slice::from_ref(&taken)).await.unwrap();
+        refused(store.create(&run(&ours, "another", "s", "c")).await, Conflict);
+        store.finish(&taken, ending, 4_000).await.unwrap();
     }
     store.create(&run(&ours, "another", "s", "c")).await.unwrap();
 }
@@ -258,7 +223,10 @@ async fn runs_are_listed_newest_first(store: &dyn RunStore) {
         let started_ms = 1_000 + n as i64;
         store.create(&StoredRun { started_ms, ..run(&tenant, id, session, "c") }).await.unwrap();
         if id == "b" {
-            store.finish(&RunKey::new(&tenant, id), Ending::Succeeded, 2_000).await.unwrap();
+            store
+                .finish(&RunLease::first(&RunKey::new(&tenant, id)), Ending::Succeeded, 2_000)
+                .await
+                .unwrap();
         }
     }
     let all = RunFilter { limit: u64::MAX, ..RunFilter::default() };
@@ -292,9 +260,9 @@ async fn runs_are_removed_by_rule(store: &dyn RunStore) {
         for (n, (id, session, ended)) in made.iter().enumerate() {
             let one = StoredRun { started_ms: n as i64, ..run(tenant, id, session, "c") };
             store.create(&one).await.unwrap();
-            store.append(&one.key, entries(1..=3)).await.unwrap();
+            store.append(&RunLease::first(&one.key), entries(1..=3)).await.unwrap();
             if let Some((ending, at)) = ended {
-                store.finish(&one.key, *ending, *at).await.unwrap();
+                store.finish(&RunLease::first(&one.key), *ending, *at).await.unwrap();
             }
         }
     }
@@ -323,7 +291,7 @@ async fn runs_are_removed_by_rule(store: &dyn RunStore) {
     for key in ["a2", "a4", "b1", "c2"].map(key).into_iter().chain([RunKey::new(&theirs, "a1")]) {
         assert_eq!(store.entries(&key, 0, 9).await.unwrap(), entries(1..=3));
     }
-    store.append(&key("c2"), entries(4..=4)).await.unwrap();
+    store.append(&RunLease::first(&key("c2")), entries(4..=4)).await.unwrap();
     check(Some(i64::MAX), Some(0), 99, &["b1", "c1", "a2", "a4"]).await;
 }
 
@@ -333,9 +301,9 @@ async fn tenants_do_not_meet(store: &dyn RunStore) {
     store.create(&mine).await.unwrap();
     refused(store.get(&yours.key).await, NotFound);
     store.create(&yours).await.unwrap();
-    store.append(&mine.key, entries(1..=5)).await.unwrap();
-    store.append(&yours.key, entries(1..=1)).await.unwrap();
+    store.append(&RunLease::first(&mine.key), entries(1..=5)).await.unwrap();
+    store.append(&RunLease::first(&yours.key), entries(1..=1)).await.unwrap();
     assert_eq!(store.entries(&yours.key, 0, 9).await.unwrap(), entries(1..=1));
-    store.finish(&mine.key, Ending::Succeeded, 5).await.unwrap();
+    store.finish(&RunLease::first(&mine.key), Ending::Succeeded, 5).await.unwrap();
     assert_eq!(store.get(&yours.key).await.unwrap(), yours);
 }

@@ -44,7 +44,7 @@ pub(super) fn change<'a>(
     state: &'a Json,
     messages: &'a [SessionMessage],
 ) -> SessionCommit<'a> {
-    SessionCommit { revision, state, messages, tasks: None }
+    SessionCommit { revision, state, messages, tasks: None, lease: None }
 }
 
 /// Checks every promise of [`SessionStore`].
@@ -158,7 +158,8 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
         [("a", "x", "ada"), ("b", "x", "grace"), ("c", "y", "ada"), ("d", "x", "Ada")].into_iter().enumerate()
     {
         let updated_ms = 1_000 + n as i64;
-        let one = Session { user_id: user.into(), updated_ms, ..session(&tenant, id, canvas) };
+        let name = format!("About 100% of {}", id.to_uppercase());
+        let one = Session { user_id: user.into(), name, updated_ms, ..session(&tenant, id, canvas) };
         store.create(&one, &[]).await.unwrap();
     }
     later().await;
@@ -175,6 +176,10 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     check(SessionFilter { user_id: Some("ada".into()), ..all.clone() }, &["a", "c"], 2).await;
     check(SessionFilter { id: Some("c".into()), ..all.clone() }, &["c"], 1).await;
     check(SessionFilter { id: Some("C".into()), ..all.clone() }, &[], 0).await;
+    let keywords = |text: &str| SessionFilter { keywords: text.into(), ..all.clone() };
+    check(keywords("ABOUT 100% of c"), &["c"], 1).await;
+    check(keywords("100_"), &[], 0).await;
+    check(keywords("zzz"), &[], 0).await;
     check(SessionFilter { offset: 1, limit: 2, ..all.clone() }, &["d", "c"], 4).await;
     check(SessionFilter { offset: u64::MAX, ..all }, &[], 4).await;
     check(SessionFilter::default(), &[], 4).await;

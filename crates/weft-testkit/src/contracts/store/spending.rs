@@ -6,7 +6,7 @@ use futures::future::join_all;
 use weft_core::ErrorKind::NotFound;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::run_store::{RunLease, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -16,7 +16,7 @@ fn tokens(tokens: u64) -> Spent {
     Spent { tokens, ..Spent::default() }
 }
 
-async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunKey {
+async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunLease {
     let run = StoredRun {
         key: RunKey::new(tenant, generate()),
         session: generate().into(),
@@ -25,10 +25,12 @@ async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunKey 
         ending: None,
         started_ms: 1,
         finished_ms: None,
-        alive_ms: 1,
+        fence: RunLease::FIRST,
+        owner: None,
+        cancel_ms: None,
     };
     runs.create(&run).await.unwrap();
-    run.key
+    RunLease::of(&run)
 }
 
 /// Checks every promise of [`SpendingStore`].
@@ -73,6 +75,6 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
     }
     assert_eq!(store.spent(&crowd, None, 20).await.unwrap(), tokens(8 * 4));
 
-    refused(store.note(&RunKey::new(&here, generate()), 10, all).await, NotFound);
-    refused(store.note(&RunKey::new(&elsewhere, first.id), 10, all).await, NotFound);
+    refused(store.note(&RunLease::first(&RunKey::new(&here, generate())), 10, all).await, NotFound);
+    refused(store.note(&RunLease::first(&RunKey::new(&elsewhere, first.run.id)), 10, all).await, NotFound);
 }

@@ -38,7 +38,8 @@ impl Stores<'_> {
 
     async fn commit(&self, key: &SessionKey, revision: i64, tasks: &TaskChange) -> weft_core::Result<()> {
         let state = json!({ "revision": revision });
-        let commit = SessionCommit { revision, state: &state, messages: &[], tasks: Some(tasks) };
+        let commit =
+            SessionCommit { revision, state: &state, messages: &[], tasks: Some(tasks), lease: None };
         self.sessions.commit(key, commit).await
     }
 
@@ -48,7 +49,7 @@ impl Stores<'_> {
     }
 }
 
-fn task(session: &SessionKey, id: &str) -> Task {
+pub(super) fn task(session: &SessionKey, id: &str) -> Task {
     Task {
         key: TaskKey::new(&session.tenant, id),
         session: session.id.clone(),
@@ -74,7 +75,7 @@ fn task(session: &SessionKey, id: &str) -> Task {
     }
 }
 
-fn by(run: &str, open: &[Task], ended: &[(&str, TaskStatus)]) -> TaskChange {
+pub(super) fn by(run: &str, open: &[Task], ended: &[(&str, TaskStatus)]) -> TaskChange {
     let ended = ended.iter().map(|(id, status)| ((*id).into(), *status)).collect();
     TaskChange { run: run.into(), at_ms: 5_000, open: open.to_vec(), ended }
 }

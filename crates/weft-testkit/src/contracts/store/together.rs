@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::NotFound;
 use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-use weft_core::seam::run_store::StoredEntry;
+use weft_core::seam::run_store::{RunLease, StoredEntry};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
@@ -78,11 +78,11 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
             let mut some = entries(step * 3 + 1..=step * 3 + 3);
             some[1].record = text.into();
             written.extend(some.clone());
-            runs.append(&run.key, some).await.unwrap();
+            runs.append(&RunLease::first(&run.key), some).await.unwrap();
         }
         sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
-        runs.finish(&run.key, Ending::Succeeded, 1).await.unwrap();
+        runs.finish(&RunLease::first(&run.key), Ending::Succeeded, 1).await.unwrap();
         kept.push((run.key, written));
     }
     let check = async |kept: &[(RunKey, Vec<StoredEntry>)]| {
@@ -139,7 +139,7 @@ impl Stores<'_> {
             self.sessions.create(&session(tenant, &id, canvas), &[said("user", "q", None)]).await.unwrap();
             let run = run(tenant, &id, &id, canvas);
             self.runs.create(&run).await.unwrap();
-            self.runs.append(&run.key, entries(1..=3)).await.unwrap();
+            self.runs.append(&RunLease::first(&run.key), entries(1..=3)).await.unwrap();
         }
     }
 
@@ -156,6 +156,6 @@ impl Stores<'_> {
         assert_eq!(self.sessions.messages(&session, i64::MAX, 9).await.unwrap(), []);
         refused(self.runs.get(&run).await, NotFound);
         refused(self.runs.entries(&run, 0, 9).await, NotFound);
-        refused(self.runs.append(&run, entries(4..=4)).await, NotFound);
+        refused(self.runs.append(&RunLease::first(&run), entries(4..=4)).await, NotFound);
     }
 }

@@ -12,8 +12,13 @@ use super::{refused, tenant};
 /// Checks every promise of [`TokenStore`]. Nobody else may add tokens meanwhile.
 pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let before = store.count().await.unwrap();
-    let token =
-        StoredToken { tenant: tenant(), hash: generate(), name: "cli 🦜".into(), created_ms: 1_000 };
+    let token = StoredToken {
+        tenant: tenant(),
+        hash: generate(),
+        name: "cli 🦜".into(),
+        created_ms: 1_000,
+        last_used_ms: None,
+    };
     refused(store.find(&token.hash).await, NotFound);
     store.add(&token).await.unwrap();
     assert_eq!(store.find(&token.hash).await.unwrap(), token);
@@ -23,6 +28,26 @@ pub async fn token_store_keeps_its_contract(store: &dyn TokenStore) {
     let theirs = StoredToken { tenant: tenant(), ..token.clone() };
     refused(store.add(&theirs).await, Conflict);
     assert_eq!(store.find(&token.hash).await.unwrap(), token);
-    store.add(&StoredToken { hash: generate(), ..theirs }).await.unwrap();
+    let theirs = StoredToken { hash: generate(), created_ms: 900, ..theirs };
+    store.add(&theirs).await.unwrap();
     assert_eq!(store.count().await.unwrap(), before + 2);
+    let second = StoredToken { hash: generate(), name: "second".into(), created_ms: 1_001, ..token.clone() };
+    store.add(&second).await.unwrap();
+    let listed = async |tenant, count_max| store.list(tenant, count_max).await.unwrap();
+    assert_eq!(listed(Some(&token.tenant), 9).await, [token.clone(), second.clone()]);
+    assert_eq!(listed(Some(&token.tenant), 1).await, std::slice::from_ref(&token));
+    let all = listed(None, u64::MAX).await;
+    assert!([&token, &second, &theirs].iter().all(|one| all.contains(one)), "{all:?}");
+    for at_ms in [5_000, 4_000] {
+        store.used(&token.hash, at_ms).await.unwrap();
+    }
+    store.used(&generate(), 6_000).await.unwrap();
+    assert_eq!(store.find(&token.hash).await.unwrap().last_used_ms, Some(5_000), "it never goes back");
+    assert_eq!(store.find(&second.hash).await.unwrap().last_used_ms, None);
+    refused(store.remove(&theirs.tenant, &token.hash).await, NotFound);
+    store.remove(&token.tenant, &token.hash).await.unwrap();
+    refused(store.find(&token.hash).await, NotFound);
+    refused(store.remove(&token.tenant, &token.hash).await, NotFound);
+    assert_eq!(listed(Some(&token.tenant), 9).await, [second]);
+    assert_eq!(store.find(&theirs.hash).await.unwrap(), theirs);
 }

@@ -1,0 +1,46 @@
+//! Tries what a worker must not be able to do, and tells what came of each attempt: `0`, or the number of the
+//! system's refusal. Only in the folder and against the process that the test names.
+//!
+//! ```text
+//! free FOLDER PID ADDRESS       tries as an ordinary process
+//! confined FOLDER PID ADDRESS   tries as a worker
+//! victim                        holds eight bytes, prints their address, and at the end of its input the bytes
+//! ```
+
+#![expect(unsafe_code, reason = "what libraries would not do has to be tried by calling the system itself")]
+#![allow(missing_docs, reason = "a program for tests")]
+
+#[cfg(target_os = "linux")]
+mod acts;
+
+#[cfg(target_os = "linux")]
+fn main() -> std::process::ExitCode {
+    use std::io::Write as _;
+    use std::process::ExitCode;
+
+    let arguments: Vec<String> = std::env::args().collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        [_, "victim"] => {
+            acts::be_a_victim();
+            ExitCode::SUCCESS
+        }
+        [_, how, folder, pid, address] => {
+            let (pid, address) = (pid.parse().unwrap_or(0), address.parse().unwrap_or(0));
+            let target = acts::Target::new(folder, pid, address);
+            let told = move || {
+                let came: Vec<String> =
+                    acts::all(&target).iter().map(|(name, came)| format!("{name} {came}")).collect();
+                writeln!(std::io::stdout(), "{}", came.join("\n"))
+            };
+            if *how == "free" {
+                return if told().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+            }
+            weft_child::confined(acts::BOUNDS, told)
+        }
+        _ => ExitCode::FAILURE,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {}

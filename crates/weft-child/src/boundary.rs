@@ -1,0 +1,225 @@
+//! What a worker gives up before it begins, on Linux. Each part alone keeps work from the machine's files and
+//! from other processes; together they also hold when one of them has a hole.
+//!
+//! | part | what it takes away |
+//! |---|---|
+//! | rights | what root has beyond others (capabilities), and the way to more by starting a program |
+//! | files | every path: nothing can be opened, made, renamed or removed (Landlock) |
+//! | limits | memory, processor time, new files and processes, file sizes, dumps |
+//! | calls | every call of the system but those for memory, locks, clocks, its own end, and its two pipes (seccomp) |
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::Duration;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
+};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+use seccompiler::{
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
+
+/// Memory of the worker beside that of its work: its stack above all.
+const OWN_MEMORY: u64 = 128 << 20;
+/// Seconds of processor time of the worker beside those of its work.
+const OWN_SECONDS: u64 = 2;
+
+fn cannot(what: &str, cause: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{what}: {cause}"))
+}
+
+/// No rights of root, and none to be had by starting a program; for this thread and those that it starts.
+///
+/// # Errors
+/// When the system refuses.
+pub fn leave_rights() -> io::Result<()> {
+    let failed = |cause: rustix::io::Errno| cannot("cannot give up the rights of the process", cause);
+    set_no_new_privs(true).map_err(failed)?;
+    // A kernel before 4.3 has none of these.
+    let _ = clear_ambient_capability_set();
+    if capabilities(None).map_err(failed)?.effective.contains(CapabilitySet::SETPCAP) {
+        for capability in CapabilitySet::all().iter() {
+            // A kernel that does not know the newest ones has none to give.
+            let _ = remove_capability_from_bounding_set(capability);
+        }
+    }
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+        .map_err(failed)
+}
+
+/// No path, no port, and no process outside this one; for this thread and those that it starts.
+///
+/// # Errors
+/// When the kernel has no Landlock (before 5.13, or switched off).
+pub fn leave_files() -> io::Result<()> {
+    let ruleset = || {
+        Ruleset::default()
+            .set_compatibility(CompatLevel::HardRequirement)
+            .handle_access(AccessFs::from_all(ABI::V1))?
+            // What newer kernels can keep, too; the calls are closed in any case.
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(AccessFs::from_all(ABI::V5))?
+            .handle_access(AccessNet::from_all(ABI::V4))?
+            .scope(Scope::from_all(ABI::V6))?
+            .create()?
+            .restrict_self()
+    };
+    ruleset().map(drop).map_err(|cause| cannot("Landlock cannot be had", cause))
+}
+
+/// No new files, sockets or processes, nothing written to files, no dumps, and no more memory and
+/// processor time than these, with some to spare for the worker itself.
+///
+/// # Errors
+/// When the system refuses.
+pub fn limit(time: Duration, memory_bytes: usize) -> io::Result<()> {
+    let memory = u64::try_from(memory_bytes).unwrap_or(u64::MAX).saturating_add(OWN_MEMORY);
+    let most = [
+        (Resource::Data, memory),
+        (Resource::Cpu, time.as_secs().saturating_add(OWN_SECONDS)),
+        (Resource::Fsize, 0),
+        (Resource::Nproc, 0),
+        (Resource::Core, 0),
+        (Resource::Nofile, 0),
+    ];
+    for (resource, most) in most {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|cause| cannot("the limits cannot be set", cause))?;
+    }
+    Ok(())
+}
+
+/// No call of the system but those that computing needs; for all threads of the process. Others fail as
+/// calls do that a kernel does not have (`ENOSYS`): libraries then go on without them. One that decodes pictures
+/// would like more threads, and takes any other error for a defect of its own.
+///
+/// # Errors
+/// When the kernel has no seccomp filters, or this machine's calls are not known.
+pub fn leave_calls() -> io::Result<()> {
+    let filter = filter(std::process::id()).map_err(|cause| cannot("seccomp cannot be had", cause))?;
+    seccompiler::apply_filter_all_threads(&filter).map_err(|cause| cannot("seccomp cannot be had", cause))
+}
+
+/// Calls with any arguments: memory, locks, clocks, chance, signals to oneself, the end.
+const ALLOWED: [libc::c_long; 27] = [
+    libc::SYS_brk,
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getpid,
+    libc::SYS_getrandom,
+    libc::SYS_gettid,
+    libc::SYS_gettimeofday,
+    libc::SYS_madvise,
+    libc::SYS_mremap,
+    libc::SYS_munmap,
+    libc::SYS_nanosleep,
+    libc::SYS_restart_syscall,
+    libc::SYS_rseq,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    libc::SYS_sigaltstack,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+];
+
+fn filter(pid: u32) -> Result<BpfProgram, BackendError> {
+    let is = |argument, value: u64| {
+        SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
+    };
+    let no_code = || {
+        let exec = u64::from(libc::PROT_EXEC.unsigned_abs());
+        SeccompCondition::new(2, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(exec), 0)
+    };
+    let rule = |condition: Result<SeccompCondition, BackendError>| SeccompRule::new(vec![condition?]);
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.into_iter().map(|call| (call, Vec::new())).collect();
+    rules.extend([
+        // The two pipes, and standard error, which leads nowhere.
+        (libc::SYS_read, vec![rule(is(0, 0))?]),
+        (libc::SYS_write, vec![rule(is(0, 1))?, rule(is(0, 2))?]),
+        (libc::SYS_writev, vec![rule(is(0, 1))?, rule(is(0, 2))?]),
+        // Memory that holds data, and never code.
+        (libc::SYS_mmap, vec![rule(no_code())?]),
+        (libc::SYS_mprotect, vec![rule(no_code())?]),
+        // What `abort` does.
+        (libc::SYS_tgkill, vec![rule(is(0, u64::from(pid)))?]),
+    ]);
+    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let machine = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?.try_into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Landlock and rights are of a thread, so each part can be looked at alone.
+    fn on_a_thread<T: Send + 'static>(look: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(look).join().unwrap()
+    }
+
+    #[test]
+    fn landlock_alone_keeps_every_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a");
+        std::fs::write(&file, "x").unwrap();
+        on_a_thread({
+            let (folder, file) = (folder.path().to_owned(), file.clone());
+            move || {
+                leave_files().unwrap();
+                let refused = |done: io::Result<()>| {
+                    assert_eq!(done.unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+                };
+                refused(std::fs::read(&file).map(drop));
+                refused(std::fs::write(&file, "y"));
+                refused(std::fs::remove_file(&file));
+                refused(std::fs::rename(&file, folder.join("b")));
+                refused(std::fs::create_dir(folder.join("c")));
+                refused(std::fs::read_dir(&folder).map(drop));
+                refused(std::process::Command::new("/bin/true").status().map(drop));
+            }
+        });
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "x");
+    }
+
+    #[test]
+    fn rights_are_gone_for_good() {
+        on_a_thread(|| {
+            leave_rights().unwrap();
+            let CapabilitySets { effective, permitted, inheritable } = capabilities(None).unwrap();
+            assert!((effective | permitted | inheritable).is_empty());
+            assert!(rustix::thread::no_new_privs().unwrap());
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let of = |name: &str| {
+                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+                u64::from_str_radix(line.trim(), 16).unwrap()
+            };
+            assert_eq!(of("CapAmb:"), 0);
+            // Whoever has no right to give them up had none to lose.
+            if rustix::process::geteuid().is_root() {
+                assert_eq!(of("CapBnd:") & CapabilitySet::all().bits(), 0);
+            }
+        });
+    }
+
+    #[test]
+    fn the_filter_is_one_for_this_machine() {
+        assert!(!filter(1).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,34 @@
+//! `weft backup`: a copy of the data folder, while servers go on.
+
+use serde_json::json;
+
+use crate::args::BackupArgs;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes};
+use crate::setup::Setup;
+
+/// Copies the store and the files beside it.
+///
+/// # Errors
+/// When there is nothing to copy, or the place cannot be written.
+pub async fn run(args: &BackupArgs, setup: &Setup) -> Outcome {
+    let copied = weft_server::backup(&setup.config, &args.folder)
+        .await
+        .map_err(|error| Failure::before_running(&error))?;
+    let mut data = Data::stdout();
+    if args.json {
+        let line = json!({
+            "folder": args.folder, "database_bytes": copied.database_bytes,
+            "files": copied.files, "file_bytes": copied.file_bytes,
+        });
+        data.line(&line.to_string())?;
+    } else {
+        let folder = quoted(&args.folder.to_string_lossy());
+        let (database, files) = (copied.database_bytes.div_ceil(1024), copied.files);
+        Notes::line(format!("copied the store ({database} KiB) and {files} files into {folder}"));
+        Notes::line(format!("`weft serve --data {folder}` serves it; the index is made again by itself"));
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,106 @@
+//! `weft token`: who is let in.
+
+use std::time::Duration;
+
+use serde_json::json;
+use weft_core::TenantId;
+use weft_core::seam::token_store::StoredToken;
+use weft_engine::session::date;
+use weft_server::{App, tokens};
+
+use crate::args::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::form::quoted;
+use crate::screen::{Data, Notes, harmless};
+use crate::setup::Setup;
+
+/// Makes, lists or revokes tokens. A server on the same store looks each token up when it is shown, so
+/// nothing has to be restarted.
+///
+/// # Errors
+/// When there is no such token, or the store cannot be used.
+pub async fn run(command: &TokenCommand, setup: &Setup) -> Outcome {
+    let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
+    let done = match command {
+        TokenCommand::Create(args) => create(args, &app).await,
+        TokenCommand::List(args) => list(args, &app).await,
+        TokenCommand::Revoke(args) => revoke(args, &app).await,
+    };
+    app.shut_down(Duration::ZERO).await?;
+    done
+}
+
+fn tenant(name: &str) -> Outcome<TenantId> {
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err(Failure::usage("the name of a tenant must be one line and not empty"));
+    }
+    Ok(TenantId::new(name))
+}
+
+async fn create(args: &TokenCreateArgs, app: &App) -> Outcome {
+    if args.name.trim().is_empty() {
+        return Err(Failure::usage("a token needs a name").help("say who will use it, such as `ci`"));
+    }
+    let now_ms = app.clock.now_ms();
+    let made = tokens::create(&*app.tokens, &tenant(&args.tenant)?, &args.name, now_ms).await?;
+    let mut data = Data::stdout();
+    if args.json {
+        let mut line = as_json(&made.stored);
+        line["token"] = json!(made.reveal());
+        data.line(&line.to_string())?;
+    } else {
+        data.line(made.reveal())?;
+        Notes::line("Keep it: it is shown only now. Callers send it as `Authorization: Bearer …`.");
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn list(args: &TokenListArgs, app: &App) -> Outcome {
+    let of = args.tenant.as_deref().map(tenant).transpose()?;
+    let tokens = app.tokens.list(of.as_ref(), tokens::LISTED_MAX).await?;
+    if tokens.is_empty() {
+        Notes::line("there are no tokens; `weft token create NAME` makes one");
+    }
+    let mut data = Data::stdout();
+    for token in &tokens {
+        data.line(&harmless(&if args.json { as_json(token).to_string() } else { as_text(token) }))?;
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+async fn revoke(args: &TokenRevokeArgs, app: &App) -> Outcome {
+    let tenant = tenant(&args.tenant)?;
+    let token = tokens::named(&*app.tokens, &tenant, &args.token).await?;
+    app.tokens.remove(&tenant, &token.hash).await?;
+    let mut data = Data::stdout();
+    match args.json {
+        true => data.line(&as_json(&token).to_string())?,
+        false => Notes::line(format!("revoked {} ({})", quoted(&token.name), token.id())),
+    }
+    data.flush()?;
+    Ok(Exit::Done)
+}
+
+fn as_json(token: &StoredToken) -> serde_json::Value {
+    json!({
+        "id": token.id(),
+        "name": token.name,
+        "tenant": token.tenant,
+        "created": date(token.created_ms),
+        "last_used": token.last_used_ms.map(date),
+    })
+}
+
+/// `3f0c9a1b2c3d  ci  default  made 2026-01-31 …  used 2026-02-01 …`
+fn as_text(token: &StoredToken) -> String {
+    let used = token.last_used_ms.map_or_else(|| "never used".to_owned(), |at| format!("used {}", date(at)));
+    format!(
+        "{}  {}  {}  made {}  {used}",
+        token.id(),
+        quoted(&token.name),
+        token.tenant,
+        date(token.created_ms)
+    )
+}

@@ -1,0 +1,74 @@
+//! What operators do while a server runs: tokens and copies.
+
+use serde_json::json;
+
+use crate::serve::Server;
+use crate::weft::{Home, sample};
+
+#[test]
+fn tokens_are_made_listed_and_taken_back_while_a_server_runs() {
+    let home = Home::quoting();
+    let agent = format!("memory={}", sample("remember_turns"));
+    let made = home.weft(&["token", "create", "before the first start"]).with(0).says(&["shown only now"]);
+    let before = made.stdout.trim().to_owned();
+    assert!(before.starts_with("weft-"), "{before}");
+    let server = Server::start(&home, &["--agent", &agent]);
+    assert!(server.token.is_none(), "there was one already");
+    let status = |token: &str| {
+        let (status, body) = server.post("/api/v1/agents/memory/sessions", Some(token), &json!({}));
+        (status.contains(" 200 "), body)
+    };
+    assert!(status(&before).0);
+
+    let made = home.weft(&["token", "create", "ci", "--tenant", "shop", "--json"]).with(0).json_lines();
+    let theirs = made[0]["token"].as_str().unwrap().to_owned();
+    assert_eq!((&made[0]["name"], &made[0]["tenant"]), (&json!("ci"), &json!("shop")));
+    let (let_in, body) = status(&theirs);
+    assert!(let_in && body.contains("Agent not found"), "another tenant sees nothing of ours: {body}");
+    let listed = home.weft(&["token", "list", "--json"]).with(0).json_lines();
+    assert_eq!(listed.len(), 2);
+    let ci = listed.iter().find(|token| token["name"] == "ci").unwrap();
+    assert!(ci["last_used"].is_string() && ci["created"].is_string() && ci.get("token").is_none(), "{ci}");
+    let text = home.weft(&["token", "list", "--tenant", "shop"]).with(0).stdout;
+    assert!(text.lines().count() == 1 && text.contains("shop") && !text.contains(&theirs), "{text}");
+
+    home.weft(&["token", "revoke", "ci"]).with(2).says(&["there is no such token"]);
+    home.weft(&["token", "revoke", "ci", "--tenant", "shop"]).with(0).says(&["revoked"]);
+    let (let_in, body) = status(&theirs);
+    assert!(!let_in && body.contains("401"), "at once, without a restart: {body}");
+    assert!(status(&before).0, "the others stay");
+    home.weft(&["token", "create", ""]).with(2).says(&["needs a name"]);
+    server.stop();
+}
+
+#[test]
+fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
+    let home = Home::quoting();
+    let agent = format!("memory={}", sample("remember_turns"));
+    let path = "/api/v1/agents/memory/completions";
+    let data = |folder: &str| home.path().join(folder).to_str().unwrap().to_owned();
+    let (kept, copy) = (data("kept"), data("copy"));
+    home.weft(&["backup", &copy, "--data", &kept]).with(2).says(&["there is no store"]);
+    home.write("river.txt", "The river is called Fjernfloden.\n");
+    home.weft(&["dataset", "ingest", "river", "river.txt", "--data", &kept]).with(0);
+    let server = Server::start(&home, &["--agent", &agent, "--no-auth", "--data", &kept]);
+    let ask = |server: &Server, query: &str| {
+        server.post(path, None, &json!({"query": query, "session_id": "s", "stream": true})).1
+    };
+    ask(&server, "my name is Ada");
+    let told = home.weft(&["backup", &copy, "--data", &kept, "--json"]).with(0).json_lines();
+    assert!(told[0]["database_bytes"].as_u64() > Some(10_000) && told[0]["files"] == 1, "{told:?}");
+    ask(&server, "this comes after the copy");
+    home.weft(&["backup", &copy, "--data", &kept]).with(2).says(&["already"]);
+    server.stop();
+    // What it was made of is lost.
+    std::fs::remove_dir_all(&kept).unwrap();
+    let server = Server::start(&home, &["--agent", &agent, "--no-auth", "--data", &copy]);
+    let session = server.get("/api/v1/agents/memory/sessions/s");
+    assert!(session.contains("my name is Ada") && !session.contains("after the copy"), "{session}");
+    ask(&server, "it goes on");
+    server.stop();
+    let found =
+        home.weft(&["dataset", "search", "what is the river called", "--in", "river", "--data", &copy]);
+    assert!(found.stdout.contains("Fjernfloden"), "{found:?}");
+}

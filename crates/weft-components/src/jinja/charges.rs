@@ -1,0 +1,184 @@
+//! What a template builds is charged before it is built.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use minijinja::value::{Value, ValueKind};
+use minijinja::{Environment, Error as JinjaError, ErrorKind as JinjaKind};
+
+use super::{DEPTH_MAX, Limited, NODE_COST, WORK_MAX};
+
+/// What one rendering has built so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Budget(Arc<AtomicUsize>);
+
+impl Budget {
+    fn charge(&self, cost: usize) -> Result<(), JinjaError> {
+        // Never more than can be counted: a cost may be any number.
+        let cost = cost.min(WORK_MAX + 1);
+        let spent = self.0.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
+        if spent > WORK_MAX { Err(refused("it builds values that are too large")) } else { Ok(()) }
+    }
+
+    /// Charges a value with everything in it; shared parts count every time they appear.
+    fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
+        if depth > DEPTH_MAX {
+            return Err(refused("it builds values that nest too deep"));
+        }
+        self.charge(NODE_COST + value.as_str().map_or(0, str::len))?;
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable => {
+                for item in value.try_iter()? {
+                    self.charge_value(&item, depth + 1)?;
+                }
+            }
+            ValueKind::Map => {
+                for key in value.try_iter()? {
+                    self.charge_value(&value.get_item(&key)?, depth + 1)?;
+                    self.charge_value(&key, depth + 1)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Charges what a filter makes of a value before it does: a text of about the same length, or a list of
+    /// as many values, of which `map` may make new ones.
+    fn charge_copy(&self, value: &Value, filter: &str) -> Result<(), JinjaError> {
+        let text = value.as_str().map(str::len);
+        match (filter, text) {
+            ("map", _) => self.charge_value(value, 0),
+            ("list" | "sort" | "unique" | "select" | "reject", Some(bytes)) => {
+                self.charge(bytes.saturating_mul(NODE_COST))
+            }
+            (_, Some(bytes)) => self.charge(bytes),
+            (_, None) => self.charge(value.len().unwrap_or_default().saturating_mul(NODE_COST)),
+        }
+    }
+
+    fn room(&self) -> usize {
+        WORK_MAX.saturating_sub(self.0.load(Ordering::Relaxed))
+    }
+}
+
+pub(super) fn refused(what: &'static str) -> JinjaError {
+    JinjaError::new(JinjaKind::InvalidOperation, what)
+}
+
+/// What can make a value grow, with a charge on it.
+pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_function("weft_cost", move |value: Value| b.charge_value(&value, 0).map(|()| value));
+    let b = budget.clone();
+    environment.add_filter("weft_filter", move |value: Value, name: &str| {
+        b.charge_copy(&value, name).map(|()| value)
+    });
+    environment.add_function("weft_number", |value: Value| match value.kind() {
+        ValueKind::Number | ValueKind::Bool => Ok(value),
+        _ => Err(refused("only numbers can be multiplied")),
+    });
+    let b = budget.clone();
+    environment.add_filter("replace", move |text: &str, from: &str, to: &str| {
+        let found = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
+        b.charge(text.len().saturating_add(found.saturating_mul(to.len())))?;
+        Ok::<_, JinjaError>(text.replace(from, to))
+    });
+    let b = budget.clone();
+    environment.add_filter("join", move |items: Value, joiner: Option<String>| {
+        let joiner = joiner.unwrap_or_default();
+        let mut text = String::new();
+        for (place, item) in items.try_iter()?.enumerate() {
+            let item =
+                written(&item, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+            b.charge(item.len() + joiner.len())?;
+            if place > 0 {
+                text.push_str(&joiner);
+            }
+            text.push_str(&item);
+        }
+        Ok::<_, JinjaError>(text)
+    });
+    let b = budget.clone();
+    environment.add_filter("tojson", move |value: Value| {
+        let text =
+            json_text(&value, b.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+        b.charge(text.len())?;
+        Ok::<_, JinjaError>(text)
+    });
+    let b = budget.clone();
+    environment.add_filter("indent", move |text: &str, width: Option<usize>| {
+        let width = width.unwrap_or(4);
+        // The prefix is built once, also for a text of one line.
+        let prefixes = text.matches('\n').count() + 1;
+        b.charge(text.len().saturating_add(prefixes.saturating_mul(width)))?;
+        Ok::<_, JinjaError>(text.replace('\n', &format!("\n{}", " ".repeat(width))))
+    });
+    splitting(environment, budget);
+    environment.add_filter("sum", |items: Value| {
+        let mut sum = 0.0;
+        for item in items.try_iter()? {
+            sum += f64::try_from(item).map_err(|_| refused("only numbers can be summed up"))?;
+        }
+        Ok::<_, JinjaError>(crate::params::whole(sum).map_or_else(|| Value::from(sum), Value::from))
+    });
+}
+
+/// The filters that cut a text into many.
+fn splitting(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_filter("lines", move |text: &str| {
+        b.charge(text.len() + (text.matches('\n').count() + 1).saturating_mul(NODE_COST))?;
+        Ok::<_, JinjaError>(text.lines().map(Value::from).collect::<Vec<_>>())
+    });
+    let b = budget.clone();
+    environment.add_filter("split", move |text: &str, by: Option<Cow<'_, str>>, times: Option<i64>| {
+        // Without a number, or with a negative one, everywhere; the number counts cuts and not pieces.
+        let most =
+            times.and_then(|times| usize::try_from(times).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
+        let pieces: Box<dyn Iterator<Item = &str>> = match by.as_deref() {
+            Some(by) => Box::new(text.splitn(most, by)),
+            None => Box::new(words(text, most)),
+        };
+        let mut list = Vec::new();
+        for piece in pieces {
+            b.charge(piece.len() + NODE_COST)?;
+            list.push(Value::from(piece));
+        }
+        Ok::<_, JinjaError>(list)
+    });
+}
+
+/// What stands between blanks; after `most - 1` words the rest is one piece.
+fn words(text: &str, most: usize) -> impl Iterator<Item = &str> {
+    let mut rest = text.trim_start();
+    let mut count = 0_usize;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        count += 1;
+        let end =
+            if count >= most { rest.len() } else { rest.find(char::is_whitespace).unwrap_or(rest.len()) };
+        let (word, after) = rest.split_at(end);
+        rest = after.trim_start();
+        Some(word)
+    })
+}
+
+/// The text form of a value, as everywhere on a canvas: nothing is empty, a text is itself, the
+/// rest is JSON. `None` when it is longer than `max`.
+pub(super) fn written(value: &Value, max: usize) -> Option<String> {
+    match value.kind() {
+        ValueKind::Undefined | ValueKind::None => Some(String::new()),
+        ValueKind::String => value.as_str().filter(|text| text.len() <= max).map(str::to_owned),
+        _ => json_text(value, max),
+    }
+}
+
+fn json_text(value: &Value, max: usize) -> Option<String> {
+    let mut text = Limited { bytes: Vec::new(), max };
+    serde_json::to_writer(&mut text, value).ok()?;
+    String::from_utf8(text.bytes).ok()
+}

@@ -1,0 +1,151 @@
+//! Writes the tokens of a block with charges on whatever is kept.
+
+use super::Token;
+
+/// Filters that make about as much as they are given.
+const COPYING: [&str; 20] = [
+    "capitalize",
+    "dictsort",
+    "e",
+    "escape",
+    "items",
+    "list",
+    "lower",
+    "map",
+    "reject",
+    "rejectattr",
+    "reverse",
+    "select",
+    "selectattr",
+    "sort",
+    "string",
+    "title",
+    "trim",
+    "unique",
+    "upper",
+    "urlencode",
+];
+
+/// Writes tokens with the charges put in. Recursion is bounded by [`NESTING_MAX`] and by the chain
+/// of operators that apply to one operand.
+pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
+    let mut at = 0;
+    while let Some(token) = tokens.get(at) {
+        let operand_before = at > 0 && tokens[at - 1].ends_operand();
+        let wrap = match token.text() {
+            "~" | "+" => Some((token.text(), "weft_cost(")),
+            "*" if operand_before => Some(("* -1 * -1 *", "weft_number(")),
+            _ => None,
+        };
+        at += 1;
+        if let Some((operator, function)) = wrap {
+            let end = operand_end(tokens, at);
+            out.push_str(operator);
+            out.push(' ');
+            out.push_str(function);
+            write(&tokens[at..end], out);
+            out.push_str(") ");
+            at = end;
+        } else if let Token::Open(open) = token {
+            let end = group_end(tokens, at - 1);
+            out.push_str(if operand_before { "" } else { "weft_cost(" });
+            out.push_str(open);
+            write_members(&tokens[at..end.saturating_sub(1).max(at)], out);
+            if let Some(Token::Close(close)) = tokens.get(end.saturating_sub(1)) {
+                out.push_str(close);
+            }
+            out.push_str(if operand_before { " " } else { ") " });
+            at = end;
+        } else {
+            out.push_str(token.text());
+            out.push(' ');
+            if let ("|", Some(name)) = (token.text(), tokens.get(at).map(Token::text))
+                && COPYING.contains(&name)
+            {
+                out.push_str(&format!("weft_filter('{name}') | "));
+            }
+        }
+    }
+}
+
+/// Writes what stands between brackets: members with commas or colons between them, each charged.
+pub(super) fn write_members(tokens: &[Token<'_>], out: &mut String) {
+    let mut depth = 0_usize;
+    let mut from = 0;
+    for (at, token) in tokens.iter().enumerate() {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) => depth = depth.saturating_sub(1),
+            Token::Operator(sign @ ("," | ":")) if depth == 0 => {
+                write_member(&tokens[from..at], out);
+                out.push_str(sign);
+                out.push(' ');
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    write_member(&tokens[from..], out);
+}
+
+/// Writes one member; of `name=value` the value is charged, and what is spread out by `*` was before.
+fn write_member(tokens: &[Token<'_>], out: &mut String) {
+    match tokens {
+        [Token::Operator("*" | "**"), ..] => write(tokens, out),
+        [name, equals @ Token::Operator("="), value @ ..] => {
+            out.push_str(name.text());
+            out.push_str(equals.text());
+            write_charged(value, out);
+        }
+        value => write_charged(value, out),
+    }
+}
+
+/// Writes a value with a charge on it. A name or a literal alone makes nothing new.
+pub(super) fn write_charged(tokens: &[Token<'_>], out: &mut String) {
+    if tokens.len() < 2 {
+        return write(tokens, out);
+    }
+    out.push_str("weft_cost(");
+    write(tokens, out);
+    out.push_str(") ");
+}
+
+/// Where the group that opens at `at` ends.
+fn group_end(tokens: &[Token<'_>], at: usize) -> usize {
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) if depth <= 1 => return place + 1,
+            Token::Close(_) => depth -= 1,
+            _ => {}
+        }
+    }
+    tokens.len()
+}
+
+/// Where the operand that begins at `at` ends: signs, a value, then members, calls, filters and
+/// powers, which all bind tighter than the operators that are wrapped.
+fn operand_end(tokens: &[Token<'_>], mut at: usize) -> usize {
+    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.text() == text);
+    loop {
+        while is(at, "-") || is(at, "not") {
+            at += 1;
+        }
+        at = if matches!(tokens.get(at), Some(Token::Open(_))) { group_end(tokens, at) } else { at + 1 };
+        loop {
+            if is(at, ".") || is(at, "|") {
+                at += 2;
+            } else if is(at, "(") || is(at, "[") {
+                at = group_end(tokens, at);
+            } else {
+                break;
+            }
+        }
+        if !is(at, "**") {
+            return at.min(tokens.len());
+        }
+        at += 1;
+    }
+}

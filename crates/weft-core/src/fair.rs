@@ -1,0 +1,158 @@
+//! Places that tenants share: whoever waits is served tenant by tenant, so that one with a thousand waiting
+//! takes no longer to pass than one with a single one.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::id::TenantId;
+
+/// Who may wait in line of one tenant, at most: each holds what it will work on.
+pub const WAITING_MAX: usize = 10_000;
+
+/// So many places and no more. A free place goes to the tenant whose turn it is: each that waits gets one
+/// before any gets a second one.
+#[derive(Clone, Debug)]
+pub struct FairSlots(Arc<Mutex<Line>>);
+
+#[derive(Debug)]
+struct Line {
+    free: usize,
+    waiting: HashMap<TenantId, VecDeque<oneshot::Sender<Slot>>>,
+    /// The tenants that wait, in the order of their turns.
+    turns: VecDeque<TenantId>,
+}
+
+/// A place. It is free again when this is dropped.
+#[derive(Debug)]
+pub struct Slot(Option<Arc<Mutex<Line>>>);
+
+fn locked(line: &Mutex<Line>) -> MutexGuard<'_, Line> {
+    line.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl FairSlots {
+    /// So many places; at least one.
+    pub fn new(count: usize) -> Self {
+        let line = Line { free: count.max(1), waiting: HashMap::new(), turns: VecDeque::new() };
+        Self(Arc::new(Mutex::new(line)))
+    }
+
+    /// Waits for a place. Whoever stops waiting leaves the line.
+    ///
+    /// # Errors
+    /// `QuotaExceeded` when very many of this tenant wait already.
+    pub async fn acquire(&self, tenant: &TenantId) -> Result<Slot> {
+        let coming = {
+            let mut line = locked(&self.0);
+            if line.free > 0 {
+                line.free -= 1;
+                return Ok(Slot(Some(Arc::clone(&self.0))));
+            }
+            let waiting = line.waiting.entry(tenant.clone()).or_default();
+            waiting.retain(|other| !other.is_closed());
+            if waiting.len() >= WAITING_MAX {
+                return Err(Error::new(
+                    ErrorKind::QuotaExceeded,
+                    format!("{WAITING_MAX} others wait already"),
+                )
+                .help("try again when some of them are done"));
+            }
+            let (give, coming) = oneshot::channel();
+            let first = waiting.is_empty();
+            waiting.push_back(give);
+            if first && !line.turns.contains(tenant) {
+                line.turns.push_back(tenant.clone());
+            }
+            coming
+        };
+        coming.await.map_err(|_| Error::internal("a place was promised and not given"))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let Some(line) = self.0.take() else { return };
+        let mut slot = Self(Some(Arc::clone(&line)));
+        loop {
+            // The next one in line, chosen under the lock and told without it: a place that comes back from
+            // somebody who is gone is dropped here, too.
+            let next = {
+                let mut line = locked(&line);
+                let next = line.next();
+                if next.is_none() {
+                    line.free += 1;
+                    slot.0 = None;
+                }
+                next
+            };
+            let Some(next) = next else { return };
+            match next.send(slot) {
+                Ok(()) => return,
+                Err(back) => slot = back,
+            }
+        }
+    }
+}
+
+impl Line {
+    fn next(&mut self) -> Option<oneshot::Sender<Slot>> {
+        while let Some(tenant) = self.turns.pop_front() {
+            let Some(waiting) = self.waiting.get_mut(&tenant) else { continue };
+            let next = waiting.pop_front();
+            match waiting.is_empty() {
+                true => drop(self.waiting.remove(&tenant)),
+                false => self.turns.push_back(tenant),
+            }
+            if next.is_some() {
+                return next;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::FutureExt as _;
+
+    #[test]
+    fn tenants_take_turns() {
+        let slots = FairSlots::new(1);
+        let (loud, quiet) = (TenantId::from("loud"), TenantId::from("quiet"));
+        let first = slots.acquire(&loud).now_or_never().unwrap().unwrap();
+        let mut waiting: Vec<_> = (0..24).map(|_| Box::pin(async { slots.acquire(&loud).await })).collect();
+        waiting.iter_mut().for_each(|one| assert!(one.now_or_never().is_none()));
+        let mut other = Box::pin(slots.acquire(&quiet));
+        assert!((&mut other).now_or_never().is_none());
+        // One of the loud tenant stood in line before; then it is the other's turn.
+        drop(first);
+        let second = (&mut waiting[0]).now_or_never().unwrap().unwrap();
+        assert!((&mut other).now_or_never().is_none());
+        drop(second);
+        let served = (&mut other).now_or_never().expect("the other tenant is served").unwrap();
+        assert!((&mut waiting[1]).now_or_never().is_none());
+        drop(served);
+        assert!((&mut waiting[1]).now_or_never().is_some());
+    }
+
+    #[test]
+    fn who_is_gone_takes_no_place() {
+        let slots = FairSlots::new(2);
+        let tenant = TenantId::from("t");
+        let held: Vec<_> = (0..2).map(|_| slots.acquire(&tenant).now_or_never().unwrap().unwrap()).collect();
+        for _ in 0..100 {
+            let mut gone = Box::pin(slots.acquire(&tenant));
+            assert!((&mut gone).now_or_never().is_none());
+        }
+        let mut late = Box::pin(slots.acquire(&tenant));
+        assert!((&mut late).now_or_never().is_none());
+        drop(held);
+        assert!((&mut late).now_or_never().is_some());
+        assert_eq!(locked(&slots.0).free, 2);
+        assert!(locked(&slots.0).turns.is_empty());
+    }
+}

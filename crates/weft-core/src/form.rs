@@ -1,0 +1,98 @@
+//! Whether what a person fills in suits the field of a form.
+
+use crate::value::{Json, described, number, to_text, truth, whole};
+
+/// What is wrong with a value for a field with this description, as a sentence fragment that follows the
+/// field's name; `None` when it suits. A value that is missing is not looked at, and neither are decisions
+/// about the work of an agent: whoever asks for those asks again what is unclear.
+pub fn problem(description: &Json, value: &Json) -> Option<String> {
+    let text = |member: &str| description.get(member).and_then(Json::as_str).unwrap_or_default();
+    let kind = text("type").to_ascii_lowercase();
+    let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
+    let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
+    if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") || kind.contains("file") {
+        return None;
+    }
+    let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));
+    match kind.as_str() {
+        "boolean" if truth(value).is_none() => return must("true or false"),
+        "integer" if number(value).and_then(whole).is_none() => return must("a whole number"),
+        "number" | "float" if number(value).is_none() => return must("a number"),
+        "line" | "paragraph" | "text" | "string" if value.is_array() || value.is_object() => {
+            return must("a text");
+        }
+        "object" if !is_object(value) => return must("an object"),
+        _ => {}
+    }
+    let options =
+        description.get("options").and_then(Json::as_array).filter(|options| !options.is_empty())?;
+    let offered: Vec<String> = options.iter().map(|option| to_text(meant(option))).collect();
+    if offered.contains(&to_text(value)) {
+        return None;
+    }
+    must(&format!("one of {}", listed(&offered)))
+}
+
+/// An option is its value, or an object that has one beside its label.
+fn meant(option: &Json) -> &Json {
+    option.get("value").unwrap_or(option)
+}
+
+fn is_object(value: &Json) -> bool {
+    let parsed = |text: &str| serde_json::from_str::<Json>(text).is_ok_and(|value| value.is_object());
+    value.is_object() || value.as_str().is_some_and(parsed)
+}
+
+fn listed(options: &[String]) -> String {
+    const NAMED_MAX: usize = 20;
+    let named = options.iter().take(NAMED_MAX).map(|option| format!("`{option}`"));
+    let more = if options.len() > NAMED_MAX { ", …" } else { "" };
+    format!("{}{more}", named.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn values_suit_the_type_of_their_field() {
+        let check = |kind: &str, good: &[Json], bad: &[Json]| {
+            let field = json!({"type": kind});
+            for value in good {
+                assert_eq!(problem(&field, value), None, "{kind} {value}");
+            }
+            for value in bad {
+                assert!(problem(&field, value).is_some(), "{kind} {value}");
+            }
+        };
+        check(
+            "integer",
+            &[json!(3), json!("-3"), json!(2.0), Json::Null],
+            &[json!(1.5), json!("x"), json!(""), json!(true)],
+        );
+        check("number", &[json!(1.5), json!(" 2 ")], &[json!("two"), json!([1]), json!({})]);
+        check("boolean", &[json!(true), json!("False")], &[json!("yes"), json!(2), json!("")]);
+        check("line", &[json!("x"), json!(""), json!(3), json!(true)], &[json!(["x"]), json!({"x": 1})]);
+        check("paragraph", &[json!("x\ny")], &[json!([])]);
+        check("object", &[json!({}), json!("{\"a\": 1}")], &[json!("a"), json!([1]), json!(1)]);
+        check("file", &[json!("data:,"), json!([]), json!({})], &[]);
+        check("", &[json!("x"), json!([1])], &[]);
+        check("approval", &[json!("approve"), json!({"decision": "edit"})], &[]);
+    }
+
+    #[test]
+    fn values_are_among_the_options() {
+        let field = json!({"type": "options", "options": ["red", 2, {"label": "Green", "value": "g"}]});
+        for good in [json!("red"), json!(2), json!("2"), json!("g"), Json::Null] {
+            assert_eq!(problem(&field, &good), None, "{good}");
+        }
+        for bad in [json!("Red"), json!("Green"), json!(""), json!(["red"]), json!(3)] {
+            let problem = problem(&field, &bad).unwrap();
+            assert!(problem.starts_with("must be one of `red`, `2`, `g`, and is "), "{problem}");
+        }
+        assert_eq!(problem(&json!({"type": "options", "options": []}), &json!("any")), None);
+        let optional = json!({"type": "options", "options": ["a"], "optional": true});
+        assert_eq!(problem(&optional, &json!("")), None);
+    }
+}

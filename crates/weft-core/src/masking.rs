@@ -1,0 +1,247 @@
+//! Secrets are used where a canvas uses them and written nowhere else.
+//!
+//! What a run writes down, shows, or tells a model has `***` where a secret stood. In the stored journal a
+//! mark with the secret's name stands there instead, since a run that is picked up has to go on with the
+//! value itself; whoever reads the journal for people sees `***`.
+
+use std::borrow::Cow;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde_json::Map;
+
+use crate::seam::chat_model::ChatRequest;
+use crate::value::Json;
+
+/// What people and models read in place of a secret.
+pub const MASK: &str = "***";
+/// Bytes that a secret has at least to be looked for in texts: `on` or `de` stand in any.
+const LENGTH_MIN: usize = 5;
+/// Secrets of one run, at most.
+const SECRETS_MAX: usize = 1_000;
+/// How a mark begins and ends. The characters are for private use, so that no text holds them by chance.
+const OPEN: &str = "\u{f8fe}weft-secret:";
+const CLOSE: char = '\u{f8ff}';
+
+/// The secrets of one run. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Masks(Arc<RwLock<Vec<Hidden>>>);
+
+#[derive(Clone)]
+struct Hidden {
+    name: Arc<str>,
+    value: Arc<str>,
+}
+
+impl std::fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}={MASK}", self.name)
+    }
+}
+
+impl Masks {
+    /// Hides a value from now on: every text in it. The name leads back to it: `env.token`, or `env.login.key`
+    /// for a member.
+    pub fn add(&self, name: &str, value: &Json) {
+        let mut found = Vec::new();
+        texts(name, value, &mut found);
+        if found.is_empty() {
+            return;
+        }
+        let mut hidden = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, value) in found {
+            let known = hidden.iter().any(|one| *one.value == *value);
+            if !known && hidden.len() < SECRETS_MAX {
+                hidden.push(Hidden { name: name.into(), value: value.into() });
+            }
+        }
+        // A secret within a longer one must not break that one up.
+        hidden.sort_by_key(|one| std::cmp::Reverse(one.value.len()));
+    }
+
+    /// Whether there is nothing to hide.
+    pub fn is_empty(&self) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is_empty()
+    }
+
+    /// A text as it may be shown.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        self.replaced(text, |_| Cow::Borrowed(MASK))
+    }
+
+    /// A value as it may be shown; `None` when it may be shown as it is.
+    pub fn json(&self, value: &Json) -> Option<Json> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut value = value.clone();
+        change(&mut value, &|text| owned(self.text(text))).then_some(value)
+    }
+
+    /// Takes secrets out of what a model is asked.
+    pub fn request(&self, request: &mut ChatRequest) {
+        if self.is_empty() {
+            return;
+        }
+        for message in &mut request.messages {
+            if let Some(text) = owned(self.text(&message.text)) {
+                message.text = text;
+            }
+        }
+    }
+
+    /// An object as it is stored: with marks that lead back to the secrets, but for the members that are named
+    /// in `outer`. `None` when it holds none.
+    pub fn sealed(&self, value: &Json, outer: &[&str]) -> Option<Json> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut value = value.clone();
+        let seal = |text: &str| owned(self.replaced(text, |name| Cow::Owned(format!("{OPEN}{name}{CLOSE}"))));
+        // Nobody else's text may look like a mark.
+        let seal = |text: &str| match text.contains(OPEN) {
+            true => Some(seal(&text.replace(OPEN, "")).unwrap_or_else(|| text.replace(OPEN, ""))),
+            false => seal(text),
+        };
+        let Json::Object(members) = &mut value else { return None };
+        let mut changed = false;
+        for (_, member) in members.iter_mut().filter(|(name, _)| !outer.contains(&name.as_str())) {
+            changed |= change(member, &seal);
+        }
+        changed.then_some(value)
+    }
+
+    fn replaced<'a>(&self, text: &'a str, by: impl Fn(&str) -> Cow<'static, str>) -> Cow<'a, str> {
+        let hidden = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let mut text = Cow::Borrowed(text);
+        for Hidden { name, value } in hidden.iter() {
+            if text.contains(&**value) {
+                text = Cow::Owned(text.replace(&**value, &by(name)));
+            }
+        }
+        text
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> Option<String> {
+    match text {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    }
+}
+
+fn texts(name: &str, value: &Json, found: &mut Vec<(String, String)>) {
+    match value {
+        Json::String(text) if text.len() >= LENGTH_MIN => found.push((name.to_owned(), text.clone())),
+        Json::Number(number) if number.to_string().len() >= LENGTH_MIN => {
+            found.push((name.to_owned(), number.to_string()));
+        }
+        Json::Array(items) => {
+            items.iter().enumerate().for_each(|(place, item)| texts(&format!("{name}.{place}"), item, found));
+        }
+        Json::Object(map) => map.iter().for_each(|(key, item)| texts(&format!("{name}.{key}"), item, found)),
+        _ => {}
+    }
+}
+
+/// Changes every text in a value, keys included. Whether there was one to change.
+fn change(value: &mut Json, by: &dyn Fn(&str) -> Option<String>) -> bool {
+    match value {
+        Json::String(text) => match by(text) {
+            Some(new) => {
+                *text = new;
+                true
+            }
+            None => false,
+        },
+        Json::Array(items) => items.iter_mut().fold(false, |changed, item| change(item, by) | changed),
+        Json::Object(map) => {
+            let mut changed = map.values_mut().fold(false, |changed, item| change(item, by) | changed);
+            if map.keys().any(|key| by(key).is_some()) {
+                changed = true;
+                let renamed = std::mem::take(map).into_iter();
+                *map = renamed.map(|(key, item)| (by(&key).unwrap_or(key), item)).collect::<Map<_, _>>();
+            }
+            changed
+        }
+        _ => false,
+    }
+}
+
+/// Whether a stored text holds marks.
+pub fn is_sealed(stored: &str) -> bool {
+    stored.contains(OPEN)
+}
+
+/// A stored text as people may read it.
+pub fn shown(stored: &str) -> Cow<'_, str> {
+    match is_sealed(stored) {
+        true => Cow::Owned(without_marks(stored, |_| None)),
+        false => Cow::Borrowed(stored),
+    }
+}
+
+/// A stored JSON text as a run goes on with it. `value` gives a secret by its name; what it does not know
+/// stays masked.
+pub fn opened<'a>(stored: &'a str, value: impl Fn(&str) -> Option<String>) -> Cow<'a, str> {
+    match is_sealed(stored) {
+        true => Cow::Owned(without_marks(stored, |name| {
+            let text = serde_json::to_string(&value(name)?).ok()?;
+            text.get(1..text.len() - 1).map(str::to_owned)
+        })),
+        false => Cow::Borrowed(stored),
+    }
+}
+
+fn without_marks(stored: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    let mut pieces = stored.split(OPEN);
+    let mut text = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        let (name, rest) = piece.split_once(CLOSE).unwrap_or((piece, ""));
+        // Inside of JSON a name is written as JSON, too.
+        let name = serde_json::from_str::<String>(&format!("\"{name}\"")).unwrap_or_else(|_| name.to_owned());
+        text.push_str(value(&name).as_deref().unwrap_or(MASK));
+        text.push_str(rest);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn masks() -> Masks {
+        let masks = Masks::default();
+        masks.add("env.token", &json!("s\"cret-1"));
+        masks.add("env.login", &json!({"user": "ada", "key": "s\"cret-12", "pin": 123_456}));
+        masks
+    }
+
+    #[test]
+    fn a_secret_is_masked_wherever_it_stands() {
+        let value = json!({"h": ["Bearer s\"cret-1", "s\"cret-12", "ada"], "s\"cret-1": 5, "pin": "x123456"});
+        let expected = json!({"h": ["Bearer ***", "***", "ada"], "***": 5, "pin": "x***"});
+        assert_eq!(masks().json(&value), Some(expected));
+        assert_eq!(masks().json(&json!(["ada", 5])), None);
+        assert!(!format!("{:?}", masks()).contains("cret"));
+    }
+
+    #[test]
+    fn what_is_stored_leads_back_to_the_secret_and_shows_nothing() {
+        let forged = format!("{OPEN}env.token{CLOSE}");
+        let record = json!({"type": "s\"cret-1", "outputs": {"a": "<s\"cret-1> s\"cret-12", "b": forged}});
+        let sealed = masks().sealed(&record, &["type"]).unwrap().to_string();
+        assert!(!sealed["{\"type\":\"s\\\"cret-1\"".len()..].contains("cret-1"), "{sealed}");
+        let read = |text: Cow<'_, str>| serde_json::from_str::<Json>(&text).unwrap()["outputs"].clone();
+        assert_eq!(read(shown(&sealed))["a"], "<***> ***");
+        let value = |name: &str| match name {
+            "env.token" => Some("s\"cret-1".to_owned()),
+            "env.login.key" => Some("s\"cret-12".to_owned()),
+            _ => None,
+        };
+        assert_eq!(read(opened(&sealed, value))["a"], "<s\"cret-1> s\"cret-12");
+        // A mark that somebody writes themselves is none.
+        assert!(!read(opened(&sealed, value))["b"].as_str().unwrap().contains("cret"));
+        assert_eq!(opened("plain", |_| None), "plain");
+    }
+}

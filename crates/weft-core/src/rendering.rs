@@ -1,0 +1,141 @@
+//! Text that is put together out of values, with a limit that holds while it is written.
+//!
+//! A text of a few kilobytes can name a value of megabytes thousands of times, so what comes of it is
+//! bounded as it grows and not when it is there.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::error::{Error, Result};
+use crate::value::Json;
+
+/// Bytes of text that one activation may put together where nobody says otherwise: the default of
+/// `limits.output_bytes`.
+pub const TEXT_MAX: usize = 32 << 20;
+
+/// How much text may still be put together. Clones share it.
+#[derive(Clone, Debug)]
+pub struct TextRoom {
+    max: usize,
+    left: Arc<AtomicUsize>,
+}
+
+impl Default for TextRoom {
+    fn default() -> Self {
+        Self::of(TEXT_MAX)
+    }
+}
+
+impl TextRoom {
+    /// Room for this many bytes.
+    pub fn of(max: usize) -> Self {
+        Self { max, left: Arc::new(AtomicUsize::new(max)) }
+    }
+
+    /// As much room as this had at first.
+    #[must_use]
+    pub fn afresh(&self) -> Self {
+        Self::of(self.max)
+    }
+
+    /// Bytes that are left.
+    pub fn left(&self) -> usize {
+        self.left.load(Ordering::Relaxed)
+    }
+
+    /// Takes room for `bytes`, before they are written.
+    ///
+    /// # Errors
+    /// `Invalid` when there is not as much.
+    pub fn take(&self, bytes: usize) -> Result<()> {
+        let taken = |left: usize| left.checked_sub(bytes);
+        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(self.used_up()),
+        }
+    }
+
+    fn used_up(&self) -> Error {
+        Error::invalid(format!("the text that it puts together is larger than {} bytes", self.max))
+            .help("shorten what it refers to, or raise limits.output_bytes")
+    }
+}
+
+/// A text that grows as long as there is room.
+#[derive(Debug)]
+pub struct BoundedText<'a> {
+    room: &'a TextRoom,
+    text: Vec<u8>,
+}
+
+impl<'a> BoundedText<'a> {
+    /// An empty text.
+    pub fn new(room: &'a TextRoom) -> Self {
+        Self { room, text: Vec::new() }
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// `Invalid` when there is no room for it.
+    pub fn push(&mut self, text: &str) -> Result<()> {
+        self.room.take(text.len())?;
+        self.text.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+
+    /// Adds the text form of a value; see [`crate::value::to_text`].
+    ///
+    /// # Errors
+    /// `Invalid` when there is no room for it.
+    pub fn push_value(&mut self, value: &Json) -> Result<()> {
+        match value {
+            Json::Null => Ok(()),
+            Json::String(text) => self.push(text),
+            // Control characters take six bytes each, so the length is known only while it is written.
+            other => serde_json::to_writer(&mut *self, other).map_err(|_| self.room.used_up()),
+        }
+    }
+
+    /// The finished text.
+    pub fn finish(self) -> String {
+        // Only whole texts and JSON went in.
+        match String::from_utf8_lossy(&self.text) {
+            Cow::Owned(mended) => mended,
+            Cow::Borrowed(_) => String::from_utf8(self.text).unwrap_or_default(),
+        }
+    }
+}
+
+impl Write for BoundedText<'_> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        self.room.take(part.len()).map_err(io::Error::other)?;
+        self.text.extend_from_slice(part);
+        Ok(part.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_text_stops_growing_where_the_room_ends() {
+        let room = TextRoom::of(10);
+        let mut text = BoundedText::new(&room);
+        text.push("123").unwrap();
+        text.push_value(&json!([1, 2])).unwrap();
+        assert!(text.push("123").unwrap_err().full().contains("limits.output_bytes"));
+        assert_eq!((text.finish(), room.left()), ("123[1,2]".to_owned(), 2));
+        let mut escaped = BoundedText::new(&room);
+        assert!(escaped.push_value(&json!(["\u{1}"])).is_err());
+        assert_eq!(room.afresh().left(), 10);
+    }
+}

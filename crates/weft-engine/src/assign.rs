@@ -1,0 +1,231 @@
+//! Decides what assignments make of the values as they are now: all of them together, or none.
+
+use std::sync::Arc;
+
+use weft_core::assign::{check_depth, place};
+use weft_core::reference::Inputs;
+use weft_core::value::walk;
+use weft_core::{Assignment, Error, Json, Operand, Outputs, Reference, Result};
+use weft_dsl::plan::{NodeIx, Read};
+
+use crate::machine::{Machine, Running};
+use crate::scope::{ScopeId, ScopeRun};
+use crate::values::{encloses, settled};
+use crate::weight::{outputs_weight, weight_of};
+
+/// New values of globals and outputs, worked out and not yet there.
+#[derive(Debug, Default)]
+pub struct Changes(Vec<(Root, Json)>);
+
+/// A global, or an output of a node as seen from a scope.
+#[derive(Clone, Debug, PartialEq)]
+enum Root {
+    Global(Arc<str>),
+    /// The scope is the node's own, or one around the rounds that its node has run in.
+    Output {
+        scope: ScopeId,
+        node: NodeIx,
+        name: Arc<str>,
+    },
+}
+
+/// One activation's assignments under way.
+struct Work<'a> {
+    machine: &'a Machine,
+    scope: ScopeId,
+    reads: &'a [Read],
+    /// Nothing but the room for the texts that they put together.
+    texts: Inputs,
+    changes: Changes,
+}
+
+impl Machine {
+    /// What a running activation's assignments make of the values as they are now. Later ones see what
+    /// earlier ones have made. Nothing has changed until the activation is [`Machine::finished`]. Together they
+    /// put at most `text_max` bytes of text together.
+    ///
+    /// # Errors
+    /// `Invalid` when one of them cannot be applied; it names the variable.
+    pub fn changes(&self, activation: u32, assignments: &[Assignment], text_max: usize) -> Result<Changes> {
+        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else {
+            return Ok(Changes::default());
+        };
+        let reads = &self.plan.nodes[node].reads;
+        let texts = Inputs::default().bounded(text_max);
+        let mut work = Work { machine: self, scope, reads, texts, changes: Changes::default() };
+        for assignment in assignments {
+            work.apply(assignment).map_err(|cause| {
+                Error::new(cause.kind, format!("cannot change `{}`", assignment.target)).because(cause)
+            })?;
+        }
+        Ok(work.changes)
+    }
+
+    /// How many more bytes the values of the run would take with these changes.
+    pub fn growth(&self, changes: &Changes) -> usize {
+        let old = |root: &Root| match root {
+            Root::Global(name) => weight_of(self.globals.get(&**name)),
+            Root::Output { scope, node, name } => {
+                let (run, local) = (self.scopes.get(scope), self.plan.nodes[*node].local);
+                let own = run.filter(|run| run.plan_scope == self.plan.nodes[*node].scope);
+                let outputs = own.and_then(|run| run.nodes[local].outputs.as_deref());
+                outputs.and_then(|outputs| outputs.get(name)).map_or(0, |old| weight_of([&*old.snapshot()]))
+            }
+        };
+        let new: usize = changes.0.iter().map(|(_, value)| weight_of([value])).sum();
+        new.saturating_sub(changes.0.iter().map(|(root, _)| old(root)).sum())
+    }
+
+    /// Puts new values in their places.
+    pub(crate) fn commit(&mut self, changes: Changes) {
+        for (root, value) in changes.0 {
+            match root {
+                Root::Global(name) => {
+                    let new = weight_of([&value]);
+                    let old = self.globals.insert(name.to_string(), value);
+                    self.replace_bytes(weight_of(&old), new);
+                }
+                Root::Output { scope, node, name } => {
+                    let (plan_scope, local) = (self.plan.nodes[node].scope, self.plan.nodes[node].local);
+                    let Some(run) = self.scopes.get_mut(&scope) else { continue };
+                    if run.plan_scope == plan_scope {
+                        let outputs = run.nodes[local].outputs.get_or_insert_default();
+                        Arc::make_mut(outputs).set(&name, value);
+                        self.weigh_node(scope, local);
+                    } else if let Some(past) = run.past.get_mut(&node) {
+                        Arc::make_mut(&mut past.outputs).set(&name, value);
+                        let new = outputs_weight(&past.outputs);
+                        let old = std::mem::replace(&mut past.bytes, new);
+                        self.replace_bytes(old, new);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Work<'_> {
+    fn apply(&mut self, assignment: &Assignment) -> Result<()> {
+        let operand = match &assignment.operand {
+            Operand::Value(value) => value.clone(),
+            Operand::Reference(reference) => self.read(reference),
+            Operand::Text(template) => {
+                let values = template.references().map(|name| (name.clone(), self.read(name).into()));
+                Json::String(template.render(&self.texts.among(values))?)
+            }
+        };
+        let (root, path) = self.root(&assignment.target)?;
+        check_depth(path, &operand)?;
+        let at = self.changes.0.iter().position(|(known, _)| *known == root).unwrap_or_else(|| {
+            let whole = self.whole(&root);
+            self.changes.0.push((root, whole));
+            self.changes.0.len() - 1
+        });
+        let (root, whole) = &mut self.changes.0[at];
+        let slot = place(whole, &root.named(self.machine), path)?;
+        *slot = assignment.operator.apply(std::mem::take(slot), operand)?;
+        Ok(())
+    }
+
+    fn changed(&self, root: &Root) -> Option<&Json> {
+        self.changes.0.iter().find(|(known, _)| known == root).map(|(_, value)| value)
+    }
+
+    /// A value as the assignments before have left it.
+    fn read(&self, reference: &Reference) -> Json {
+        if let Ok((root, path)) = self.root(reference)
+            && let Some(value) = self.changed(&root)
+        {
+            return if path.is_empty() { value.clone() } else { walk(value, path.split('.')) };
+        }
+        self.settled(reference)
+    }
+
+    fn settled(&self, reference: &Reference) -> Json {
+        let known = self.reads.iter().find(|read| read.reference == *reference);
+        let value = match known {
+            Some(read) => settled(self.machine, self.scope, read),
+            None => settled(self.machine, self.scope, &self.read_of(reference)),
+        };
+        (*value.snapshot()).clone()
+    }
+
+    fn read_of(&self, reference: &Reference) -> Read {
+        let node = reference.component().and_then(|id| self.machine.plan.by_id.get(id)).copied();
+        let same_pass =
+            self.reads.iter().any(|read| read.node.is_some() && read.node == node && read.same_pass);
+        Read { reference: reference.clone(), key: Arc::default(), node, same_pass }
+    }
+
+    /// The value of a root that has not been changed yet.
+    fn whole(&self, root: &Root) -> Json {
+        match root {
+            Root::Global(name) => self.machine.globals.get(&**name).cloned().unwrap_or_default(),
+            Root::Output { node, name, .. } => {
+                let component = self.machine.plan.nodes[*node].id.clone();
+                self.settled(&Reference::Output { component, path: Arc::clone(name) })
+            }
+        }
+    }
+
+    /// The whole value that a reference leads to or into, and the rest of the way.
+    fn root<'r>(&self, reference: &'r Reference) -> Result<(Root, &'r str)> {
+        match reference {
+            Reference::Global(name) => Ok(self.global(name)),
+            Reference::Output { component, path } => {
+                let Some(&node) = self.machine.plan.by_id.get(component) else {
+                    return Err(Error::invalid(format!("there is no component `{component}`")));
+                };
+                let (scope, outputs) = self.holder(node).ok_or_else(|| {
+                    Error::invalid(format!("`{component}` has not run: there is nothing to change"))
+                })?;
+                let known = |name: &str| {
+                    let name = Root::Output { scope, node, name: name.into() };
+                    self.changed(&name).is_some()
+                };
+                let whole = outputs.is_some_and(|outputs| outputs.get(path).is_some()) || known(path);
+                let (name, rest) = path.split_once('.').filter(|_| !whole).unwrap_or((path, ""));
+                Ok((Root::Output { scope, node, name: name.into() }, rest))
+            }
+        }
+    }
+
+    /// `env.o.a` is the member `a` of `env.o`; the longest name that exists wins.
+    fn global<'r>(&self, name: &'r str) -> (Root, &'r str) {
+        let dots = name.rmatch_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
+        for (name, rest) in std::iter::once((name, "")).chain(dots) {
+            let root = Root::Global(name.into());
+            if self.machine.globals.contains_key(name) || self.changed(&root).is_some() {
+                return (root, rest);
+            }
+        }
+        (Root::Global(name.into()), "")
+    }
+
+    /// The scope in which outputs of a node are, and what there is of them.
+    fn holder(&self, node: NodeIx) -> Option<(ScopeId, Option<&Outputs>)> {
+        let plan = &self.machine.plan;
+        let (plan_scope, local) = (plan.nodes[node].scope, plan.nodes[node].local);
+        let up = |run: &ScopeRun| run.round.as_ref().map(|round| round.parent);
+        let mut at = Some(self.scope);
+        while let Some((scope, run)) = at.and_then(|id| Some((id, self.machine.scopes.get(&id)?))) {
+            if run.plan_scope == plan_scope {
+                return Some((scope, run.nodes[local].outputs.as_deref()));
+            }
+            if encloses(plan, run.plan_scope, plan_scope) {
+                return run.past.get(&node).map(|past| (scope, Some(&*past.outputs)));
+            }
+            at = up(run);
+        }
+        None
+    }
+}
+
+impl Root {
+    fn named(&self, machine: &Machine) -> String {
+        match self {
+            Self::Global(name) => name.to_string(),
+            Self::Output { node, name, .. } => format!("{}@{name}", machine.plan.nodes[*node].id),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! How activations end: what their assignments change, whether their failure is the run's, and whether
+//! the run has become too large with them.
+
+use weft_core::journal::Onward;
+use weft_core::{Error, ErrorKind, Result};
+
+use super::Driver;
+use crate::assign::Changes;
+use crate::perform::{Outcome, Settled, settle, too_much};
+
+impl Driver<'_> {
+    /// What an activation's assignments make of the values as they are now. One that cannot be applied is
+    /// the failure of its node.
+    pub(super) fn changes(&self, settled: &mut Settled) -> Changes {
+        if settled.finished.assigned.is_empty() {
+            return Changes::default();
+        }
+        let activation = settled.activation;
+        let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
+        let changes = self.machine.changes(activation, assigned, text_max).and_then(|changes| {
+            let bytes = self.machine.held_bytes().saturating_add(self.machine.growth(&changes));
+            if bytes > self.limits.values_bytes {
+                return Err(too_much(self.limits.values_bytes));
+            }
+            Ok(changes)
+        });
+        changes.unwrap_or_else(|error| {
+            if let Some(active) = self.active.get(&activation) {
+                *settled = settle(&self.plan.nodes[active.node], Outcome { activation, result: Err(error) });
+            }
+            Changes::default()
+        })
+    }
+
+    /// Ends an activation. What fails the run with it comes back.
+    pub(super) fn conclude(&mut self, settled: Settled, changes: Changes) -> Result<()> {
+        let failure = self.failure(&settled);
+        self.failed |= failure.is_some();
+        self.finish(settled, changes);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Why the run fails with this activation, if it does: neither the settings of its node nor those of a
+    /// frame around it catch the error.
+    fn failure(&self, settled: &Settled) -> Option<Error> {
+        let error = settled.error.as_ref().filter(|_| settled.onward == Onward::Nowhere)?;
+        if self.machine.catching(settled.activation).is_some() {
+            return None;
+        }
+        let who = &self.active.get(&settled.activation)?.who;
+        let id = if *who.name == *who.node.as_str() { String::new() } else { format!(" ({})", who.node) };
+        Some(Error::new(error.kind, format!("{}{id} failed: {}", who.name, error.full())))
+    }
+
+    /// Whether the run still has room. What a single activation gives was looked at before; here it is
+    /// about what rounds collect and what messages say, and about the journal.
+    pub(super) fn check_size(&self) -> Result<()> {
+        let limits = &self.limits;
+        if self.machine.held_bytes().saturating_add(self.said.bytes()) > limits.values_bytes {
+            return Err(too_much(limits.values_bytes));
+        }
+        if self.journal.bytes() > limits.journal_bytes {
+            let message = format!("the journal of the run is larger than {} bytes", limits.journal_bytes);
+            return Err(Error::new(ErrorKind::QuotaExceeded, message)
+                .help("go over fewer items, keep outputs smaller, or raise limits.journal_bytes"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Sets a run going, and sees to it that it is known whose it is when it has ended or was let go of.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+use weft_core::RunKey;
+use weft_core::journal::Ending;
+use weft_core::seam::run_store::{RunLease, StoredRun};
+
+use super::held::{Listed, SessionLock};
+use super::used::{Used, note_again_and_again};
+use super::{Engine, Live, Prepared, QUERY_KEPT_MAX, RunHandle, Stores};
+use crate::feed::{EntryReader, Feed};
+
+impl Engine {
+    /// A run as it is announced.
+    pub(super) fn stored_run(&self, prepared: &Prepared) -> StoredRun {
+        StoredRun {
+            key: prepared.key.clone(),
+            session: prepared.request.session.id.clone(),
+            canvas: prepared.request.canvas.clone(),
+            query: prepared.request.input.query.chars().take(QUERY_KEPT_MAX).collect(),
+            ending: None,
+            started_ms: self.now_ms(),
+            finished_ms: None,
+            fence: RunLease::FIRST,
+            owner: Some(self.0.ownership.process.id.clone()),
+            cancel_ms: None,
+        }
+    }
+
+    /// Sets a run going, on the list of those under way.
+    pub(super) fn launch(
+        &self,
+        stores: Stores,
+        prepared: Prepared,
+        (place, lock, lease): (OwnedSemaphorePermit, SessionLock, RunLease),
+    ) -> RunHandle {
+        let (key, feed, cancel) = (prepared.key.clone(), Feed::stored(), CancellationToken::new());
+        let (live_feed, session) = (Arc::clone(&feed), prepared.request.session.clone());
+        let leave = CancellationToken::new();
+        let live = Live {
+            feed: live_feed,
+            cancel: cancel.clone(),
+            leave: leave.clone(),
+            session,
+            background: false,
+        };
+        self.running().runs.insert(key.clone(), live);
+        self.begin_keeping();
+        let mut listed = Listed::new(self, lease.clone(), (Arc::clone(&feed), lock));
+        let entries = self.reader(Some(Arc::clone(&feed)), &key, 0);
+        let (engine, stop) = (self.clone(), cancel.clone());
+        let used = Used::by(&prepared);
+        self.0.tasks.spawn(async move {
+            let turn = AssertUnwindSafe(engine.turn(&stores, (prepared, &lease), &feed, stop)).catch_unwind();
+            let turn = tokio::select! {
+                biased;
+                turn = turn => turn,
+                never = note_again_and_again(&stores, &lease, (&engine, &used)) => match never {},
+                // As if the process had ended here: its journal says how to go on.
+                () = leave.cancelled() => return drop((listed, place)),
+            };
+            listed.became = match turn {
+                Ok(became) => became,
+                Err(_) => {
+                    tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
+                    engine.note_ending(&stores, &lease, Ending::Failed).await
+                }
+            };
+            drop((listed, place));
+        });
+        RunHandle { key, entries, cancel }
+    }
+
+    /// The live end of a run's journal, when it is under way here.
+    pub(super) fn feed(&self, key: &RunKey) -> Option<Arc<Feed>> {
+        self.running().runs.get(key).map(|live| Arc::clone(&live.feed))
+    }
+
+    /// A reader of a run's entries; where they are not shown here they are read in the store.
+    pub(super) fn reader(&self, feed: Option<Arc<Feed>>, key: &RunKey, after_event: u64) -> EntryReader {
+        let store = self.0.stores.as_ref().map(|stores| (Arc::clone(&stores.runs), key.clone()));
+        let engine = self.clone();
+        let find = Arc::new(move |key: &RunKey| engine.feed(key));
+        EntryReader::new(feed, store, after_event).finding(find)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a run has used is noted every few seconds, while it goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::CanvasId;
+use weft_core::budget::{Budget, Spent};
+use weft_core::seam::run_store::RunLease;
+
+use super::{Engine, Prepared, Stores};
+
+/// How often it is noted what a run has used.
+const NOTED_EVERY: Duration = Duration::from_secs(5);
+
+/// What a run uses, while it goes on.
+pub(super) struct Used {
+    canvas: CanvasId,
+    budget: Arc<Budget>,
+    /// What the run whose beginning it shares has used for that.
+    shared: Spent,
+}
+
+impl Used {
+    pub(super) fn by(prepared: &Prepared) -> Self {
+        let shared = prepared.recovered.as_ref().map(|recovered| recovered.shared).unwrap_or_default();
+        let budget = Arc::clone(&prepared.context.budget);
+        Self { canvas: prepared.request.canvas.clone(), budget, shared }
+    }
+
+    fn so_far(&self) -> Spent {
+        self.budget.own().beyond(self.shared)
+    }
+}
+
+/// Notes again and again what a run has used, and takes note of what others have.
+pub(super) async fn note_again_and_again(
+    stores: &Stores,
+    lease: &RunLease,
+    (engine, used): (&Engine, &Used),
+) -> std::convert::Infallible {
+    loop {
+        tokio::time::sleep(NOTED_EVERY).await;
+        let noted = engine.note_spent(stores, lease, used.so_far()).await;
+        if let Err(error) = noted.and(engine.account(stores, &lease.run.tenant, &used.canvas).await.map(drop))
+        {
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "cannot compare what the run has used");
+        }
+    }
+}

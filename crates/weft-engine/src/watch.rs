@@ -1,0 +1,106 @@
+//! Whether other processes have fallen silent: what the watcher has seen itself, by its own clock. Pure.
+//!
+//! Two machines' clocks need not agree, and a clock may be put forward or back at any time, so no time that
+//! another process has written down is compared with anything. A process counts how often it has said that it
+//! is at work; whoever watches looks whether the count still grows.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use weft_core::ProcessId;
+use weft_core::seam::process_store::StoredProcess;
+
+/// A process that is seen to say nothing for so long is taken for dead. It says something every 2 seconds, so it
+/// has missed three times; a run goes on within 10 seconds: these, and up to one second each until the last
+/// word was noticed first and until it is looked again.
+pub const SILENT_MAX: Duration = Duration::from_secs(7);
+
+/// How much of the time between two looks counts. Whoever was stopped, or could not read the store, has not
+/// seen in the meantime that others were silent.
+const BETWEEN_LOOKS_MAX: Duration = Duration::from_secs(2);
+
+/// What has been seen of other processes.
+#[derive(Debug, Default)]
+pub struct Watch {
+    seen: HashMap<ProcessId, Seen>,
+    looked: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    beat: i64,
+    silent: Duration,
+    /// It has said something since it was first seen.
+    heard: bool,
+}
+
+impl Watch {
+    /// Takes in what all processes have said by now.
+    pub fn look(&mut self, processes: &[StoredProcess], now: Instant) {
+        let since = self.looked.map_or(Duration::ZERO, |looked| now.saturating_duration_since(looked));
+        self.looked = Some(now);
+        let there: HashSet<&ProcessId> = processes.iter().map(|process| &process.id).collect();
+        self.seen.retain(|id, _| there.contains(id));
+        for StoredProcess { id, beat, .. } in processes {
+            match self.seen.get_mut(id) {
+                Some(seen) if seen.beat == *beat => seen.silent += since.min(BETWEEN_LOOKS_MAX),
+                known => {
+                    let seen = Seen { beat: *beat, silent: Duration::ZERO, heard: known.is_some() };
+                    self.seen.insert(id.clone(), seen);
+                }
+            }
+        }
+    }
+
+    /// Whether a process has said something while it was watched.
+    pub fn was_heard(&self, id: &ProcessId) -> bool {
+        self.seen.get(id).is_some_and(|seen| seen.heard)
+    }
+
+    /// How long a process has been seen to say nothing.
+    pub fn silence(&self, id: &ProcessId) -> Duration {
+        self.seen.get(id).map_or(Duration::ZERO, |seen| seen.silent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(beat: i64) -> Vec<StoredProcess> {
+        vec![StoredProcess { id: "p".into(), place: None, beat }]
+    }
+
+    /// Looks once a second; what was seen of the process each time.
+    fn silence(beats: &[i64]) -> Vec<u64> {
+        let (mut watch, began) = (Watch::default(), Instant::now());
+        let look = |(beat, second): (&i64, u64)| {
+            watch.look(&said(*beat), began + Duration::from_secs(second));
+            watch.silence(&"p".into()).as_secs()
+        };
+        beats.iter().zip(0..).map(look).collect()
+    }
+
+    #[test]
+    fn who_goes_on_counting_is_alive() {
+        assert_eq!(silence(&[1, 1, 2, 2, 3, 3, 4]), [0, 1, 0, 1, 0, 1, 0]);
+        assert_eq!(silence(&[7, 7, 7, 7, 7, 8, 8]), [0, 1, 2, 3, 4, 0, 1]);
+        // Who begins again from the start says something, too.
+        assert_eq!(silence(&[7, 7, 1, 1]), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn who_slept_has_not_seen_that_others_were_silent() {
+        let (mut watch, began) = (Watch::default(), Instant::now());
+        watch.look(&said(1), began);
+        watch.look(&said(1), began + Duration::from_secs(3_600));
+        assert_eq!(watch.silence(&"p".into()), BETWEEN_LOOKS_MAX);
+        // Nor does a clock that stands still or goes back count.
+        watch.look(&said(1), began);
+        assert_eq!(watch.silence(&"p".into()), BETWEEN_LOOKS_MAX);
+        assert_eq!(watch.silence(&"nobody".into()), Duration::ZERO);
+        watch.look(&[], began + Duration::from_secs(1));
+        assert_eq!(watch.silence(&"p".into()), Duration::ZERO);
+    }
+}

@@ -1,0 +1,119 @@
+//! What a run's values take in memory, counted where it changes: outputs of nodes and of rounds that are
+//! over, what Iterations go over and have collected, what nodes remember while they wait, globals.
+
+use weft_core::value::weight;
+use weft_core::{Json, Outputs, Value};
+
+use crate::machine::{Machine, Running};
+use crate::scope::{Asleep, NodeState, ScopeId, ScopeRun};
+
+/// About how many bytes some values take.
+pub fn weight_of<'a>(values: impl IntoIterator<Item = &'a Json>) -> usize {
+    values.into_iter().map(|value| weight(value).unwrap_or_default()).sum()
+}
+
+/// About how many bytes outputs take.
+pub fn outputs_weight(outputs: &Outputs) -> usize {
+    let each = outputs.0.iter().map(|(name, value)| match value {
+        Value::Json(json) => name.len() + weight_of([&**json]),
+        Value::Stream(text) => name.len() + text.bytes(),
+        // It is counted where it is produced.
+        Value::Pending(_) => name.len(),
+    });
+    each.sum()
+}
+
+fn weight_asleep(asleep: &Asleep) -> usize {
+    weight_of(asleep.form.fields.values().chain([&asleep.state]))
+}
+
+fn weight_of_node(node: &NodeState) -> usize {
+    node.outputs.as_deref().map_or(0, outputs_weight) + node.asleep.as_deref().map_or(0, weight_asleep)
+}
+
+fn weight_of_scope(run: &ScopeRun) -> usize {
+    run.nodes.iter().map(|node| node.bytes).chain(run.past.values().map(|past| past.bytes)).sum()
+}
+
+impl Machine {
+    /// About how many bytes the values of the run take.
+    pub fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// About how many of them the outputs of a running activation will replace.
+    pub fn replaced_bytes(&self, activation: u32) -> usize {
+        let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return 0 };
+        self.scopes.get(&scope).map_or(0, |run| run.nodes[self.plan.nodes[node].local].bytes)
+    }
+
+    /// Counts what is new in the place of what was there.
+    pub(crate) fn replace_bytes(&mut self, old: usize, new: usize) {
+        self.held_bytes = self.held_bytes.saturating_sub(old).saturating_add(new);
+    }
+
+    /// Counts a node anew that has changed.
+    pub(crate) fn weigh_node(&mut self, scope: ScopeId, local: usize) {
+        let Some(node) = self.scopes.get_mut(&scope).and_then(|run| run.nodes.get_mut(local)) else { return };
+        let new = weight_of_node(node);
+        let old = std::mem::replace(&mut node.bytes, new);
+        self.replace_bytes(old, new);
+    }
+
+    /// A scope has been taken away.
+    pub(crate) fn forget_scope(&mut self, run: &ScopeRun) {
+        self.replace_bytes(weight_of_scope(run), 0);
+    }
+
+    /// Takes away a frame that is over.
+    pub(crate) fn drop_frame(&mut self, activation: u32) {
+        if let Some(frame) = self.frames.remove(&activation) {
+            self.replace_bytes(frame.bytes, 0);
+        }
+    }
+
+    /// Counts everything anew.
+    pub(crate) fn weigh_all(&mut self) {
+        let mut sum = weight_of(self.globals.values());
+        for run in self.scopes.values_mut() {
+            run.nodes.iter_mut().for_each(|node| node.bytes = weight_of_node(node));
+            run.past.values_mut().for_each(|past| past.bytes = outputs_weight(&past.outputs));
+            sum += weight_of_scope(run);
+        }
+        for frame in self.frames.values_mut() {
+            let items = frame.items.as_deref().map_or(0, weight_of);
+            frame.bytes = items + weight_of(frame.collected.values().flatten());
+            sum += frame.bytes;
+        }
+        self.held_bytes = sum;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::scope::Past;
+    use serde_json::json;
+
+    #[test]
+    fn outputs_weigh_what_their_texts_do() {
+        let (writer, text) = weft_core::SharedText::new();
+        writer.push(weft_core::Piece::Text("12345".into()));
+        let outputs = Outputs::from_iter([("a", Value::text("xyz")), ("b", Value::Stream(text))]);
+        assert_eq!(outputs_weight(&outputs), 1 + 3 + 1 + 5);
+        assert_eq!(weight_of(&[json!("ab"), json!([1])]), 2 + 9);
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_round_replaces_the_round_before() {
+        let past = |round, bytes| Past { frame: 1, round, outputs: Arc::default(), bytes };
+        let mut run = ScopeRun::new(0, &weft_dsl::plan::Scope::default(), None, Arc::from([]));
+        assert_eq!(run.remember(0, past(0, 10)), 0);
+        assert_eq!(run.remember(0, past(2, 20)), 10);
+        // A round that ends late is not the last one.
+        assert_eq!(run.remember(0, past(1, 30)), 30);
+        assert_eq!(weight_of_scope(&run), 20);
+    }
+}

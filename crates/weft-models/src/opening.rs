@@ -1,0 +1,134 @@
+//! Answers that begin anew, by the same model or by another one, as long as nobody saw a piece of them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream, StreamExt as _, stream};
+use weft_core::seam::chat_model::{Audience, ChatDelta, ChatModel, ChatRequest, ChatStream};
+use weft_core::{Error, Result};
+
+/// An answer that is about to begin.
+pub(crate) type Opening = BoxFuture<'static, Result<ChatStream>>;
+
+/// An answer whose first piece is there, with the warnings before it: a provider's refusal may come as
+/// the first thing in a stream.
+pub(crate) async fn opened<M: ChatModel + ?Sized>(model: &M, request: ChatRequest) -> Result<ChatStream> {
+    let mut answer = model.chat(request).await?;
+    let mut first = Vec::new();
+    while let Some(delta) = answer.next().await {
+        let delta = delta?;
+        let goes_before = matches!(delta, ChatDelta::Warning(_) | ChatDelta::AnsweredBy(_));
+        first.push(Ok(delta));
+        if !goes_before {
+            break;
+        }
+    }
+    Ok(stream::iter(first).chain(answer).boxed())
+}
+
+/// What is done about a failure: another beginning, or the failure stands.
+pub(crate) trait Another: FnMut(Error) -> Result<Opening> + Send + Unpin + 'static {}
+
+impl<F: FnMut(Error) -> Result<Opening> + Send + Unpin + 'static> Another for F {}
+
+/// The answer that begins with `first`, or else with one of those that `another` gives, also after it has
+/// broken off, if what came of it may be taken back.
+///
+/// # Errors
+/// The failure that `another` lets stand.
+pub(crate) async fn answered(
+    first: Opening,
+    audience: Audience,
+    mut another: impl Another,
+) -> Result<ChatStream> {
+    let mut opening = first;
+    let answer = loop {
+        match opening.await {
+            Ok(answer) => break answer,
+            Err(error) => opening = another(error)?,
+        }
+    };
+    let stage = Stage::Answering(answer);
+    Ok(Renewable { stage, audience, spoken: false, warned: Vec::new(), another }.boxed())
+}
+
+enum Stage {
+    Answering(ChatStream),
+    Reopening(Opening),
+    Over,
+}
+
+struct Renewable<F> {
+    stage: Stage,
+    audience: Audience,
+    /// Some of its text or reasoning has been handed on.
+    spoken: bool,
+    /// Warnings that were handed on: a new beginning repeats them.
+    warned: Vec<String>,
+    another: F,
+}
+
+impl<F: Another> Renewable<F> {
+    /// The failure, when there is no other beginning.
+    fn broken(&mut self, error: Error) -> Option<Error> {
+        if self.spoken && self.audience == Audience::Listening {
+            self.stage = Stage::Over;
+            return Some(error);
+        }
+        match (self.another)(error) {
+            Ok(opening) => {
+                self.stage = Stage::Reopening(opening);
+                None
+            }
+            Err(error) => {
+                self.stage = Stage::Over;
+                Some(error)
+            }
+        }
+    }
+
+    /// Whether a piece is to be handed on.
+    fn passes(&mut self, delta: &ChatDelta) -> bool {
+        match delta {
+            ChatDelta::Text(text) | ChatDelta::Thinking(text) => self.spoken |= !text.is_empty(),
+            ChatDelta::Warning(warning) if self.warned.contains(warning) => return false,
+            ChatDelta::Warning(warning) => self.warned.push(warning.clone()),
+            ChatDelta::Restarted => self.spoken = false,
+            ChatDelta::Signature(_)
+            | ChatDelta::ToolCall { .. }
+            | ChatDelta::AnsweredBy(_)
+            | ChatDelta::End { .. } => {}
+        }
+        true
+    }
+}
+
+impl<F: Another> Stream for Renewable<F> {
+    type Item = Result<ChatDelta>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let failure = match &mut self.stage {
+                Stage::Over => return Poll::Ready(None),
+                Stage::Answering(answer) => match ready!(answer.poll_next_unpin(cx)) {
+                    None => return Poll::Ready(None),
+                    Some(Ok(delta)) if self.passes(&delta) => return Poll::Ready(Some(Ok(delta))),
+                    Some(Ok(_)) => continue,
+                    Some(Err(error)) => error,
+                },
+                Stage::Reopening(opening) => match ready!(opening.poll_unpin(cx)) {
+                    Ok(answer) => {
+                        self.stage = Stage::Answering(answer);
+                        self.spoken = false;
+                        return Poll::Ready(Some(Ok(ChatDelta::Restarted)));
+                    }
+                    Err(error) => error,
+                },
+            };
+            if let Some(error) = self.broken(failure) {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}

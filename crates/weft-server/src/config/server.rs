@@ -1,0 +1,84 @@
+//! The HTTP server: who is let in, and how many.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+use weft_core::{Error, Result};
+
+use crate::connection::ConnectionLimits;
+
+/// The HTTP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Whether callers must show a token.
+    pub auth: Auth,
+    /// Connections at once; 0: what the files allow that the process may open.
+    pub connections: usize,
+    /// Connections at once from one address; 0: half of all.
+    pub connections_per_address: usize,
+}
+
+impl ServerConfig {
+    /// How many connections there may be in a process that may open so many files.
+    pub(crate) fn connections(&self, files: usize) -> ConnectionLimits {
+        /// More are of no use to one process.
+        const ALL_MAX: usize = 16_384;
+        // The rest is for the store, the index, workers, and what runs ask of others.
+        let possible = (files / 4 * 3).clamp(1, ALL_MAX);
+        let all = if self.connections == 0 { possible } else { self.connections.min(possible) };
+        let per_address = match self.connections_per_address {
+            0 => all.div_ceil(2),
+            count => count.min(all),
+        };
+        ConnectionLimits { all, per_address }
+    }
+}
+
+/// Whether callers must show a token.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Auth {
+    /// They must.
+    #[default]
+    On,
+    /// Everyone who reaches the server may do everything; on loopback addresses only.
+    Off,
+}
+
+/// Without tokens only programs on the same machine may reach the server.
+///
+/// # Errors
+/// `Invalid` for an address that others can reach while tokens are off.
+pub fn check_auth(auth: Auth, listen: SocketAddr) -> Result<()> {
+    match auth {
+        Auth::Off if !listen.ip().is_loopback() => {
+            let message = format!("without authentication the server may not listen on {listen}");
+            Err(Error::invalid(message).help("listen on 127.0.0.1 or [::1], or leave authentication on"))
+        }
+        Auth::On | Auth::Off => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_follow_the_files_that_may_be_opened() {
+        let check = |set: (usize, usize), files: usize, expected: (usize, usize)| {
+            let config = ServerConfig {
+                connections: set.0,
+                connections_per_address: set.1,
+                ..ServerConfig::default()
+            };
+            let ConnectionLimits { all, per_address } = config.connections(files);
+            assert_eq!((all, per_address), expected, "{set:?} {files}");
+        };
+        check((0, 0), 1_024, (768, 384));
+        check((0, 0), usize::MAX, (16_384, 8_192));
+        check((500, 500), 1_024, (500, 500));
+        check((5_000, 6_000), 1_024, (768, 768));
+        check((0, 0), 0, (1, 1));
+    }
+}

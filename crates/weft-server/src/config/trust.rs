@@ -1,0 +1,247 @@
+//! Which settings may come from a file that merely lies in the folder that one stands in.
+//!
+//! Such a file may be anybody's: it comes with a repository or an archive. What starts programs, chooses where
+//! keys and data go, removes something or widens what is allowed counts only when the operator has said so.
+//! What is not named here does, too.
+
+use serde_json::Value as Json;
+
+/// Who may make a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trust {
+    /// Anybody.
+    Anyone,
+    /// Anybody who makes it smaller than it is without them, but not 0, which may stand for no limit.
+    Lower,
+    /// The same, where 0 means that nothing is done.
+    LowerOrNone,
+    /// Anybody who turns it on, since then less is done.
+    On,
+    /// The same, where 0 means that there is no limit.
+    Quota,
+    /// The operator, since it does this.
+    Operator(&'static str),
+    /// As the entry says: one that asks nobody is anybody's.
+    ModelEntries,
+}
+
+use Trust::{Anyone, Lower, LowerOrNone, ModelEntries, On, Operator, Quota};
+
+const SENDS: &str = "it chooses where questions, documents and keys are sent";
+const KEEPS: &str = "it chooses where data is kept";
+const STARTS: &str = "it starts a program";
+const OPENS: &str = "it takes away the boundary around files and programs of others";
+
+/// Every setting or section; the longest name that fits counts.
+const RULES: &[(&str, Trust)] = &[
+    ("data", Operator(KEEPS)),
+    ("listen", Operator("it lets others reach the server")),
+    ("store", Operator(KEEPS)),
+    ("blobs", Operator(KEEPS)),
+    ("index", Operator(KEEPS)),
+    ("retention", Operator("it removes runs")),
+    ("limits", Lower),
+    ("limits.sessions", LowerOrNone),
+    ("limits.sessions.multitask_strategy", Anyone),
+    ("limits.tenant_documents", Quota),
+    ("limits.tenant_runs_at_once", Quota),
+    ("net", Operator("it lets canvases reach more than public addresses")),
+    ("files", Operator(KEEPS)),
+    ("files.bytes_max", Lower),
+    ("sandbox", Lower),
+    ("sandbox.at_once", LowerOrNone),
+    ("sandbox.worker", Operator(STARTS)),
+    ("sandbox.confinement", Operator(OPENS)),
+    ("documents", Lower),
+    ("documents.at_once", LowerOrNone),
+    ("documents.worker", Operator(STARTS)),
+    ("documents.confinement", Operator(OPENS)),
+    ("mcp", Operator("it starts programs and chooses where keys are sent")),
+    ("server", Operator("it decides who may use the server")),
+    ("worker", Lower),
+    ("models", Operator(SENDS)),
+    ("models.default", Anyone),
+    ("models.default_embedding", Anyone),
+    ("models.default_rerank", Anyone),
+    ("models.replace_all", Anyone),
+    ("models.strict", On),
+    ("models.cache", Lower),
+    ("models.entries", ModelEntries),
+];
+/// Providers that are part of this program and send nothing.
+const OWN_PROVIDERS: [&str; 2] = ["extractive", "scripted"];
+/// What else makes an entry of a model one that leads out of this program.
+const LEADS_OUT: [&str; 5] = ["api_key", "api_key_env", "base_url", "factory", "path"];
+
+/// A setting that only the operator may make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Untrusted {
+    /// Its name: `mcp.servers.files.command`.
+    pub name: String,
+    /// What it does.
+    pub reason: &'static str,
+}
+
+/// The settings of a file that only the operator may make. `without` are the settings as they are without the
+/// file.
+pub fn untrusted(file: &Json, without: &Json) -> Vec<Untrusted> {
+    let mut found = Vec::new();
+    look("", file, Some(without), &mut found);
+    found
+}
+
+fn look(name: &str, value: &Json, without: Option<&Json>, found: &mut Vec<Untrusted>) {
+    let trust = trust(name);
+    let mut refuse = |reason| found.push(Untrusted { name: name.to_owned(), reason });
+    match (trust, value) {
+        (Some(Anyone), _) | (Some(On), Json::Bool(true)) => {}
+        (Some(ModelEntries), Json::Array(entries)) => {
+            if !entries.iter().all(stays_inside) {
+                refuse(SENDS);
+            }
+        }
+        (Some(Lower | LowerOrNone | Quota) | None, Json::Object(members)) => {
+            for (member, value) in members {
+                let name = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
+                look(&name, value, without.and_then(|without| without.get(member)), found);
+            }
+        }
+        // A section may hold settings with rules of their own.
+        (Some(Operator(_)), Json::Object(members)) if has_rules_below(name) => {
+            for (member, value) in members {
+                let inside = without.and_then(|without| without.get(member));
+                look(&format!("{name}.{member}"), value, inside, found);
+            }
+        }
+        (Some(Operator(reason)), _) => refuse(reason),
+        (Some(rule @ (Lower | LowerOrNone | Quota)), value) if rule.allows(value, without) => {}
+        (Some(_), _) => refuse("it allows more than is allowed without it"),
+        // There is no such setting, which is told elsewhere.
+        (None, _) => {}
+    }
+}
+
+/// The rule for a setting; none for a name at the top that is no setting.
+fn trust(name: &str) -> Option<Trust> {
+    let fits =
+        |rule: &str| name.strip_prefix(rule).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    RULES.iter().filter(|(rule, _)| fits(rule)).max_by_key(|(rule, _)| rule.len()).map(|(_, trust)| *trust)
+}
+
+fn has_rules_below(name: &str) -> bool {
+    RULES.iter().any(|(rule, _)| rule.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
+}
+
+impl Trust {
+    /// Whether a value is no more than what holds without it.
+    fn allows(self, value: &Json, without: Option<&Json>) -> bool {
+        match value {
+            Json::Bool(value) => !value,
+            Json::Number(number) => {
+                let number = number.as_f64().unwrap_or(f64::INFINITY);
+                let most = without.and_then(Json::as_f64).unwrap_or(f64::INFINITY);
+                let most = if self == Quota && most == 0.0 { f64::INFINITY } else { most };
+                let enough = number > 0.0 || (self == LowerOrNone && number == 0.0);
+                enough && number <= most
+            }
+            _ => false,
+        }
+    }
+}
+
+fn stays_inside(entry: &Json) -> bool {
+    let own = entry.get("provider").and_then(Json::as_str).is_some_and(|one| OWN_PROVIDERS.contains(&one));
+    own && LEADS_OUT.iter().all(|name| entry.get(name).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(text: &str) -> Json {
+        serde_json::to_value(text.parse::<toml::Table>().unwrap()).unwrap()
+    }
+
+    fn names(text: &str) -> Vec<String> {
+        let without = json(include_str!("../../config.default.toml"));
+        untrusted(&json(text), &without).into_iter().map(|one| one.name).collect()
+    }
+
+    #[test]
+    fn every_setting_has_a_rule() {
+        let Json::Object(sections) = json(include_str!("../../config.default.toml")) else { panic!() };
+        for (section, settings) in sections {
+            assert!(trust(&section).is_some(), "{section}");
+            for name in
+                settings.as_object().into_iter().flatten().map(|(name, _)| format!("{section}.{name}"))
+            {
+                assert!(trust(&name).is_some(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_starts_sends_removes_or_widens_is_the_operators() {
+        for (text, expected) in [
+            ("data = \"x\"", "data"),
+            ("listen = \"0.0.0.0:1\"", "listen"),
+            ("store.url = \"postgres://x\"", "store"),
+            ("documents.worker = [\"sh\"]", "documents.worker"),
+            ("sandbox.worker = [\"sh\"]", "sandbox.worker"),
+            ("sandbox.confinement = \"best_effort\"", "sandbox.confinement"),
+            ("[mcp.servers.a]\ncommand = \"sh\"", "mcp"),
+            ("net.allow = [\"127.0.0.1\"]", "net"),
+            ("server.auth = \"off\"", "server"),
+            ("retention.runs_days = 1", "retention"),
+            ("files.root = \"/\"", "files.root"),
+            ("models.one_server.base_url = \"http://x\"", "models.one_server"),
+            (
+                "[[models.entries]]\nname = \"a\"\nbase_url = \"http://x\"\napi_key_env = \"KEY\"",
+                "models.entries",
+            ),
+            ("[[models.entries]]\nname = \"a\"\nprovider = \"scripted\"\nbase_url = \"x\"", "models.entries"),
+            ("[[models.entries]]\nname = \"a\"", "models.entries"),
+            ("models.strict = false", "models.strict"),
+            ("models.strict = \"true\"", "models.strict"),
+            ("limits.run_seconds = 999999", "limits.run_seconds"),
+            ("limits.run_seconds = 0", "limits.run_seconds"),
+            ("limits.run_seconds = \"7\"", "limits.run_seconds"),
+            ("sandbox.seconds = 11.0", "sandbox.seconds"),
+            ("limits.sessions.waiting_max = 17", "limits.sessions.waiting_max"),
+        ] {
+            assert_eq!(names(text), [expected], "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_less_is_anybodys() {
+        for text in [
+            "[[models.entries]]\nname = \"a\"\nprovider = \"scripted\"\nscript = \"s.json\"",
+            "models.default = \"a\"",
+            "models.strict = true",
+            "models.cache.entries = 3",
+            "limits.run_seconds = 7",
+            "limits.tenant_runs_at_once = 7",
+            "[limits.canvas_budgets.shop.day]\nmoney = 2.0",
+            "limits.sessions = { multitask_strategy = \"reject\", waiting_max = 0, wait_seconds = 300 }",
+            "sandbox.at_once = 0",
+            "documents.seconds = 3.5",
+            "worker.enabled = false",
+            "files.bytes_max = 7",
+            "nosuch = 1",
+        ] {
+            assert_eq!(names(text), [""; 0], "{text}");
+        }
+    }
+
+    #[test]
+    fn less_is_less_than_the_operator_allows() {
+        let without = json("limits.run_seconds = 5");
+        let found = untrusted(&json("limits.run_seconds = 7"), &without);
+        assert_eq!(found.len(), 1);
+        let without = json("limits.tenant_runs_at_once = 5");
+        for wider in ["limits.tenant_runs_at_once = 7", "limits.tenant_runs_at_once = 0"] {
+            assert_eq!(untrusted(&json(wider), &without).len(), 1, "{wider}");
+        }
+    }
+}

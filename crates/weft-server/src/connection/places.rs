@@ -1,0 +1,284 @@
+//! Who may come in, and who has to make room.
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+/// Connections beyond all others, on which nothing but the state of the server can be asked.
+const RESERVED: usize = 16;
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// At once.
+    pub all: usize,
+    /// At once from one address; for IPv6 from one network of 64 bits, which is what one customer has.
+    pub per_address: usize,
+}
+
+/// All connections of a server.
+pub(super) struct Places {
+    limits: ConnectionLimits,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// Grows with each change, so that lower numbers have waited longer.
+    next: u64,
+    taken: HashMap<u64, Taken>,
+    /// Taken places that are no reserved ones.
+    ordinary: usize,
+    from: HashMap<IpAddr, Address>,
+    /// Since when and who: the idle ones.
+    idle: BTreeSet<(u64, u64)>,
+}
+
+/// The connections from one address.
+#[derive(Default)]
+struct Address {
+    count: usize,
+    idle: BTreeSet<(u64, u64)>,
+}
+
+struct Taken {
+    address: IpAddr,
+    reserved: bool,
+    /// Since when it is idle.
+    idle: Option<u64>,
+    leave: CancellationToken,
+}
+
+impl Places {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, inner: Mutex::default() }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A place for a connection from this address, if there is one or somebody can make room.
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
+        let address = block(address);
+        let (mut inner, limits) = (self.inner(), self.limits);
+        if inner.from.get(&address).is_some_and(|from| from.count >= limits.per_address) {
+            let oldest = inner.from.get(&address).and_then(|from| from.idle.first().copied());
+            inner.send_away(oldest?);
+        }
+        let mut reserved = false;
+        if inner.ordinary >= limits.all {
+            match inner.longest_idle(|taken| !taken.reserved) {
+                Some(oldest) => inner.send_away(oldest),
+                None => reserved = true,
+            }
+        }
+        if reserved && inner.taken.len() - inner.ordinary >= RESERVED {
+            let oldest = inner.longest_idle(|taken| taken.reserved)?;
+            inner.send_away(oldest);
+        }
+        let leave = CancellationToken::new();
+        let id = inner.take(Taken { address, reserved, idle: None, leave: leave.clone() });
+        Some(Seat { places: Arc::clone(self), id, reserved, busy: AtomicBool::new(false), leave })
+    }
+
+    /// Sends away who has waited longest.
+    pub(super) fn make_room(&self) {
+        let mut inner = self.inner();
+        if let Some(oldest) = inner.idle.first().copied() {
+            inner.send_away(oldest);
+        }
+    }
+}
+
+/// Whom an address stands for.
+fn block(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(whole) => IpAddr::V6((whole.to_bits() & (u128::MAX << 64)).into()),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+impl Inner {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    fn take(&mut self, taken: Taken) -> u64 {
+        let id = self.number();
+        self.ordinary += usize::from(!taken.reserved);
+        self.from.entry(taken.address).or_default().count += 1;
+        self.taken.insert(id, taken);
+        self.rests(id);
+        id
+    }
+
+    /// A place is idle from now on.
+    fn rests(&mut self, id: u64) {
+        let since = self.number();
+        let Some(taken) = self.taken.get_mut(&id) else { return };
+        taken.idle = Some(since);
+        self.idle.insert((since, id));
+        self.from.entry(taken.address).or_default().idle.insert((since, id));
+    }
+
+    /// A place is busy from now on.
+    fn works(&mut self, id: u64) {
+        let Some(taken) = self.taken.get_mut(&id) else { return };
+        let Some(since) = taken.idle.take() else { return };
+        self.idle.remove(&(since, id));
+        if let Some(from) = self.from.get_mut(&taken.address) {
+            from.idle.remove(&(since, id));
+        }
+    }
+
+    fn longest_idle(&self, meant: impl Fn(&Taken) -> bool) -> Option<(u64, u64)> {
+        let of_kind = |(_, id): &&(u64, u64)| self.taken.get(id).is_some_and(&meant);
+        self.idle.iter().find(of_kind).copied()
+    }
+
+    /// The place is free at once; its connection goes as soon as it notices.
+    fn send_away(&mut self, (_, id): (u64, u64)) {
+        if let Some(taken) = self.free(id) {
+            taken.leave.cancel();
+        }
+    }
+
+    fn free(&mut self, id: u64) -> Option<Taken> {
+        self.works(id);
+        let taken = self.taken.remove(&id)?;
+        self.ordinary -= usize::from(!taken.reserved);
+        if let Some(from) = self.from.get_mut(&taken.address) {
+            from.count -= 1;
+            if from.count == 0 {
+                self.from.remove(&taken.address);
+            }
+        }
+        Some(taken)
+    }
+}
+
+/// A place that a connection has. It is idle at first.
+pub(super) struct Seat {
+    places: Arc<Places>,
+    id: u64,
+    reserved: bool,
+    busy: AtomicBool,
+    leave: CancellationToken,
+}
+
+impl Seat {
+    /// Whether it is one of those for looking after the server.
+    pub(super) fn is_reserved(&self) -> bool {
+        self.reserved
+    }
+
+    /// Whether a request is being answered.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed)
+    }
+
+    /// Ends when the connection has to make room for another.
+    pub(super) async fn left(&self) {
+        self.leave.cancelled().await;
+    }
+
+    /// A request is being answered for as long as this is kept.
+    pub(super) fn busy(seat: &Arc<Self>) -> Busy {
+        seat.busy.store(true, Ordering::Relaxed);
+        seat.places.inner().works(seat.id);
+        Busy(Arc::clone(seat))
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.places.inner().free(self.id);
+    }
+}
+
+/// A request that is being answered.
+pub(super) struct Busy(Arc<Seat>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.store(false, Ordering::Relaxed);
+        self.0.places.inner().rests(self.0.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(all: usize, per_address: usize) -> Arc<Places> {
+        Arc::new(Places::new(ConnectionLimits { all, per_address }))
+    }
+
+    fn enter(places: &Arc<Places>, address: &str) -> Option<Arc<Seat>> {
+        places.enter(address.parse().unwrap()).map(Arc::new)
+    }
+
+    #[test]
+    fn who_has_waited_longest_makes_room_and_who_works_does_not() {
+        let places = places(3, 3);
+        let (a, b, c) = (enter(&places, "10.0.0.1"), enter(&places, "10.0.0.2"), enter(&places, "10.0.0.3"));
+        let (a, b, c) = (a.unwrap(), b.unwrap(), c.unwrap());
+        let working = Seat::busy(&a);
+        let d = enter(&places, "10.0.0.4").unwrap();
+        assert_eq!([&a, &b, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false, false]);
+        // After its answer it has waited for the shortest time of all.
+        drop(working);
+        let _e = enter(&places, "10.0.0.5").unwrap();
+        assert_eq!([&a, &c, &d].map(|seat| seat.leave.is_cancelled()), [false, true, false]);
+        // A place that was taken away is not given back twice.
+        drop((b, c));
+        assert_eq!(places.inner().ordinary, 3);
+        drop((a, d));
+        assert_eq!(places.inner().ordinary, 1);
+    }
+
+    #[test]
+    fn what_is_reserved_is_given_out_last_and_ends() {
+        let places = places(1, 100);
+        let first = enter(&places, "10.0.0.1").unwrap();
+        let _working = Seat::busy(&first);
+        let reserved: Vec<_> = (0..RESERVED).map(|_| enter(&places, "10.0.0.2").unwrap()).collect();
+        assert!(!first.is_reserved() && reserved.iter().all(|seat| seat.is_reserved()));
+        let _answering: Vec<_> = reserved[1..].iter().map(Seat::busy).collect();
+        assert!(enter(&places, "10.0.0.3").is_some(), "the idle one makes room");
+        assert!(reserved[0].leave.is_cancelled());
+    }
+
+    #[test]
+    fn an_address_makes_room_for_itself_alone() {
+        let places = places(100, 2);
+        let other = enter(&places, "10.0.0.9").unwrap();
+        let (a, b) = (enter(&places, "2001:db8::1").unwrap(), enter(&places, "2001:db8::2").unwrap());
+        let c = enter(&places, "2001:db8::3").unwrap();
+        assert_eq!([&other, &a, &b, &c].map(|seat| seat.leave.is_cancelled()), [false, true, false, false]);
+        let _working = (Seat::busy(&b), Seat::busy(&c));
+        assert!(enter(&places, "2001:db8::4").is_none());
+        assert!(enter(&places, "2001:db8:0:1::4").is_some());
+        // However an address is written.
+        let (_d, _e) = (enter(&places, "::ffff:10.0.0.9").unwrap(), enter(&places, "10.0.0.9").unwrap());
+        assert!(other.leave.is_cancelled());
+    }
+
+    #[test]
+    fn nothing_is_left_of_those_who_have_gone() {
+        let places = places(10, 10);
+        for round in 0..50_u32 {
+            let seat = enter(&places, &format!("10.0.0.{round}")).unwrap();
+            drop(Seat::busy(&seat));
+        }
+        let inner = places.inner();
+        assert!(
+            inner.taken.is_empty() && inner.from.is_empty() && inner.idle.is_empty() && inner.ordinary == 0
+        );
+    }
+}

@@ -1,0 +1,176 @@
+//! A connection whose other side is watched.
+
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::places::Seat;
+
+/// Who reads nothing for so long is cut off. What they missed can be asked for again.
+const STALL: Duration = Duration::from_secs(60);
+/// The head of a request has to be there so long after its first byte, the first one so long after the
+/// connection was made. A head is one packet or two; this is for the slowest of networks.
+const HEAD: Duration = Duration::from_secs(15);
+
+/// A connection that fails when its other side has not read for [`STALL`], or has not said for [`HEAD`] what
+/// it wants.
+pub(super) struct Watched<S> {
+    stream: S,
+    seat: Arc<Seat>,
+    stalled: Option<Pin<Box<Sleep>>>,
+    /// While the head of a request is expected.
+    head: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    pub(super) fn new(stream: S, seat: Arc<Seat>) -> Self {
+        Self { stream, seat, stalled: None, head: Some(Box::pin(tokio::time::sleep(HEAD))) }
+    }
+
+    fn written<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(STALL)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if self.seat.is_busy() {
+            self.head = None;
+            return read;
+        }
+        if read.is_ready() {
+            self.head.get_or_insert_with(|| Box::pin(tokio::time::sleep(HEAD)));
+            return read;
+        }
+        match &mut self.head {
+            Some(head) => head.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.written(cx, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.written(cx, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = Pin::new(&mut self.stream).poll_shutdown(cx);
+        self.written(cx, ended)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.written(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::connection::places::{ConnectionLimits, Places};
+
+    fn seat() -> Arc<Seat> {
+        let places = Arc::new(Places::new(ConnectionLimits { all: 1, per_address: 1 }));
+        Arc::new(places.enter("127.0.0.1".parse().unwrap()).unwrap())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_does_not_read_is_cut_off_and_who_reads_slowly_is_not() {
+        let (ours, mut theirs) = tokio::io::duplex(10);
+        let mut connection = Watched::new(ours, seat());
+        let begun = Instant::now();
+        let (written, ()) = tokio::join!(connection.write_all(&[0; 40]), async {
+            for _ in 0..4 {
+                tokio::time::sleep(STALL - Duration::from_secs(1)).await;
+                theirs.read_exact(&mut [0; 10]).await.unwrap();
+            }
+        });
+        written.unwrap();
+        assert!(begun.elapsed() > 3 * STALL - Duration::from_secs(10), "{:?}", begun.elapsed());
+        let begun = Instant::now();
+        let error = connection.write_all(&[0; 11]).await.unwrap_err();
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, STALL));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_end_is_cut_off() {
+        let (ours, mut theirs) = tokio::io::duplex(10);
+        let mut connection = Watched::new(ours, seat());
+        let begun = Instant::now();
+        let drip = async {
+            while theirs.write_all(b"x").await.is_ok() {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let read = async {
+            while connection.read(&mut [0; 10]).await? > 0 {}
+            Ok::<_, io::Error>(())
+        };
+        tokio::select! {
+            () = drip => panic!("nobody reads"),
+            read = read => assert_eq!(read.unwrap_err().kind(), io::ErrorKind::TimedOut),
+        }
+        assert!(begun.elapsed() <= HEAD + Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_of_hours_is_not() {
+        let (ours, mut theirs) = tokio::io::duplex(10);
+        let seat = seat();
+        let mut connection = Watched::new(ours, Arc::clone(&seat));
+        theirs.write_all(b"head").await.unwrap();
+        connection.read_exact(&mut [0; 4]).await.unwrap();
+        let busy = Seat::busy(&seat);
+        let (mut input, mut output) = tokio::io::split(connection);
+        let mut byte = [0];
+        let mut gone = Box::pin(input.read(&mut byte));
+        for _ in 0..3 {
+            tokio::select! {
+                read = &mut gone => panic!("{read:?}"),
+                () = tokio::time::sleep(Duration::from_secs(3_600)) => {}
+            }
+            output.write_all(b"token").await.unwrap();
+            theirs.read_exact(&mut [0; 5]).await.unwrap();
+        }
+        // And after it the other side may keep still: how long is not decided here.
+        drop(busy);
+        tokio::select! {
+            read = &mut gone => panic!("{read:?}"),
+            () = tokio::time::sleep(Duration::from_secs(60)) => {}
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Questions with a key of their caller: however often one is asked, it is one run. Where the runs are is where
+//! the keys are: the id of the run follows from the key, so that any process finds it, also after a crash.
+
+use sha2::{Digest as _, Sha256};
+use tokio_util::sync::CancellationToken;
+use weft_core::seam::run_store::StoredRun;
+use weft_core::{CanvasKey, Error, ErrorKind, Record, Result, RunId, RunKey, SessionId, TurnInput};
+use weft_engine::RunHandle;
+
+use crate::app::App;
+
+/// How long a key means its run, in milliseconds: a day. After it the same key is a new question. Longer than
+/// anybody tries again, and short enough that keys which programs use twice by mistake are forgotten.
+const KEY_LIFE_MS: i64 = 86_400_000;
+
+/// Characters of a key.
+pub const KEY_CHARS_MAX: usize = 255;
+
+/// What a key stands for now.
+#[derive(Clone, Debug)]
+pub struct Keyed {
+    /// The run that there is already.
+    pub known: Option<StoredRun>,
+    /// The run that begins otherwise.
+    pub run: RunId,
+    /// Its conversation, when none is named.
+    pub session: SessionId,
+}
+
+/// An id that follows from a key.
+fn derived(what: &str, canvas: &CanvasKey, (key, day): (&str, i64)) -> String {
+    let mut hash = Sha256::new();
+    for part in [what, canvas.tenant.as_str(), canvas.id.as_str(), key, &day.to_string()] {
+        // Its length keeps each part apart from the next.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl App {
+    /// What a key of a caller stands for.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn keyed(&self, canvas: &CanvasKey, key: &str) -> Result<Keyed> {
+        let now_ms = self.clock.now_ms();
+        let today = now_ms.div_euclid(KEY_LIFE_MS);
+        let mut known = None;
+        // One that began yesterday may be younger than a day.
+        for day in [today, today - 1] {
+            let id = RunId::from(derived("run", canvas, (key, day)));
+            match self.runs.get(&RunKey::new(&canvas.tenant, id)).await {
+                Ok(run) if now_ms.saturating_sub(run.started_ms) < KEY_LIFE_MS => {
+                    known = Some(run);
+                    break;
+                }
+                Ok(_) => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let run = RunId::from(derived("run", canvas, (key, today)));
+        let session = SessionId::from(derived("session", canvas, (key, today)));
+        Ok(Keyed { known, run, session })
+    }
+
+    /// A run that was begun for the same key, from its first entry on.
+    ///
+    /// # Errors
+    /// `Invalid` when it was begun for another question.
+    pub async fn again(&self, run: &StoredRun, input: &TurnInput) -> Result<RunHandle> {
+        self.check_same(run, input).await?;
+        let entries = self.engine.events(&run.key, 0).await?;
+        Ok(RunHandle { key: run.key.clone(), entries, cancel: CancellationToken::new() })
+    }
+
+    async fn check_same(&self, run: &StoredRun, input: &TurnInput) -> Result<()> {
+        let first = self.runs.entries(&run.key, 0, 1).await?.into_iter().next();
+        // Nothing is written down of it yet, or it is of an older kind.
+        let Some(Ok(record)) = first.map(|entry| serde_json::from_str(&entry.record)) else { return Ok(()) };
+        let Record::RunStarted { input: before, resumes, reply, .. } = record else { return Ok(()) };
+        // An answer to a form is kept beside the question that led to the form.
+        let said = if resumes.is_some() { &reply } else { &before.query };
+        if *said == input.query && before.inputs == input.inputs {
+            return Ok(());
+        }
+        Err(Error::invalid("the idempotency key was used for another question")
+            .help("use a new key for each question, and the same one only to repeat it"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::TenantId;
+
+    use super::*;
+
+    #[test]
+    fn ids_follow_from_tenant_canvas_key_and_day() {
+        let canvas = |tenant: &str, id: &str| CanvasKey::new(&TenantId::from(tenant), id);
+        let id = derived("run", &canvas("t", "c"), ("k", 1));
+        assert_eq!(id, derived("run", &canvas("t", "c"), ("k", 1)));
+        let others = [
+            derived("session", &canvas("t", "c"), ("k", 1)),
+            derived("run", &canvas("other", "c"), ("k", 1)),
+            derived("run", &canvas("t", "ck"), ("", 1)),
+            derived("run", &canvas("t", "c"), ("k", 2)),
+        ];
+        assert!(!others.contains(&id) && id.len() == 32, "{others:?}");
+    }
+}

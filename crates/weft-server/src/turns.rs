@@ -1,0 +1,218 @@
+//! Who speaks next in a session. A question that comes while another turn runs waits for it, first come first
+//! served, at most so many and so long; a run that nobody listens to any more is stopped for it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use weft_core::seam::run_store::is_busy;
+use weft_core::{Error, ErrorKind, Result, SessionKey};
+use weft_engine::RunHandle;
+
+use crate::app::App;
+
+/// How often it is looked whether somebody still listens to the run that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Pauses between questions to the store, when the run is another process's: the first, and the longest.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(500);
+
+/// What becomes of a question whose session is in the middle of a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultitaskStrategy {
+    /// It is refused.
+    Reject,
+    /// It waits for the end of the turn; a run that nobody listens to is stopped for it.
+    #[default]
+    Enqueue,
+    /// The run is stopped for it, unless it was begun in the background.
+    Interrupt,
+}
+
+impl MultitaskStrategy {
+    /// The strategy of that name.
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "reject" => Some(Self::Reject),
+            "enqueue" => Some(Self::Enqueue),
+            "interrupt" => Some(Self::Interrupt),
+            _ => None,
+        }
+    }
+}
+
+/// The questions that wait in this process, by session.
+#[derive(Debug, Default)]
+pub struct Lines(Mutex<HashMap<SessionKey, Line>>);
+
+#[derive(Debug, Default)]
+struct Line {
+    /// Handed out in the order in which it is asked for.
+    turn: Arc<Turn<()>>,
+    /// How many are in the line, the one whose turn it is among them.
+    count: usize,
+}
+
+/// A place in the line of a session, until it is dropped.
+struct Place {
+    lines: Arc<Lines>,
+    session: SessionKey,
+    turn: Arc<Turn<()>>,
+    /// How many stood there before.
+    before: usize,
+}
+
+impl Place {
+    fn take(lines: &Arc<Lines>, session: &SessionKey) -> Self {
+        let mut all = lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = all.entry(session.clone()).or_default();
+        line.count += 1;
+        let (turn, before) = (Arc::clone(&line.turn), line.count - 1);
+        Self { lines: Arc::clone(lines), session: session.clone(), turn, before }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = self.lines.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = all.get_mut(&self.session) {
+            line.count -= 1;
+            if line.count == 0 {
+                all.remove(&self.session);
+            }
+        }
+    }
+}
+
+/// How a question waits.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// What becomes of it.
+    pub strategy: MultitaskStrategy,
+    /// Fires when the server stops: who waits then is told to ask again.
+    pub stopping: CancellationToken,
+}
+
+impl App {
+    /// Begins a turn of a session when it is its turn. `start` is called again when the session was busy.
+    ///
+    /// # Errors
+    /// `Conflict` when the session is busy and the question is not to wait, when too many wait already, or
+    /// when it has waited too long; `Unavailable` when the server stops meanwhile; as `start`.
+    pub async fn take_turn<'a>(
+        &self,
+        session: &SessionKey,
+        waiting: &Waiting,
+        start: impl Fn() -> BoxFuture<'a, Result<RunHandle>> + Send,
+    ) -> Result<RunHandle> {
+        let place = Place::take(&self.lines, session);
+        let limits = self.limits.sessions;
+        let line_may_be = match waiting.strategy {
+            MultitaskStrategy::Reject => 0,
+            MultitaskStrategy::Enqueue | MultitaskStrategy::Interrupt => limits.waiting_max,
+        };
+        if place.before > line_may_be {
+            return Err(line_is_full(session, place.before));
+        }
+        let until = Instant::now() + Duration::from_secs(limits.wait_seconds);
+        let Some(_turn) = wait_for(lock(&place), until, &waiting.stopping).await? else {
+            return Err(too_long(session, limits.wait_seconds));
+        };
+        let mut pause = PAUSE_MIN;
+        loop {
+            let busy = match start().await {
+                Err(error) if is_busy(&error) => error,
+                outcome => return outcome,
+            };
+            if waiting.strategy == MultitaskStrategy::Reject {
+                return Err(busy);
+            }
+            let waited =
+                wait_for(self.give_way(session, (waiting.strategy, pause)), until, &waiting.stopping);
+            if waited.await?.is_none() {
+                return Err(too_long(session, limits.wait_seconds).because(busy));
+            }
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Waits until the session may be free, for a short while at most, and stops its run if that has to
+    /// give way.
+    async fn give_way(&self, session: &SessionKey, (strategy, pause): (MultitaskStrategy, Duration)) {
+        let Some(busy) = self.engine.busy_session(session) else {
+            // It is another process's, or free by now.
+            return tokio::time::sleep(pause).await;
+        };
+        let stopped = busy.abandoned || (strategy == MultitaskStrategy::Interrupt && !busy.background);
+        if let Some(run) = busy.run.as_ref().filter(|_| stopped)
+            && self.engine.cancel_here(run)
+        {
+            tracing::info!(run.id = %run.id, "a run gives way to the next question of its session");
+        }
+        tokio::select! {
+            () = busy.freed() => {}
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+async fn lock(place: &Place) -> OwnedMutexGuard<()> {
+    Arc::clone(&place.turn).lock_owned().await
+}
+
+/// Nothing when the time is up.
+async fn wait_for<T>(
+    what: impl Future<Output = T>,
+    until: Instant,
+    stopping: &CancellationToken,
+) -> Result<Option<T>> {
+    tokio::select! {
+        biased;
+        done = what => Ok(Some(done)),
+        () = stopping.cancelled() => {
+            let message = "the server stops, and the question has not begun";
+            Err(Error::new(ErrorKind::Unavailable, message).help("ask again"))
+        }
+        () = tokio::time::sleep_until(until) => Ok(None),
+    }
+}
+
+fn line_is_full(session: &SessionKey, before: usize) -> Error {
+    let message =
+        format!("session {} is in the middle of a turn, and {before} questions wait for it", session.id);
+    Error::new(ErrorKind::Conflict, message)
+        .help("wait for their ends; `limits.sessions.waiting_max` is the limit")
+}
+
+fn too_long(session: &SessionKey, seconds: u64) -> Error {
+    let message = format!("the question has waited {seconds} s for session {} to be free", session.id);
+    Error::new(ErrorKind::Conflict, message)
+        .help("wait for the end of its turn, or cancel it; `limits.sessions.wait_seconds` is the limit")
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::TenantId;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_forgotten_when_nobody_stands_in_it() {
+        let lines = Arc::new(Lines::default());
+        let key = |id: &str| SessionKey::new(&TenantId::from("t"), id);
+        let (first, second) = (Place::take(&lines, &key("s")), Place::take(&lines, &key("s")));
+        let other = Place::take(&lines, &key("other"));
+        assert_eq!((first.before, second.before, other.before), (0, 1, 0));
+        drop(first);
+        assert_eq!(Place::take(&lines, &key("s")).before, 1);
+        drop((second, other));
+        assert!(lines.0.lock().unwrap().is_empty());
+    }
+}

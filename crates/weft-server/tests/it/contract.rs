@@ -1,0 +1,181 @@
+//! Rows of the contract as a client sees them: a real server, and a model server that tells what it was sent.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::{Value as Json, json};
+use weft_testkit::{Reply, Script, ScriptedServer};
+
+use crate::support::{begin, component, said};
+use crate::wire::{Server, config, start};
+
+/// A canvas around one node that asks a model.
+fn around(kind: &str, params: &Json) -> Json {
+    let id = format!("{kind}:A");
+    let message = json!({"content": [format!("{{{id}@content}}")]});
+    json!({"components": {
+        "begin": begin("", &id),
+        id: component(kind, params, &["Message:M"]),
+        "Message:M": component("Message", &message, &[]),
+    }})
+}
+
+fn llm(more: Json) -> Json {
+    let mut params = json!({"llm_id": "m", "cite": false, "sys_prompt": "Be kind.",
+        "prompts": [{"role": "user", "content": "Asked: {sys.query}"}]});
+    params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    around("LLM", &params)
+}
+
+/// Stores a canvas over HTTP, under a title that no other has; its id.
+async fn store(server: &Server, dsl: &Json) -> String {
+    static STORED: AtomicU32 = AtomicU32::new(0);
+    let title = format!("T{}", STORED.fetch_add(1, Ordering::Relaxed));
+    let body = json!({"title": title, "dsl": dsl});
+    let stored = server.request("POST", "/api/canvas/set").json(&body).send().await.unwrap();
+    let stored: Json = stored.json().await.unwrap();
+    stored["data"]["id"].as_str().unwrap_or_else(|| panic!("{stored}")).to_owned()
+}
+
+async fn asked(server: &Server, id: &str, query: &str, session: Option<&str>) -> Json {
+    let body = json!({"query": query, "stream": false, "session_id": session});
+    let path = format!("/api/v1/agents/{id}/completions");
+    let answer: Json = server.request("POST", &path).json(&body).send().await.unwrap().json().await.unwrap();
+    assert_eq!(answer["code"], 0, "{answer}");
+    answer["data"].clone()
+}
+
+/// Row 15: the text comes in pieces, and at the end stands what all requests used together.
+#[tokio::test]
+async fn an_agent_streams_and_its_tokens_are_the_sum_of_its_models() {
+    let look = Reply::call("calculator_0", json!({"expression": "6 * 7"})).usage(10, 2);
+    let answer = Reply::pieces(["It ", "is ", "42."]).usage(20, 3);
+    let models = ScriptedServer::start(Script::new().reply(look.times(1)).reply(answer)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    let id = store(&server, &around("Agent", &json!({"llm_id": "m", "tools": ["Calculator"]}))).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let frames =
+        server.stream(&path, json!({"query": "six times seven?", "stream": true})).await.whole().await;
+    let kinds: Vec<String> = frames.iter().map(crate::support::Frame::event).collect();
+    let place = |kind: &str| kinds.iter().position(|own| own == kind).unwrap();
+    let pieces = kinds[..place("message_end")].iter().filter(|kind| *kind == "message").count();
+    assert!(pieces >= 2, "{kinds:?}");
+    assert_eq!(said(&frames), "It is 42.");
+    let usage = frames[place("workflow_finished")].json()["data"]["usage"].clone();
+    let expected = json!({"prompt_tokens": 30, "completion_tokens": 5, "total_tokens": 35, "calls": 2});
+    assert_eq!(usage, expected);
+    server.stop().await;
+}
+
+/// Row 53: the provider sees what the node says, and a parameter only when it is switched on.
+#[tokio::test]
+async fn the_model_node_sends_what_it_says() {
+    let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    let parameters = [
+        "temperature",
+        "top_p",
+        "presence_penalty",
+        "frequency_penalty",
+        "max_tokens",
+        "max_completion_tokens",
+    ];
+    let values = json!({"temperature": 0.25, "top_p": 0.5, "presence_penalty": -1.5, "frequency_penalty": 0.75,
+        "max_tokens": 77});
+    let mut on = values.clone();
+    for switch in ["temperature", "topP", "presencePenalty", "frequencyPenalty", "maxTokens"] {
+        on[format!("{switch}Enabled")] = json!(true);
+    }
+    for (params, expected) in [(values.clone(), json!({})), (on, values)] {
+        let id = store(&server, &llm(params)).await;
+        asked(&server, &id, "Q", None).await;
+        let body = models.requests().last().unwrap().body.clone();
+        let sent = parameters.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone())));
+        assert_eq!(Json::Object(sent.collect()), expected, "{body}");
+        let said =
+            json!([{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Asked: Q"}]);
+        assert_eq!(body["messages"], said);
+    }
+    // A window of one turn: of two earlier ones the last goes along.
+    let id = store(&server, &llm(json!({"message_history_window_size": 1}))).await;
+    let session = asked(&server, &id, "one", None).await["session_id"].as_str().unwrap().to_owned();
+    asked(&server, &id, "two", Some(&session)).await;
+    asked(&server, &id, "three", Some(&session)).await;
+    let body = models.requests().last().unwrap().body.clone();
+    let texts: Vec<_> = body["messages"].as_array().unwrap().iter().map(|m| m["content"].clone()).collect();
+    assert_eq!(json!(texts), json!(["Be kind.", "two", "Yes.", "Asked: three"]));
+    server.stop().await;
+}
+
+/// Row 54: an option of the node; the second equal question makes no request.
+#[tokio::test]
+async fn a_node_may_have_equal_questions_answered_from_memory() {
+    let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    for (cache, expected) in [(true, 1), (false, 2)] {
+        let before = models.requests().len();
+        let id = store(&server, &llm(json!({"cache": cache}))).await;
+        for _ in 0..2 {
+            assert_eq!(asked(&server, &id, &format!("{cache}?"), None).await["data"]["content"], "Yes.");
+        }
+        assert_eq!(models.requests().len() - before, expected, "{cache}");
+    }
+    server.stop().await;
+}
+
+/// Row 82: a stored canvas with everything that one may hold is loaded and run, and its members stay.
+#[tokio::test]
+async fn a_canvas_with_all_its_parts_runs() {
+    let models = ScriptedServer::start(Script::new().reply(Reply::text("Kindly.").always())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    let mut dsl = llm(json!({"sys_prompt": "Be {env.tone}."}));
+    let found = json!({"chunks": {}, "doc_aggs": {}});
+    let parts = json!({
+        "globals": {"sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "env.tone": "calm"},
+        "variables": {"tone": {"name": "tone", "type": "string", "value": "calm"}},
+        "history": [["user", "before"], ["assistant", "then"]],
+        "path": ["begin"], "retrieval": [found], "memory": [["before", "then", "noted"]],
+        "graph": {"nodes": [], "edges": []}, "messages": [], "answer": [], "task_id": "t",
+    });
+    dsl.as_object_mut().unwrap().extend(parts.as_object().unwrap().clone());
+    let id = store(&server, &dsl).await;
+    assert_eq!(asked(&server, &id, "Q", None).await["data"]["content"], "Kindly.");
+    let sent = models.requests()[0].body["messages"].clone();
+    assert_eq!(sent[0]["content"], "Be calm.");
+    assert_eq!(sent.as_array().unwrap().last().unwrap()["content"], "Asked: Q");
+    let listed = server.request("GET", &format!("/api/v1/agents/{id}")).send().await.unwrap();
+    let stored: Json = listed.json().await.unwrap();
+    for part in ["globals", "variables", "path", "retrieval", "memory", "graph", "task_id"] {
+        assert_eq!(stored["data"]["dsl"][part], dsl[part], "{part}");
+    }
+    server.stop().await;
+}
+
+/// Row 84: what is wrong with a parameter names the component and the field, and nothing runs.
+#[tokio::test]
+async fn a_bad_parameter_is_named_and_nothing_runs() {
+    let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    let id = store(&server, &llm(json!({"temperature": 9, "temperatureEnabled": true}))).await;
+    let body = json!({"query": "Q", "stream": false});
+    let path = format!("/api/v1/agents/{id}/completions");
+    let refused: Json = server.request("POST", &path).json(&body).send().await.unwrap().json().await.unwrap();
+    let message = refused["message"].as_str().unwrap();
+    assert_ne!(refused["code"], 0);
+    assert!(message.contains("LLM:A") && message.contains("temperature"), "{message}");
+    assert!(models.requests().is_empty());
+    let sessions: Json = server
+        .request("GET", &format!("/api/v1/agents/{id}/sessions"))
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(sessions["data"], json!([]), "{sessions}");
+    server.stop().await;
+}

@@ -1,0 +1,212 @@
+//! Questions to a session that is in the middle of a turn: they wait, give way, or are refused.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::work_queue::Work;
+use weft_core::{RunKey, TurnInput};
+use weft_server::Auth;
+use weft_server::config::{LimitsConfig, SessionLimits};
+use weft_testkit::{Reply, Script, Step};
+
+use crate::support::{
+    Bench, Growing, bench, bench_with, chat_canvas, default_tenant, endless, form_canvas, process, said,
+};
+
+const ASK: &str = "/api/v1/agents/chat/completions";
+
+/// A session of a canvas that asks the model.
+async fn session(bench: &Bench) -> (String, String) {
+    let id = bench.store("Chat", chat_canvas()).await;
+    let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data();
+    (id, session["id"].as_str().unwrap().to_owned())
+}
+
+fn turn((agent, session): &(String, String), query: &str) -> Json {
+    json!({"agent_id": agent, "session_id": session, "query": query, "stream": true})
+}
+
+fn with(mut turn: Json, strategy: &str) -> Json {
+    turn["multitask_strategy"] = strategy.into();
+    turn
+}
+
+/// A model that takes its time between two words.
+fn slow(ms: u64) -> Reply {
+    Reply::pieces(["So "]).then(Step::Wait(ms)).then(Step::Text("on".into()))
+}
+
+async fn begun(bench: &Bench, turn: Json) -> Growing {
+    let mut stream = bench.open(ASK, turn).await;
+    stream.until("So ").await;
+    stream
+}
+
+/// What people have asked in a session, in order.
+async fn asked(bench: &Bench, (agent, session): &(String, String)) -> Vec<String> {
+    let session = bench.get(&format!("/api/v1/agents/{agent}/sessions/{session}")).await.data();
+    let messages = session["messages"].as_array().unwrap();
+    let users = messages.iter().filter(|message| message["role"] == "user");
+    users.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+fn limits(sessions: SessionLimits) -> LimitsConfig {
+    LimitsConfig { sessions, ..LimitsConfig::default() }
+}
+
+#[tokio::test]
+async fn a_stream_that_is_left_early_gives_way_to_the_next_question() {
+    let script = Script::new().reply(endless(&["So "]).times(9)).reply(Reply::text("at last").always());
+    let bench = bench(script).await;
+    let on = session(&bench).await;
+    for nth in 0..9 {
+        drop(begun(&bench, turn(&on, &format!("q{nth}"))).await);
+    }
+    let frames = bench.post(ASK, turn(&on, "q9")).await.frames();
+    assert_eq!(said(&frames), "at last");
+    let expected: Vec<_> = (0..10).map(|nth| format!("q{nth}")).collect();
+    assert_eq!(asked(&bench, &on).await, expected, "each ended in order");
+}
+
+#[tokio::test]
+async fn every_route_of_a_session_waits_for_its_turn() {
+    let bench = bench(Script::new().reply(slow(30).always())).await;
+    let on = session(&bench).await;
+    let (agent, id) = (&on.0, &on.1);
+    let messages = json!([{"role": "user", "content": "openai"}]);
+    let asks = [
+        (ASK.to_owned(), json!({"agent_id": agent, "session_id": id, "query": "newer", "stream": false})),
+        (
+            format!("/api/v1/agents/{agent}/completions"),
+            json!({"session_id": id, "question": "older", "stream": false}),
+        ),
+        (
+            format!("/api/v1/agents_openai/{agent}/chat/completions"),
+            json!({"model": "m", "session_id": id, "messages": messages}),
+        ),
+        ("/v1/canvas/completion".to_owned(), json!({"id": agent, "session_id": id, "query": "canvas"})),
+        (
+            "/api/v1/completion".to_owned(),
+            json!({"conversation_id": id, "messages": [{"role": "user", "content": "plain"}], "stream": false}),
+        ),
+    ];
+    let answers =
+        futures::future::join_all(asks.iter().map(|(path, body)| bench.post(path, body.clone()))).await;
+    for ((path, _), answer) in asks.iter().zip(answers) {
+        // Streams say it piece by piece.
+        let text = answer.text.replace("\"So ", "\"So on");
+        assert!(text.contains("So on"), "{path}: {}", answer.text);
+    }
+    assert_eq!(
+        asked(&bench, &on).await,
+        ["newer", "older", "openai", "canvas", "plain"],
+        "first come first served"
+    );
+}
+
+#[tokio::test]
+async fn who_listens_is_waited_for_unless_the_question_says_otherwise() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());
+    let bench = bench(script).await;
+    let on = session(&bench).await;
+    let first = begun(&bench, turn(&on, "first")).await;
+    let refused = bench.post(ASK, with(turn(&on, "no"), "reject")).await.refusal();
+    assert!(refused.0 == 106 && refused.1.contains("in the middle of a turn"), "{refused:?}");
+    let wrong = bench.post(ASK, with(turn(&on, "no"), "shout")).await.refusal();
+    assert!(wrong.0 == 101 && wrong.1.contains("`reject`, `enqueue` or `interrupt`"), "{wrong:?}");
+    let patient = tokio::time::timeout(Duration::from_millis(300), bench.post(ASK, turn(&on, "gone")));
+    assert!(patient.await.is_err(), "it waits, and its client goes away");
+    let frames = bench.post(ASK, with(turn(&on, "now"), "interrupt")).await.frames();
+    assert_eq!(said(&frames), "next");
+    let ended = first.whole().await;
+    assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "cancelled");
+    assert_eq!(asked(&bench, &on).await, ["first", "now"], "who went away has not been asked for");
+}
+
+#[tokio::test]
+async fn what_comes_after_the_message_is_not_stopped() {
+    // A client of the older kind stops reading at the end of the message; what is left of the run is waited for.
+    let bench = bench(Script::new().reply(Reply::pieces(["So ", "on"]).always())).await;
+    let on = session(&bench).await;
+    for nth in 0..10 {
+        let body = json!({"session_id": on.1, "question": format!("q{nth}"), "stream": true});
+        let mut stream = bench.open(&format!("/api/v1/agents/{}/completions", on.0), body).await;
+        stream.until("message_end").await;
+    }
+    bench.post(ASK, turn(&on, "last")).await;
+    let runs = bench.get(&format!("/api/v1/runs?session_id={}", on.1)).await.data();
+    let statuses: Vec<_> = runs["runs"].as_array().unwrap().iter().map(|run| run["status"].clone()).collect();
+    assert_eq!(statuses, vec![json!("succeeded"); 11]);
+}
+
+#[tokio::test]
+async fn a_line_has_an_end_and_so_has_a_wait() {
+    let sessions = SessionLimits { waiting_max: 1, wait_seconds: 1, ..SessionLimits::default() };
+    let script = Script::new().reply(endless(&["So "]).always());
+    let bench = bench_with(script, Auth::On, limits(sessions)).await;
+    let on = session(&bench).await;
+    let _listening = begun(&bench, turn(&on, "first")).await;
+    let late = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bench.post(ASK, turn(&on, "third")).await.refusal()
+    };
+    let (second, third, more) = tokio::join!(bench.post(ASK, turn(&on, "second")), late, async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        bench.post(ASK, turn(&on, "fourth")).await.refusal()
+    });
+    let second = second.refusal();
+    assert!(second.0 == 106 && second.1.contains("has waited 1 s"), "{second:?}");
+    for (code, words) in [third, more] {
+        let full = words.contains("limits.sessions.waiting_max");
+        assert!(code == 106 && (full || words.contains("has waited 1 s")), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn the_run_of_another_process_is_waited_for() {
+    let script = Script::new().reply(slow(200).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    let first = begun(&here, turn(&on, "first")).await;
+    let refused = there.post(ASK, with(turn(&on, "no"), "reject")).await.refusal();
+    assert_eq!(refused.0, 106, "{refused:?}");
+    let (frames, first) = tokio::join!(there.post(ASK, turn(&on, "second")), first.whole());
+    assert_eq!((said(&first), said(&frames.frames())), ("So on".into(), "next".into()));
+    assert_eq!(asked(&there, &on).await, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn a_question_that_waited_for_a_form_answers_it() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let session = bench.post(&format!("/api/v1/agents/{id}/sessions"), json!({})).await.data()["id"].clone();
+    let on = (id, session.as_str().unwrap().to_owned());
+    let (asked, answered) =
+        tokio::join!(bench.post(ASK, turn(&on, "paint")), bench.post(ASK, turn(&on, "red")));
+    assert!(asked.text.contains("user_inputs"), "{}", asked.text);
+    assert_eq!(said(&answered.frames()), "red it is");
+}
+
+#[tokio::test]
+async fn what_a_schedule_asked_for_gives_way_to_nobody() {
+    let script = Script::new().reply(slow(200).times(1)).reply(Reply::text("next").always());
+    let bench = bench(script).await;
+    let on = session(&bench).await;
+    let work = Work {
+        run: RunKey::new(&default_tenant(), "nightly"),
+        canvas: on.0.as_str().into(),
+        session: Some(on.1.as_str().into()),
+        input: TurnInput { query: "nightly".into(), ..TurnInput::default() },
+        source: String::new(),
+        due_ms: 0,
+    };
+    let begun = bench.app.begin_work(&work).await.unwrap();
+    // Nobody listens to it.
+    drop(begun);
+    let frames = bench.post(ASK, with(turn(&on, "mine"), "interrupt")).await.frames();
+    assert_eq!(said(&frames), "next");
+    let run = bench.get("/api/v1/runs/nightly").await.data();
+    assert_eq!(run["status"], "succeeded", "{run}");
+}

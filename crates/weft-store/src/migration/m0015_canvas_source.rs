@@ -1,0 +1,28 @@
+//! The file that a canvas was read from. Until this step its description said so, which anybody may write.
+
+use sea_orm_migration::prelude::{DbErr, SchemaManager, Table};
+use sea_orm_migration::{MigrationName, MigrationTrait, async_trait};
+
+use super::columns::Columns;
+
+pub(super) struct Migration;
+
+impl MigrationName for Migration {
+    fn name(&self) -> &'static str {
+        "m0015_canvas_source"
+    }
+}
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        // MariaDB commits a change of a table at once: a step that was cut off right after it finds
+        // the column there.
+        if manager.has_column("canvas", "source").await? {
+            return Ok(());
+        }
+        let c = Columns::of(manager).await?;
+        let source = c.long_text("source").null().take();
+        manager.alter_table(Table::alter().table("canvas").add_column(source).take()).await
+    }
+}

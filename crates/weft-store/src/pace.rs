@@ -1,0 +1,157 @@
+//! How long appends are gathered before they are written together. Pure: it is told what time it is.
+//!
+//! A commit costs the same for one row as for many, so when many runs speak at the same time one commit
+//! for many of their words is worth a wait that nobody notices. Who speaks after a silence never waits,
+//! and nobody does while few speak.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::lane::Traffic;
+
+/// A run that has been silent for so long is not in the middle of a text.
+const SILENCE: Duration = Duration::from_millis(100);
+
+/// How long runs are counted before the count begins anew. Models give a word every 10 to 30 ms.
+const ROUND: Duration = Duration::from_millis(25);
+
+/// Up to so many runs that speak at the same time nothing is gathered.
+const FEW_MAX: u32 = 8;
+
+/// What each run that speaks adds to the time between two writes: with 200 of them, which say 10,000
+/// words a second, that is the longest, and a write holds 50 words.
+const EACH: Duration = Duration::from_micros(25);
+
+/// The time between two writes is never longer.
+const LONGEST: Duration = Duration::from_millis(5);
+
+/// What is remembered of a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Heard {
+    at: Instant,
+    round: u64,
+}
+
+/// Whether an append may wait for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// It goes on with what its run has been saying.
+    Patient,
+    /// It is the first after a silence.
+    AtOnce,
+}
+
+/// Counts the runs that speak.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    round: u64,
+    round_began: Instant,
+    /// In this round.
+    speaking: u32,
+    /// In the one before.
+    spoke: u32,
+    /// When the last write began.
+    wrote: Instant,
+}
+
+impl Pace {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { round: 1, round_began: now, speaking: 0, spoke: 0, wrote: now }
+    }
+
+    /// A run appends. `heard` is what is remembered of it.
+    pub(crate) fn hear(&mut self, heard: &mut Option<Heard>, now: Instant) -> Haste {
+        let since = now.saturating_duration_since(self.round_began);
+        if since >= ROUND {
+            // After a silence of everybody the round before was empty.
+            self.spoke = if since < 2 * ROUND { self.speaking } else { 0 };
+            self.speaking = 0;
+            self.round += 1;
+            self.round_began = now;
+        }
+        let before = heard.replace(Heard { at: now, round: self.round });
+        if before.is_none_or(|before| before.round != self.round) {
+            self.speaking += 1;
+        }
+        match before {
+            Some(before) if now.saturating_duration_since(before.at) < SILENCE => Haste::Patient,
+            Some(_) | None => Haste::AtOnce,
+        }
+    }
+
+    /// A write begins.
+    pub(crate) fn write(&mut self, now: Instant) {
+        self.wrote = now;
+    }
+
+    /// Whether few or many speak.
+    pub(crate) fn traffic(&self) -> Traffic {
+        if self.speaking.max(self.spoke) <= FEW_MAX { Traffic::Low } else { Traffic::High }
+    }
+
+    /// Until when appends that may wait are gathered; nothing when that is over.
+    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
+        if self.traffic() == Traffic::Low {
+            return None;
+        }
+        let speak = self.speaking.max(self.spoke);
+        let until = self.wrote + EACH.saturating_mul(speak).min(LONGEST);
+        (now < until).then_some(until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// `count` runs say a word every 20 ms for a while.
+    fn many(pace: &mut Pace, count: usize, from: Instant) -> (Instant, Vec<Option<Heard>>) {
+        let mut heard = vec![None; count];
+        let mut now = from;
+        for _ in 0..5 {
+            for run in &mut heard {
+                pace.hear(run, now);
+                now += ms(20) / u32::try_from(count).unwrap();
+            }
+        }
+        (now, heard)
+    }
+
+    #[test]
+    fn few_runs_are_never_gathered() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        let (now, _) = many(&mut pace, FEW_MAX as usize, begun);
+        pace.write(now);
+        assert_eq!((pace.until(now), pace.traffic()), (None, Traffic::Low));
+    }
+
+    #[test]
+    fn many_runs_share_a_write_and_who_was_silent_does_not_wait() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        let (now, mut heard) = many(&mut pace, 200, begun);
+        pace.write(now);
+        assert_eq!((pace.until(now), pace.traffic()), (Some(now + LONGEST), Traffic::High));
+        assert_eq!(pace.until(now + LONGEST), None);
+        assert_eq!(pace.hear(&mut heard[0], now), Haste::Patient);
+        assert_eq!(pace.hear(&mut None, now), Haste::AtOnce);
+        assert_eq!(pace.hear(&mut heard[1], now + SILENCE + ms(20)), Haste::AtOnce);
+        // By then everybody has been silent.
+        assert_eq!(pace.until(now + SILENCE + ms(20)), None);
+    }
+
+    #[test]
+    fn the_time_between_writes_grows_with_the_runs() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        let (now, _) = many(&mut pace, 40, begun);
+        pace.write(now);
+        assert_eq!(pace.until(now), Some(now + EACH * 40));
+    }
+}

@@ -1,0 +1,46 @@
+//! Whether the store can be written: said by writing.
+
+use sea_orm::IntoActiveModel;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
+use weft_core::Result;
+
+use crate::Store;
+use crate::open::repeated;
+
+/// The only row. All processes write the same one, so that asking often takes no room.
+const ROW: i64 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "probe")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: i64,
+    pub at_ms: i64,
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl Store {
+    /// Writes a row, in a transaction like any other: a store that can be read and not written is of no use
+    /// to a run.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn probe(&self) -> Result<()> {
+        let row = Model { id: ROW, at_ms: self.inner.clock.now_ms() };
+        let write = async || {
+            let transaction = self.begin().await?;
+            let replacing = OnConflict::column(Column::Id).update_column(Column::AtMs).to_owned();
+            Entity::insert(row.clone().into_active_model())
+                .on_conflict(replacing)
+                .exec_without_returning(&*transaction)
+                .await?;
+            transaction.commit().await
+        };
+        repeated(write).await.map_err(|error| self.fail("write to the store", error))
+    }
+}
