@@ -109,33 +109,49 @@ pub(crate) fn tell(failure: &Failure) {
 /// What commands log that show their run: how it failed they say themselves, outside of its answer.
 const QUIET: &str = "error,weft_engine=off";
 
+/// What the command line says of the settings.
+fn flags(cli: &Cli) -> Flags {
+    let common = &cli.common;
+    let mut flags = Flags { config: common.config.clone(), data: common.data.clone(), ..Flags::default() };
+    match &cli.command {
+        Command::Demo(args) => flags.model.clone_from(&args.model),
+        Command::Run(args) => {
+            flags.model.clone_from(&args.model);
+            flags.one_server.clone_from(&args.measuring.llm_base_url);
+        }
+        Command::Chat(args) => flags.model.clone_from(&args.model),
+        Command::Tasks(args) => {
+            if let Some(TasksCommand::Answer(answer)) = &args.command {
+                flags.model.clone_from(&answer.model);
+            }
+        }
+        Command::Serve(args) => {
+            flags.listen = args.listen;
+            flags.no_auth = args.no_auth;
+        }
+        _ => {}
+    }
+    flags
+}
+
 async fn command(cli: &Cli) -> Outcome {
     let environment = Environment::of_process();
-    let mut flags =
-        Flags { config: cli.common.config.clone(), data: cli.common.data.clone(), ..Flags::default() };
+    let flags = flags(cli);
     let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
     let level = if serves { "warn,weft_server=info" } else { QUIET };
     logging::start(&environment, level);
     settings::set_fault_point(&environment)?;
     match &cli.command {
-        Command::Demo(args) => {
-            flags.model.clone_from(&args.model);
-            demo::run(args, &Setup::read(&environment, &flags).await?).await
-        }
+        Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => {
-            flags.model.clone_from(&args.model);
-            flags.one_server.clone_from(&args.measuring.llm_base_url);
             let setup = Setup::read(&environment, &flags).await?;
             match args.measuring.bench_json {
                 true => measure::run(args, &setup).await,
                 false => run::run(args, &setup).await,
             }
         }
-        Command::Chat(args) => {
-            flags.model.clone_from(&args.model);
-            chat::run(args, &Setup::read(&environment, &flags).await?).await
-        }
+        Command::Chat(args) => chat::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Dataset { command } => {
             let setup = match dataset::asks_models(command) {
                 true => Setup::read(&environment, &flags).await?,
@@ -154,10 +170,7 @@ async fn command(cli: &Cli) -> Outcome {
         Command::Eval(args) => eval::run(args, &environment, flags).await,
         Command::Tasks(args) => {
             let setup = match &args.command {
-                Some(TasksCommand::Answer(answer)) => {
-                    flags.model.clone_from(&answer.model);
-                    Setup::read(&environment, &flags).await?
-                }
+                Some(TasksCommand::Answer(_)) => Setup::read(&environment, &flags).await?,
                 _ => Setup::without_models(&environment, &flags)?,
             };
             tasks::run(args, &setup).await
@@ -176,10 +189,6 @@ async fn command(cli: &Cli) -> Outcome {
             token::run(command, &Setup::without_models(&environment, &flags)?).await
         }
         Command::Worker(args) => Box::pin(worker::run(args, &Setup::read(&environment, &flags).await?)).await,
-        Command::Serve(args) => {
-            flags.listen = args.listen;
-            flags.no_auth = args.no_auth;
-            Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await
-        }
+        Command::Serve(args) => Box::pin(serve::run(args, &Setup::read(&environment, &flags).await?)).await,
     }
 }

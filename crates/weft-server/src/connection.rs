@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn requests_under_way_keep_their_places_and_operators_find_one() {
-        let server = Server::start(3, 3).await;
+        let server = Server::start(3, 10).await;
         let mut slow = Vec::new();
         for _ in 0..3 {
             slow.push(server.connect(b"GET /slow HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await);

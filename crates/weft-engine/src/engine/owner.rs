@@ -135,6 +135,8 @@ impl Engine {
             }
         };
         tokio::select! {
+            // In this order, so that a history that a seed describes is always the same.
+            biased;
             () = idle => {}
             () = self.say_again_and_again(&stores) => {}
             () = self.hear_again_and_again(&stores) => {}

@@ -13,7 +13,7 @@ use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
-use weft_core::{Entry, ProcessId, Result, RunKey, SessionKey, TenantId};
+use weft_core::{Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, Stores};
 use weft_engine::{Engine, EngineLimits, SessionState};
@@ -379,14 +379,17 @@ fn a_run_survives_a_cut_after_every_entry_of_its_journal() {
     println!("{cuts} cuts survived");
 }
 
-/// A run of a sample whose process ends each time when so many more entries are stored: how it ended, how often it
-/// was picked up, and its world.
-fn cut_again_and_again(sample: &str, every: u64) -> (Ending, usize, World, RunKey) {
-    let folder = samples().join(sample);
+/// A run that counts in a loop, whose process ends each time when so many more entries are stored: how it ended, how
+/// often it was picked up, and its world.
+fn cut_again_and_again(goal: u64, every: u64) -> (Ending, usize, World, RunKey) {
+    let folder = samples().join("loop_until");
     let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
-    let question = input.conversations[0].turns[0].clone();
+    let mut question = input.conversations[0].turns[0].clone();
+    question.inputs["goal"]["value"] = goal.into();
+    let mut canvas: Json = serde_json::from_str(&read(&folder.join("canvas.json")).unwrap()).unwrap();
+    canvas["components"]["Loop:Count"]["obj"]["params"]["maximum_loop_count"] = goal.into();
     let (world, key) = runtime().block_on(async {
-        let world = World::new(&folder).await;
+        let world = World::of(&folder, &canvas.to_string(), Script::new()).await;
         world.cut_at(Some(3));
         let handle = world.engine().start(turn(&world.plan, question)).await.unwrap();
         world.store.stalled.notified().await;
@@ -419,7 +422,7 @@ fn cut_again_and_again(sample: &str, every: u64) -> (Ending, usize, World, RunKe
 #[test]
 fn a_run_that_is_cut_off_again_and_again_ends() {
     let most = EngineLimits::default().pick_ups;
-    let (ending, lives, world, key) = cut_again_and_again("loop_until", 2);
+    let (ending, lives, world, key) = cut_again_and_again(3, 2);
     assert_eq!((ending, lives), (Ending::Failed, most));
     let entries = runtime().block_on(world.journal(&key));
     let Some(Record::RunFinished { error: Some(error), .. }) = entries.last().map(|entry| &entry.record)
@@ -441,7 +444,8 @@ fn a_run_that_is_cut_off_again_and_again_ends() {
 /// One that gets further each time is picked up as often as it takes.
 #[test]
 fn a_run_that_gets_further_each_time_is_not_given_up() {
-    let (ending, lives, ..) = cut_again_and_again("loop_until", 9);
+    // Enough for the whole answer, which begins again when it is cut off.
+    let (ending, lives, ..) = cut_again_and_again(30, 12);
     assert_eq!(ending, Ending::Succeeded);
     assert!(lives > EngineLimits::default().pick_ups, "{lives}");
 }

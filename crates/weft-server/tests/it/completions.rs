@@ -102,7 +102,7 @@ async fn a_failed_run_says_so_in_every_manner() {
         ("workflow_finished".into(), json!("failed"))
     );
     let error = error.json();
-    assert_eq!((&error["code"], &error["data"]), (&json!(500), &json!(false)));
+    assert_eq!((&error["code"], &error["data"]), (&json!(500), &json!({"content": ""})));
     assert!(error["message"].as_str().unwrap().contains("it broke"));
     assert_eq!(done.data, "[DONE]");
 }

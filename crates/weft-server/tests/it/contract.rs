@@ -19,7 +19,7 @@ fn around(kind: &str, params: &Json) -> Json {
     }})
 }
 
-fn llm(more: Json) -> Json {
+fn llm(more: &Json) -> Json {
     let mut params = json!({"llm_id": "m", "cite": false, "sys_prompt": "Be kind.",
         "prompts": [{"role": "user", "content": "Asked: {sys.query}"}]});
     params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -88,7 +88,7 @@ async fn the_model_node_sends_what_it_says() {
         on[format!("{switch}Enabled")] = json!(true);
     }
     for (params, expected) in [(values.clone(), json!({})), (on, values)] {
-        let id = store(&server, &llm(params)).await;
+        let id = store(&server, &llm(&params)).await;
         asked(&server, &id, "Q", None).await;
         let body = models.requests().last().unwrap().body.clone();
         let sent = parameters.iter().filter_map(|name| Some(((*name).to_owned(), body.get(*name)?.clone())));
@@ -98,7 +98,7 @@ async fn the_model_node_sends_what_it_says() {
         assert_eq!(body["messages"], said);
     }
     // A window of one turn: of two earlier ones the last goes along.
-    let id = store(&server, &llm(json!({"message_history_window_size": 1}))).await;
+    let id = store(&server, &llm(&json!({"message_history_window_size": 1}))).await;
     let session = asked(&server, &id, "one", None).await["session_id"].as_str().unwrap().to_owned();
     asked(&server, &id, "two", Some(&session)).await;
     asked(&server, &id, "three", Some(&session)).await;
@@ -116,7 +116,7 @@ async fn a_node_may_have_equal_questions_answered_from_memory() {
     let server = start(&config(folder.path(), &models)).await;
     for (cache, expected) in [(true, 1), (false, 2)] {
         let before = models.requests().len();
-        let id = store(&server, &llm(json!({"cache": cache}))).await;
+        let id = store(&server, &llm(&json!({"cache": cache}))).await;
         for _ in 0..2 {
             assert_eq!(asked(&server, &id, &format!("{cache}?"), None).await["data"]["content"], "Yes.");
         }
@@ -131,7 +131,7 @@ async fn a_canvas_with_all_its_parts_runs() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Kindly.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;
-    let mut dsl = llm(json!({"sys_prompt": "Be {env.tone}."}));
+    let mut dsl = llm(&json!({"sys_prompt": "Be {env.tone}."}));
     let found = json!({"chunks": {}, "doc_aggs": {}});
     let parts = json!({
         "globals": {"sys.query": "", "sys.user_id": "", "sys.conversation_turns": 0, "sys.files": [], "env.tone": "calm"},
@@ -160,7 +160,7 @@ async fn a_bad_parameter_is_named_and_nothing_runs() {
     let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
     let folder = tempfile::tempdir().unwrap();
     let server = start(&config(folder.path(), &models)).await;
-    let id = store(&server, &llm(json!({"temperature": 9, "temperatureEnabled": true}))).await;
+    let id = store(&server, &llm(&json!({"temperature": 9, "temperatureEnabled": true}))).await;
     let body = json!({"query": "Q", "stream": false});
     let path = format!("/api/v1/agents/{id}/completions");
     let refused: Json = server.request("POST", &path).json(&body).send().await.unwrap().json().await.unwrap();

@@ -45,10 +45,10 @@ pub async fn start(config: &Config) -> Server {
     let mut served = JoinSet::new();
     let (serving, options) = (app.clone(), ServeOptions::from(config));
     served.spawn(async move {
-        serve(serving, listener, options, async {
+        let stopped = async {
             let _told_or_dropped = stopped.await;
-        })
-        .await
+        };
+        Box::pin(serve(serving, listener, options, stopped)).await
     });
     Server { base, token, app, client: weft_net::operator_client().unwrap(), stop, served }
 }

