@@ -1,5 +1,7 @@
 //! Drafts of nodes → a linked graph: edges, scopes, loops, and who waits for whom.
 
+mod waits;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -402,118 +404,6 @@ impl Linked {
             }
         }
     }
-
-    /// Works out who waits for whom: a reference is an edge without control, lifted to the level that
-    /// both ends share, and left out where it would close a circle.
-    fn wait(&mut self) {
-        let mut wishes: Vec<Wish> = Vec::new();
-        for ix in 0..self.nodes.len() {
-            let node = &self.nodes[ix];
-            let always = node.reads.iter().map(|read| (read, None));
-            let chosen = node.alternative_reads.iter().enumerate();
-            let chosen = chosen.flat_map(|(a, reads)| reads.iter().map(move |read| (read, Some(a))));
-            for (read, alternative) in always.chain(chosen) {
-                let Some((waiter, source)) = read.node.and_then(|source| self.lift(ix, source)) else {
-                    continue;
-                };
-                let alternative = alternative.filter(|_| waiter == ix);
-                wishes.push(Wish {
-                    reader: ix,
-                    reference: read.reference.clone(),
-                    waiter,
-                    source,
-                    alternative,
-                });
-            }
-        }
-        for ix in 0..self.nodes.len() {
-            self.nodes[ix].alternative_waits = vec![Vec::new(); self.nodes[ix].alternative_reads.len()];
-        }
-        for scope in 0..self.scopes.len() {
-            let (mine, rest) = wishes.into_iter().partition(|wish| self.nodes[wish.waiter].scope == scope);
-            wishes = rest;
-            self.grant(scope, mine);
-        }
-    }
-
-    /// The pair of nodes on one level that stand for the reader and the read: themselves or the
-    /// frames around them. `None` when one is inside the other.
-    fn lift(&self, reader: NodeIx, source: NodeIx) -> Option<(NodeIx, NodeIx)> {
-        let chain = |ix| std::iter::successors(Some(ix), |&ix| self.owner(ix)).take(self.nodes.len());
-        chain(reader)
-            .find_map(|waiter| {
-                let level = self.nodes[waiter].scope;
-                let source = chain(source).find(|&s| self.nodes[s].scope == level)?;
-                Some((waiter, source))
-            })
-            .filter(|(waiter, source)| waiter != source)
-    }
-
-    fn grant(&mut self, scope: usize, wishes: Vec<Wish>) {
-        let count = self.scopes[scope].nodes.len();
-        let mut forward = vec![Vec::new(); count];
-        let mut started = vec![false; count];
-        for edge in &self.scopes[scope].edges {
-            started[self.nodes[edge.to].local] = true;
-            if edge.closes.is_none() {
-                forward[self.nodes[edge.from].local].push(self.nodes[edge.to].local);
-            }
-        }
-        let mut with_all = forward.clone();
-        for wish in &wishes {
-            with_all[self.nodes[wish.source].local].push(self.nodes[wish.waiter].local);
-        }
-        let circle = graph::components(&with_all);
-        let start = self.scopes[scope].start;
-        for wish in wishes {
-            let (source, waiter) = (self.nodes[wish.source].local, self.nodes[wish.waiter].local);
-            // What no way leads to never runs; nobody waits for it.
-            if wish.source != start && !started[source] {
-                continue;
-            }
-            if circle[source] == circle[waiter] {
-                if graph::reachable(&forward, waiter)[source] {
-                    self.note_later(scope, &wish);
-                    continue;
-                }
-                forward[source].push(waiter);
-            }
-            self.wait_for(&wish);
-        }
-    }
-
-    /// Reading what runs later is fine inside a loop, where it is the value of the pass or round before.
-    fn note_later(&mut self, scope: usize, wish: &Wish) {
-        let Scope { loops, owner, .. } = &self.scopes[scope];
-        let together = loops.iter().any(|l| l.nodes.contains(&wish.source) && l.nodes.contains(&wish.waiter));
-        let rounds = owner.is_some_and(|owner| self.nodes[owner].role == Role::Repeat);
-        if !together && !rounds {
-            self.findings.push(Finding::ReadsLater(wish.reader, wish.reference.clone()));
-        }
-    }
-
-    fn wait_for(&mut self, wish: &Wish) {
-        let node = &mut self.nodes[wish.waiter];
-        let waits = match wish.alternative {
-            Some(alternative) => &mut node.alternative_waits[alternative],
-            None => &mut node.waits,
-        };
-        if !waits.contains(&wish.source) {
-            waits.push(wish.source);
-            let dependents = &mut self.nodes[wish.source].dependents;
-            if !dependents.contains(&wish.waiter) {
-                dependents.push(wish.waiter);
-            }
-        }
-    }
-}
-
-struct Wish {
-    reader: NodeIx,
-    reference: Reference,
-    waiter: NodeIx,
-    source: NodeIx,
-    alternative: Option<usize>,
 }
 
 fn reads_from(node: &PlanNode, source: NodeIx) -> bool {

@@ -1,5 +1,6 @@
 //! Config → backends → app: the only place that names a backend.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use weft_core::seam::document_reader::NoReader;
@@ -103,6 +104,14 @@ impl ToolServers {
 fn tool_servers(config: &Config, store: &Store) -> Result<Servers> {
     let http: Arc<dyn StreamingHttp> = Arc::new(OperatorHttp::new()?);
     Servers::open(config.mcp.clone(), &http, store.pins(), Arc::new(SystemClock))
+}
+
+/// Copies the database of a file as it is at one moment, while others write it.
+pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
+    let store = Store::open(&format!("sqlite:{}", source.display())).await?;
+    let copied = store.copy_into(into).await;
+    store.close().await?;
+    copied
 }
 
 async fn make_folder(config: &Config) -> Result<()> {

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use weft_core::{Error, ErrorKind, Result};
-use weft_store::Store;
 
+use crate::assemble::copy_database;
 use crate::config::Config;
 
 /// What was copied.
@@ -84,10 +84,7 @@ async fn copy_all(config: &Config, source: &Path, partial: &Path) -> Result<Copi
         copy_folder(from, to, &mut copied).await?;
     }
     let database = partial.join("weft.db");
-    let store = Store::open(&format!("sqlite:{}", source.display())).await?;
-    let snapshot = store.copy_into(&database).await;
-    store.close().await?;
-    snapshot?;
+    copy_database(source, &database).await?;
     for (from, to) in &folders {
         copy_folder(from, to, &mut copied).await?;
     }

@@ -2,6 +2,7 @@
 //! the two equal. Files, environment and flags are read by weft-cli.
 
 mod budgets;
+mod confined;
 mod server;
 pub mod trust;
 
@@ -12,24 +13,22 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use weft_core::budget::{BudgetLimits, PeriodLimits};
-use weft_core::seam::sandbox::Limits;
 use weft_core::{CanvasId, Error, ErrorKind, Result};
 use weft_engine::engine::{Allowances, EngineLimits};
 use weft_mcp::McpConfig;
 use weft_models::ModelsConfig;
-use weft_sandbox::Confinement;
 
-pub use server::{Auth, ServerConfig, check_auth};
+use self::budgets::{run_budget, useless};
+use crate::turns::MultitaskStrategy;
+
+pub use self::confined::{DocumentsConfig, SandboxConfig};
+pub use self::server::{Auth, ServerConfig, check_auth};
 
 /// All settings with their defaults and reasons, as people read them.
 pub const DEFAULTS: &str = include_str!("../config.default.toml");
 
 /// The store's file in the data folder.
 pub(crate) const STORE_FILE: &str = "weft.db";
-
-use self::budgets::{run_budget, useless};
-
-use crate::turns::MultitaskStrategy;
 
 /// All settings.
 #[derive(Clone, Debug, Deserialize)]
@@ -205,92 +204,6 @@ pub struct FilesConfig {
 impl Default for FilesConfig {
     fn default() -> Self {
         Self { root: "files".to_owned(), bytes_max: 5 << 20 }
-    }
-}
-
-/// Programs of canvases and models.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SandboxConfig {
-    /// How many run at the same time; 0: none does.
-    pub at_once: usize,
-    /// How long one may take.
-    pub seconds: f64,
-    /// Bytes of memory that one may use.
-    pub memory_bytes: usize,
-    /// Bytes of what one returns, as JSON.
-    pub output_bytes: usize,
-    /// Bytes of what one prints; more is cut off.
-    pub printed_bytes: usize,
-    /// The program that runs them, with its arguments. Empty: `weft` itself, and in a program that embeds
-    /// the server none.
-    pub worker: Vec<String>,
-    /// What becomes of them where their process cannot be confined.
-    pub confinement: Confinement,
-}
-
-impl Default for SandboxConfig {
-    fn default() -> Self {
-        let Limits { time, memory_bytes, output_bytes, printed_bytes } = weft_sandbox::LIMITS;
-        let (at_once, seconds) = (weft_sandbox::AT_ONCE, time.as_secs_f64());
-        let (worker, confinement) = (Vec::new(), Confinement::default());
-        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker, confinement }
-    }
-}
-
-impl SandboxConfig {
-    /// What one program may use, when the numbers make sense.
-    pub fn limits(&self) -> Option<Limits> {
-        const MEMORY_MIN: usize = 1 << 20;
-        let &Self { memory_bytes, output_bytes, printed_bytes, .. } = self;
-        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
-        let sound = !time.is_zero()
-            && time <= Duration::from_secs(86_400)
-            && memory_bytes >= MEMORY_MIN
-            && output_bytes > 0;
-        sound.then_some(Limits { time, memory_bytes, output_bytes, printed_bytes })
-    }
-}
-
-/// Files that are read into datasets, each in a process of its own.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct DocumentsConfig {
-    /// How many are read at the same time; 0: none is.
-    pub at_once: usize,
-    /// How long reading one may take.
-    pub seconds: f64,
-    /// Bytes of memory that reading one may use.
-    pub memory_bytes: usize,
-    /// Bytes that one may have.
-    pub file_bytes_max: usize,
-    /// The program that reads them, with its arguments. Empty: `weft` itself, and in a program that embeds
-    /// the server none.
-    pub worker: Vec<String>,
-    /// What becomes of them where their process cannot be confined.
-    pub confinement: Confinement,
-}
-
-impl Default for DocumentsConfig {
-    fn default() -> Self {
-        let weft_parse::Limits { time, memory_bytes, file_bytes } = weft_parse::Limits::default();
-        let seconds = time.as_secs_f64();
-        let (worker, confinement) = (Vec::new(), Confinement::default());
-        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker, confinement }
-    }
-}
-
-impl DocumentsConfig {
-    /// What reading one file may use, when the numbers make sense.
-    pub fn limits(&self) -> Option<weft_parse::Limits> {
-        const MEMORY_MIN: usize = 16 << 20;
-        let &Self { memory_bytes, file_bytes_max: file_bytes, .. } = self;
-        let time = Duration::try_from_secs_f64(self.seconds).ok()?;
-        let sound = !time.is_zero()
-            && time <= Duration::from_secs(86_400)
-            && memory_bytes >= MEMORY_MIN
-            && file_bytes > 0;
-        sound.then_some(weft_parse::Limits { time, memory_bytes, file_bytes })
     }
 }
 

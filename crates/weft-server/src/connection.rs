@@ -181,7 +181,7 @@ mod tests {
         address: SocketAddr,
         stopping: CancellationToken,
         release: Arc<Notify>,
-        serving: tokio::task::JoinHandle<()>,
+        serving: JoinSet<()>,
     }
 
     impl Server {
@@ -199,7 +199,7 @@ mod tests {
             let router = Router::new().route("/healthz", get(async || "well")).route("/slow", get(slow));
             let router = router.route("/kept", get(kept));
             let limits = ConnectionLimits { all, per_address };
-            let serving = tokio::spawn(serve(listener, router, limits, stopping.clone()));
+            let serving = JoinSet::from_iter([serve(listener, router, limits, stopping.clone())]);
             Self { address, stopping, release, serving }
         }
 
@@ -301,6 +301,6 @@ mod tests {
         server.release.notify_one();
         let told = rest(&mut slow).await;
         assert!(told.contains("connection: close") && told.ends_with("slow"), "{told}");
-        server.serving.await.unwrap();
+        server.serving.join_all().await;
     }
 }

@@ -73,7 +73,8 @@ fn tighten(path: &Path, most: u32) {
 #[cfg(not(unix))]
 fn tighten(_: &Path, _: u32) {}
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

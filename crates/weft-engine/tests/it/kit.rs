@@ -156,6 +156,12 @@ impl Fake {
         rendered.unwrap_or_default()
     }
 
+    async fn number(&self, ctx: &NodeContext, count: usize) -> Result<Finished> {
+        let mut outputs = self.stream(ctx, &["x"], 1).await?.outputs;
+        outputs.set("count", json!(count));
+        Ok(outputs.into())
+    }
+
     async fn stream(&self, ctx: &NodeContext, pieces: &[&'static str], pause: u64) -> Result<Finished> {
         let (writer, text) = SharedText::new();
         if ctx.heard {
@@ -319,12 +325,7 @@ impl Component for Fake {
                 Err(Error::new(ErrorKind::Unavailable, "it broke"))
             }
             Does::FailingMessage => Err(Error::new(ErrorKind::Invalid, "it broke")),
-            Does::Numbered => {
-                let written = self.stream(ctx, &["x"], 1).await?;
-                let mut outputs = written.outputs;
-                outputs.set("count", json!(count + 1));
-                Ok(outputs.into())
-            }
+            Does::Numbered => self.number(ctx, count + 1).await,
             Does::Panic => panic!("a defect"),
             Does::Stream(pieces, pause) => self.stream(ctx, pieces, *pause).await,
             Does::StreamThenFail(pieces) => self.stream(ctx, pieces, 0).await,
