@@ -14,6 +14,7 @@ use weft_core::seam::{Clock, RunStore};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
 use crate::feed::Feed;
+use crate::weight::outputs_weight;
 
 /// Entries that may wait for the store before the run itself waits.
 const WAITING_MAX: usize = 1_024;
@@ -211,7 +212,7 @@ impl Journal {
         self.asked = self.clock.running();
         let Some(store) = self.store.clone() else {
             // Nothing is written, but whoever watches keeps it all.
-            self.bytes += entries.iter().map(|entry| written_bytes(&entry.record)).sum::<u64>();
+            self.bytes += entries.iter().map(|entry| kept_bytes(&entry.record)).sum::<u64>();
             self.show(&entries);
             return Ok(());
         };
@@ -220,9 +221,14 @@ impl Journal {
         self.in_flight_bytes = stored.iter().map(|entry| entry.record.len() as u64).sum();
         self.bytes += self.in_flight_bytes;
         let lease = self.lease.clone();
+        // Whoever waits for an entry to be safe does not wait for the words of others.
+        let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
         self.in_flight = Some(
             async move {
-                store.append(&lease, stored).await?;
+                match text {
+                    true => store.append_text(&lease, stored).await?,
+                    false => store.append(&lease, stored).await?,
+                }
                 Ok(entries)
             }
             .boxed(),
@@ -332,6 +338,23 @@ pub fn written(record: &Record, masks: &Masks) -> serde_json::Result<String> {
         Some(sealed) => serde_json::to_string(&sealed),
         None => serde_json::to_string(record),
     }
+}
+
+/// Whether only readers wait for it.
+fn is_text(record: &Record) -> bool {
+    matches!(record, Record::Said { .. })
+}
+
+/// About how many bytes a record takes in memory, where it is not written. What there is much of is not
+/// written for the sake of its length.
+fn kept_bytes(record: &Record) -> u64 {
+    let content = match record {
+        Record::NodeStarted { .. } => 0,
+        Record::Said { text, .. } => text.len(),
+        Record::NodeFinished { inputs, outputs, .. } => outputs_weight(inputs) + outputs_weight(outputs),
+        other => return written_bytes(other),
+    };
+    (RECORD_BYTES + content) as u64
 }
 
 /// How many bytes a record has as JSON.

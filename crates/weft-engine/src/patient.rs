@@ -117,6 +117,29 @@ where
     }
 }
 
+impl Patient<dyn RunStore> {
+    async fn append_by<F: Future<Output = Result<()>> + Send>(
+        &self,
+        append: impl Fn(Vec<StoredEntry>) -> F,
+        (lease, entries): (&RunLease, Vec<StoredEntry>),
+    ) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(append(entries.clone())).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
+                    let found = self.entries(&lease.run, after, entries.len() as u64).await?;
+                    // What is there may be ours, and the run another process's by now.
+                    let ours = found == entries && self.get(&lease.run).await?.fence == lease.fence;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl RunStore for Patient<dyn RunStore> {
     async fn create(&self, run: &StoredRun) -> Result<()> {
@@ -134,20 +157,11 @@ impl RunStore for Patient<dyn RunStore> {
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        let mut tries = Tries::new(WRITES_TRIED_MAX);
-        loop {
-            match in_time(self.0.append(lease, entries.clone())).await {
-                Ok(()) => return Ok(()),
-                Err(error) if tries.may_be_ours(&error) => {
-                    let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
-                    let found = self.entries(&lease.run, after, entries.len() as u64).await?;
-                    // What is there may be ours, and the run another process's by now.
-                    let ours = found == entries && self.get(&lease.run).await?.fence == lease.fence;
-                    return if ours { Ok(()) } else { Err(error) };
-                }
-                Err(error) => tries.after(error).await?,
-            }
-        }
+        self.append_by(|entries| self.0.append(lease, entries), (lease, entries)).await
+    }
+
+    async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        self.append_by(|entries| self.0.append_text(lease, entries), (lease, entries)).await
     }
 
     /// Whether an unanswered call took the run is seen by the name that only this process has. One that is

@@ -173,6 +173,7 @@ mod tests {
     use crate::Store;
     use crate::journal::Journal;
     use crate::lane::{Lane, Log};
+    use crate::pace::Haste;
     use crate::turn::Turns;
 
     /// A store and its file.
@@ -256,7 +257,11 @@ mod tests {
         // SQLite treats this limit like the end of the disk.
         let full = "PRAGMA max_page_count = 1";
         let journal = bench.journal(full).await;
-        bench.check(journal.append(&lease(), &entry(2, 500_000), None).await, ErrorKind::Internal, "is full");
+        bench.check(
+            journal.append((&lease(), Haste::Brief), &entry(2, 500_000), None).await,
+            ErrorKind::Internal,
+            "is full",
+        );
         store.inner.write.execute_unprepared(full).await.unwrap();
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
@@ -270,7 +275,11 @@ mod tests {
     async fn a_read_only_file_is_named() {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA query_only = 1").await;
-        bench.check(journal.append(&lease(), &entry(1, 10), None).await, ErrorKind::Denied, "is read-only");
+        bench.check(
+            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            ErrorKind::Denied,
+            "is read-only",
+        );
     }
 
     #[tokio::test]
@@ -278,8 +287,12 @@ mod tests {
         let bench = Bench::new().await;
         let journal = bench.journal("PRAGMA busy_timeout = 1").await;
         let held = bench.store.begin().await.unwrap();
-        bench.check(journal.append(&lease(), &entry(1, 10), None).await, ErrorKind::Unavailable, "is locked");
+        bench.check(
+            journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
+            ErrorKind::Unavailable,
+            "is locked",
+        );
         held.rollback().await.unwrap();
-        journal.append(&lease(), &entry(1, 10), None).await.unwrap();
+        journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await.unwrap();
     }
 }

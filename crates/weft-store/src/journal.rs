@@ -2,7 +2,7 @@
 //!
 //! Appends of all runs go through one task. While it writes, others queue up; then it takes all
 //! that wait and writes them as one statement, so many runs share the cost of one commit. When many runs
-//! speak at the same time it waits a few milliseconds for more of them ([`crate::pace`]).
+//! speak at the same time it waits some milliseconds for more of them ([`crate::pace`]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,8 +24,8 @@ use crate::place::Place;
 /// Appends that wait to be written; the next caller waits for a place.
 const APPENDS_QUEUED_MAX: usize = 1024;
 
-/// Appends in one statement.
-const GROUP_ROWS_MAX: usize = 64;
+/// Appends in one statement. Each has a handful of values, of which SQLite takes 32,766 and others no fewer.
+const GROUP_ROWS_MAX: usize = 512;
 
 /// Bytes in one statement, unless a single append is larger. MariaDB takes 16 MiB by default.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -50,6 +50,7 @@ enum Ask {
 /// One call of `append`: one row.
 struct Append {
     row: Row,
+    haste: Haste,
     answer: Answer,
 }
 
@@ -126,7 +127,7 @@ impl Journal {
     /// `list` is what stands for entries that are kept in pieces.
     pub(crate) async fn append(
         &self,
-        lease: &RunLease,
+        (lease, haste): (&RunLease, Haste),
         entries: &[StoredEntry],
         list: Option<Vec<u8>>,
     ) -> Result<()> {
@@ -141,7 +142,7 @@ impl Journal {
         let (answer, answered) = oneshot::channel();
         let body = list.unwrap_or_else(|| pack::pack(entries));
         let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
-        self.queue.send(Ask::Append(Append { row, answer })).await.map_err(|_| closed())?;
+        self.queue.send(Ask::Append(Append { row, haste, answer })).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
@@ -206,14 +207,12 @@ impl Writer {
                     Ok(ask) => ask,
                     Err(_) if haste == Haste::AtOnce || waiting.len() >= GROUP_ROWS_MAX => break,
                     Err(_) => {
-                        let Some(until) = self.pace.until(Instant::now()) else { break };
+                        let Some(until) = self.pace.until(haste, Instant::now()) else { break };
                         let Ok(Some(ask)) = timeout_at(until, asked.recv()).await else { break };
                         ask
                     }
                 };
-                if self.take(more, (&mut waiting, &mut asked)) == Haste::AtOnce {
-                    haste = Haste::AtOnce;
-                }
+                haste = haste.min(self.take(more, (&mut waiting, &mut asked)));
             }
             let group = next_group(&mut waiting);
             self.pace.write(Instant::now());
@@ -229,7 +228,7 @@ impl Writer {
     ) -> Haste {
         match ask {
             Ask::Append(append) => {
-                let haste = self.last_seqs.hear(&append.row.lease.run, &mut self.pace);
+                let haste = self.last_seqs.hear(&append.row.lease.run, &mut self.pace).min(append.haste);
                 waiting.push_back(append);
                 haste
             }
@@ -243,7 +242,7 @@ impl Writer {
     /// Writes a group in which no run appears twice, and answers every caller.
     async fn write(&mut self, group: Vec<Append>) {
         let (mut rows, mut answers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-        for Append { row, answer } in group {
+        for Append { row, answer, .. } in group {
             match self.check_follows(&row).await {
                 Ok(()) => {
                     rows.push(row);
@@ -376,7 +375,7 @@ mod tests {
     fn append(run: &str, first_seq: u64, bytes: usize) -> Append {
         let lease = RunLease { run: RunKey::new(&TenantId::from("t"), run), fence: 1 };
         let row = Row { lease, first_seq, last_seq: first_seq, body: vec![0; bytes] };
-        Append { row, answer: oneshot::channel().0 }
+        Append { row, haste: Haste::Patient, answer: oneshot::channel().0 }
     }
 
     fn check(waiting: Vec<Append>, groups: &[&[(&str, u64)]]) {

@@ -15,6 +15,10 @@ use crate::turn::Turns;
 /// Values of a row.
 const VALUES: usize = 7;
 
+/// A statement of up to so many rows is kept for the next time. Longer ones are as many as there are lengths, and
+/// read again faster than they are kept.
+const ROWS_KEPT_MAX: usize = 16;
+
 /// Entries of one run that were appended together.
 pub(crate) struct Row {
     pub(crate) lease: RunLease,
@@ -54,8 +58,9 @@ pub(crate) enum Traffic {
 }
 
 impl Log {
-    /// At least so many pages,
-    const PAGES_MIN: i64 = 12;
+    /// At least so many pages, a quarter of a mebibyte, because a turn writes about forty and each copying waits
+    /// for the disk twice,
+    const PAGES_MIN: i64 = 128;
     /// at most so many,
     const PAGES_MAX: i64 = 4_096;
     /// and between them one for so many of the file.
@@ -91,7 +96,8 @@ impl Lane {
     pub(crate) async fn insert(&mut self, rows: &[Row], traffic: Traffic) -> Result<(), DbErr> {
         match self {
             Self::Own(connection, turns, log) => {
-                let mut query = sqlx::query(AssertSqlSafe(insert_sql(DbBackend::Sqlite, rows.len())));
+                let sql = insert_sql(DbBackend::Sqlite, rows.len());
+                let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(rows.len() <= ROWS_KEPT_MAX);
                 for row in rows {
                     let RunLease { run, fence } = &row.lease;
                     query = query

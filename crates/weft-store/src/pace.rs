@@ -1,8 +1,8 @@
 //! How long appends are gathered before they are written together. Pure: it is told what time it is.
 //!
 //! A commit costs the same for one row as for many, so when many runs speak at the same time one commit
-//! for many of their words is worth a wait that nobody notices. Who speaks after a silence never waits,
-//! and nobody does while few speak.
+//! for many of their words is worth a wait that nobody notices. Who speaks after a silence never waits.
+//! While few speak, only words that come faster than anybody reads are gathered.
 
 use std::time::Duration;
 
@@ -16,14 +16,24 @@ const SILENCE: Duration = Duration::from_millis(100);
 /// How long runs are counted before the count begins anew. Models give a word every 10 to 30 ms.
 const ROUND: Duration = Duration::from_millis(25);
 
-/// Up to so many runs that speak at the same time nothing is gathered.
+/// Up to so many runs that speak at the same time no others are waited for.
 const FEW_MAX: u32 = 8;
 
-/// What each run that speaks adds to the time between two writes: with 200 of them, which say 10,000
-/// words a second, that is the longest, and a write holds 50 words.
+/// The time between two writes of text while few speak. A model that gives its words slower than that, as all
+/// do over a network, is never waited for; of one that gives them all at once several are written together.
+const BURST: Duration = Duration::from_millis(2);
+
+/// What each run that speaks adds to the time between two writes of text: with 200 of them, which say 10,000
+/// words a second, that is the longest, and a write holds 500 words, two or three of each.
+const EACH_TEXT: Duration = Duration::from_micros(250);
+
+/// Twenty writes of text a second are as smooth as anybody reads.
+const LONGEST_TEXT: Duration = Duration::from_millis(50);
+
+/// The same for what somebody waits for.
 const EACH: Duration = Duration::from_micros(25);
 
-/// The time between two writes is never longer.
+/// The same for what somebody waits for.
 const LONGEST: Duration = Duration::from_millis(5);
 
 /// What is remembered of a run.
@@ -33,13 +43,15 @@ pub(crate) struct Heard {
     round: u64,
 }
 
-/// Whether an append may wait for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Whether an append may wait for others; the more urgent the less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Haste {
-    /// It goes on with what its run has been saying.
-    Patient,
     /// It is the first after a silence.
     AtOnce,
+    /// Somebody may wait for it.
+    Brief,
+    /// It goes on with what its run has been saying.
+    Patient,
 }
 
 /// Counts the runs that speak.
@@ -90,13 +102,17 @@ impl Pace {
         if self.speaking.max(self.spoke) <= FEW_MAX { Traffic::Low } else { Traffic::High }
     }
 
-    /// Until when appends that may wait are gathered; nothing when that is over.
-    pub(crate) fn until(&self, now: Instant) -> Option<Instant> {
-        if self.traffic() == Traffic::Low {
-            return None;
-        }
+    /// Until when appends are gathered of which the most urgent is as urgent as that; nothing when that is
+    /// over.
+    pub(crate) fn until(&self, haste: Haste, now: Instant) -> Option<Instant> {
         let speak = self.speaking.max(self.spoke);
-        let until = self.wrote + EACH.saturating_mul(speak).min(LONGEST);
+        let time = match (haste, self.traffic()) {
+            (Haste::AtOnce, _) | (Haste::Brief, Traffic::Low) => return None,
+            (Haste::Brief, Traffic::High) => EACH.saturating_mul(speak).min(LONGEST),
+            (Haste::Patient, Traffic::Low) => BURST,
+            (Haste::Patient, Traffic::High) => EACH_TEXT.saturating_mul(speak).min(LONGEST_TEXT),
+        };
+        let until = self.wrote + time;
         (now < until).then_some(until)
     }
 }
@@ -123,12 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn few_runs_are_never_gathered() {
+    fn while_few_speak_only_a_burst_of_words_is_gathered() {
         let begun = Instant::now();
         let mut pace = Pace::new(begun);
         let (now, _) = many(&mut pace, FEW_MAX as usize, begun);
         pace.write(now);
-        assert_eq!((pace.until(now), pace.traffic()), (None, Traffic::Low));
+        assert_eq!((pace.until(Haste::Brief, now), pace.traffic()), (None, Traffic::Low));
+        assert_eq!(pace.until(Haste::Patient, now), Some(now + BURST));
+        assert_eq!(pace.until(Haste::Patient, now + BURST), None);
     }
 
     #[test]
@@ -137,13 +155,16 @@ mod tests {
         let mut pace = Pace::new(begun);
         let (now, mut heard) = many(&mut pace, 200, begun);
         pace.write(now);
-        assert_eq!((pace.until(now), pace.traffic()), (Some(now + LONGEST), Traffic::High));
-        assert_eq!(pace.until(now + LONGEST), None);
+        assert_eq!(pace.traffic(), Traffic::High);
+        assert_eq!(pace.until(Haste::Patient, now), Some(now + LONGEST_TEXT));
+        assert_eq!(pace.until(Haste::Brief, now), Some(now + LONGEST));
+        assert_eq!(pace.until(Haste::AtOnce, now), None);
+        assert_eq!(pace.until(Haste::Patient, now + LONGEST_TEXT), None);
         assert_eq!(pace.hear(&mut heard[0], now), Haste::Patient);
         assert_eq!(pace.hear(&mut None, now), Haste::AtOnce);
         assert_eq!(pace.hear(&mut heard[1], now + SILENCE + ms(20)), Haste::AtOnce);
         // By then everybody has been silent.
-        assert_eq!(pace.until(now + SILENCE + ms(20)), None);
+        assert_eq!(pace.until(Haste::Brief, now + SILENCE + ms(20)), None);
     }
 
     #[test]
@@ -152,6 +173,7 @@ mod tests {
         let mut pace = Pace::new(begun);
         let (now, _) = many(&mut pace, 40, begun);
         pace.write(now);
-        assert_eq!(pace.until(now), Some(now + EACH * 40));
+        assert_eq!(pace.until(Haste::Patient, now), Some(now + EACH_TEXT * 40));
+        assert_eq!(pace.until(Haste::Brief, now), Some(now + EACH * 40));
     }
 }

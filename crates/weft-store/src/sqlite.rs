@@ -32,7 +32,7 @@ const PAGE_BYTES: u32 = 2048;
 
 /// The write-ahead log is cut back to this many bytes when it has been copied into the database, which
 /// the lane of the journal sees to.
-const LOG_BYTES_KEPT: &str = "65536";
+const LOG_BYTES_KEPT: &str = "262144";
 
 /// What a connection keeps of the file in memory, in KiB (SQLite takes them as a negative number). There are
 /// six connections, and what one of them does not have is in the system's cache.

@@ -116,6 +116,15 @@ pub trait RunStore: Send + Sync {
     /// the run. Otherwise when the store cannot be written. Nothing was written then.
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()>;
 
+    /// The same for pieces of a text, which only a reader waits for: a store on which many runs speak at the
+    /// same time may gather for up to 50 milliseconds what they say, and write it at once.
+    ///
+    /// # Errors
+    /// As [`RunStore::append`].
+    async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        self.append(lease, entries).await
+    }
+
     /// Takes over a run that has not ended and has the fencing number `seen`: from then on it has the next
     /// one, belongs to `by`, and whatever was done under an older number is refused. Of several that try at
     /// the same time one gets it.

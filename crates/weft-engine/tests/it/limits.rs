@@ -207,7 +207,8 @@ async fn the_journal_of_a_run_has_a_limit_that_leaves_room_for_its_end() {
     assert!(error.contains("larger than 100000 bytes") && error.contains("limits.journal_bytes"), "{error}");
     assert!(ran.log().contains(&"error slow".to_owned()), "what was under way has its end");
     let bytes: usize = ran.records.iter().map(|record| serde_json::to_string(record).unwrap().len()).sum();
-    assert!((100_000..110_000).contains(&bytes), "{bytes}");
+    // What is kept nowhere is counted as it lies in memory, where a short record takes more than as text.
+    assert!((40_000..110_000).contains(&bytes), "{bytes}");
 }
 
 #[tokio::test]

@@ -20,6 +20,7 @@ use crate::failure::{is_duplicate, is_orphan};
 use crate::ids::{self, bounded, text};
 use crate::lane::{Placeholder, shared};
 use crate::open::repeated;
+use crate::pace::Haste;
 use crate::pack;
 use crate::pieces::{self, Cut};
 use crate::rows::{journal, process};
@@ -182,6 +183,17 @@ impl Store {
         repeated(store).await
     }
 
+    async fn append_in(&self, haste: Haste, (lease, entries): (&RunLease, Vec<StoredEntry>)) -> Result<()> {
+        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
+            true => self
+                .in_pieces(&lease.run, &entries)
+                .await
+                .map_err(|error| self.fail("append to the journal", error))?,
+            false => None,
+        };
+        self.inner.journal.append((lease, haste), &entries, list).await
+    }
+
     pub(crate) async fn session_of(&self, key: &RunKey) -> Result<Option<SessionKey>, DbErr> {
         let found = Entity::find().select_only().column(Column::SessionId).filter(of(key));
         let session: Option<String> = found.into_tuple().one(&self.inner.read).await?;
@@ -250,14 +262,11 @@ impl RunStore for Store {
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        let list = match pack::plain_length(&entries) >= pieces::CUT_FROM {
-            true => self
-                .in_pieces(&lease.run, &entries)
-                .await
-                .map_err(|error| self.fail("append to the journal", error))?,
-            false => None,
-        };
-        self.inner.journal.append(lease, &entries, list).await
+        self.append_in(Haste::Brief, (lease, entries)).await
+    }
+
+    async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        self.append_in(Haste::Patient, (lease, entries)).await
     }
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {

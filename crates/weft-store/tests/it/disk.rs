@@ -181,13 +181,16 @@ async fn a_conversation_of_220_turns_takes_little() {
         bytes(folder.path()) >> 10,
         most >> 10
     );
-    assert!(most - empty <= 384 << 10, "{} KiB", (most - empty) >> 10);
+    // With the log, which is copied when it has a quarter of a mebibyte.
+    assert!(most - empty <= 640 << 10, "{} KiB", (most - empty) >> 10);
     // And all of it is there.
     let entries = store.entries(&first.unwrap(), 0, 999).await.unwrap();
     assert_eq!(entries.len(), 63);
     assert!(entries.iter().map(|entry| entry.seq).eq(1..=63));
     assert_eq!(store.sessions().messages(&key(), i64::MAX, 999).await.unwrap().len(), 440);
     store.close().await.unwrap();
+    let left = bytes(folder.path());
+    assert!(left <= 512 << 10, "{} KiB", left >> 10);
 }
 
 /// Text that cannot be squeezed much.
@@ -262,7 +265,7 @@ async fn the_log_is_a_part_of_the_file() {
         store.append(&RunLease::first(run), vec![entry]).await.unwrap();
         let (file, log) = (size("weft.db"), size("weft.db-wal"));
         // What the empty tables take is in the log at first.
-        assert!(log <= file / 4 + (192 << 10), "{log} bytes beside {file} after {seq}");
+        assert!(log <= file / 4 + (384 << 10), "{log} bytes beside {file} after {seq}");
     }
     assert!(size("weft.db") > 4_000_000, "{}", size("weft.db"));
     store.close().await.unwrap();
