@@ -195,6 +195,9 @@ pub struct Shape {
     pub unsupported: Option<String>,
     /// What it reads of which the values are secret, such as those of headers.
     pub secrets: Vec<Reference>,
+    /// What it reads only to change it: it waits for that as for everything it reads, and it is none of its
+    /// inputs. A list that a loop adds to would else be in the journal once for each round.
+    pub changes: Vec<Reference>,
     /// Other nodes of the canvas that it calls as tools: they need no edge that leads to them.
     pub calls: Vec<ComponentId>,
 }
@@ -299,7 +302,7 @@ pub trait Component: Send + Sync {
     /// Whatever went wrong; the engine applies the node's exception settings.
     async fn run(&self, ctx: &NodeContext) -> Result<Finished>;
 
-    /// For a Pause node: what to ask.
+    /// For a Pause node: what to ask. For an Entry: what a run may begin with.
     fn form(&self, _inputs: &Inputs) -> Form {
         Form::default()
     }

@@ -404,10 +404,10 @@ impl NodeContext {
         self.inputs.value(reference)
     }
 
-    /// The last `turns` turns of the conversation, oldest first: two messages each.
+    /// The last `turns` turns of the conversation, oldest first: two messages each. It begins with a question,
+    /// because some models refuse one that begins with an answer.
     pub fn history(&self, turns: usize) -> &[crate::context::HistoryMessage] {
-        let messages = &self.run.history;
-        &messages[messages.len().saturating_sub(turns.saturating_mul(2))..]
+        last_turns(&self.run.history, turns)
     }
 
     /// What texts that are only known at run time may refer to.
@@ -421,10 +421,40 @@ impl NodeContext {
     }
 }
 
+fn last_turns(messages: &[HistoryMessage], turns: usize) -> &[HistoryMessage] {
+    let last = &messages[messages.len().saturating_sub(turns.saturating_mul(2))..];
+    let first = last.iter().position(|message| message.role == "user").unwrap_or(last.len());
+    &last[first..]
+}
+
 /// SplitMix64's finaliser (Steele, Lea, Flood 2014): spreads a counter over all 64 bits.
 pub fn mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_begins_with_a_question() {
+        let message = |word: &&str| {
+            let role = if word.starts_with('q') { "user" } else { "assistant" };
+            HistoryMessage { role: role.to_owned(), content: (*word).to_owned(), run: None }
+        };
+        let check = |said: &[&str], turns, expected: &[&str]| {
+            let messages: Vec<_> = said.iter().map(message).collect();
+            let kept: Vec<_> = last_turns(&messages, turns).iter().map(|m| m.content.as_str()).collect();
+            assert_eq!(kept, expected);
+        };
+        check(&["q1", "a1", "q2", "a2"], 1, &["q2", "a2"]);
+        check(&["q1", "a1", "q2", "a2"], usize::MAX, &["q1", "a1", "q2", "a2"]);
+        // After a turn that failed, and after turns without a question.
+        check(&["q1", "a1", "q2"], 1, &["q2"]);
+        check(&["a1", "a2"], 3, &[]);
+        check(&["q1", "a1"], 0, &[]);
+    }
 }

@@ -10,8 +10,14 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
     let kind = text("type").to_ascii_lowercase();
     let optional = description.get("optional").and_then(Json::as_bool).unwrap_or(false);
     let empty = value.is_null() || optional && value.as_str().is_some_and(str::is_empty);
-    if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") || kind.contains("file") {
+    let nothing = |value: &Json| value.as_array().is_some_and(Vec::is_empty) || value.as_str() == Some("");
+    if empty || matches!(kind.as_str(), "approval" | "plan_review" | "credential") {
         return None;
+    }
+    if kind.contains("file") {
+        // Its content would become text of a prompt as it stands, megabytes of base64.
+        let refused = "must be left empty: reading files in a chat isn't part of this build";
+        return (!nothing(value)).then(|| refused.to_owned());
     }
     let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));
     match kind.as_str() {
@@ -76,7 +82,11 @@ mod tests {
         check("line", &[json!("x"), json!(""), json!(3), json!(true)], &[json!(["x"]), json!({"x": 1})]);
         check("paragraph", &[json!("x\ny")], &[json!([])]);
         check("object", &[json!({}), json!("{\"a\": 1}")], &[json!("a"), json!([1]), json!(1)]);
-        check("file", &[json!("data:,"), json!([]), json!({})], &[]);
+        check(
+            "file",
+            &[json!(""), json!([]), Json::Null],
+            &[json!("data:,"), json!({"id": "1"}), json!(["a"])],
+        );
         check("", &[json!("x"), json!([1])], &[]);
         check("approval", &[json!("approve"), json!({"decision": "edit"})], &[]);
     }

@@ -71,6 +71,16 @@ pub struct Forked {
     /// so in journals that do not say.
     #[serde(default = "edited", skip_serializing_if = "is_edited")]
     pub edited: bool,
+    /// Entries before it that were edited so in runs whose beginning the other run shares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edited_before: Vec<u64>,
+}
+
+impl Forked {
+    /// The entries whose outputs were given by hand.
+    pub fn given(&self) -> impl Iterator<Item = u64> {
+        self.edited_before.iter().copied().chain(self.edited.then_some(self.seq))
+    }
 }
 
 fn edited() -> bool {
@@ -325,6 +335,9 @@ pub enum Record {
         /// Who writes from here on, as in `RunStarted`.
         #[serde(default, skip_serializing_if = "str::is_empty")]
         by: Arc<str>,
+        /// Whether its process had let go of it, as one that stops does, and was not just gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        handed_over: bool,
     },
     /// Something worth knowing that is no failure.
     Warned {

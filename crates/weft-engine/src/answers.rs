@@ -72,6 +72,22 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
     machine.unused = told(&strangers, &forms).map(|message| (node, message));
 }
 
+/// Whether what a turn that goes on with nothing begins with suits the form of its entry, and the forms that are
+/// addressed before they come up.
+///
+/// # Errors
+/// `Invalid`, with every field that does not suit; nothing has begun.
+pub fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
+    let plan = &machine.plan;
+    let entry = plan.scopes.first().and_then(|top| plan.nodes.get(top.start));
+    if let Some(entry) = entry.filter(|node| node.role == Role::Entry) {
+        let form = entry.component.form(&Inputs::default());
+        refuse(problems(entry.id.as_str(), &form, &unwrap(given)))
+            .map_err(|error| error.help("give other values: nothing has begun"))?;
+    }
+    check(machine, given, "")
+}
+
 /// Whether a caller's answers suit the forms that they are for: those that are open, and those that
 /// are addressed before they come up. Decisions in the middle of a node's work are looked at there.
 ///
@@ -98,11 +114,15 @@ pub fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
             wrong.extend(problems(address, &form, &unwrap(own)));
         }
     }
+    refuse(wrong).map_err(|error| error.help("give other values: the form is still open"))
+}
+
+fn refuse(mut wrong: Vec<String>) -> Result<()> {
     if wrong.is_empty() {
         return Ok(());
     }
     wrong.truncate(WRONG_MAX);
-    Err(Error::invalid(wrong.join("; ")).help("give other values: the form is still open"))
+    Err(Error::invalid(wrong.join("; ")))
 }
 
 /// How many fields are named that do not suit.

@@ -428,7 +428,7 @@ impl Engine {
                 let globals = state.globals_for(&request.input, &history, (&key.id, &now));
                 let mut machine = Machine::new(Arc::clone(&request.plan), globals, seed, limits);
                 if given == Answers::New {
-                    answers::check(&machine, &request.input.inputs, "")?;
+                    answers::check_beginning(&machine, &request.input.inputs)?;
                 }
                 machine.unused = answers::unasked(&request.plan, &request.input.inputs);
                 (machine, None, String::new(), Vec::new(), Spent::default())

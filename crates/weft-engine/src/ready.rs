@@ -8,7 +8,7 @@ use weft_core::masking::MASK;
 use weft_core::reference::Inputs;
 use weft_core::value::OrderedMap;
 use weft_core::{Outputs, Value};
-use weft_dsl::plan::{NodeIx, PlanNode};
+use weft_dsl::plan::{NodeIx, PlanNode, Read};
 
 use crate::machine::Machine;
 use crate::scope::{ScopeId, ScopeRun, Status};
@@ -77,7 +77,8 @@ impl Machine {
         let count = node.reads.len() + chosen.len();
         let mut inputs = OrderedMap::with_capacity(count);
         let mut named = Outputs(OrderedMap::with_capacity(count));
-        for read in node.reads.iter().chain(chosen) {
+        let is_input = |read: &&Read| !node.shape.changes.contains(&read.reference);
+        for read in node.reads.iter().chain(chosen).filter(is_input) {
             let value = if node.shape.listens {
                 crate::values::read_early(self, scope, read)
             } else {

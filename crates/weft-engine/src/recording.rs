@@ -220,7 +220,7 @@ mod tests {
             gave(1, "model#0", 1),
             began(1, "model#1"),
             cut(who(1, "A")),
-            Record::PickedUp { by: Arc::default() },
+            Record::PickedUp { by: Arc::default(), handed_over: false },
             Record::NodeStarted { who: who(2, "A") },
             gave(2, "model#1", 2),
             Record::NodeStarted { who: who(3, "A") },

@@ -95,6 +95,8 @@ pub struct Recovered {
     pub reopens: Vec<u32>,
     /// Why it was about to fail.
     pub failed: Option<Error>,
+    /// Whether its process had let go of it.
+    pub handed_over: bool,
     /// Place of the last entry.
     pub seq: u64,
     /// Number of the last event.
@@ -131,6 +133,7 @@ impl Reading {
     pub fn new(machine: Machine, given: serde_json::Map<String, Json>) -> Self {
         let all = Recovered {
             machine,
+            handed_over: false,
             open: Vec::new(),
             before: HashMap::new(),
             said: Said::default(),

@@ -112,8 +112,8 @@ pub struct Replay {
     active: BTreeMap<u32, Active>,
     /// Work waits for a call that never came back.
     stuck: bool,
-    /// The entry of a step whose outputs were given by hand, when the run was forked.
-    given: Option<u64>,
+    /// The entries of steps whose outputs were given by hand, when the run was forked.
+    given: Vec<u64>,
     differences: Vec<Difference>,
 }
 
@@ -133,7 +133,7 @@ impl Replay {
             signals,
             active: BTreeMap::new(),
             stuck: false,
-            given: None,
+            given: Vec::new(),
             differences: Vec::new(),
         }
     }
@@ -145,8 +145,8 @@ impl Replay {
     pub async fn run(mut self, entries: &[Entry]) -> Result<Vec<Difference>> {
         self.recording = Recording::of(entries);
         self.given = match entries.first().map(|entry| &entry.record) {
-            Some(Record::RunStarted { forks: Some(forks), .. }) if forks.edited => Some(forks.seq),
-            _ => None,
+            Some(Record::RunStarted { forks: Some(forks), .. }) => forks.given().collect(),
+            _ => Vec::new(),
         };
         for entry in entries {
             self.before(entry).await;
@@ -236,7 +236,7 @@ impl Replay {
             return;
         };
         let at = (entry.seq, &who.node);
-        let by_hand = self.given == Some(entry.seq);
+        let by_hand = self.given.contains(&entry.seq);
         let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
         let put_off = *route == Onward::Suspended && suspension.is_none();
         if stopped || put_off || by_hand {

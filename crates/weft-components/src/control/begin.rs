@@ -6,6 +6,9 @@ use weft_core::{
     Role, Shape,
 };
 
+use weft_core::component::Form;
+use weft_core::reference::Inputs;
+
 use crate::control::fields::{self, Fields};
 use crate::params::{self, Params, asks_for_something};
 
@@ -76,6 +79,10 @@ impl Component for Begin {
     fn shape(&self) -> Shape {
         let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
         Shape { reads, warnings: self.warnings.clone(), ..Shape::default() }
+    }
+
+    fn form(&self, _: &Inputs) -> Form {
+        Form { fields: self.fields.clone(), ..Form::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

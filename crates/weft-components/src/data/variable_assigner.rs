@@ -84,11 +84,11 @@ struct VariableAssigner {
 #[async_trait]
 impl Component for VariableAssigner {
     fn shape(&self) -> Shape {
-        let reads = self
-            .changes
-            .iter()
-            .flat_map(|change| std::iter::once(&change.target).chain(change.operand.references()).cloned());
-        Shape { reads: Reads::always(reads), ..Shape::default() }
+        let operands: Vec<_> =
+            self.changes.iter().flat_map(|change| change.operand.references()).cloned().collect();
+        let targets = self.changes.iter().map(|change| &change.target);
+        let changes: Vec<_> = targets.filter(|target| !operands.contains(target)).cloned().collect();
+        Shape { reads: Reads::always(changes.iter().cloned().chain(operands)), changes, ..Shape::default() }
     }
 
     async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {
@@ -135,7 +135,13 @@ mod tests {
         let node =
             assigner(&[("Agent:A@list", "append", json!("{Agent:B@n}!")), ("env.n", "-=", json!("env.m"))]);
         let reads: Vec<String> = node.build().shape().reads.always.iter().map(ToString::to_string).collect();
-        assert_eq!(reads, ["Agent:A@list", "Agent:B@n", "env.n", "env.m"]);
+        assert_eq!(reads, ["Agent:A@list", "env.n", "Agent:B@n", "env.m"]);
+        let changes = |changes: &[(&str, &str, Json)]| -> Vec<String> {
+            assigner(changes).build().shape().changes.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(changes(&[("env.l", "append", json!("env.m"))]), ["env.l"]);
+        // What takes its own value is told it.
+        assert_eq!(changes(&[("env.t", "set", json!("{env.t}!"))]), [""; 0]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ impl Driver<'_> {
             spent,
             shared,
             reopens,
+            handed_over,
             ..
         } = recovered;
         self.worked = Duration::from_millis(spent.millis);
@@ -46,7 +47,7 @@ impl Driver<'_> {
         self.last_message = last_message;
         self.fails = failed;
         self.reopens = reopens;
-        self.journal.note(Record::PickedUp { by: writer() });
+        self.journal.note(Record::PickedUp { by: writer(), handed_over });
         self.takes_over = true;
         open.into_iter().for_each(|open| self.end_before(open));
         self

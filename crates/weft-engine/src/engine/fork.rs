@@ -56,15 +56,20 @@ impl Engine {
         if edited {
             say_anew(&mut entries, &plan);
         }
-        let shared_to = entries.last().map_or(0, |entry| entry.seq);
-        take_over_calls(&mut entries, &later);
+        let shared_to = take_over_calls(&mut entries, &later);
         let original = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         // Whether it can be set up again is known before anything is stored.
         let Prepared { mut state, context, .. } =
             self.as_begun(&stores, (run, &original, Arc::clone(&plan)), (&entries, None)).await?;
         let now_ms = self.now_ms();
         let key = RunKey::new(&session.tenant, RunId::generate());
-        let shared = Forked { run: run.key.id.clone(), seq: shared_to, edited };
+        let edited_before = match entries.first().map(|entry| &entry.record) {
+            Some(Record::RunStarted { forks: Some(before), .. }) => {
+                before.given().filter(|seq| *seq < shared_to).collect()
+            }
+            _ => Vec::new(),
+        };
+        let shared = Forked { run: run.key.id.clone(), seq: shared_to, edited, edited_before };
         // Whatever waits is a task of the other session; here it is a new one.
         state.paused.iter_mut().for_each(|paused| paused.forget_asked());
         let state = state.to_json()?;
@@ -116,8 +121,10 @@ fn not_there(key: &RunKey, point: &ForkPoint) -> Error {
 }
 
 /// What runs beside the edited node begins again. A call that it had begun, and that came back later in the other
-/// run, has been made: what it gave is taken over, and it is not made a second time.
-fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) {
+/// run, has been made: what it gave is taken over, and it is not made a second time. One that has not come back is
+/// the other run's, which may be waiting for it still; this one makes its own. The number of the last entry that both
+/// runs have.
+fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
     let mut begun: HashSet<(u32, Arc<str>)> = HashSet::new();
     for entry in entries.iter() {
         match &entry.record {
@@ -127,13 +134,21 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) {
             _ => {}
         }
     }
-    for entry in later {
-        let Record::EffectGave { activation, key, .. } = &entry.record else { continue };
-        let seq = entries.last().map_or(0, |last| last.seq) + 1;
-        if begun.remove(&(*activation, Arc::clone(key))) {
-            entries.push(Entry { seq, event: None, ..entry.clone() });
-        }
+    let came = later.iter().filter(|entry| match &entry.record {
+        Record::EffectGave { activation, key, .. } => begun.remove(&(*activation, Arc::clone(key))),
+        _ => false,
+    });
+    let came: Vec<Entry> = came.map(|entry| Entry { event: None, ..entry.clone() }).collect();
+    entries.retain(|entry| match &entry.record {
+        Record::EffectBegan { activation, key, .. } => !begun.contains(&(*activation, Arc::clone(key))),
+        _ => true,
+    });
+    let shared_to = entries.len() as u64;
+    entries.extend(came);
+    for (entry, seq) in entries.iter_mut().zip(1..) {
+        entry.seq = seq;
     }
+    shared_to
 }
 
 /// A node that had said what it gave says what it gives now: the last entry is its end, and what it said before

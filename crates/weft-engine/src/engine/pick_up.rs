@@ -243,6 +243,7 @@ impl Engine {
             reading.take(entry)?;
         }
         let mut recovered = reading.end();
+        recovered.handed_over = run.owner.is_none();
         std::mem::swap(&mut prepared.machine, &mut recovered.machine);
         prepared.context.citations.number(recovered.sources.iter().map(|cited| (*cited.chunk).clone()));
         prepared.context.budget.note(recovered.spent);
@@ -291,7 +292,11 @@ impl Engine {
     }
 }
 
-/// How often a run was picked up since it last got further: since something came that stays when it is cut off
+/// So many times a run may be handed over for every time that its process may be gone. Whoever stops a process is
+/// not to blame the run; a store that never lets it go on is handed it again and again.
+const HANDED_OVER_PER_CUT: usize = 20;
+
+/// How often a run was cut off since it last got further: since something came that stays when it is cut off
 /// again.
 fn fruitless_pick_ups(entries: &[Entry]) -> usize {
     let stays = |entry: &Entry| match &entry.record {
@@ -301,7 +306,15 @@ fn fruitless_pick_ups(entries: &[Entry]) -> usize {
         _ => false,
     };
     let since = entries.iter().rev().take_while(|entry| !stays(entry));
-    since.filter(|entry| matches!(entry.record, Record::PickedUp { .. })).count()
+    let (mut cut_off, mut handed_over) = (0, 0);
+    for entry in since {
+        match entry.record {
+            Record::PickedUp { handed_over: true, .. } => handed_over += 1,
+            Record::PickedUp { .. } => cut_off += 1,
+            _ => {}
+        }
+    }
+    cut_off + handed_over / HANDED_OVER_PER_CUT
 }
 
 /// How a run ended whose session is safe, as far as its journal tells.
@@ -376,4 +389,26 @@ fn ends(entries: &[Entry]) -> Vec<Record> {
         spent: Spent::default(),
     };
     open.into_iter().rev().map(end).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_not_to_blame_for_processes_that_stop() {
+        let entries = |handed_over: usize, cut_off: usize| {
+            let picked_up = |handed_over| Record::PickedUp { by: Arc::default(), handed_over };
+            let records = std::iter::repeat_n(picked_up(true), handed_over)
+                .chain(std::iter::repeat_n(picked_up(false), cut_off));
+            let entry = |(record, seq)| Entry { seq, event: None, at_ms: 0, record };
+            records.zip(1..).map(entry).collect::<Vec<_>>()
+        };
+        let check = |handed_over, cut_off, expected| {
+            assert_eq!(fruitless_pick_ups(&entries(handed_over, cut_off)), expected);
+        };
+        check(0, 3, 3);
+        check(19, 0, 0);
+        check(20, 1, 2);
+    }
 }

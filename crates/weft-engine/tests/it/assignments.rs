@@ -174,8 +174,11 @@ async fn journals_hold_the_operation() {
     let nodes = in_rounds(1, vec![("env.v", Operator::Append, "item@item")]);
     let ran = with(json!({"env.list": ["x"], "env.v": []}), &nodes).await;
     let assigned = ran.records.iter().find_map(|record| match record {
-        Record::NodeFinished { who, assigned, route, .. } if who.node.as_str() == "change" => {
+        Record::NodeFinished { who, assigned, route, inputs, .. } if who.node.as_str() == "change" => {
             assert_eq!(*route, Onward::By(weft_core::Route::Onward));
+            // Of a list that grows with every round the journal does not hold each state.
+            let read: Vec<_> = inputs.0.iter().map(|(name, _)| name.to_string()).collect();
+            assert_eq!(read, ["item@item"]);
             Some(json!(assigned))
         }
         _ => None,

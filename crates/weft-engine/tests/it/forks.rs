@@ -232,8 +232,46 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
     assert_eq!(said, "EDITED called");
     // Doing the fork again from its journal is the same, although a step was given by hand.
     let run = RunStore::get(&*store, &key).await.unwrap();
+    let replayed = engine.replay(&run, Arc::clone(&plan)).await.unwrap();
+    assert_eq!(replayed.differences, []);
+    // So is a fork of the fork.
+    let session = SessionKey::new(&run.key.tenant, "forked again");
+    let point = at("m", gives("out", json!("Nothing.")));
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    if let PickedUp::Running(mut handle) = forked {
+        while handle.entries.next().await.unwrap().is_some() {}
+    }
+    let run = RunStore::get(&*store, &key).await.unwrap();
     let replayed = engine.replay(&run, plan).await.unwrap();
     assert_eq!(replayed.differences, []);
+}
+
+/// The same while the other run still waits for its call: nobody was cut off, and the fork makes its own.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() {
+    use std::sync::atomic::Ordering;
+    let (plan, calls) = crate::faults::calling_beside();
+    let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
+    crate::faults::stored(&store, &plan).await;
+    let engine = crate::faults::engine_on(&store);
+    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    let ended = |entry: &Entry| match &entry.record {
+        Record::NodeFinished { who, .. } => who.node.as_str() == "quick",
+        _ => false,
+    };
+    while !ended(&handle.entries.next().await.unwrap().unwrap()) {}
+    assert_eq!(calls.load(Ordering::SeqCst), 1, "it has begun");
+    let run = RunStore::get(&*store, &handle.key).await.unwrap();
+    let point = at("quick", gives("out", json!("EDITED")));
+    let session = SessionKey::new(&run.key.tenant, "forked");
+    let (key, forked) = engine.fork(&run, Arc::clone(&plan), (session, &point)).await.unwrap();
+    let PickedUp::Running(mut other) = forked else { panic!("it goes on") };
+    while other.entries.next().await.unwrap().is_some() {}
+    while handle.entries.next().await.unwrap().is_some() {}
+    for key in [&handle.key, &key] {
+        assert_eq!(RunStore::get(&*store, key).await.unwrap().ending, Some(Ending::Succeeded));
+    }
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 
 #[test]

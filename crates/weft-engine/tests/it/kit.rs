@@ -287,8 +287,14 @@ impl Component for Fake {
             Does::Each(n, reference) => (*n, vec![("all".to_owned(), self.reference(reference))]),
             _ => (0, Vec::new()),
         };
+        let changes = match &self.node.does {
+            Does::Assign(changes) => changes.iter().map(|change| self.assignment(*change)).collect(),
+            _ => Vec::new(),
+        };
+        let own = |change: &Assignment| change.operand.references().any(|read| *read == change.target);
         Shape {
             reads,
+            changes: changes.into_iter().filter(|change| !own(change)).map(|change| change.target).collect(),
             branches,
             streams: matches!(
                 self.node.does,

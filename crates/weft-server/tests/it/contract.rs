@@ -179,3 +179,36 @@ async fn a_bad_parameter_is_named_and_nothing_runs() {
     assert_eq!(sessions["data"], json!([]), "{sessions}");
     server.stop().await;
 }
+
+/// What a turn begins with is looked at like the answers to a form, and nothing runs.
+#[tokio::test]
+async fn values_that_do_not_suit_the_form_of_the_beginning_are_refused() {
+    let models = ScriptedServer::start(Script::new().reply(Reply::text("Yes.").always())).await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(&config(folder.path(), &models)).await;
+    let mut dsl = llm(&json!({}));
+    dsl["components"]["begin"]["obj"]["params"]["inputs"] = json!({
+        "n": {"type": "integer"}, "o": {"type": "options", "options": ["red"], "optional": true},
+        "f": {"type": "file", "optional": true},
+    });
+    let id = store(&server, &dsl).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let asked = async |inputs: Json| -> Json {
+        let body = json!({"query": "Q", "stream": false, "inputs": inputs});
+        server.request("POST", &path).json(&body).send().await.unwrap().json().await.unwrap()
+    };
+    for (inputs, expected) in [
+        (json!({"n": "abc"}), "field `n` of begin must be a whole number"),
+        (json!({"n": {"value": 1.5}}), "field `n` of begin must be a whole number"),
+        (json!({"n": 1, "o": "green"}), "field `o` of begin must be one of `red`"),
+        (json!({"n": 1, "f": "data:text/plain;base64,QUFB"}), "field `f` of begin must be left empty"),
+        (json!({"n": 1, "f": {"id": "1", "name": "x.txt"}}), "reading files in a chat"),
+    ] {
+        let refused = asked(inputs).await;
+        let message = refused["message"].as_str().unwrap();
+        assert!(refused["code"] != 0 && message.contains(expected), "{refused}");
+    }
+    assert!(models.requests().is_empty());
+    assert_eq!(asked(json!({"n": "7", "o": "red", "f": ""})).await["code"], 0);
+    server.stop().await;
+}
