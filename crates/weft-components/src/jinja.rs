@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind as JinjaKind, UndefinedBehavior};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use weft_core::reference::{Inputs, Names};
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
@@ -71,6 +72,10 @@ impl Jinja {
     /// # Errors
     /// `Invalid` when the template fails or goes over a limit.
     pub fn render(&self, inputs: &Inputs) -> Result<String> {
+        aside(|| self.render_here(inputs))
+    }
+
+    fn render_here(&self, inputs: &Inputs) -> Result<String> {
         let environment = environment(&Budget::default());
         let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
         // Null counts as undefined: it writes nothing, wherever it stands, and takes a `default`.
@@ -92,6 +97,15 @@ impl Jinja {
             }
             Err(error) => Err(failure(&error)),
         }
+    }
+}
+
+/// Does work that may take long on a thread that serves nobody else meanwhile. A step of a template may copy or
+/// search a value of megabytes, so its steps bound no time.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 
@@ -172,6 +186,27 @@ mod tests {
             .map(|r| (r.clone(), values.get(r.to_string()).cloned().unwrap_or(Json::Null).into()))
             .collect();
         jinja.render(&inputs)
+    }
+
+    /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_template_that_takes_long_keeps_nobody_waiting() {
+        use std::sync::Arc;
+        use std::sync::atomic::{AtomicBool, Ordering};
+        let done = Arc::new(AtomicBool::new(false));
+        let mut tasks = tokio::task::JoinSet::new();
+        let ends = Arc::clone(&done);
+        let (begun, begins) = tokio::sync::oneshot::channel();
+        tasks.spawn(async move {
+            begun.send(()).unwrap();
+            rendered("{% for i in range(100) %}{% if Agent:A@big[::-1] %}x{% endif %}{% endfor %}").unwrap();
+            ends.store(true, Ordering::SeqCst);
+            false
+        });
+        begins.await.unwrap();
+        tasks.spawn(async move { !done.load(Ordering::SeqCst) });
+        assert!(tasks.join_next().await.unwrap().unwrap(), "others go on meanwhile");
+        tasks.join_all().await;
     }
 
     #[test]

@@ -9,6 +9,7 @@ use weft_core::{Assignment, Error, Json, Operand, Outputs, Reference, Result};
 use weft_dsl::plan::{NodeIx, Read};
 
 use crate::machine::{Machine, Running};
+use crate::perform::too_much;
 use crate::scope::{ScopeId, ScopeRun};
 use crate::values::{encloses, settled};
 use crate::weight::{outputs_weight, weight_of};
@@ -37,25 +38,37 @@ struct Work<'a> {
     /// Nothing but the room for the texts that they put together.
     texts: Inputs,
     changes: Changes,
+    /// About how many bytes each change takes, and all together may.
+    weights: Vec<usize>,
+    values_max: usize,
 }
 
 impl Machine {
     /// What a running activation's assignments make of the values as they are now. Later ones see what
     /// earlier ones have made. Nothing has changed until the activation is [`Machine::finished`]. Together they
-    /// put at most `text_max` bytes of text together.
+    /// put at most `text_max` bytes of text together, and what they make takes at most about `values_max` bytes
+    /// at any time.
     ///
     /// # Errors
-    /// `Invalid` when one of them cannot be applied; it names the variable.
-    pub fn changes(&self, activation: u32, assignments: &[Assignment], text_max: usize) -> Result<Changes> {
+    /// `Invalid` when one of them cannot be applied; it names the variable. `QuotaExceeded`.
+    pub fn changes(
+        &self,
+        activation: u32,
+        assignments: &[Assignment],
+        (text_max, values_max): (usize, usize),
+    ) -> Result<Changes> {
         let Some(&Running { scope, node, .. }) = self.running.get(&activation) else {
             return Ok(Changes::default());
         };
         let reads = &self.plan.nodes[node].reads;
         let texts = Inputs::default().bounded(text_max);
-        let mut work = Work { machine: self, scope, reads, texts, changes: Changes::default() };
+        let (changes, weights) = (Changes::default(), Vec::new());
+        let mut work = Work { machine: self, scope, reads, texts, changes, weights, values_max };
         for assignment in assignments {
             work.apply(assignment).map_err(|cause| {
-                Error::new(cause.kind, format!("cannot change `{}`", assignment.target)).because(cause)
+                let message = format!("cannot change `{}`", assignment.target);
+                let help = cause.help.clone();
+                Error { help, ..Error::new(cause.kind, message).because(cause) }
             })?;
         }
         Ok(work.changes)
@@ -118,12 +131,19 @@ impl Work<'_> {
         check_depth(path, &operand)?;
         let at = self.changes.0.iter().position(|(known, _)| *known == root).unwrap_or_else(|| {
             let whole = self.whole(&root);
+            self.weights.push(weight_of([&whole]));
             self.changes.0.push((root, whole));
             self.changes.0.len() - 1
         });
+        // Lists that are extended by themselves double each time: before it is made, not afterwards.
+        let bytes = self.weights.iter().sum::<usize>().saturating_add(weight_of([&operand]));
+        if bytes > self.values_max {
+            return Err(too_much(self.values_max));
+        }
         let (root, whole) = &mut self.changes.0[at];
         let slot = place(whole, &root.named(self.machine), path)?;
         *slot = assignment.operator.apply(std::mem::take(slot), operand)?;
+        self.weights[at] = weight_of([&*whole]);
         Ok(())
     }
 

@@ -390,7 +390,8 @@ impl Reading {
             all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, message));
         }
         // What could be applied when it was written can be now, whatever the limits are; a journal that was edited may not fit.
-        let changes = all.machine.changes(who.activation, assigned, usize::MAX).unwrap_or_default();
+        let changes =
+            all.machine.changes(who.activation, assigned, (usize::MAX, usize::MAX)).unwrap_or_default();
         let done = Done { outputs: Arc::clone(outputs), onward: route.clone(), changes };
         all.machine.finished(who.activation, done);
     }

@@ -262,7 +262,7 @@ impl Replay {
         }
         // What its assignments make of the values is known when its turn comes.
         let (assigned, text_max) = (&settled.finished.assigned, self.limits.output_bytes);
-        let changes = self.reading.machine().changes(who.activation, assigned, text_max);
+        let changes = self.reading.machine().changes(who.activation, assigned, (text_max, usize::MAX));
         let settled = match changes {
             Ok(_) => settled,
             Err(error) => settle(node, Outcome { activation: who.activation, result: Err(error) }),

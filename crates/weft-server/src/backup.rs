@@ -39,6 +39,11 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
     let mut partial = name.to_owned();
     partial.push(".partial");
     let partial = into.with_file_name(partial);
+    // What a copy that was broken off has left may be the beginnings of files.
+    match tokio::fs::remove_dir_all(&partial).await {
+        Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => return Err(failed(&partial, cause)),
+        Ok(()) | Err(_) => {}
+    }
     let copied = copy_all(config, &source, &partial).await;
     let done = match copied {
         Ok(copied) => {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::seam::run_store::is_busy;
+use weft_core::seam::run_store::{RunFilter, is_busy};
 use weft_core::{Error, ErrorKind, Result, SessionKey};
 use weft_engine::RunHandle;
 
@@ -148,6 +148,9 @@ impl App {
     async fn give_way(&self, session: &SessionKey, (strategy, pause): (MultitaskStrategy, Duration)) {
         let Some(busy) = self.engine.busy_session(session) else {
             // It is another process's, or free by now.
+            if strategy == MultitaskStrategy::Interrupt {
+                self.interrupt_elsewhere(session).await;
+            }
             return tokio::time::sleep(pause).await;
         };
         let stopped = busy.abandoned || (strategy == MultitaskStrategy::Interrupt && !busy.background);
@@ -159,6 +162,27 @@ impl App {
         tokio::select! {
             () = busy.freed() => {}
             () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+}
+
+impl App {
+    /// Asks the process that has the run of a session to stop it, unless it is the queue's.
+    async fn interrupt_elsewhere(&self, session: &SessionKey) {
+        let filter = RunFilter {
+            session: Some(session.id.clone()),
+            unfinished: true,
+            limit: 1,
+            ..RunFilter::default()
+        };
+        let found = self.runs.list(&session.tenant, &filter).await.unwrap_or_default();
+        for run in found.iter().filter(|run| run.cancel_ms.is_none()) {
+            if self.queue.get(&run.key).await.is_ok() {
+                continue;
+            }
+            if let Err(error) = self.engine.cancel(&run.key).await {
+                tracing::warn!(run.id = %run.key.id, error = error.detail(), "cannot interrupt a run");
+            }
         }
     }
 }

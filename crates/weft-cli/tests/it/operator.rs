@@ -56,7 +56,15 @@ fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
         server.post(path, None, &json!({"query": query, "session_id": "s", "stream": true})).1
     };
     ask(&server, "my name is Ada");
+    // A copy that was broken off has left the beginning of a file.
+    let (blobs, part) = (std::path::Path::new(&kept).join("blobs"), format!("{copy}.partial"));
+    let whole = files(&blobs).pop().unwrap();
+    let cut = std::path::Path::new(&part).join("blobs").join(whole.strip_prefix(&blobs).unwrap());
+    std::fs::create_dir_all(cut.parent().unwrap()).unwrap();
+    std::fs::write(&cut, "The").unwrap();
     let told = home.weft(&["backup", &copy, "--data", &kept, "--json"]).with(0).json_lines();
+    let copied = std::path::Path::new(&copy).join("blobs").join(whole.strip_prefix(&blobs).unwrap());
+    assert_eq!(std::fs::read(copied).unwrap(), std::fs::read(&whole).unwrap());
     assert!(told[0]["database_bytes"].as_u64() > Some(10_000) && told[0]["files"] == 1, "{told:?}");
     ask(&server, "this comes after the copy");
     home.weft(&["backup", &copy, "--data", &kept]).with(2).says(&["already"]);
@@ -71,4 +79,10 @@ fn a_copy_that_is_made_while_a_server_runs_is_a_data_folder() {
     let found =
         home.weft(&["dataset", "search", "what is the river called", "--in", "river", "--data", &copy]);
     assert!(found.stdout.contains("Fjernfloden"), "{found:?}");
+}
+
+/// All files below a folder.
+fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }

@@ -326,6 +326,12 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
         }
         _ => None,
     });
+    // A turn that came to its end has ended what it began. This one was given up, and its process ended before it
+    // could say so.
+    let failure = failure.or_else(|| {
+        (!waits && !ends(entries).is_empty())
+            .then(|| Error::new(ErrorKind::Interrupted, "the run was cut off, and given up"))
+    });
     match (waits, failure) {
         (true, _) => (Ending::Waiting, None),
         (false, Some(error)) => (Ending::Failed, Some(error)),
@@ -394,6 +400,28 @@ fn ends(entries: &[Entry]) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Its session is safe, so the turn came to its end, or it was given up; then its process ended.
+    #[test]
+    fn a_run_that_began_what_it_did_not_end_has_not_succeeded() {
+        let entry = |(record, seq)| Entry { seq, event: None, at_ms: 0, record };
+        let who = Who {
+            activation: 1,
+            node: "A:1".into(),
+            name: "A".into(),
+            kind: "Agent".into(),
+            frame: weft_core::journal::FramePath::default(),
+        };
+        let started = Record::NodeStarted { who };
+        let mut entries = vec![entry((started, 1))];
+        assert_eq!(told(&entries).0, Ending::Failed);
+        let mut end = ends(&entries).remove(0);
+        if let Record::NodeFinished { error, route, .. } = &mut end {
+            (*error, *route) = (None, Onward::By(weft_core::Route::Onward));
+        }
+        entries.push(entry((end, 2)));
+        assert_eq!(told(&entries).0, Ending::Succeeded);
+    }
 
     #[test]
     fn a_run_is_not_to_blame_for_processes_that_stop() {

@@ -221,3 +221,18 @@ async fn a_run_has_a_budget_of_model_calls_when_nobody_has_set_one() {
     assert!(error.contains("the run's budget of model_calls is used up: it is 200"), "{error}");
     assert!(error.contains("limits.budget.model_calls"), "{error}");
 }
+
+/// What would double forty times is refused before it is made.
+#[tokio::test]
+async fn assignments_that_double_a_list_are_stopped_before_they_take_memory() {
+    let limits = EngineLimits { values_bytes: 100_000, ..EngineLimits::default() };
+    let doubles = vec![("env.l", Operator::Extend, "env.l"); 40];
+    let nodes = [node("begin", Does::Echo, &["a"]), node("a", Does::Assign(doubles), &[])];
+    let plan = plan(&nodes);
+    let mut state = SessionState::new(&plan);
+    state.globals.insert("env.l".to_owned(), vec!["x"; 10].into());
+    let ran = go_on(&plan, state, asking(""), limits).await;
+    let error = ran.report.error.as_ref().map(weft_core::Error::full).unwrap();
+    assert!(error.starts_with("a failed: ") && error.contains("limits.values_bytes"), "{error}");
+    assert_eq!(ran.state.globals["env.l"].as_array().unwrap().len(), 10, "nothing has changed");
+}

@@ -178,6 +178,19 @@ async fn the_run_of_another_process_is_waited_for() {
 }
 
 #[tokio::test]
+async fn the_run_of_another_process_is_interrupted() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    let first = begun(&here, turn(&on, "first")).await;
+    let (frames, ended) = tokio::join!(there.post(ASK, with(turn(&on, "now"), "interrupt")), first.whole());
+    assert_eq!(said(&frames.frames()), "next");
+    assert_eq!(ended[ended.len() - 2].json()["data"]["status"], "cancelled");
+}
+
+#[tokio::test]
 async fn a_question_that_waited_for_a_form_answers_it() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;
