@@ -38,6 +38,19 @@ pub async fn add_beside(app: &App, canvas: &Path) -> Outcome<()> {
     for (path, why) in refused {
         Notes::line(format!("note: {} beside the canvas: {why}", path.display()));
     }
+    // A canvas may have come with a repository, and so may its links: they read nothing of the user's.
+    let root = std::fs::canonicalize(
+        canvas.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new(".")),
+    );
+    files.retain(|file| {
+        let place = std::fs::canonicalize(&file.path);
+        let within = matches!((&root, &place), (Ok(root), Ok(place)) if place.starts_with(root));
+        if !within {
+            let path = file.path.display();
+            Notes::line(format!("note: {path} leads out of the folder of the canvas, and is not read"));
+        }
+        within
+    });
     if files.len() > FILES_MAX {
         Notes::line(format!("note: of the documents beside the canvas the first {FILES_MAX} are read"));
         files.truncate(FILES_MAX);

@@ -10,6 +10,7 @@ mod charges;
 mod rewrite;
 
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
@@ -72,7 +73,12 @@ impl Jinja {
     /// # Errors
     /// `Invalid` when the template fails or goes over a limit.
     pub fn render(&self, inputs: &Inputs) -> Result<String> {
-        aside(|| self.render_here(inputs))
+        // Its library panics where a step goes through nothing: `''[::-1]`, a remainder by 0.
+        let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs))));
+        rendered.unwrap_or_else(|_| {
+            let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";
+            Err(Error::invalid(message).help("look for slices of empty values, and divisions by 0"))
+        })
     }
 
     fn render_here(&self, inputs: &Inputs) -> Result<String> {
@@ -207,6 +213,19 @@ mod tests {
         tasks.spawn(async move { !done.load(Ordering::SeqCst) });
         assert!(tasks.join_next().await.unwrap().unwrap(), "others go on meanwhile");
         tasks.join_all().await;
+    }
+
+    #[test]
+    fn what_the_library_cannot_work_out_is_a_mistake_of_the_template() {
+        for text in ["{{ ''[::-1] }}", "{{ [][::-1] }}", "{{ 1 is divisibleby(0) }}", "{{ 'abc'[0:2:-1] }}"] {
+            if let Err(error) = rendered(text) {
+                assert!(
+                    error.kind == ErrorKind::Invalid && error.full().contains("has a mistake"),
+                    "{error:?}"
+                );
+            }
+        }
+        assert!(rendered("{{ ''[::-1] }}").is_err());
     }
 
     #[test]

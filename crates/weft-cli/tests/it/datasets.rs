@@ -255,7 +255,24 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     home.write("shed/documents/old/ferry.html", "<p>The ferry crosses the lake every twenty minutes.</p>");
     home.write("shed/documents/scan.png", b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR");
     home.write("shed/documents/.hidden.md", "# Nobody reads this\n");
+    // A link of whoever has made the canvas reads nothing of whoever runs it; one within its folder does.
+    std::fs::create_dir_all(home.path().join("private")).unwrap();
+    home.write("private/key.txt", "The key to the safe is 4711.\n");
+    #[cfg(unix)]
+    {
+        let documents = home.path().join("shed/documents");
+        std::os::unix::fs::symlink(home.path().join("private/key.txt"), documents.join("key.txt")).unwrap();
+        std::os::unix::fs::symlink(home.path().join("private"), documents.join("more")).unwrap();
+    }
     let file = file.to_string_lossy();
+    let run = home.weft(&["run", &file, "--query", "What is the key to the safe?"]).with(0);
+    assert!(!run.stdout.contains("4711"), "{}", run.stdout);
+    if cfg!(unix) {
+        run.says(&[
+            "documents/key.txt leads out of the folder of the canvas",
+            "documents/more/key.txt leads out",
+        ]);
+    }
     let run = home.weft(&["run", &file, "--query", "How long does the warranty last?"]).with(0);
     assert!(run.stdout.contains("five years"), "{}", run.stdout);
     run.says(&[
