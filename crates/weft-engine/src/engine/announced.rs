@@ -36,7 +36,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`.
     pub async fn has_begun(&self, key: &RunKey) -> Result<bool> {
-        let stores = self.0.stores.as_ref().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let stores = &self.stores()?;
         Ok(!stores.runs.entries(key, 0, 1).await?.is_empty())
     }
 }

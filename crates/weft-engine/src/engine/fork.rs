@@ -45,7 +45,7 @@ impl Engine {
         plan: Arc<Plan>,
         (session, point): (SessionKey, &ForkPoint),
     ) -> Result<(RunKey, PickedUp)> {
-        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let stores = self.stores()?;
         let mut entries = self.whole_journal(&stores, &run.key).await?;
         let at = place(&entries, point).ok_or_else(|| not_there(&run.key, point))?;
         let later = entries.split_off(at + 1);

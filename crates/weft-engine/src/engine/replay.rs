@@ -31,7 +31,7 @@ impl Engine {
     /// `NotFound` for an unknown run; `Conflict` when its journal does not fit the canvas or lacks what it
     /// began with; what the store says.
     pub async fn replay(&self, run: &StoredRun, plan: Arc<Plan>) -> Result<Replayed> {
-        let stores = self.0.stores.clone().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let stores = self.stores()?;
         let entries = self.whole_journal(&stores, &run.key).await?;
         let session = stores.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
         let prepared =
@@ -77,7 +77,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`; what the store says.
     pub async fn journal(&self, key: &RunKey) -> Result<Vec<Entry>> {
-        let stores = self.0.stores.as_ref().ok_or_else(|| Error::internal("this engine has no store"))?;
+        let stores = &self.stores()?;
         self.read_journal(stores, key, Secrets::Masked).await
     }
 }

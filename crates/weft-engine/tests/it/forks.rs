@@ -2,14 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use weft_core::context::Pin;
 use weft_core::journal::{Ending, Onward};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_core::{ComponentId, Entry, ErrorKind, Outputs, Record, Result, RunKey, SessionKey, TurnInput};
+use weft_dsl::Plan;
 use weft_engine::compare::{Comparison, Verdict};
 use weft_engine::engine::{ForkPoint, PickedUp};
+use weft_engine::{Engine, RunHandle};
+use weft_testkit::memory_store::MemoryStore;
 
 use crate::again::{conversations, held};
 use crate::golden::samples;
@@ -204,16 +208,32 @@ fn what_cannot_be_pinned_is_refused_with_the_reason() {
     });
 }
 
+/// A run under way with a call beside the node that is edited.
+struct Calling {
+    plan: Arc<Plan>,
+    /// How often it was made.
+    calls: Arc<AtomicU64>,
+    store: Arc<MemoryStore>,
+    engine: Engine,
+    handle: RunHandle,
+}
+
+impl Calling {
+    async fn begin() -> Self {
+        let (plan, calls) = crate::faults::calling_beside();
+        let store = Arc::new(MemoryStore::default());
+        crate::faults::stored(&store, &plan).await;
+        let engine = crate::faults::engine_on(&store);
+        let handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+        Self { plan, calls, store, engine, handle }
+    }
+}
+
 /// An agent-like node beside the edited one has made a call that may not be made twice, and waits for it when
 /// the fork point ends.
 #[tokio::test(start_paused = true)]
 async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
-    use std::sync::atomic::Ordering;
-    let (plan, calls) = crate::faults::calling_beside();
-    let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
-    crate::faults::stored(&store, &plan).await;
-    let engine = crate::faults::engine_on(&store);
-    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    let Calling { plan, calls, store, engine, mut handle } = Calling::begin().await;
     while handle.entries.next().await.unwrap().is_some() {}
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     let run = RunStore::get(&*store, &handle.key).await.unwrap();
@@ -249,12 +269,7 @@ async fn a_call_beside_the_edited_node_is_taken_over_and_not_made_again() {
 /// The same while the other run still waits for its call: nobody was cut off, and the fork makes its own.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_the_other_run_still_waits_for_is_made_by_the_fork_itself() {
-    use std::sync::atomic::Ordering;
-    let (plan, calls) = crate::faults::calling_beside();
-    let store = Arc::new(weft_testkit::memory_store::MemoryStore::default());
-    crate::faults::stored(&store, &plan).await;
-    let engine = crate::faults::engine_on(&store);
-    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    let Calling { plan, calls, store, engine, mut handle } = Calling::begin().await;
     let ended = |entry: &Entry| match &entry.record {
         Record::NodeFinished { who, .. } => who.node.as_str() == "quick",
         _ => false,
