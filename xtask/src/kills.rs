@@ -13,7 +13,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
         let value = rest.next().with_context(|| format!("{name} needs a value"))?;
         match name.as_str() {
             "--every" if value.parse::<u32>().is_ok_and(|every| every > 0) => every = value,
-            "--every" => bail!("--every {value} is no number from 1 on"),
+            "--every" => bail!("--every {value} is not a number from 1 on"),
             "--canvas" => canvas = Some(value.as_str()),
             other => bail!("there is no {other}: --every N and --canvas NAME"),
         }

@@ -8,6 +8,7 @@
 mod features;
 mod findings;
 mod forgotten;
+mod generated;
 mod kills;
 mod layers;
 mod measure;
@@ -35,6 +36,7 @@ usage: cargo xtask <command>
               with --seed alone this one only, told in full
   kills       the program ended by SIGKILL at every entry of every journal and started again:
               --every N (1), --canvas NAME (all)
+  generated   writes the pages anew that are made from what the program declares
   measure     what the workloads of docs/performance.md cost beside their floors: w1 … w6 (all)";
 
 type Check = fn(&Path) -> Result<Findings>;
@@ -53,6 +55,9 @@ fn main() -> Result<ExitCode> {
         return kills::run(&rest);
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
+    if wanted == "generated" {
+        return generated::run(root);
+    }
     if wanted == "measure" {
         return measure::run(root, &rest);
     }

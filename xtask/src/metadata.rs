@@ -30,17 +30,18 @@ pub struct Metadata {
 /// Asks cargo.
 pub fn read(root: &Path) -> Result<Metadata> {
     let version = run(root, "rustc", &["-vV"])?;
-    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc names no host")?;
+    let host =
+        version.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not name a host")?;
     let arguments =
         ["metadata", "--format-version", "1", "--locked", "--all-features", "--filter-platform", host];
     let json = run(root, "cargo", &arguments)?;
-    Ok(parse(&serde_json::from_str(&json).context("cargo metadata is no JSON")?))
+    Ok(parse(&serde_json::from_str(&json).context("cargo metadata is not JSON")?))
 }
 
 /// Where cargo puts what it builds.
 pub fn target_directory(root: &Path) -> Result<PathBuf> {
     let json = run(root, "cargo", &["metadata", "--format-version", "1", "--no-deps"])?;
-    let json: Value = serde_json::from_str(&json).context("cargo metadata is no JSON")?;
+    let json: Value = serde_json::from_str(&json).context("cargo metadata is not JSON")?;
     let folder = json["target_directory"].as_str().context("cargo metadata names no target directory")?;
     Ok(PathBuf::from(folder))
 }

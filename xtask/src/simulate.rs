@@ -14,7 +14,7 @@ pub fn run(arguments: &[String]) -> Result<ExitCode> {
     let mut rest = arguments.iter();
     while let Some(name) = rest.next() {
         let value = rest.next().with_context(|| format!("{name} needs a number"))?;
-        value.parse::<u64>().with_context(|| format!("{name} {value} is no number"))?;
+        value.parse::<u64>().with_context(|| format!("{name} {value} is not a number"))?;
         match name.as_str() {
             "--runs" => runs = Some(value.as_str()),
             "--seed" => seed = Some(value.as_str()),

@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Result<Parsed> {
     };
     match repair::read(answer) {
         Ok(value) => Ok(Parsed { value, repaired: true }),
-        Err(fault) => Err(Error::new(ErrorKind::Garbled, format!("the text is no JSON: {fault}"))
+        Err(fault) => Err(Error::new(ErrorKind::Garbled, format!("the text is not JSON: {fault}"))
             .help("write one JSON value with double quotes, closed brackets and nothing around it")
             .because(strict)),
     }

@@ -4,7 +4,7 @@ use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use weft_core::budget::Limit;
 use weft_core::context::{Limited, Signal};
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{
     Audience, ChatDelta, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
 };
@@ -92,7 +92,7 @@ pub async fn ask(
     let question = ctx.effects.question("model", &request);
     let unheard = request.audience == Audience::Nobody;
     let call = answered(ctx, model, request, (&mut *show, &mut failure));
-    let asking = ctx.effect_asking(("model", Again::Allowed), question, call);
+    let asking = ctx.effect_asking(("model", Delivery::Idempotent), question, call);
     let answered = match ctx.budget.time_left() {
         None => asking.await,
         Some(left) => match tokio::time::timeout(left, asking).await {
@@ -271,13 +271,13 @@ pub fn empty_answer(ending: Ending) -> Error {
 
 /// Calls that arrive in pieces, told apart by their index, in any order.
 #[derive(Default)]
-struct Calls {
+pub(crate) struct Calls {
     by_index: Vec<(usize, ToolCall)>,
     left_out: std::collections::BTreeSet<usize>,
 }
 
 impl Calls {
-    fn add(&mut self, index: usize, id: Option<String>, name: Option<String>, arguments: &str) {
+    pub(crate) fn add(&mut self, index: usize, id: Option<String>, name: Option<String>, arguments: &str) {
         let known = self.by_index.iter().position(|(known, _)| *known == index);
         let at = match known {
             Some(at) => at,
@@ -301,6 +301,11 @@ impl Calls {
             call.name = name;
         }
         call.arguments.push_str(arguments);
+    }
+
+    /// The calls as far as they have come, with their indices, in the order in which they began.
+    pub(crate) fn so_far(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
+        self.by_index.iter().map(|(index, call)| (*index, call))
     }
 
     /// The calls by index, and how many there were beyond them.

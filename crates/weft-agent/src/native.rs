@@ -9,13 +9,13 @@ use weft_core::context::{Limited, Signal};
 use weft_core::seam::chat_model::{ChatRequest, ToolChoice};
 use weft_core::{ErrorKind, Json, Result};
 
+use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, ask, warn_of_cut};
 use crate::calls::{self, CallState, OpenCall};
 use crate::driver::{Answer, Driver, End, Job, Start, keep, kept};
 use crate::structured::Schema;
 use crate::toolkit::Offered;
 use crate::turns::{Offer, Step, Turns};
-use crate::voice::Voice;
 use crate::window::{add_to_system, fit, room};
 
 /// The name under which a waiting loop is kept.
@@ -40,7 +40,7 @@ impl Driver for Native {
             }
             Start::Resumed { state, answers } => (kept::<Turns>(NAME, state)?, answers),
         };
-        let mut voice = Voice::of(job, &turns.said);
+        let mut voice = AnswerStream::of(job, &turns.said);
         if citing(job).is_some() {
             voice = voice.told_to_cite();
         }

@@ -18,12 +18,12 @@ use self::prompts::observation;
 use self::review::{MADE_MAX, Review, Said};
 use self::stage::{report, staged};
 use self::steps::{Step, Steps};
+use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, Reply, ask};
 use crate::calls;
 use crate::driver::{Driver, End, Job, Start, keep, kept};
 use crate::native::blocks;
 use crate::toolkit::schemas;
-use crate::voice::Voice;
 use crate::window::{Line, fit, room};
 
 /// The name under which a waiting planner is kept.
@@ -44,7 +44,7 @@ impl Driver for Planner {
             Start::Conversation(lines) => (begin(job, lines, &tools).await?, Map::new()),
             Start::Resumed { state, answers } => (kept::<Steps>(NAME, state)?, answers),
         };
-        let mut voice = Voice::of(job, &steps.said);
+        let mut voice = AnswerStream::of(job, &steps.said);
         loop {
             match steps.step() {
                 Step::Review(review) => {
@@ -210,7 +210,7 @@ async fn next_step(
     job: &Job<'_>,
     steps: &Steps,
     tools: &[ToolSchema],
-    voice: &mut Voice<'_>,
+    voice: &mut AnswerStream<'_>,
 ) -> Result<Reply> {
     let system = prompts::next_step(&steps.plan, tools, &job.options.planner);
     let rest = steps.lines.iter().filter(|line| line.message.author != Author::System).cloned();

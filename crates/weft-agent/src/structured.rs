@@ -25,7 +25,7 @@ impl Schema {
     pub fn new(json: Json) -> Result<Self> {
         match arguments::validator(&json) {
             Ok(validator) => Ok(Self { json, validator }),
-            Err(fault) => Err(Error::invalid(format!("is no valid JSON schema: {fault}"))),
+            Err(fault) => Err(Error::invalid(format!("is not a valid JSON schema: {fault}"))),
         }
     }
 

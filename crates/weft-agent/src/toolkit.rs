@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -22,7 +22,7 @@ const NAME_MAX: usize = 64;
 pub const OUTPUT_MAX: usize = 1 << 20;
 
 /// Blocks of one result, at most.
-const BLOCKS_MAX: usize = 1_000;
+pub(crate) const BLOCKS_MAX: usize = 1_000;
 /// Bytes of images, recordings and files that one call gives, at most.
 const MEDIA_MAX: usize = 16 << 20;
 /// How long one call may take, whatever its tool says.
@@ -150,6 +150,23 @@ impl Toolkit {
         Ok(())
     }
 
+    /// The groups that are active, besides the basic one.
+    pub fn active_groups(&self) -> BTreeSet<String> {
+        let state = self.state();
+        let active = state.groups.iter().filter(|(_, group)| group.active);
+        active.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Its groups besides the basic one, by name.
+    pub fn groups(&self) -> BTreeMap<String, Group> {
+        self.state().groups.clone()
+    }
+
+    /// The same toolkit for one of its own tools, which must not keep it alive.
+    pub(crate) fn downgrade(&self) -> WeakToolkit {
+        WeakToolkit(Arc::downgrade(&self.0))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -174,6 +191,17 @@ impl Toolkit {
             return Err(Error::new(ErrorKind::Denied, message));
         }
         Ok((Arc::clone(&entry.tool), Arc::clone(&entry.schema)))
+    }
+}
+
+/// A toolkit that does not keep itself alive.
+#[derive(Clone)]
+pub(crate) struct WeakToolkit(Weak<Mutex<State>>);
+
+impl WeakToolkit {
+    /// The toolkit, as long as somebody else has it.
+    pub(crate) fn upgrade(&self) -> Option<Toolkit> {
+        self.0.upgrade().map(Toolkit)
     }
 }
 

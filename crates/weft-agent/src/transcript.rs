@@ -47,21 +47,8 @@ impl Transcript {
     /// calls of the conversation have the same id. The ids that models give stay as far as possible.
     pub fn tidy(&self, calls: &mut [ToolCall]) {
         let before = self.lines.iter().flat_map(|line| &line.message.tool_calls);
-        let mut taken: HashSet<String> = before.map(|call| call.id.clone()).collect();
-        for call in calls {
-            call.name = function_name(&call.name);
-            call.id = call.id.trim().replace(INSIDE, "_");
-            if call.id.is_empty() || taken.contains(&call.id) {
-                // Ids of this form are known to be nobody's.
-                let nobodys = call.id.strip_prefix("call_").unwrap_or(&call.id);
-                let nobodys = nobodys.bytes().all(|b| b.is_ascii_digit());
-                let stem = if nobodys { "call" } else { &call.id };
-                let mut free =
-                    (taken.len()..).map(|n| format!("{stem}_{n}")).filter(|id| !taken.contains(id));
-                call.id = free.next().unwrap_or_default();
-            }
-            taken.insert(call.id.clone());
-        }
+        let taken = before.map(|call| call.id.clone()).collect();
+        tidy(taken, calls.iter_mut().map(|call| (&mut call.id, &mut call.name)));
     }
 
     /// Takes the images out of the results of tools, whose texts say that there were some. Whether there were.
@@ -83,6 +70,26 @@ impl Transcript {
     /// Whether any message asks for a call.
     pub fn has_calls(&self) -> bool {
         self.lines.iter().any(|line| !line.message.tool_calls.is_empty())
+    }
+}
+
+/// The same for the ids and names of calls, `taken` being the ids of the conversation before them.
+pub(crate) fn tidy<'a>(
+    mut taken: HashSet<String>,
+    calls: impl IntoIterator<Item = (&'a mut String, &'a mut String)>,
+) {
+    for (id, name) in calls {
+        *name = function_name(name);
+        *id = id.trim().replace(INSIDE, "_");
+        if id.is_empty() || taken.contains(id) {
+            // Ids of this form are known to be nobody's.
+            let nobodys = id.strip_prefix("call_").unwrap_or(id);
+            let nobodys = nobodys.bytes().all(|b| b.is_ascii_digit());
+            let stem = if nobodys { "call".to_owned() } else { id.clone() };
+            let mut free = (taken.len()..).map(|n| format!("{stem}_{n}")).filter(|id| !taken.contains(id));
+            *id = free.next().unwrap_or_default();
+        }
+        taken.insert(id.clone());
     }
 }
 

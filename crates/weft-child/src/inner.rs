@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Exit code: the work went on after its time was up and could not be interrupted.
 pub const LATE: u8 = 64;
-/// Exit code: what is asked makes no sense.
+/// Exit code: what is asked is not valid.
 pub const REFUSED: u8 = 65;
 /// Exit code: the worker cannot be confined; standard output says why.
 pub const UNCONFINED: u8 = 67;

@@ -55,6 +55,12 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check canvases and say everything that is wrong with them
     Check(CheckArgs),
+    /// Show what canvases can be made of: parameters and outputs of every component
+    Components(ComponentsArgs),
+    /// Print every setting with its default
+    Settings(SettingsArgs),
+    /// Print the JSON Schema of canvases, or the OpenAPI document of the HTTP API
+    Schema(SchemaArgs),
     /// Run a canvas once and print the answer
     Run(RunArgs),
     /// Talk to a canvas in the terminal
@@ -80,6 +86,8 @@ pub enum Command {
         #[command(subcommand)]
         command: McpCommand,
     },
+    /// Show the tools of plugins
+    Plugins(PluginsArgs),
     /// Let canvases run by themselves at certain times
     Schedule {
         #[command(subcommand)]
@@ -127,6 +135,37 @@ pub struct CheckArgs {
     /// Print the findings as JSON on standard output
     #[arg(long)]
     pub json: bool,
+    /// Exit with 2 on warnings, too
+    #[arg(long)]
+    pub strict: bool,
+}
+
+/// Flags of `weft settings`.
+#[derive(Debug, Args)]
+pub struct SettingsArgs {
+    /// Print a page with tables instead of the file
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Flags of `weft schema`.
+#[derive(Debug, Args)]
+pub struct SchemaArgs {
+    /// Of what
+    #[arg(value_enum, default_value = "canvas")]
+    pub of: SchemaOf,
+    /// Print a page for people instead; there is one of the API
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// What there is a schema of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum SchemaOf {
+    /// Canvases: JSON Schema
+    Canvas,
+    /// The HTTP API: OpenAPI
+    Api,
 }
 
 /// Flags of `weft run`.
@@ -198,6 +237,20 @@ pub struct ChatArgs {
     pub model: Option<String>,
 }
 
+/// Flags of `weft components`.
+#[derive(Debug, Args)]
+pub struct ComponentsArgs {
+    /// Show all of these components instead of a line for each
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Print JSON: name, summary, JSON Schema of the parameters, outputs
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print the reference page, docs/components.md
+    #[arg(long)]
+    pub markdown: bool,
+}
+
 /// Flags of `weft spending`.
 #[derive(Debug, Args)]
 pub struct SpendingArgs {
@@ -224,6 +277,14 @@ pub struct McpListArgs {
     /// Only this server
     #[arg(value_name = "SERVER")]
     pub server: Option<String>,
+    /// Print a line of JSON for each tool
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Flags of `weft plugins`.
+#[derive(Debug, Args)]
+pub struct PluginsArgs {
     /// Print a line of JSON for each tool
     #[arg(long)]
     pub json: bool,

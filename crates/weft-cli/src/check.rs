@@ -8,6 +8,7 @@ use weft_server::App;
 
 use crate::args::CheckArgs;
 use crate::document::Document;
+use crate::documents;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::local;
 use crate::report::{Colour, Report};
@@ -22,12 +23,13 @@ pub async fn run(args: &CheckArgs, setup: &Setup) -> Outcome {
     let app = weft_server::assemble_in_memory(&setup.config)
         .await
         .map_err(|error| Failure::before_running(&error))?;
+    let stored = stored_datasets(setup).await;
     let mut reports = Vec::with_capacity(args.files.len());
     let mut worst = Exit::Done;
     for path in &args.files {
-        match check(path, &app, setup) {
+        match check(path, &app, setup, stored.as_deref()) {
             Ok(checked) => {
-                if checked.problems.iter().any(Problem::is_error) {
+                if checked.problems.iter().any(|problem| args.strict || problem.is_error()) {
                     worst = Exit::Usage;
                 }
                 if args.json {
@@ -55,9 +57,22 @@ struct Checked {
     problems: Vec<Problem>,
 }
 
-fn check(path: &Path, app: &App, setup: &Setup) -> Outcome<Checked> {
+/// The datasets that a run here would find; `None` when the store cannot say.
+async fn stored_datasets(setup: &Setup) -> Option<Vec<String>> {
+    match weft_server::dataset_names(&setup.config, &local::tenant()).await {
+        Ok(names) => Some(names),
+        Err(error) => {
+            Notes::line(format!("note: datasets are not checked: {}", error.full()));
+            None
+        }
+    }
+}
+
+fn check(path: &Path, app: &App, setup: &Setup, stored: Option<&[String]>) -> Outcome<Checked> {
     let document = Document::read(path)?;
-    let problems = match compile(&document, app, setup, Measuring::No) {
+    let beside = documents::dataset_beside(path);
+    let datasets: Option<Vec<String>> = stored.map(|stored| stored.iter().cloned().chain(beside).collect());
+    let problems = match compile_with(&document, app, setup, (Measuring::No, datasets.as_deref())) {
         Ok(compiled) => compiled.warnings,
         Err(problems) => problems,
     };
@@ -105,12 +120,23 @@ pub fn compile(
     setup: &Setup,
     measuring: Measuring,
 ) -> Result<Compiled, Vec<Problem>> {
+    compile_with(document, app, setup, (measuring, None))
+}
+
+fn compile_with(
+    document: &Document,
+    app: &App,
+    setup: &Setup,
+    (measuring, datasets): (Measuring, Option<&[String]>),
+) -> Result<Compiled, Vec<Problem>> {
     let canvas = weft_dsl::load(&document.bytes)?;
     let models = |llm_id: &str| can_be_asked(llm_id, app);
-    let servers: Vec<String> = setup.config.mcp.servers.keys().cloned().collect();
+    let servers = setup.config.mcp.servers.keys().map(String::as_str);
+    let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
     let options = CompileOptions {
         models: Some(&models),
         tool_servers: Some(&servers),
+        datasets,
         measuring: measuring == Measuring::Yes,
     };
     weft_dsl::compile(&canvas, &app.catalog, &options)
@@ -138,7 +164,7 @@ pub fn must_run(document: &Document, app: &App, setup: &Setup) -> Outcome<usize>
 pub fn refused(document: &Document, mut problems: Vec<Problem>, colour: Colour) -> Failure {
     problems.retain(Problem::is_error);
     show(document, &problems, colour);
-    Failure::Known(Exit::Usage)
+    Failure::Reported(Exit::Usage)
 }
 
 #[cfg(test)]

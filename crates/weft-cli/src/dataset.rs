@@ -253,7 +253,7 @@ fn metadata(pairs: &[String]) -> Outcome<Metadata> {
         let fits = value.as_array().map_or_else(|| plain(value), |list| list.iter().all(plain));
         if !fits {
             return Err(Failure::usage(format!(
-                "the metadata {} is no text, number or list of them",
+                "the metadata {} is not a text, a number or a list of those",
                 quoted(key)
             ))
             .help("write --meta year=2024 or --meta 'tags=[\"a\",\"b\"]'"));

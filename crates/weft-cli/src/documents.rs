@@ -132,6 +132,11 @@ pub fn file_of(head: &CanvasHead) -> Option<&Path> {
     Some(Path::new(&head.source)).filter(|file| file.is_absolute() && file.is_file())
 }
 
+/// The dataset of the documents beside a canvas, if there are any.
+pub fn dataset_beside(canvas: &Path) -> Option<String> {
+    dataset(canvas).filter(|_| canvas.parent().unwrap_or(Path::new("")).join("documents").is_dir())
+}
+
 fn dataset(canvas: &Path) -> Option<String> {
     let whole = std::path::absolute(canvas).ok()?;
     Some(whole.parent()?.file_name()?.to_string_lossy().into_owned())

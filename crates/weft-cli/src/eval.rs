@@ -81,7 +81,7 @@ async fn evaluated(
         }
     }
     if let Some(exit) = wrong {
-        return Err(Failure::Known(exit));
+        return Err(Failure::Reported(exit));
     }
     if let Some(text) = &args.filter {
         all.iter_mut().for_each(|loaded| loaded.keep(text));
@@ -144,7 +144,7 @@ async fn run_all(all: &[Loaded], mode: Mode, at_once: usize) -> Outcome<Vec<File
     }
     bar.end();
     while let Some(ended) = workers.join_next().await {
-        ended.map_err(|error| Failure::failed(format!("a case broke off: {error}")))?;
+        ended.map_err(|error| Failure::failed(format!("a case stopped unexpectedly: {error}")))?;
     }
     let mut files: Vec<FileReport> = all.iter().map(Loaded::report).collect();
     for ((at, ..), report) in work.iter().zip(reports) {

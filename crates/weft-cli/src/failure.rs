@@ -20,7 +20,7 @@ pub enum Exit {
 #[derive(Debug)]
 pub enum Failure {
     /// Something to tell.
-    Told {
+    New {
         /// The code to end with.
         exit: Exit,
         /// What went wrong, where and why.
@@ -29,9 +29,9 @@ pub enum Failure {
         help: Option<String>,
     },
     /// It has been told already.
-    Known(Exit),
+    Reported(Exit),
     /// Nobody reads standard output any more, which is nobody's mistake.
-    ReaderGone,
+    BrokenPipe,
 }
 
 /// What commands return.
@@ -40,19 +40,19 @@ pub type Outcome<T = Exit> = Result<T, Failure>;
 impl Failure {
     /// The caller can mend it.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self::Told { exit: Exit::Usage, message: message.into(), help: None }
+        Self::New { exit: Exit::Usage, message: message.into(), help: None }
     }
 
     /// Something broke on the way.
     pub fn failed(message: impl Into<String>) -> Self {
-        Self::Told { exit: Exit::Failed, message: message.into(), help: None }
+        Self::New { exit: Exit::Failed, message: message.into(), help: None }
     }
 
     /// Says what to do about it.
     #[must_use]
     pub fn help(self, text: impl Into<String>) -> Self {
         match self {
-            Self::Told { exit, message, .. } => Self::Told { exit, message, help: Some(text.into()) },
+            Self::New { exit, message, .. } => Self::New { exit, message, help: Some(text.into()) },
             other => other,
         }
     }
@@ -65,14 +65,14 @@ impl Failure {
     fn told(exit: Exit, error: &Error) -> Self {
         // Whoever runs the program is its operator.
         let (message, help) = error.for_operator();
-        Self::Told { exit, message, help }
+        Self::New { exit, message, help }
     }
 
     /// The code to end with.
     pub fn exit(&self) -> Exit {
         match self {
-            Self::Told { exit, .. } | Self::Known(exit) => *exit,
-            Self::ReaderGone => Exit::Done,
+            Self::New { exit, .. } | Self::Reported(exit) => *exit,
+            Self::BrokenPipe => Exit::Done,
         }
     }
 }
@@ -90,7 +90,7 @@ impl From<Error> for Failure {
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Self::ReaderGone,
+            std::io::ErrorKind::BrokenPipe => Self::BrokenPipe,
             _ => Self::failed(format!("cannot write to standard output: {error}")),
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     fn causes_and_remedies_are_told_apart() {
         let error =
             Error::invalid("cannot open the store").because(Error::internal("disk full")).help("make room");
-        let Failure::Told { exit, message, help } = Failure::from(error) else { panic!("nothing told") };
+        let Failure::New { exit, message, help } = Failure::from(error) else { panic!("nothing told") };
         assert_eq!((exit, message.as_str()), (Exit::Usage, "cannot open the store: disk full"));
         assert_eq!(help.as_deref(), Some("make room"));
     }

@@ -103,7 +103,7 @@ impl View {
             }
             Record::MessageReset { .. } => {
                 data.end_line()?;
-                Notes::line("note: the model starts again; what it has said so far does not count");
+                Notes::line("note: the model starts over; its text so far does not count");
                 Ok(())
             }
             Record::RunFinished { ending: Ending::Succeeded, outputs, .. } => {

@@ -7,6 +7,7 @@ mod args;
 mod backup;
 mod chat;
 mod check;
+mod components;
 mod dataset;
 mod demo;
 mod document;
@@ -22,6 +23,7 @@ mod mcp;
 mod measure;
 mod models;
 mod pins;
+mod plugins;
 mod progress;
 mod report;
 mod run;
@@ -30,6 +32,7 @@ mod schedule;
 mod screen;
 mod serve;
 mod settings;
+mod settings_page;
 mod setup;
 mod sources;
 mod spending;
@@ -98,7 +101,7 @@ fn ended(outcome: Outcome) -> ExitCode {
 
 /// Says why something could not be done.
 pub(crate) fn tell(failure: &Failure) {
-    if let Failure::Told { message, help, .. } = failure {
+    if let Failure::New { message, help, .. } = failure {
         Notes::line(format!("error: {message}"));
         if let Some(help) = help {
             Notes::line(format!("  help: {help}"));
@@ -143,6 +146,9 @@ async fn command(cli: &Cli) -> Outcome {
     settings::set_fault_point(&environment)?;
     match &cli.command {
         Command::Demo(args) => demo::run(args, &Setup::read(&environment, &flags).await?).await,
+        Command::Components(args) => components::run(args),
+        Command::Settings(args) => settings_page::run(args),
+        Command::Schema(args) => components::schema(args),
         Command::Check(args) => check::run(args, &Setup::read(&environment, &flags).await?).await,
         Command::Run(args) => {
             let setup = Setup::read(&environment, &flags).await?;
@@ -175,6 +181,7 @@ async fn command(cli: &Cli) -> Outcome {
             };
             tasks::run(args, &setup).await
         }
+        Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?),
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Schedule { command } => {
             let setup = match command {

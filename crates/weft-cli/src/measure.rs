@@ -121,7 +121,9 @@ async fn repeat(subject: &Subject, count: u32, at_once: u32) -> Outcome<Vec<Time
     }
     let mut runs = Vec::with_capacity(usize::try_from(count).unwrap_or(0));
     while let Some(worker) = workers.join_next().await {
-        runs.extend(worker.map_err(|error| Failure::failed(format!("a run broke off: {error}")))??);
+        runs.extend(
+            worker.map_err(|error| Failure::failed(format!("a run stopped unexpectedly: {error}")))??,
+        );
     }
     Ok(runs)
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use weft_core::component::Route;
 use weft_core::context::Pin;
-use weft_core::journal::Onward;
+use weft_core::journal::NextEdges;
 use weft_core::{ComponentId, Json, Outputs, Record, RunId, RunKey};
 use weft_server::App;
 
@@ -15,7 +15,7 @@ use crate::local::{each_entry, tenant};
 /// Reads the flags: `NODE=JSON` or `NODE@RUN`, what the node gave in another run.
 ///
 /// # Errors
-/// When one makes no sense, or the run does not tell what the node gave.
+/// When one is not valid, or the run does not tell what the node gave.
 pub async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, Pin>> {
     let mut pins = BTreeMap::new();
     for flag in flags {
@@ -23,10 +23,8 @@ pub async fn read(flags: &[String], app: &App) -> Outcome<BTreeMap<ComponentId, 
             (Some((id, json)), _) if !id.is_empty() => (id, written(id, json)?),
             (None, Some((id, run))) if !id.is_empty() => (id, given_by(app, id, run).await?),
             _ => {
-                let failure = Failure::usage(format!("--pin {} makes no sense", quoted(flag)));
-                return Err(
-                    failure.help("write --pin NODE=JSON, or --pin NODE@RUN for what it gave in a run")
-                );
+                let failure = Failure::usage(format!("--pin {} is not valid", quoted(flag)));
+                return Err(failure.help("write --pin NODE=JSON, or --pin NODE@RUN for its output in a run"));
             }
         };
         pins.insert(ComponentId::from(id), pin);
@@ -45,11 +43,11 @@ fn written(id: &str, json: &str) -> Outcome<Pin> {
     match serde_json::from_str::<Json>(json) {
         Ok(Json::Object(map)) if map.get("outputs").is_some_and(Json::is_object) => {
             serde_json::from_value(Json::Object(map))
-                .map_err(|error| refuse(format!("makes no sense: {error}")))
+                .map_err(|error| refuse(format!("is not valid: {error}")))
         }
         Ok(Json::Object(map)) => Ok(Pin { outputs: map.into_iter().collect::<Outputs>(), to: None }),
-        Ok(_) => Err(refuse("is no JSON object".to_owned())),
-        Err(error) => Err(refuse(format!("is no JSON: {error}"))),
+        Ok(_) => Err(refuse("is not a JSON object".to_owned())),
+        Err(error) => Err(refuse(format!("is not JSON: {error}"))),
     }
 }
 
@@ -58,7 +56,8 @@ async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
     app.runs.get(&key).await?;
     let mut last = None;
     each_entry(app, &key, |entry| {
-        if let Record::NodeFinished { who, outputs, route: Onward::By(route), error: None, .. } = entry.record
+        if let Record::NodeFinished { who, outputs, route: NextEdges::Routed(route), error: None, .. } =
+            entry.record
             && who.node.as_str() == id
         {
             let to = match route {
@@ -71,8 +70,8 @@ async fn given_by(app: &App, id: &str, run: &str) -> Outcome<Pin> {
     })
     .await?;
     last.ok_or_else(|| {
-        Failure::usage(format!("{} gave nothing in run {run}", quoted(id)))
-            .help(format!("`weft runs show {run}` prints what its nodes gave"))
+        Failure::usage(format!("{} has no output in run {run}", quoted(id)))
+            .help(format!("`weft runs show {run}` prints the outputs of its nodes"))
     })
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use weft_core::journal::{Onward, Who};
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::{Record, value};
 
 use crate::screen::{LiveLine, LiveLines, Notes};
@@ -80,7 +80,7 @@ impl Progress {
 }
 
 impl Live {
-    fn start(&mut self, who: &Who) {
+    fn start(&mut self, who: &ActivationRef) {
         if self.held_back.is_some() || self.working.len() >= LIVE_MAX {
             return;
         }
@@ -107,7 +107,7 @@ impl Live {
     }
 }
 
-fn named(who: &Who) -> String {
+fn named(who: &ActivationRef) -> String {
     if *who.name == *who.kind { who.kind.to_string() } else { format!("{} ({})", who.name, who.kind) }
 }
 
@@ -143,10 +143,10 @@ fn short(text: &str) -> String {
     line
 }
 
-fn ended(who: &Who, (error, route): (Option<&str>, &Onward), elapsed: f64) -> String {
+fn ended(who: &ActivationRef, (error, route): (Option<&str>, &NextEdges), elapsed: f64) -> String {
     let name = named(who);
     match error {
-        None if *route == Onward::Suspended => format!("  … {name} waits for a person"),
+        None if *route == NextEdges::Suspended => format!("  … {name} waits for a person"),
         None => format!("  ✓ {name}, {}", duration(elapsed)),
         Some(error) => format!("  ✗ {name}, {}: {error}", duration(elapsed)),
     }
@@ -202,14 +202,14 @@ mod tests {
         let call = ToolFinished { started, result, failed: false, repaired: false, elapsed: 0.002 };
         let line = told(&Record::ToolFinished { activation: 1, call });
         assert_eq!(line.unwrap(), "  … Agent A-->helper waits for a person");
-        let who = Who {
+        let who = ActivationRef {
             activation: 1,
             node: "Agent:A".into(),
             name: "Boss".into(),
             kind: "Agent".into(),
             frame: Arc::from([]),
         };
-        assert_eq!(ended(&who, (None, &Onward::Suspended), 0.1), "  … Boss (Agent) waits for a person");
+        assert_eq!(ended(&who, (None, &NextEdges::Suspended), 0.1), "  … Boss (Agent) waits for a person");
     }
 
     #[test]

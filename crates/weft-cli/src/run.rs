@@ -115,7 +115,7 @@ pub fn inputs(flag: &str, pairs: &[String]) -> Outcome<serde_json::Map<String, J
     let mut inputs = serde_json::Map::new();
     for pair in pairs {
         let Some((key, value)) = pair.split_once('=').filter(|(key, _)| !key.is_empty()) else {
-            return Err(Failure::usage(format!("{flag} {} names no field", form::quoted(pair)))
+            return Err(Failure::usage(format!("{flag} {} does not name a field", form::quoted(pair)))
                 .help(format!("write {flag} KEY=VALUE, such as {flag} name=Ada")));
         };
         let value = serde_json::from_str(value).unwrap_or_else(|_| Json::from(value));

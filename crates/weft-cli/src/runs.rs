@@ -1,7 +1,7 @@
 //! `weft runs`: what has run.
 
-mod again;
 mod fact;
+mod past_runs;
 
 use std::time::Duration;
 
@@ -50,9 +50,9 @@ pub async fn run(command: &RunsCommand, setup: &Setup) -> Outcome {
         RunsCommand::Show(args) => show(args, &app).await,
         RunsCommand::Resume(args) => resume(args, &app).await,
         RunsCommand::Prune(args) => prune(args, &app, setup).await,
-        RunsCommand::Replay(args) => again::replay(args, &app).await,
-        RunsCommand::Fork(args) => again::fork(args, &app).await,
-        RunsCommand::Diff(args) => again::diff(args, &app).await,
+        RunsCommand::Replay(args) => past_runs::replay(args, &app).await,
+        RunsCommand::Fork(args) => past_runs::fork(args, &app).await,
+        RunsCommand::Diff(args) => past_runs::diff(args, &app).await,
     };
     app.shut_down(Duration::ZERO).await?;
     shown
@@ -74,7 +74,7 @@ async fn list(args: &RunsListArgs, app: &App) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// Goes on with runs that were cut off, one after the other, and waits for their ends.
+/// Goes on with interrupted runs, one after the other, and waits for their ends.
 async fn resume(args: &RunsResumeArgs, app: &App) -> Outcome {
     if app.cut_off().await?.is_empty() {
         // Processes of this machine are known to be gone at once; others are watched for a few seconds.
@@ -127,7 +127,7 @@ async fn prune(args: &RunsPruneArgs, app: &App, setup: &Setup) -> Outcome {
     };
     let asked = Some(asked).filter(|rules| *rules != Retention::default());
     let Some(rules) = asked.or_else(|| setup.config.retention.rules(now_ms)) else {
-        return Err(Failure::usage("which runs? None is too old or too many")
+        return Err(Failure::usage("which runs? No limit of age or number is set")
             .help("say --older-than 30d or --keep 100, or set retention.runs_days in weft.toml"));
     };
     let mut data = Data::stdout();

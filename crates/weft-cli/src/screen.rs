@@ -125,9 +125,12 @@ impl io::Write for Log {
     }
 }
 
-/// Whether a character could steer a terminal.
+/// Whether a character could steer a terminal, or make it show a line in another order than it has.
 pub fn steers(c: char) -> bool {
-    c.is_control() && !matches!(c, '\n' | '\t')
+    // Marks of direction (<https://www.unicode.org/reports/tr9/>), and separators that some terminals obey.
+    let orders =
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    orders || c.is_control() && !matches!(c, '\n' | '\t')
 }
 
 /// The text without what could steer a terminal.
@@ -157,6 +160,8 @@ mod tests {
     #[test]
     fn terminals_are_not_steered_by_what_is_shown() {
         assert_eq!(harmless("a\u{1b}[2Jb\r\nc\td\u{9b}31m"), "a[2Jb\nc\td31m");
+        assert_eq!(harmless("rm \u{202e}txt.\u{2066}x\u{2069}\u{2028}y\u{200f}"), "rm txt.xy");
+        assert_eq!(harmless("שלום, 你好, e\u{301}"), "שלום, 你好, e\u{301}");
     }
 
     #[test]

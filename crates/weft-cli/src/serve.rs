@@ -79,7 +79,7 @@ pub fn agents(pairs: &[OsString]) -> Outcome<Vec<(String, PathBuf)>> {
 fn agent(pair: &OsStr) -> Outcome<(String, PathBuf)> {
     let shown = pair.to_string_lossy();
     let refuse = || {
-        Failure::usage(format!("--agent {} names no agent and file", quoted(&shown)))
+        Failure::usage(format!("--agent {} does not name an agent and a file", quoted(&shown)))
             .help("write --agent ID=FILE, such as --agent shop=canvases/customer_service/canvas.json")
     };
     let text = pair.to_str().ok_or_else(|| refuse().help("use names that are UTF-8"))?;

@@ -10,8 +10,8 @@ use figment::error::{Actual, Kind};
 use figment::providers::Serialized;
 use figment::value::Value;
 use weft_core::Json;
-use weft_server::config::DEFAULTS;
 use weft_server::config::trust::{self, Untrusted};
+use weft_server::config::{DEFAULTS, sections};
 use weft_server::{Auth, Config, Secret};
 
 use crate::failure::{Failure, Outcome};
@@ -50,24 +50,6 @@ const DEFAULT_RERANK: &str = "WEFT_DEFAULT_RERANK";
 const FAULT_POINT: &str = "WEFT_FAULT_POINT";
 /// The base URL of the model server while measuring.
 const MEASURING_SERVER: &str = "LLM";
-/// Settings and sections at the top.
-const SECTIONS: [&str; 15] = [
-    "blobs",
-    "data",
-    "documents",
-    "files",
-    "index",
-    "limits",
-    "listen",
-    "mcp",
-    "models",
-    "net",
-    "retention",
-    "sandbox",
-    "server",
-    "store",
-    "worker",
-];
 /// The argument with which the program is a worker of the sandbox and nothing else. It is not for people.
 pub const SANDBOX_WORKER: &str = "sandbox-worker";
 /// The same for reading one document.
@@ -305,7 +287,7 @@ fn refused(file: &File, environment: &Environment) -> Option<String> {
 /// The settings file of this folder.
 ///
 /// # Errors
-/// When there is none, or it makes no sense.
+/// When there is none, or it is not valid.
 pub fn folder_file() -> Outcome<File> {
     file(Path::new(FILE)).map_err(Failure::usage)
 }
@@ -356,15 +338,15 @@ fn variables(environment: &Environment, wrong: &mut Vec<String>) -> Vec<Variable
         };
         let path = short.to_lowercase().replace("__", ".");
         let Some(value) = value.to_str() else {
-            wrong.push(format!("{name} in the environment is no text"));
+            wrong.push(format!("{name} in the environment is not text"));
             continue;
         };
         let section = path.split('.').next().unwrap_or_default();
         // Schedulers put variables of their own into the environment, named after the service.
-        if SECTIONS.contains(&section) {
+        if sections().contains(&section) {
             variables.push(Variable { name: name.clone(), path, value: parse(value) });
         } else {
-            Notes::line(format!("note: {name} in the environment is no setting and is left out"));
+            Notes::line(format!("note: {name} in the environment is not a setting and is left out"));
         }
     }
     variables.sort_by(|a, b| a.path.cmp(&b.path));

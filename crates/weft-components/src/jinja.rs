@@ -1,9 +1,9 @@
 //! Jinja templates that cannot harm: no loader, no host objects, no macros, a limit on steps, on the
 //! size of what is written and on the size of what is built on the way.
 //!
-//! The template language itself bounds steps (its fuel) but not how large a value one step may make.
-//! So the source is rewritten before it is compiled (see [`rewrite`]): whatever can make a value grow
-//! is wrapped in a call that charges the size to a budget, and constructs that could get around it
+//! The template language itself bounds steps (its fuel) but not how large a value one step may make or go through.
+//! So the source is rewritten before it is compiled (see [`rewrite`]): whatever can make a value grow or reads
+//! all of it is wrapped in a call that charges the size to a budget, and constructs that could get around it
 //! are refused.
 
 mod charges;
@@ -29,6 +29,9 @@ pub const STEPS_MAX: u64 = 100_000;
 pub const OUTPUT_MAX: usize = 4 * 1024 * 1024;
 /// What a rendering may build besides its output: bytes of text plus [`NODE_COST`] for every value.
 pub const WORK_MAX: usize = 16 * 1024 * 1024;
+/// Bytes that steps may go through without building any: searching, comparing, counting, slicing. One takes up to
+/// some nanoseconds, so that a rendering ends within about a second; a text of 1 MB may be searched 500 times.
+pub const READ_MAX: usize = 512 * 1024 * 1024;
 /// What a value costs besides its text.
 pub const NODE_COST: usize = 32;
 /// How deep values may nest.
@@ -59,7 +62,7 @@ impl Jinja {
         }
         let rewrite::Rewritten { source, variables } = rewrite::rewrite(text, names)?;
         let jinja = Self { source, variables };
-        environment(&Budget::default()).template_from_str(&jinja.source).map_err(|e| failure(&e))?;
+        environment(&Budget::new(0, READ_MAX)).template_from_str(&jinja.source).map_err(|e| failure(&e))?;
         Ok(jinja)
     }
 
@@ -73,16 +76,21 @@ impl Jinja {
     /// # Errors
     /// `Invalid` when the template fails or goes over a limit.
     pub fn render(&self, inputs: &Inputs) -> Result<String> {
+        self.render_within(inputs, READ_MAX)
+    }
+
+    fn render_within(&self, inputs: &Inputs, read_max: usize) -> Result<String> {
         // Its library panics where a step goes through nothing: `''[::-1]`, a remainder by 0.
-        let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs))));
+        let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs, read_max))));
         rendered.unwrap_or_else(|_| {
             let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";
             Err(Error::invalid(message).help("look for slices of empty values, and divisions by 0"))
         })
     }
 
-    fn render_here(&self, inputs: &Inputs) -> Result<String> {
-        let environment = environment(&Budget::default());
+    fn render_here(&self, inputs: &Inputs, read_max: usize) -> Result<String> {
+        let longest = self.references().map(|reference| length(&inputs.json(reference))).max();
+        let environment = environment(&Budget::new(longest.unwrap_or_default(), read_max));
         let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
         // Null counts as undefined: it writes nothing, wherever it stands, and takes a `default`.
         let value = |reference| match &*inputs.json(reference) {
@@ -112,6 +120,16 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
         _ => work(),
+    }
+}
+
+/// Bytes of the longest text in a value, or how many members it has when that is more.
+fn length(value: &Json) -> usize {
+    match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(length).max().unwrap_or_default().max(items.len()),
+        Json::Object(members) => members.values().map(length).max().unwrap_or_default().max(members.len()),
+        _ => 0,
     }
 }
 
@@ -178,6 +196,10 @@ mod tests {
     use std::collections::HashSet;
 
     fn rendered(text: &str) -> Result<String> {
+        rendered_within(text, READ_MAX)
+    }
+
+    fn rendered_within(text: &str, read_max: usize) -> Result<String> {
         let components = HashSet::from(["Agent:A".into()]);
         let item = "Item:i".into();
         let names = Names { components: &components, item: Some(&item) };
@@ -191,7 +213,7 @@ mod tests {
             .references()
             .map(|r| (r.clone(), values.get(r.to_string()).cloned().unwrap_or(Json::Null).into()))
             .collect();
-        jinja.render(&inputs)
+        jinja.render_within(&inputs, read_max)
     }
 
     /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
@@ -312,6 +334,38 @@ mod tests {
         refused("{{ 'x'|indent(99999999999999) }}{% if 1 %}{% endif %}", "too large");
         refused(&format!("{{% if 1 %}}{}", " ".repeat(SOURCE_MAX)), "longer than");
         refused(&format!("{{{{ {}1{} }}}}", "(".repeat(5000), ")".repeat(5000)), "deep");
+    }
+
+    /// Each step goes through a text of 1 MB and builds nothing that would be charged otherwise.
+    #[test]
+    fn reading_long_texts_has_a_limit() {
+        let in_a_loop = |what: &str| {
+            let text = format!("{{% for i in range(30) %}}{{% if {what} %}}{{% endif %}}{{% endfor %}}");
+            rendered_within(&text, 20_000_000).map(|_| ())
+        };
+        for what in [
+            "'y' in Agent:A@big",
+            "'y' not in Agent:A@big",
+            "Agent:A@big | length == 7",
+            "Agent:A@big == 'x'",
+            "Agent:A@big is lower",
+            "Agent:A@big[1:2]",
+            "Agent:A@big[:2]",
+            "Agent:A@big[(1):][0] == 'x'",
+        ] {
+            let error = in_a_loop(what).expect_err(what).full();
+            assert!(error.contains("too often"), "{what}: {error}");
+        }
+        in_a_loop("'y' in Agent:A@content and Agent:A@list[0:1] | length == 1").unwrap();
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check("{{ Agent:A@content[1:] }}{{ Agent:A@content[:1] }}{{ Agent:A@content[::-1] }}", "ihih");
+        check(
+            "{{ Agent:A@list[-1:] }}{{ 'b' in Agent:A@list }}{{ 'z' not in Agent:A@list }}",
+            "[\"b\"]truetrue",
+        );
+        check("{{ Agent:A@n is number }}{{ Agent:A@n >= 3 }}{{ nobody.home is defined }}", "truetruefalse");
+        check("{% for x in Agent:A@list if x in ['b'] %}{{ x }}{% endfor %}", "b");
+        check("{{ 'h' in Agent:A@content ~ 'x' and not 'x' in Agent:A@content }}", "true");
     }
 
     proptest::proptest! {

@@ -18,7 +18,7 @@ mod text;
 mod web;
 
 #[cfg(test)]
-mod again;
+mod recovery_tests;
 #[cfg(test)]
 mod testing;
 

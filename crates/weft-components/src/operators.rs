@@ -108,7 +108,7 @@ pub fn holds(left: &Json, operator: Operator, right: &Json) -> bool {
 /// that type.
 ///
 /// # Errors
-/// When the operator makes no sense for the type, or the right side cannot be coerced.
+/// When the operator is not valid for the type, or the right side cannot be coerced.
 pub fn holds_typed(left: &Json, operator: Operator, right: &Json) -> Result<bool> {
     let senseless = || {
         let message =

@@ -235,7 +235,7 @@ impl Stage {
 
     /// What the component has signalled since it was asked last, without its calls to the outside.
     pub fn signals(&mut self) -> Vec<Signal> {
-        let effect = |signal: &Signal| matches!(signal, Signal::EffectStarted(_) | Signal::EffectGave(_));
+        let effect = |signal: &Signal| matches!(signal, Signal::EffectStarted(_) | Signal::EffectFinished(_));
         self.all_signals().into_iter().filter(|signal| !effect(signal)).collect()
     }
 
@@ -252,7 +252,7 @@ impl Stage {
     pub fn notes(&mut self) -> Vec<(Arc<str>, Known)> {
         let note = |signal| match signal {
             Signal::EffectStarted(started) => Some((started.key, Known::Begun)),
-            Signal::EffectGave(gave) => Some((gave.key, Known::Gave(gave.gave))),
+            Signal::EffectFinished(gave) => Some((gave.key, Known::Ended(gave.gave))),
             _ => None,
         };
         self.all_signals().into_iter().filter_map(note).collect()

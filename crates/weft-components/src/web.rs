@@ -1,18 +1,19 @@
 //! What the components that ask web servers have in common.
 
+pub mod elements;
 mod page;
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::reference::{Inputs, Segment};
 use weft_core::rendering::BoundedText;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::value::to_text;
 use weft_core::{Error, ErrorKind, Json, NodeContext, ParamProblem, Reference, Result, Template};
 
-use crate::params::{Params, described};
+use crate::params::{Field, Kind, Params, Widget, described};
 
 /// Tries after the first, at most.
 const RETRIES_MAX: usize = 10;
@@ -38,16 +39,29 @@ const FRAMING: [&str; 10] = [
     "upgrade",
 ];
 
+/// Headers of a request.
+pub static HEADERS: Field =
+    Field::raw("headers", Kind::Any, "an object of headers, also as JSON text; values may hold references")
+        .widget(Widget::Pairs);
+/// Tries of a request.
+pub static MAX_RETRIES: Field<usize> =
+    Field::count("max_retries", 0, &(0..=RETRIES_MAX), "tries after the first");
+/// What lies between two of them.
+pub static DELAY_AFTER_ERROR: Field<f64> =
+    Field::number("delay_after_error", &(0.0..=DELAY_MAX), "how long to wait between two tries")
+        .or(2.0)
+        .unit("seconds");
+
 /// The headers are parsed before references are filled in, so a value cannot add a header.
 pub fn headers(params: &mut Params<'_>) -> Vec<(String, Template)> {
-    let parsed = match params.get("headers") {
+    let parsed = match params.get(&HEADERS) {
         None => return Vec::new(),
         Some(Json::String(text)) if text.trim().is_empty() => return Vec::new(),
         Some(Json::String(text)) => serde_json::from_str(text).ok(),
         Some(other) => Some(other.clone()),
     };
     let Some(Json::Object(members)) = parsed else {
-        let problem = ParamProblem::new("/headers", "is no JSON object");
+        let problem = ParamProblem::new("/headers", "is not a JSON object");
         params.problem(problem.help("write it as {\"Name\": \"value\"}; put references inside the quotes"));
         return Vec::new();
     };
@@ -164,13 +178,13 @@ pub async fn send(ctx: &NodeContext, request: HttpRequest) -> Result<HttpRespons
 }
 
 /// A plain question may be asked twice.
-fn of_method(request: &HttpRequest) -> Again {
+fn of_method(request: &HttpRequest) -> Delivery {
     let asks = matches!(request.method.as_str(), "GET" | "HEAD");
-    if asks { Again::Allowed } else { Again::Never }
+    if asks { Delivery::Idempotent } else { Delivery::AtMostOnce }
 }
 
 /// The answer, and whether it came just now.
-async fn sent(ctx: &NodeContext, request: HttpRequest, again: Again) -> (Result<HttpResponse>, bool) {
+async fn sent(ctx: &NodeContext, request: HttpRequest, again: Delivery) -> (Result<HttpResponse>, bool) {
     let mut now = false;
     // Headers hold keys that change, and that are nobody's business.
     let question = ctx.effects.question("http", &(&request.method, &request.url, &request.body));
@@ -194,8 +208,8 @@ pub struct Retries {
 impl Retries {
     /// `max_retries` and `delay_after_error`.
     pub fn of(params: &mut Params<'_>) -> Self {
-        let delay = params.number_in("delay_after_error", 0.0..=DELAY_MAX).unwrap_or(2.0);
-        let left = params.count("max_retries", 0, 0..=RETRIES_MAX);
+        let delay = params.take(&DELAY_AFTER_ERROR);
+        let left = params.take(&MAX_RETRIES);
         Self { left, delay: Duration::from_secs_f64(delay), idempotent: false }
     }
 
@@ -214,7 +228,7 @@ impl Retries {
     /// # Errors
     /// Those of the last try.
     pub async fn send(mut self, ctx: &NodeContext, request: HttpRequest) -> Result<HttpResponse> {
-        let again = if self.idempotent { Again::Allowed } else { of_method(&request) };
+        let again = if self.idempotent { Delivery::Idempotent } else { of_method(&request) };
         loop {
             let (answer, now) = sent(ctx, request.clone(), again).await;
             let passing = match &answer {

@@ -12,6 +12,7 @@ use crate::assign::Assignment;
 use crate::citation::Cited;
 use crate::context::NodeContext;
 use crate::error::Result;
+use crate::field::{FieldGroup, schema};
 use crate::id::ComponentId;
 use crate::reference::{Inputs, Names, Reference};
 use crate::value::{Json, Outputs};
@@ -44,8 +45,10 @@ pub struct ComponentSpec {
     pub role: Role,
     /// One sentence for people and for models that may call it.
     pub summary: &'static str,
-    /// The JSON schema of its parameters.
-    pub params_schema: fn() -> Json,
+    /// Its parameters, besides those that every component has ([`common`](crate::field::common)).
+    pub fields: &'static [FieldGroup],
+    /// Its outputs, as far as they do not follow from the parameters of a node.
+    pub outputs: &'static [OutputSpec],
     /// How long one activation may take; `None` for no limit of its own.
     pub time_limit: Option<Duration>,
     /// Whether runs that are being measured may use it and others may not.
@@ -56,13 +59,81 @@ pub struct ComponentSpec {
     pub build: Build,
 }
 
-/// A component as a tool of agents.
+/// An output that the nodes of a component type have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputSpec {
+    /// Its name, as in `{Agent:A@content}`.
+    pub name: &'static str,
+    /// Its type in the words of JSON Schema, such as `string`; `any` leaves it open.
+    pub kind: &'static str,
+    /// What it holds, as a sentence fragment for people.
+    pub summary: &'static str,
+    /// Whether only the nodes have it that name it in [`Shape::outputs`].
+    pub optional: bool,
+}
+
+impl ComponentSpec {
+    /// The JSON Schema of its parameters.
+    pub fn parameters(&self) -> Json {
+        schema::of_parameters(self.fields)
+    }
+
+    /// The JSON Schema of what a model fills in when it calls the component as a tool; `None` when there is nothing that is
+    /// for models to fill in, so that it may fill in whatever the canvas leaves open.
+    pub fn arguments(&self) -> Option<Json> {
+        self.tool.as_ref().map(|_| schema::of_arguments(self.fields))
+    }
+}
+
+impl OutputSpec {
+    /// An output that every node of the type has.
+    pub const fn new(name: &'static str, kind: &'static str, summary: &'static str) -> Self {
+        Self { name, kind, summary, optional: false }
+    }
+
+    /// The same for an output that only some nodes of the type have, as their parameters say.
+    #[must_use]
+    pub const fn when_asked_for(self) -> Self {
+        Self { optional: true, ..self }
+    }
+}
+
+/// The outputs of one node that follow from its parameters.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NodeOutputs {
+    /// Those that are known before it runs.
+    pub named: Vec<NodeOutput>,
+    /// Whether there may be others, of which nobody knows the names before it runs.
+    pub open: bool,
+}
+
+/// An output that one node has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeOutput {
+    /// Its name.
+    pub name: String,
+    /// The members of an object that has no others, where that is known.
+    pub members: Option<Vec<String>>,
+}
+
+impl NodeOutputs {
+    /// These and no others.
+    pub fn named(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let named = names.into_iter().map(|name| NodeOutput { name: name.into(), members: None });
+        Self { named: named.collect(), open: false }
+    }
+
+    /// Any.
+    pub fn any() -> Self {
+        Self { named: Vec::new(), open: true }
+    }
+}
+
+/// A component as a tool of agents. A model fills in the fields that say so.
 #[derive(Debug)]
 pub struct ToolSpec {
     /// What the model calls it when the canvas does not say: lower case with underscores.
     pub function: &'static str,
-    /// The JSON schema of what the model fills in: parameters of the component.
-    pub arguments: fn() -> Json,
     /// A call that was cut off may be made again.
     pub idempotent: bool,
     /// It adds sources that the answer may cite.
@@ -186,13 +257,20 @@ pub struct Shape {
     pub history_turns: usize,
     /// The models it asks for, as `(pointer inside params, llm_id)`.
     pub models: Vec<(String, String)>,
+    /// The datasets it searches by their names or ids, as `(pointer inside params, name)`.
+    pub datasets: Vec<(String, String)>,
     /// The output that a default value after a failure goes to.
     pub main_output: &'static str,
+    /// The outputs that it has besides those of its type.
+    pub outputs: NodeOutputs,
     /// Known parameters that were given and that have no effect, and similar: shown by `check` as
     /// warnings.
     pub warnings: Vec<ParamProblem>,
     /// Set when this build knows the component and cannot run it.
     pub unsupported: Option<String>,
+    /// Set when it lacks what it fails without whenever it runs, such as a key: where and what. An agent goes on
+    /// without such a tool.
+    pub lacks: Option<ParamProblem>,
     /// What it reads of which the values are secret, such as those of headers.
     pub secrets: Vec<Reference>,
     /// What it reads only to change it: it waits for that as for everything it reads, and it is none of its

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 use crate::budget::{Budget, Limit};
 use crate::citation::Citations;
 use crate::effect::{
-    Again, EffectGave, EffectStarted, Effects, Gave, Known, Match, NOTE_AGE_MAX, NOTES_MAX, RecordedCall,
+    Delivery, EffectFinished, EffectResult, EffectStarted, Effects, Known, Match, NOTE_AGE_MAX, NOTES_MAX,
+    RecordedCall,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
@@ -62,7 +63,7 @@ impl TurnInput {
         };
         if let Some(place) = self.files.iter().position(|file| !picture(file)) {
             return refused(&format!(
-                "`files` has an entry that is no picture as a data URI (number {place})"
+                "`files` has an entry that is not a picture as a data URI (number {place})"
             ));
         }
         match self
@@ -174,7 +175,7 @@ pub enum Signal {
     /// A call to the outside is about to be made.
     EffectStarted(EffectStarted),
     /// A call to the outside came back.
-    EffectGave(EffectGave),
+    EffectFinished(EffectFinished),
 }
 
 /// A call of a tool that begins.
@@ -322,7 +323,7 @@ impl NodeContext {
     /// run no longer listens.
     pub fn effect<T: Serialize + DeserializeOwned>(
         &self,
-        kind: (&'static str, Again),
+        kind: (&'static str, Delivery),
         call: impl Future<Output = Result<T>>,
     ) -> impl Future<Output = Result<(T, bool)>> {
         self.effect_asking(kind, None, call)
@@ -335,7 +336,7 @@ impl NodeContext {
     /// As [`NodeContext::effect`].
     pub async fn effect_asking<T: Serialize + DeserializeOwned>(
         &self,
-        (kind, again): (&'static str, Again),
+        (kind, again): (&'static str, Delivery),
         question: Option<Arc<str>>,
         call: impl Future<Output = Result<T>>,
     ) -> Result<(T, bool)> {
@@ -354,31 +355,31 @@ impl NodeContext {
             }
         }
         match (known, again) {
-            (Some(Known::Gave(gave)), _) => return gave.into_result().map(|value| (value, false)),
-            (Some(Known::Begun), Again::Never) => {
+            (Some(Known::Ended(gave)), _) => return gave.into_result().map(|value| (value, false)),
+            (Some(Known::Begun), Delivery::AtMostOnce) => {
                 let error = Error::new(
                     ErrorKind::Interrupted,
                     "the call had begun and nobody knows what came of it: it may have been carried out",
                 );
                 let error = error.help("look whether it was, and do it again if it was not");
-                let gave = Gave::Failure { kind: error.kind, message: error.full().into() };
-                self.signal(Signal::EffectGave(EffectGave { key, gave })).await?;
+                let gave = EffectResult::Failure { kind: error.kind, message: error.full().into() };
+                self.signal(Signal::EffectFinished(EffectFinished { key, gave })).await?;
                 return Err(error);
             }
             (Some(Known::Begun) | None, _) => {}
         }
         match again {
-            Again::Allowed => {
+            Delivery::Idempotent => {
                 let started = EffectStarted { key: Arc::clone(&key), kind, safe: None };
                 self.signal(Signal::EffectStarted(started)).await?;
             }
-            Again::Never => self.note_safely((&key, kind)).await?,
+            Delivery::AtMostOnce => self.note_safely((&key, kind)).await?,
         }
         let result = call.await;
         let given_up = result.as_ref().is_err_and(|error| error.kind == ErrorKind::Cancelled);
         if !given_up {
-            let gave = Gave::of(&result)?;
-            self.signal(Signal::EffectGave(EffectGave { key, gave })).await?;
+            let gave = EffectResult::of(&result)?;
+            self.signal(Signal::EffectFinished(EffectFinished { key, gave })).await?;
         }
         result.map(|value| (value, true))
     }

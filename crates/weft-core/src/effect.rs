@@ -15,20 +15,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::id::ComponentId;
 use crate::value::Json;
 
-/// Whether a call that was cut off may be made again.
+/// How often a call may be carried out when a run is resumed after a crash cut it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Again {
-    /// It changes nothing outside, or the same call twice changes nothing more.
-    Allowed,
-    /// It may have been carried out, so it is not.
-    Never,
+pub enum Delivery {
+    /// It is made again: it changes nothing outside, or the same call twice changes nothing more.
+    #[serde(rename = "allowed")]
+    Idempotent,
+    /// It may have been carried out, so it is not made again; the node fails and says so.
+    #[serde(rename = "never")]
+    AtMostOnce,
 }
 
-/// What a call gave.
+/// How a call to the outside ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Gave {
+pub enum EffectResult {
     /// A value.
     Value(Arc<Json>),
     /// A failure.
@@ -40,7 +42,7 @@ pub enum Gave {
     },
 }
 
-impl Gave {
+impl EffectResult {
     pub(crate) fn of<T: Serialize>(result: &Result<T>) -> Result<Self> {
         match result {
             Ok(value) => serde_json::to_value(value)
@@ -73,11 +75,11 @@ pub struct EffectStarted {
 
 /// A call that came back.
 #[derive(Debug)]
-pub struct EffectGave {
+pub struct EffectFinished {
     /// Its place in the activation's work.
     pub key: Arc<str>,
     /// What it gave.
-    pub gave: Gave,
+    pub gave: EffectResult,
 }
 
 /// How old the note of a call may be that must not be made twice, when it is made. Whoever has slept for longer
@@ -94,7 +96,7 @@ pub enum Known {
     /// It was begun, and nobody knows what became of it.
     Begun,
     /// It came back.
-    Gave(Gave),
+    Ended(EffectResult),
 }
 
 /// The calls of one activation.
@@ -150,7 +152,7 @@ pub struct RecordedCall {
 #[derive(Debug, Default)]
 pub struct Recorded {
     /// Answers by fingerprints; absent when work is given nothing but what stands at its place.
-    by_question: Option<HashMap<Arc<str>, Gave>>,
+    by_question: Option<HashMap<Arc<str>, EffectResult>>,
     calls: Mutex<Vec<RecordedCall>>,
     waiting: Notify,
 }
@@ -158,7 +160,7 @@ pub struct Recorded {
 impl Recorded {
     /// Answers that are found by their questions as well. The same question may be asked any number of
     /// times, so the order in which work gets on makes no difference.
-    pub fn by_question(answers: HashMap<Arc<str>, Gave>) -> Self {
+    pub fn by_question(answers: HashMap<Arc<str>, EffectResult>) -> Self {
         Self { by_question: Some(answers), ..Self::default() }
     }
 
@@ -179,7 +181,7 @@ impl Recorded {
         &self,
         mut call: RecordedCall,
         (known, then): (Option<Known>, Option<Arc<str>>),
-    ) -> Result<Gave> {
+    ) -> Result<EffectResult> {
         let same = then.is_none() || call.question.is_none() || then == call.question;
         let elsewhere = || self.by_question.as_ref()?.get(call.question.as_ref()?).cloned();
         let (gave, answered) = match known {
@@ -187,8 +189,8 @@ impl Recorded {
                 self.waiting.notify_one();
                 return std::future::pending().await;
             }
-            Some(Known::Gave(gave)) if same => (Some(gave), Match::Same),
-            Some(Known::Gave(gave)) => match elsewhere() {
+            Some(Known::Ended(gave)) if same => (Some(gave), Match::Same),
+            Some(Known::Ended(gave)) => match elsewhere() {
                 Some(other) => (Some(other), Match::Moved),
                 None => (Some(gave), Match::Differs),
             },
@@ -270,7 +272,11 @@ impl Effects {
     }
 
     /// What a call is given that must not be made; `None` when it may be.
-    pub(crate) async fn answer(&self, call: RecordedCall, known: &Option<Known>) -> Option<Result<Gave>> {
+    pub(crate) async fn answer(
+        &self,
+        call: RecordedCall,
+        known: &Option<Known>,
+    ) -> Option<Result<EffectResult>> {
         let Mode::Recorded(recorded) = &self.mode else { return None };
         let then = self.state().questions.get(&call.key).cloned();
         Some(recorded.answer(call, (known.clone(), then)).await)

@@ -29,7 +29,7 @@ pub enum ErrorKind {
     Timeout,
     /// The other side cannot be reached or answers with a server error.
     Unavailable,
-    /// The other side answered something that makes no sense.
+    /// The other side answered something that is not valid.
     Garbled,
     /// Someone asked for it to stop.
     Cancelled,

@@ -11,7 +11,7 @@ use crate::budget::Spent;
 use crate::citation::Cited;
 use crate::component::{Form, MessageEnd, Route, Suspension};
 use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
-use crate::effect::Gave;
+use crate::effect::EffectResult;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
 use crate::seam::chat_model::Usage;
 use crate::value::{Json, Outputs};
@@ -103,7 +103,7 @@ pub struct RunLimits {
 
 /// Which activation a record is about.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Who {
+pub struct ActivationRef {
     /// Counts the activations of a turn from 1 on.
     pub activation: u32,
     /// The node.
@@ -207,7 +207,7 @@ pub enum Record {
     /// A node began. `inputs` are what it reads.
     NodeStarted {
         /// Which activation.
-        who: Who,
+        who: ActivationRef,
     },
     /// A node can no longer run in its round.
     NodeSkipped {
@@ -268,8 +268,9 @@ pub enum Record {
         /// Its node.
         node: ComponentId,
     },
-    /// A call to the outside came back.
-    EffectFinished {
+    /// A model was used.
+    #[serde(rename = "effect_finished")]
+    ModelUsed {
         /// Which activation made it.
         activation: u32,
         /// What kind of call: `model`, `http`.
@@ -301,7 +302,8 @@ pub enum Record {
         reason: Limited,
     },
     /// A call to the outside is about to be made.
-    EffectBegan {
+    #[serde(rename = "effect_began")]
+    EffectStarted {
         /// Which activation makes it.
         activation: u32,
         /// Its place in the activation's work.
@@ -309,14 +311,15 @@ pub enum Record {
         /// What kind of call: `model`, `http`, `tool`.
         effect: Arc<str>,
     },
-    /// A call to the outside gave something.
-    EffectGave {
+    /// A call to the outside has ended, with a value or a failure.
+    #[serde(rename = "effect_gave")]
+    EffectFinished {
         /// Which activation made it.
         activation: u32,
         /// Its place in the activation's work.
         key: Arc<str>,
         /// What it gave.
-        gave: Gave,
+        gave: EffectResult,
     },
     /// A node has begun to write a text that others may begin with.
     Published {
@@ -343,13 +346,13 @@ pub enum Record {
     Warned {
         /// Where.
         node: ComponentId,
-        /// What.
+        /// The warning, for people.
         message: Arc<str>,
     },
     /// A node ended.
     NodeFinished {
         /// Which activation.
-        who: Who,
+        who: ActivationRef,
         /// What it read: reference → value.
         inputs: Arc<Outputs>,
         /// What it produced.
@@ -359,7 +362,7 @@ pub enum Record {
         /// How long it worked, in seconds.
         elapsed: f64,
         /// Where the run goes on.
-        route: Onward,
+        route: NextEdges,
         /// How it changed globals and outputs of other components, to be applied in the order of the
         /// journal.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -400,14 +403,16 @@ pub enum Record {
 /// Which of a finished node's edges fire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Onward {
-    /// By the component's own decision.
-    By(Route),
+pub enum NextEdges {
+    /// Those that the component chose.
+    #[serde(rename = "by")]
+    Routed(Route),
     /// The exception branch.
     Exception,
     /// None: it failed and nothing caught it, or it was cancelled.
     #[default]
-    Nowhere,
+    #[serde(rename = "nowhere")]
+    None,
     /// None yet: a person has to answer first, and then the node starts again.
     Suspended,
 }
@@ -431,9 +436,9 @@ impl Record {
             | Self::RunFinished { .. } => true,
             Self::NodeSkipped { .. }
             | Self::FrameOpened { .. }
+            | Self::ModelUsed { .. }
+            | Self::EffectStarted { .. }
             | Self::EffectFinished { .. }
-            | Self::EffectBegan { .. }
-            | Self::EffectGave { .. }
             | Self::Published { .. }
             | Self::Sourced { .. }
             | Self::PickedUp { .. }
@@ -451,6 +456,6 @@ pub struct Entry {
     pub event: Option<u64>,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What.
+    /// The fact.
     pub record: Record,
 }

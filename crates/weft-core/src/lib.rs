@@ -8,11 +8,13 @@ pub mod budget;
 pub mod catalog;
 pub mod citation;
 pub mod component;
+pub mod component_reference;
 pub mod context;
 pub mod effect;
 pub mod error;
 pub mod exception;
 pub mod fair;
+pub mod field;
 pub mod filter;
 pub mod floor;
 pub mod form;
@@ -20,10 +22,13 @@ pub mod id;
 pub mod journal;
 pub mod masking;
 mod ordered;
+pub mod params;
 pub mod reference;
 pub mod rendering;
 pub mod seam;
 pub mod secret;
+#[cfg(test)]
+mod stored_names;
 pub mod stream;
 pub mod tool;
 pub mod value;
@@ -32,11 +37,12 @@ pub use assign::{Assignment, Operand, Operator};
 pub use budget::Budget;
 pub use catalog::Catalog;
 pub use component::{
-    Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Route, Shape, Suspension,
-    ToolSpec,
+    Component, ComponentSpec, Finished, NodeOutput, NodeOutputs, NodeSource, OutputSpec, ParamProblem, Reads,
+    Role, Route, Shape, Suspension, ToolSpec,
 };
 pub use context::{NodeContext, TurnInput};
 pub use error::{Error, ErrorKind, Result};
+pub use field::Field;
 pub use filter::Filter;
 pub use floor::Floor;
 pub use id::{
@@ -44,6 +50,7 @@ pub use id::{
     RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,
 };
 pub use journal::{Ending, Entry, Record};
+pub use params::Params;
 pub use reference::{Reference, Template};
 pub use secret::Secret;
 pub use stream::{Piece, SharedText};

@@ -156,6 +156,41 @@ impl Tool {
     }
 }
 
+/// What makes a tool special, for tools that are put together by hand.
+impl Tool {
+    /// Fixes an argument: the model does not see it, and what it writes for it does not count.
+    #[must_use]
+    pub fn with_preset(mut self, argument: impl Into<String>, value: Json) -> Self {
+        self.preset.insert(argument.into(), value);
+        self
+    }
+
+    /// Puts it into a group of tools.
+    #[must_use]
+    pub fn in_group(mut self, group: impl Into<String>) -> Self {
+        self.group = group.into();
+        self
+    }
+
+    /// Changes what it gives before anybody sees it: every chunk goes through the function, and `None`
+    /// leaves it.
+    #[must_use]
+    pub fn with_postprocess(
+        mut self,
+        postprocess: impl Fn(&Invocation, &ToolOutput) -> Option<ToolOutput> + Send + Sync + 'static,
+    ) -> Self {
+        self.postprocess = Some(Arc::new(postprocess));
+        self
+    }
+
+    /// Says how it is to be called.
+    #[must_use]
+    pub fn with_traits(mut self, traits: ToolTraits) -> Self {
+        self.traits = traits;
+        self
+    }
+}
+
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tool").field("name", &self.name).field("origin", &self.origin).finish_non_exhaustive()
@@ -217,6 +252,9 @@ pub struct ToolOutput {
     /// The tool says that it failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub failed: bool,
+    /// What else programs are told, such as where it comes from. No model sees it.
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub metadata: serde_json::Map<String, Json>,
 }
 
 impl ToolOutput {
@@ -229,7 +267,14 @@ impl ToolOutput {
     pub fn value(value: Json) -> Self {
         let text = to_text(&value);
         let value = (!value.is_string()).then_some(value);
-        Self { blocks: vec![Block::Text { text }], value, failed: false }
+        Self { blocks: vec![Block::Text { text }], value, ..Self::default() }
+    }
+
+    /// The same with a note for programs.
+    #[must_use]
+    pub fn with_metadata(mut self, name: impl Into<String>, value: Json) -> Self {
+        self.metadata.insert(name.into(), value);
+        self
     }
 
     /// What a model that reads only text is told.

@@ -15,6 +15,7 @@ use weft_core::{Catalog, ComponentId, Error, Json, NodeContext};
 use crate::canvas::{Canvas, CanvasNode};
 use crate::compile::CompileOptions;
 use crate::link::NodeDraft;
+use crate::parameters;
 use crate::plan::Exception;
 use crate::problem::{Problem, Problems, join};
 use crate::suggest::Suggester;
@@ -75,6 +76,11 @@ impl<'a> Builder<'a> {
         Names { components: &self.ids, item: above.and_then(|frame| self.items.get(&frame.id)).copied() }
     }
 
+    /// Whether there is an Iteration.
+    pub fn iterates(&self) -> bool {
+        !self.items.is_empty()
+    }
+
     fn frames_around(&self, node: &CanvasNode) -> impl Iterator<Item = &'a CanvasNode> {
         let nodes = &self.canvas.nodes;
         let parent = node.parent.as_ref().and_then(|id| nodes.get(id));
@@ -123,12 +129,15 @@ impl<'a> Builder<'a> {
         if spec.is_none() && !node.kind.is_empty() {
             problems.add(self.unknown(node, suggester));
         }
+        if let Some(spec) = spec {
+            parameters::check(node, spec, suggester, problems);
+        }
         let component = spec.and_then(|spec| self.component(spec, node, &downstream, problems));
         let sound = component.is_some();
         let (component, shape) = match component {
             Some(component) => {
                 let shape = component.shape();
-                self.report(node, &shape, problems);
+                self.report(node, &shape, suggester, problems);
                 (component, shape)
             }
             None => (Arc::new(Unbuilt) as Arc<dyn Component>, self.guess(node, &downstream)),
@@ -189,16 +198,25 @@ impl<'a> Builder<'a> {
     }
 
     /// What the component itself says about its parameters, and the models it needs.
-    fn report(&self, node: &CanvasNode, shape: &Shape, problems: &mut Problems) {
+    fn report(&self, node: &CanvasNode, shape: &Shape, suggester: &mut Suggester, problems: &mut Problems) {
         let about = |problem: Problem| problem.about(&node.id, &node.name);
         for warning in &shape.warnings {
             let pointer = format!("{}{}", node.place.params, warning.pointer);
             let problem = Problem::warning("parameter-warning", pointer, &warning.message);
             problems.add(about(problem.maybe_help(warning.help.clone())));
         }
-        if let Some(reason) = &shape.unsupported {
-            let problem = Problem::warning("unsupported-component", &node.place.kind, reason);
-            problems.add(about(problem.help("the run stops with an error when it gets there")));
+        for (pointer, name) in &shape.datasets {
+            // No two of a tenant differ in case only.
+            let is_it = |known: &String| known.to_lowercase() == name.trim().to_lowercase();
+            let Some(known) = self.options.datasets.filter(|known| !known.iter().any(is_it)) else {
+                continue;
+            };
+            let message = format!("there is no dataset `{name}`: the search will fail");
+            let problem =
+                Problem::warning("unknown-dataset", format!("{}{pointer}", node.place.params), message)
+                    .help("make it with `weft dataset ingest`, or name another one")
+                    .maybe_help(suggester.did_you_mean(name, known.iter().map(String::as_str)));
+            problems.add(about(problem));
         }
         let Some(models) = self.options.models else { return };
         for (pointer, llm_id) in &shape.models {
@@ -286,7 +304,8 @@ const fn unknown(role: Role) -> ComponentSpec {
         kind: "",
         role,
         summary: "",
-        params_schema: || Json::Null,
+        fields: &[],
+        outputs: &[],
         time_limit: None,
         measuring_only: false,
         tool: None,

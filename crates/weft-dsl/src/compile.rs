@@ -14,6 +14,7 @@ use crate::findings::Reporter;
 use crate::globals;
 use crate::limits;
 use crate::link::link;
+use crate::outputs::Outputs;
 use crate::plan::Plan;
 use crate::problem::{Problem, Problems, join};
 use crate::references::{self, World};
@@ -21,6 +22,7 @@ use crate::secrets;
 use crate::span;
 use crate::suggest::Suggester;
 use crate::targets;
+use crate::texts;
 use crate::tool_servers;
 
 /// What a session begins with when the canvas does not say.
@@ -37,6 +39,8 @@ pub struct CompileOptions<'a> {
     pub models: Option<&'a ModelCheck<'a>>,
     /// The MCP servers that are configured; without it they are not checked.
     pub tool_servers: Option<&'a [String]>,
+    /// The names and ids of the datasets there are; without it they are not checked.
+    pub datasets: Option<&'a [String]>,
     /// Whether components that only serve for measuring may be used.
     pub measuring: bool,
 }
@@ -47,6 +51,7 @@ impl fmt::Debug for CompileOptions<'_> {
         f.debug_struct("CompileOptions")
             .field("models", &models)
             .field("tool_servers", &self.tool_servers)
+            .field("datasets", &self.datasets)
             .field("measuring", &self.measuring)
             .finish()
     }
@@ -125,6 +130,7 @@ impl<'a> Compiler<'a> {
             problems.add(Problem { span: Some(duplicate.span), ..problem });
         }
         let built: Vec<Built> = self.canvas.nodes.values().map(|node| self.node(node, problems)).collect();
+        self.outputs(&built, problems);
         self.secrets(problems);
         let components = format!("{}/components", self.canvas.container().pointer());
         limits::check(&built, &components, problems)?;
@@ -160,7 +166,17 @@ impl<'a> Compiler<'a> {
         let world = World { canvas: self.canvas, globals: &self.globals };
         let names = self.builder.names(node);
         references::check(world, (node, names), &references, &mut self.suggester, problems);
+        texts::check(&self.builder, node, problems);
         built
+    }
+
+    /// When all nodes are built it is known which outputs there are.
+    fn outputs(&mut self, built: &[Built], problems: &mut Problems) {
+        let outputs = Outputs::new(built);
+        for (node, built) in self.canvas.nodes.values().zip(built) {
+            let of = (node, self.builder.names(node), built);
+            outputs.check(self.canvas, of, &mut self.suggester, problems);
+        }
     }
 
     fn secrets(&self, problems: &mut Problems) {

@@ -41,6 +41,7 @@ impl Reporter<'_> {
                 _ => None,
             })
             .collect();
+        self.unsupported(problems);
         let mut places = Places { reporter: self, known: HashMap::new() };
         for finding in findings {
             let problem = match finding {
@@ -74,6 +75,44 @@ impl Reporter<'_> {
     fn about(&self, problem: Problem, ix: NodeIx) -> Problem {
         let node = &self.linked.nodes[ix];
         problem.about(&node.id, &node.name)
+    }
+
+    /// Reports what this build cannot run: a run stops there, and some stop in any case.
+    fn unsupported(&self, problems: &mut Problems) {
+        let certain = self.certain();
+        for (ix, node) in self.linked.nodes.iter().enumerate() {
+            let Some(reason) = &node.shape.unsupported else { continue };
+            let pointer = self.place(ix, |node| node.place.kind.clone());
+            let problem = match certain.contains(&ix) && !node.exception.catches() {
+                true => Problem::warning("will-fail", pointer, format!("{reason}, and every run gets there"))
+                    .help(
+                        "take it out, or say in `exception_default_value` what takes the place of its result",
+                    ),
+                false => Problem::warning("unsupported-component", pointer, reason)
+                    .help("the run stops with an error when it gets there"),
+            };
+            problems.add(self.about(problem, ix));
+        }
+    }
+
+    /// The nodes that every run gets to: what lies behind the start without a branch, a body or something that cannot run
+    /// in between.
+    fn certain(&self) -> HashSet<NodeIx> {
+        let mut certain = HashSet::new();
+        let Some(top) = self.linked.scopes.first() else { return certain };
+        let mut open = vec![top.start];
+        while let Some(ix) = open.pop() {
+            let node = &self.linked.nodes[ix];
+            let goes_on = node.shape.branches.is_none()
+                && !self.unsound.contains(&ix)
+                && (node.shape.unsupported.is_none() || node.exception.default.is_some());
+            if !certain.insert(ix) || !goes_on {
+                continue;
+            }
+            let ordinary = node.outs.iter().map(|out| &top.edges[*out]).filter(|edge| edge.ordinary);
+            open.extend(ordinary.map(|edge| edge.to));
+        }
+        certain
     }
 
     fn unreachable(&self, ix: NodeIx) -> Option<Problem> {

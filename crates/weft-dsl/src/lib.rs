@@ -13,14 +13,18 @@ pub mod globals;
 pub mod graph;
 mod limits;
 pub mod link;
+mod outputs;
+mod parameters;
 pub mod parse;
 pub mod plan;
 pub mod problem;
 mod references;
+mod schema;
 mod secrets;
 pub mod span;
 mod suggest;
 mod targets;
+mod texts;
 mod tool_servers;
 mod upgrade;
 
@@ -33,6 +37,7 @@ pub use compile::{CompileOptions, Compiled, compile};
 pub use plan::Plan;
 use problem::Problems;
 pub use problem::{Problem, Severity};
+pub use schema::canvas_schema;
 
 /// How many bytes a document may have: 32 MiB.
 pub const DOCUMENT_BYTES_MAX: usize = 32 << 20;

@@ -107,8 +107,9 @@ fn judge(key: &str, text: &str, names: Names<'_>) -> Option<String> {
 }
 
 fn names_a_secret(key: &str) -> bool {
-    const ENDINGS: [&str; 11] = [
+    const ENDINGS: [&str; 12] = [
         "apikey",
+        "authkey",
         "password",
         "passwd",
         "secret",

@@ -6,19 +6,33 @@ const NAME_LENGTH_MAX: usize = 64;
 /// How many names one canvas may be compared for; comparing is quadratic in what an author may send.
 const QUESTIONS_MAX: usize = 32;
 
+/// How many names one canvas may be looked at for slips: files of other editors hold a few dozen at each node.
+const LOOKS_MAX: usize = 20_000;
+
 /// Answers a limited number of questions.
 #[derive(Debug)]
 pub struct Suggester {
     questions_left: usize,
+    looks_left: usize,
 }
 
 impl Default for Suggester {
     fn default() -> Self {
-        Self { questions_left: QUESTIONS_MAX }
+        Self { questions_left: QUESTIONS_MAX, looks_left: LOOKS_MAX }
     }
 }
 
 impl Suggester {
+    /// The one of `known` that is meant by a name, if that is hardly in doubt; see [`misspelled`].
+    pub fn misspelled<'a>(
+        &mut self,
+        name: &str,
+        known: impl IntoIterator<Item = &'a str>,
+    ) -> Option<&'a str> {
+        self.looks_left = self.looks_left.checked_sub(1)?;
+        misspelled(name, known)
+    }
+
     /// The nearest of `known`, as a question to the author.
     pub fn did_you_mean<'a>(
         &mut self,
@@ -48,6 +62,34 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// The one of `known` that somebody meant who wrote `name`, if that is hardly in doubt: it differs in nothing but capitals
+/// and marks between words, or by one edit, or two in a long name; in a short name two letters have changed places.
+pub fn misspelled<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LONG: usize = 8;
+    const SHORT: usize = 3;
+    if name.len() > NAME_LENGTH_MAX {
+        return None;
+    }
+    let folded = |name: &str| -> Vec<char> {
+        name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let written = folded(name);
+    let slips = |candidate: &str| {
+        let meant = folded(candidate);
+        let most = if meant.len() < LONG { 1 } else { 2 };
+        let near = written.len().abs_diff(meant.len()) <= most;
+        let slips = near.then(|| distance(&written, &meant)).filter(|slips| *slips <= most)?;
+        let sorted = |letters: &[char]| {
+            let mut letters = letters.to_vec();
+            letters.sort_unstable();
+            letters
+        };
+        (meant.len() > SHORT || sorted(&written) == sorted(&meant)).then_some(slips)
+    };
+    let near = known.into_iter().filter_map(|candidate| Some((slips(candidate)?, candidate)));
+    near.min_by_key(|(slips, _)| *slips).map(|(_, candidate)| candidate)
 }
 
 /// A third of the name may be wrong.

@@ -33,13 +33,13 @@ pub enum Answers {
 /// Gives the caller's answers to the forms they are for, and lets those nodes go on that have all
 /// they need. What is for none of them is noted, for those who are asked again.
 pub fn give(machine: &mut Machine, given: &Given, query: &str) {
-    let parked = machine.parked().into_iter();
-    let open: Vec<_> = parked.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
+    let waiting = machine.waiting_nodes().into_iter();
+    let open: Vec<_> = waiting.map(|(scope, ix)| ((scope, ix), machine.form(scope, ix))).collect();
     let mut used = HashSet::new();
     let bare = given.is_empty() && !query.is_empty();
     let fields: usize = open.iter().map(|(_, waiting)| waiting.form.fields.len()).sum();
     for (place, waiting) in &open {
-        let mut answers = if machine.asleep(place.0, place.1).is_some() {
+        let mut answers = if machine.suspended_node(place.0, place.1).is_some() {
             decisions(machine, waiting, &open, (given, &mut used))
         } else {
             answers(waiting, given)
@@ -55,13 +55,13 @@ pub fn give(machine: &mut Machine, given: &Given, query: &str) {
         if !meant {
             continue;
         }
-        if machine.asleep(place.0, place.1).is_some() {
+        if machine.suspended_node(place.0, place.1).is_some() {
             machine.decide(*place, (answers, TaskStatus::Answered));
         } else {
             machine.answer(*place, &waiting.form, (&source(waiting, given), answers));
         }
     }
-    let within = open.iter().find(|((scope, ix), _)| machine.asleep(*scope, *ix).is_some());
+    let within = open.iter().find(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
     let Some(node) = within.map(|(_, waiting)| waiting.node.clone()) else { return };
     let forms: Vec<_> = open.into_iter().map(|(_, waiting)| waiting).collect();
     let strangers = if bare && fields > 1 {
@@ -94,8 +94,11 @@ pub fn check_beginning(machine: &Machine, given: &Given) -> Result<()> {
 /// # Errors
 /// `Invalid`, with every field that does not suit; nothing has begun.
 pub fn check(machine: &Machine, given: &Given, query: &str) -> Result<()> {
-    let parked = machine.parked().into_iter().filter(|(scope, ix)| machine.asleep(*scope, *ix).is_none());
-    let open: Vec<_> = parked.map(|(scope, ix)| machine.form(scope, ix)).collect();
+    let waiting = machine
+        .waiting_nodes()
+        .into_iter()
+        .filter(|(scope, ix)| machine.suspended_node(*scope, *ix).is_none());
+    let open: Vec<_> = waiting.map(|(scope, ix)| machine.form(scope, ix)).collect();
     let mut wrong = Vec::new();
     for waiting in &open {
         let mut answers = answers(waiting, given);
@@ -200,12 +203,12 @@ pub fn unasked(plan: &Plan, given: &Given) -> Option<(ComponentId, String)> {
 /// that come before the work: what is asked in the middle of it nobody could know beforehand.
 /// Whether any went on.
 pub fn give_ahead(machine: &mut Machine, given: &Given) -> bool {
-    if !std::mem::take(&mut machine.newly_parked) {
+    if !std::mem::take(&mut machine.newly_waiting) {
         return false;
     }
     let mut any = false;
-    for (scope, ix) in machine.parked() {
-        if given.is_empty() || machine.asleep(scope, ix).is_some() {
+    for (scope, ix) in machine.waiting_nodes() {
+        if given.is_empty() || machine.suspended_node(scope, ix).is_some() {
             continue;
         }
         let waiting = machine.form(scope, ix);
@@ -249,8 +252,8 @@ fn decisions<'a>(
     let below = |address: &str| given.get(address).and_then(Json::as_object);
     let (exact, of_node) = (below(&waiting.address()), below(waiting.node.as_str()));
     let asks = |field: &str| {
-        let asleep = open.iter().filter(|((scope, ix), _)| machine.asleep(*scope, *ix).is_some());
-        asleep.filter(|(_, other)| other.form.fields.contains_key(field)).count()
+        let suspended = open.iter().filter(|((scope, ix), _)| machine.suspended_node(*scope, *ix).is_some());
+        suspended.filter(|(_, other)| other.form.fields.contains_key(field)).count()
     };
     let mut decisions = Given::new();
     for field in waiting.form.fields.keys() {

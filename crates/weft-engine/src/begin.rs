@@ -31,7 +31,7 @@ impl Machine {
             let asks = node.role == Role::Pause && state.status != Status::Resuming;
             let Some(alternative) = self.can_start(scope, node) else { continue };
             if asks && !self.filled.contains_key(&(scope, ix)) {
-                self.park(scope, ix);
+                self.wait_for_form(scope, ix);
                 continue;
             }
             if works(node) && !free {
@@ -61,31 +61,33 @@ impl Machine {
         self.allowance -= 1;
         self.working += usize::from(works);
         let (inputs, named) = self.inputs(scope, node, alternative);
-        let (mut asleep, mut spoken, mut took) = (None, None, Vec::new());
+        let (mut suspended, mut spoken, mut took) = (None, None, Vec::new());
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(node.local, |state| {
-                asleep = state.asleep.take();
+                suspended = state.suspended.take();
                 spoken = state.spoken.take();
                 state.status = Status::Running(activation);
                 state.asked = None;
                 state.published = None;
                 // Who goes on has been started already: what has reached it since is for later.
-                if asleep.is_none() {
+                if suspended.is_none() {
                     state.pending = false;
                     state.excused = false;
                 }
             });
-            if asleep.is_none() {
+            if suspended.is_none() {
                 took = take_edges(run, &plan, ix);
                 self.await_again(scope, ix);
             }
         }
-        if asleep.is_some() {
+        if suspended.is_some() {
             self.weigh_node(scope, node.local);
         }
         self.running.insert(activation, Running { scope, node: ix, works, took });
-        let (Filled { values: filled, timed_out }, resumed) = match asleep {
-            Some(asleep) => (Filled { values: asleep.answers, timed_out: false }, Some(asleep.state)),
+        let (Filled { values: filled, timed_out }, resumed) = match suspended {
+            Some(suspended) => {
+                (Filled { values: suspended.answers, timed_out: false }, Some(suspended.state))
+            }
             None => (self.filled.remove(&(scope, ix)).unwrap_or_default(), None),
         };
         let who = self.name(activation, scope, ix);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_core::effect::{Effects, Known};
-use weft_core::journal::Who;
+use weft_core::journal::ActivationRef;
 
 use crate::recording::{Script, Where};
 
@@ -34,7 +34,7 @@ impl Ledger {
     }
 
     /// The calls of an activation that begins, with what is known of them from before.
-    pub fn effects(&mut self, who: &Who, known: HashMap<Arc<str>, Known>) -> Effects {
+    pub fn effects(&mut self, who: &ActivationRef, known: HashMap<Arc<str>, Known>) -> Effects {
         match &self.calls {
             Calls::Kept => Effects::known(known),
             Calls::Unkept => Effects::unkept(),
@@ -48,7 +48,7 @@ impl Ledger {
     }
 
     /// An activation does its work when it begins again, and that is one activation in a recording.
-    pub fn put_back(&mut self, who: &Who) {
+    pub fn requeue(&mut self, who: &ActivationRef) {
         if let Some(count) = self.counts.get_mut(&Where::from(who)) {
             *count -= 1;
         }

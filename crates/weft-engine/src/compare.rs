@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::json;
 use weft_core::component::Route;
-use weft_core::journal::{Ending, Onward, Who};
+use weft_core::journal::{ActivationRef, Ending, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record};
 
@@ -92,7 +92,7 @@ struct Told {
     inputs: Arc<Outputs>,
     outputs: Arc<Outputs>,
     error: Option<Arc<str>>,
-    route: Onward,
+    route: NextEdges,
     tools: Vec<Json>,
     elapsed: f64,
 }
@@ -119,11 +119,11 @@ impl Story {
                     tools.entry(*activation).or_default().push(told);
                 }
                 // Work that was put off, or cut off, is told when it ends.
-                Record::NodeFinished { who, route: Onward::Suspended, .. } => {
+                Record::NodeFinished { who, route: NextEdges::Suspended, .. } => {
                     drop(tools.remove(&who.activation));
                 }
                 Record::NodeFinished { who, inputs, outputs, error, elapsed, route, .. } => {
-                    let Who { node, frame, name, activation, .. } = who;
+                    let ActivationRef { node, frame, name, activation, .. } = who;
                     let place =
                         Where { node: node.clone(), rounds: frame.iter().map(|step| step.round).collect() };
                     let nth = counts.entry(place.clone()).or_insert(0);
@@ -220,13 +220,13 @@ fn both(one: &Told, two: &Told) -> NodeComparison {
 }
 
 /// Where a run goes on from a node: ids, or a word.
-pub fn route(onward: &Onward) -> Json {
+pub fn route(onward: &NextEdges) -> Json {
     match onward {
-        Onward::By(Route::Onward) => json!("onward"),
-        Onward::By(Route::To(ids)) => json!(ids.iter().map(ComponentId::as_str).collect::<Vec<_>>()),
-        Onward::By(Route::EndFrame) => json!("end_of_frame"),
-        Onward::Exception => json!("exception"),
-        Onward::Nowhere => json!("nowhere"),
-        Onward::Suspended => json!("suspended"),
+        NextEdges::Routed(Route::Onward) => json!("onward"),
+        NextEdges::Routed(Route::To(ids)) => json!(ids.iter().map(ComponentId::as_str).collect::<Vec<_>>()),
+        NextEdges::Routed(Route::EndFrame) => json!("end_of_frame"),
+        NextEdges::Exception => json!("exception"),
+        NextEdges::None => json!("nowhere"),
+        NextEdges::Suspended => json!("suspended"),
     }
 }

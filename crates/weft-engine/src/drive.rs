@@ -4,9 +4,9 @@
 mod conclude;
 mod go_on;
 mod hear;
-mod put_off;
 mod speak;
 mod stop;
+mod suspending;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use weft_core::budget::{Budget, BudgetLimits, Spent};
 use weft_core::citation::Cited;
 use weft_core::component::{Role, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
-use weft_core::journal::{Ending, Onward, WaitingForm, Who};
+use weft_core::journal::{ActivationRef, Ending, NextEdges, WaitingForm};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
@@ -32,11 +32,11 @@ use crate::calls::{Calls, Ledger};
 use crate::journal::Journal;
 use crate::machine::{Done, Machine, Start};
 use crate::masked::{masked, shown};
+use crate::output_dedup::{OutputDedup, Said};
 use crate::perform::{
-    Outcome, Own, Room, Settled, bounded, cancelled, context_of, settle, settled_inputs, work,
+    NodeResult, Outcome, Own, Room, bounded, cancelled, context_of, settle, settled_inputs, work,
 };
 use crate::recover::{Before, Place};
-use crate::speech::{Said, Speech};
 use crate::values::hide_secrets;
 
 use self::speak::Speakers;
@@ -88,7 +88,7 @@ pub struct Report {
 
 /// An activation under way.
 struct Active {
-    who: Who,
+    who: ActivationRef,
     node: NodeIx,
     named: Arc<Outputs>,
     cancel: CancellationToken,
@@ -96,11 +96,11 @@ struct Active {
     thinking: bool,
     /// It has said something that nobody had heard before.
     said: bool,
-    speech: Speech,
+    speech: OutputDedup,
     alternative: usize,
     /// Calls of tools that are under way, and since when.
     calls: Vec<(ToolStarted, Instant)>,
-    /// Calls of tools that were told before the run was cut off.
+    /// Calls of tools that were told before the run was interrupted.
     told: HashSet<(Arc<str>, Arc<str>)>,
     /// What it asks and remembers, when it stops to wait for a person.
     suspension: Option<Box<Suspension>>,
@@ -123,7 +123,7 @@ pub struct Driver<'a> {
     /// What stops the work in a frame, by the frame's activation.
     frames: BTreeMap<u32, CancellationToken>,
     /// Finished producers whose listeners still read.
-    held: Vec<Settled>,
+    held: Vec<NodeResult>,
     speakers: Speakers,
     /// Listeners whose text was cut off, until those who wrote it tell why.
     cut_off: Vec<Outcome>,
@@ -210,7 +210,7 @@ impl<'a> Driver<'a> {
         self.reopen_frames();
         let result = self.go(began + self.limits.run.saturating_sub(self.worked)).await;
         let (ending, error) = match result {
-            Ok(()) if !self.machine.parked().is_empty() => (Ending::Waiting, None),
+            Ok(()) if !self.machine.waiting_nodes().is_empty() => (Ending::Waiting, None),
             Ok(()) => match self.machine.stuck() {
                 stuck if stuck.is_empty() => (Ending::Succeeded, None),
                 stuck => (
@@ -269,7 +269,7 @@ impl<'a> Driver<'a> {
             self.take_turns()?;
             self.journal.begin_write()?;
             if self.tasks.is_empty() {
-                let over = !self.machine.parked().is_empty() || self.machine.stuck().is_empty();
+                let over = !self.machine.waiting_nodes().is_empty() || self.machine.stuck().is_empty();
                 if over || !self.machine.excuse() {
                     return Ok(());
                 }
@@ -346,7 +346,7 @@ impl<'a> Driver<'a> {
             began: Instant::now(),
             thinking: false,
             said: false,
-            speech: Speech::after(start.spoken),
+            speech: OutputDedup::after(start.spoken),
             alternative: start.alternative,
             calls: Vec::new(),
             told: before.told,
@@ -390,17 +390,17 @@ impl<'a> Driver<'a> {
         let role = node.role;
         let limits = (self.limits.output_bytes, self.limits.values_bytes);
         let mut outcome = bounded(outcome, Room::of(&self.machine, activation, limits));
-        let settled = self.put_off(&mut outcome).unwrap_or_else(|| settle(node, outcome));
+        let settled = self.suspension_of(&mut outcome).unwrap_or_else(|| settle(node, outcome));
         let pinned = self.context.input.pins.contains_key(&node.id);
-        let opens = settled.error.is_none() && settled.onward != Onward::Suspended && !pinned;
+        let opens = settled.error.is_none() && settled.onward != NextEdges::Suspended && !pinned;
         if opens && matches!(role, Role::Each | Role::Repeat) {
             self.open_frame(settled);
             return Ok(());
         }
         // Whoever listens to it reads what there is before it ends, also when it failed.
         self.start_ready()?;
-        if settled.onward == Onward::Suspended {
-            self.machine.fall_silent(activation);
+        if settled.onward == NextEdges::Suspended {
+            self.machine.stop_speaking(activation);
         } else {
             self.machine.produced(activation, settled.produced());
         }
@@ -411,7 +411,7 @@ impl<'a> Driver<'a> {
         self.complete(settled)
     }
 
-    fn open_frame(&mut self, settled: Settled) {
+    fn open_frame(&mut self, settled: NodeResult) {
         let items = settled.finished.items.map(Arc::new);
         let activation = settled.activation;
         let outputs = Arc::new(settled.finished.outputs.clone());
@@ -421,7 +421,7 @@ impl<'a> Driver<'a> {
 
     /// Ends an activation: its message first, then the producers it was the last to listen to, then
     /// itself. A failure of a producer is the cause of its listener's.
-    fn complete(&mut self, mut settled: Settled) -> Result<()> {
+    fn complete(&mut self, mut settled: NodeResult) -> Result<()> {
         let activation = settled.activation;
         let changes = self.changes(&mut settled);
         if self.speaks_at_end(&settled) && !self.may_speak(activation) {
@@ -431,7 +431,7 @@ impl<'a> Driver<'a> {
         self.end_message(&mut settled);
         let released: Vec<_> = {
             let (machine, speakers) = (&self.machine, &self.speakers);
-            let free = |held: &mut Settled| {
+            let free = |held: &mut NodeResult| {
                 let listeners = machine.listening_to(held.activation).into_iter();
                 listeners.filter(|&l| l != activation).all(|l| speakers.read_later(held, l))
             };
@@ -445,9 +445,9 @@ impl<'a> Driver<'a> {
         first.and(self.conclude(settled, changes))
     }
 
-    fn finish(&mut self, settled: Settled, changes: Changes) {
-        if settled.onward == Onward::Suspended {
-            self.end_for_now(settled);
+    fn finish(&mut self, settled: NodeResult, changes: Changes) {
+        if settled.onward == NextEdges::Suspended {
+            self.finish_suspended(settled);
             return;
         }
         let Some(active) = self.end_activation(settled.activation) else { return };
@@ -471,7 +471,7 @@ impl<'a> Driver<'a> {
         active: Active,
         outputs: &Arc<Outputs>,
         error: Option<&Error>,
-        (onward, assigned): (&Onward, &[Assignment]),
+        (onward, assigned): (&NextEdges, &[Assignment]),
     ) {
         self.end_calls(&active);
         self.note_sources();

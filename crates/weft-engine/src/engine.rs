@@ -1,13 +1,13 @@
 //! The public face: start a turn, watch it, cancel it.
 
 mod accounts;
-mod again;
 mod announced;
 mod fork;
 mod held;
 mod launch;
 mod owner;
 mod pick_up;
+mod rebuild;
 mod replay;
 mod trial;
 mod turn;
@@ -23,7 +23,6 @@ use tokio_util::task::TaskTracker;
 use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::citation::Citations;
 use weft_core::context::{HistoryMessage, RunContext};
-use weft_core::journal::Ending;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{ProcessStore, RunStore, Seams, SessionStore, SpendingStore};
@@ -48,9 +47,9 @@ use crate::feed::{EntryReader, Feed};
 use crate::history;
 use crate::journal::Journal;
 use crate::machine::{Machine, MachineLimits};
-use crate::patient::patient;
 use crate::pins;
 use crate::recover::Recovered;
+use crate::retrying_store::retrying;
 use crate::session::{SessionState, date, turns_looked_back};
 use crate::tasks;
 
@@ -230,7 +229,7 @@ impl Engine {
         (limits, allowances): (EngineLimits, Allowances),
         process: ProcessIdentity,
     ) -> Self {
-        let stores = stores.map(patient);
+        let stores = stores.map(retrying);
         Self(Arc::new(Inner {
             seams,
             stores,
@@ -259,19 +258,49 @@ impl Engine {
     /// # Errors
     /// As [`Engine::start`]; `Conflict` also when there is a run with this id already.
     pub async fn start_as(&self, id: RunId, request: StartRun) -> Result<RunHandle> {
+        self.start_of(id, request, None).await
+    }
+
+    /// The same for a session that was read already. When it has gone on since it is read again.
+    ///
+    /// # Errors
+    /// As [`Engine::start_as`].
+    pub async fn start_of(
+        &self,
+        id: RunId,
+        request: StartRun,
+        mut known: Option<&Session>,
+    ) -> Result<RunHandle> {
         let stores = self.stores()?;
         let place = self.place()?;
         self.check_tenants_runs(&request.session.tenant)?;
         let lock = SessionLock::take(self, &request.session)?;
-        let prepared = self.prepare(&stores, id, request).await?;
         self.say_at_work(&stores).await?;
-        let run = self.stored_run(&prepared);
-        stores.runs.create(&run).await?;
-        let taken = Taken::new(self, RunLease::of(&run));
-        self.check_still_current(&stores, &prepared).await?;
-        let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
-        taken.kept();
-        Ok(handle)
+        loop {
+            let was_known = known.is_some();
+            let session = match known.take() {
+                Some(session) => session.clone(),
+                None => stores.sessions.load(&request.session).await?,
+            };
+            let prepared = match self.prepare(&stores, (id.clone(), request.clone()), session).await {
+                Ok(prepared) => prepared,
+                // It may be so only because the session has gone on.
+                Err(_) if was_known => continue,
+                Err(error) => return Err(error),
+            };
+            let run = self.stored_run(&prepared);
+            // From its announcement on a run has its session to itself.
+            if stores.runs.announce(&run, prepared.revision).await? {
+                let taken = Taken::new(self, RunLease::of(&run));
+                let handle = self.launch(stores, prepared, (place, lock, RunLease::of(&run)));
+                taken.kept();
+                return Ok(handle);
+            }
+            // Another process has held a whole turn since the session was read: an answer may have been used.
+            if !was_known {
+                return Err(went_on_elsewhere(&request.session));
+            }
+        }
     }
 
     /// Room for a run.
@@ -279,19 +308,6 @@ impl Engine {
         Arc::clone(&self.0.places).try_acquire_owned().map_err(|_| {
             Error::new(ErrorKind::RateLimited, "too many runs are under way").help("try again in a moment")
         })
-    }
-
-    /// From its announcement on a run has its session to itself. Another process may have held a whole
-    /// turn of it between the reading of its state and that: what was read does not count then.
-    async fn check_still_current(&self, stores: &Stores, prepared: &Prepared) -> Result<()> {
-        let session = &prepared.request.session;
-        let overtaken = match stores.sessions.revision(session).await {
-            Ok(revision) if revision == prepared.revision => return Ok(()),
-            Ok(_) => went_on_elsewhere(session),
-            Err(error) => error,
-        };
-        self.note_ending(stores, &RunLease::first(&prepared.key), Ending::Failed).await;
-        Err(overtaken)
     }
 
     /// Runs one turn without any store. Its entries, how it went, and the state that a next turn would
@@ -348,8 +364,12 @@ impl Engine {
         self.0.seams.clock.now_ms()
     }
 
-    async fn prepare(&self, stores: &Stores, id: RunId, request: StartRun) -> Result<Prepared> {
-        let Session { state, revision, canvas_version, .. } = stores.sessions.load(&request.session).await?;
+    async fn prepare(
+        &self,
+        stores: &Stores,
+        (id, request): (RunId, StartRun),
+        Session { state, revision, canvas_version, .. }: Session,
+    ) -> Result<Prepared> {
         if canvas_version != request.plan.version {
             let message = format!("session {} is on another version of its canvas", request.session.id);
             return Err(

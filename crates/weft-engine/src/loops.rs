@@ -47,7 +47,7 @@ impl Machine {
             let held = |ix: NodeIx| plan.nodes[ix].ins.iter().any(|&e| run.edges[e].holds());
             let mut waiting = nodes.filter(|(_, state)| state.pending && !state.excused);
             let found = waiting.find(|(ix, state)| {
-                !matches!(state.status, Status::Running(_) | Status::Parked) && !held(**ix)
+                !matches!(state.status, Status::Running(_) | Status::Suspended) && !held(**ix)
             });
             found.map(|(&ix, _)| (scope, ix))
         });

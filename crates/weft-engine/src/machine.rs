@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use weft_core::component::{Role, Route};
 use weft_core::context::Round;
-use weft_core::journal::{Onward, Who};
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
 use weft_core::{ComponentId, Error, Json, Outputs, RunId, TaskId, Value};
@@ -20,8 +20,8 @@ use weft_dsl::plan::{NodeIx, Plan, Read};
 use crate::assign::Changes;
 use crate::frame::FrameRun;
 use crate::loops::next_pass;
+use crate::output_dedup::SaidSoFar;
 use crate::scope::{EdgeState, Filled, ScopeId, ScopeRun, Status};
-use crate::speech::Spoken;
 
 /// The scope at the top of a canvas.
 pub const TOP: ScopeId = 0;
@@ -30,7 +30,7 @@ pub const TOP: ScopeId = 0;
 #[derive(Debug)]
 pub struct Start {
     /// Its number and node.
-    pub who: Who,
+    pub who: ActivationRef,
     /// Place of the node in the plan.
     pub node: NodeIx,
     /// The values of what it reads.
@@ -48,7 +48,7 @@ pub struct Start {
     /// What it had to remember when it stopped to wait for a person.
     pub resumed: Option<Json>,
     /// What its node had said before its work was put off.
-    pub spoken: Spoken,
+    pub spoken: SaidSoFar,
     /// Whether a listener follows.
     pub heard: bool,
 }
@@ -91,7 +91,7 @@ pub struct Done {
     /// Its outputs.
     pub outputs: Arc<Outputs>,
     /// Which of its edges fire.
-    pub onward: Onward,
+    pub onward: NextEdges,
     /// New values of globals and of outputs of other components.
     pub changes: Changes,
 }
@@ -99,7 +99,7 @@ pub struct Done {
 /// An activation under way.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Running {
-    /// Where.
+    /// The round it is in.
     pub scope: ScopeId,
     /// Which node.
     pub node: NodeIx,
@@ -134,8 +134,8 @@ pub struct Machine {
     pub(crate) filled: HashMap<(ScopeId, NodeIx), Filled>,
     /// The addresses whose answers have been used.
     pub(crate) answered: HashSet<String>,
-    /// A node has been parked since the driver last looked.
-    pub(crate) newly_parked: bool,
+    /// A node has been waiting since the driver last looked.
+    pub(crate) newly_waiting: bool,
     /// How tasks have ended in this run.
     pub(crate) ended: Vec<(TaskId, TaskStatus)>,
     /// What the caller gave to no effect, and the node that waits instead.
@@ -173,7 +173,7 @@ impl Machine {
             globals,
             filled: HashMap::new(),
             answered: HashSet::new(),
-            newly_parked: true,
+            newly_waiting: true,
             ended: Vec::new(),
             unused: None,
             next_activation: 1,
@@ -255,7 +255,7 @@ impl Machine {
 
     /// An activation is over.
     pub fn finished(&mut self, activation: u32, done: Done) {
-        let caught = if done.onward == Onward::Nowhere { self.catching(activation) } else { None };
+        let caught = if done.onward == NextEdges::None { self.catching(activation) } else { None };
         let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         self.drop_frame(activation);
@@ -276,25 +276,25 @@ impl Machine {
         self.work.extend(plan.nodes[node].dependents.iter().map(|&dependent| (scope, dependent)));
         self.work.push_back((scope, node));
         match (&done.onward, plan.nodes[node].role) {
-            (Onward::By(Route::EndFrame), Role::RoundStart) => return self.end_frame(scope),
-            (Onward::By(_), Role::Leave) => return self.leave(scope),
+            (NextEdges::Routed(Route::EndFrame), Role::RoundStart) => return self.end_frame(scope),
+            (NextEdges::Routed(_), Role::Leave) => return self.leave(scope),
             _ => self.leave_node(scope, node, &done.onward),
         }
         self.settle();
     }
 
     /// Fires and kills the edges of a finished node.
-    fn leave_node(&mut self, scope: ScopeId, node: NodeIx, onward: &Onward) {
+    fn leave_node(&mut self, scope: ScopeId, node: NodeIx, onward: &NextEdges) {
         let plan = Arc::clone(&self.plan);
         let Some(plan_scope) = self.scopes.get(&scope).map(|run| run.plan_scope) else { return };
         let edges = &plan.scopes[plan_scope].edges;
         let taken = |edge: usize| match onward {
-            Onward::By(Route::Onward) => edges[edge].ordinary,
-            Onward::By(Route::To(ids)) => {
+            NextEdges::Routed(Route::Onward) => edges[edge].ordinary,
+            NextEdges::Routed(Route::To(ids)) => {
                 edges[edge].ordinary && ids.contains(&plan.nodes[edges[edge].to].id)
             }
-            Onward::By(Route::EndFrame) | Onward::Nowhere | Onward::Suspended => false,
-            Onward::Exception => edges[edge].exception,
+            NextEdges::Routed(Route::EndFrame) | NextEdges::None | NextEdges::Suspended => false,
+            NextEdges::Exception => edges[edge].exception,
         };
         let (fire, kill): (Vec<_>, Vec<_>) = plan.nodes[node].outs.iter().partition(|&&edge| taken(edge));
         for edge in kill {
@@ -377,7 +377,7 @@ impl Machine {
         let node = &plan.nodes[ix];
         let Some(run) = self.scopes.get(&scope) else { return };
         let state = &run.nodes[node.local];
-        if matches!(state.status, Status::Running(_) | Status::Parked) {
+        if matches!(state.status, Status::Running(_) | Status::Suspended) {
             return;
         }
         if state.pending || state.status == Status::Resuming {
@@ -421,15 +421,21 @@ impl Machine {
     }
 
     /// Who a running activation is.
-    pub fn who(&self, activation: u32) -> Option<(Who, NodeIx)> {
+    pub fn who(&self, activation: u32) -> Option<(ActivationRef, NodeIx)> {
         let running = self.running.get(&activation)?;
         Some((self.name(activation, running.scope, running.node), running.node))
     }
 
-    pub(crate) fn name(&self, activation: u32, scope: ScopeId, ix: NodeIx) -> Who {
+    pub(crate) fn name(&self, activation: u32, scope: ScopeId, ix: NodeIx) -> ActivationRef {
         let node = &self.plan.nodes[ix];
         let frame = self.path(scope);
-        Who { activation, node: node.id.clone(), name: node.name.clone(), kind: node.kind.clone(), frame }
+        ActivationRef {
+            activation,
+            node: node.id.clone(),
+            name: node.name.clone(),
+            kind: node.kind.clone(),
+            frame,
+        }
     }
 
     /// Nodes that have been reached and still cannot start. Empty in every run that is at rest, unless
@@ -438,7 +444,7 @@ impl Machine {
         let mut stuck = Vec::new();
         for run in self.scopes.values() {
             let nodes = self.plan.scopes[run.plan_scope].nodes.iter().zip(&run.nodes);
-            let pending = nodes.filter(|(_, state)| state.pending && state.status != Status::Parked);
+            let pending = nodes.filter(|(_, state)| state.pending && state.status != Status::Suspended);
             stuck.extend(pending.map(|(&ix, _)| self.plan.nodes[ix].id.clone()));
         }
         stuck

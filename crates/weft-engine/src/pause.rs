@@ -123,7 +123,7 @@ impl Paused {
 
     /// Whether a node waits in the middle of its work.
     pub fn waits_within(&self) -> bool {
-        self.scopes.values().flat_map(|run| &run.nodes).any(|node| node.asleep.is_some())
+        self.scopes.values().flat_map(|run| &run.nodes).any(|node| node.suspended.is_some())
     }
 
     fn fits(&self, plan: &Plan) -> bool {

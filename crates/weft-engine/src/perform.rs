@@ -15,7 +15,7 @@ use weft_core::budget::Budget;
 use weft_core::component::{Finished, Role, Route};
 use weft_core::context::{RunContext, Signal};
 use weft_core::effect::Effects;
-use weft_core::journal::Onward;
+use weft_core::journal::NextEdges;
 use weft_core::value::{DEPTH_MAX, weight};
 use weft_core::{Error, ErrorKind, Floor, Json, NodeContext, Outputs, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
@@ -29,21 +29,21 @@ pub const ERROR: &str = "_ERROR";
 
 /// What became of an activation.
 pub struct Outcome {
-    /// See the type.
+    /// Its number in the run.
     pub activation: u32,
-    /// See the type.
+    /// What the component returned.
     pub result: Result<Finished>,
 }
 
 /// A settled outcome: exception settings applied.
-pub struct Settled {
-    /// See the type.
+pub struct NodeResult {
+    /// Its number in the run.
     pub activation: u32,
-    /// See the type.
+    /// Its outputs and what it decided.
     pub finished: Finished,
-    /// See the type.
-    pub onward: Onward,
-    /// See the type.
+    /// Which of its edges fire.
+    pub onward: NextEdges,
+    /// The failure that was caught or ends the run.
     pub error: Option<Error>,
 }
 
@@ -150,46 +150,46 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
 }
 
 /// Applies a node's exception settings: a branch, a default value, or failure.
-pub fn settle(node: &PlanNode, outcome: Outcome) -> Settled {
+pub fn settle(node: &PlanNode, outcome: Outcome) -> NodeResult {
     let activation = outcome.activation;
     match outcome.result.and_then(|finished| within_reach(node, finished)) {
         Ok(finished) => {
-            let onward = Onward::By(finished.route.clone());
-            Settled { activation, finished, onward, error: None }
+            let onward = NextEdges::Routed(finished.route.clone());
+            NodeResult { activation, finished, onward, error: None }
         }
         Err(error) => {
             let (onward, outputs) = handled(node, &error);
-            Settled { activation, finished: Finished::with(outputs), onward, error: Some(error) }
+            NodeResult { activation, finished: Finished::with(outputs), onward, error: Some(error) }
         }
     }
 }
 
-fn handled(node: &PlanNode, error: &Error) -> (Onward, Outputs) {
+fn handled(node: &PlanNode, error: &Error) -> (NextEdges, Outputs) {
     let mut outputs = Outputs::of(ERROR, Json::String(error.full()));
     let exception = &node.exception;
     let onward = if error.kind == ErrorKind::Cancelled || !exception.armed {
-        Onward::Nowhere
+        NextEdges::None
     } else if !exception.goto.is_empty() {
-        Onward::Exception
+        NextEdges::Exception
     } else if let Some(default) = &exception.default {
         let main = if node.shape.main_output.is_empty() { "result" } else { node.shape.main_output };
         let filled = node.component.default_outputs(default);
         outputs.0.extend(filled.unwrap_or_else(|| Outputs::of(main, default.clone())).0);
-        Onward::By(Route::Onward)
+        NextEdges::Routed(Route::Onward)
     } else {
-        Onward::Nowhere
+        NextEdges::None
     };
     (onward, outputs)
 }
 
-impl Settled {
+impl NodeResult {
     /// What it gives to whoever has begun with a part of it, or why it gives nothing.
     ///
     /// # Errors
     /// That of a failure that nothing has caught.
     pub fn produced(&self) -> Result<&Outputs, &Error> {
         match &self.error {
-            Some(error) if self.onward == Onward::Nowhere => Err(error),
+            Some(error) if self.onward == NextEdges::None => Err(error),
             Some(_) | None => Ok(&self.finished.outputs),
         }
     }
@@ -205,12 +205,12 @@ fn within_reach(node: &PlanNode, finished: Finished) -> Result<Finished> {
 
 /// Applies the exception settings of an Iteration or Loop to a failure in its body. Its variables keep
 /// their values, and a default value stands for whatever its rounds would have collected.
-pub fn settle_frame(node: &PlanNode, activation: u32, broken: Broken) -> Settled {
+pub fn settle_frame(node: &PlanNode, activation: u32, broken: Broken) -> NodeResult {
     let error = Error::new(ErrorKind::Unavailable, broken.reason);
     let mut settled = settle(node, Outcome { activation, result: Err(error) });
     let mut outputs = (*broken.outputs).clone();
     outputs.0.extend(std::mem::take(&mut settled.finished.outputs.0));
-    if let (Some(default), Onward::By(_)) = (&node.exception.default, &settled.onward) {
+    if let (Some(default), NextEdges::Routed(_)) = (&node.exception.default, &settled.onward) {
         for (name, _) in &node.shape.collects {
             outputs.set(name, default.clone());
         }
@@ -285,9 +285,9 @@ pub fn bounded(mut outcome: Outcome, room: Room) -> Outcome {
 fn size(finished: &Finished) -> Option<usize> {
     let outputs = finished.outputs.0.values().filter_map(Value::as_json);
     let items = finished.items.iter().flatten();
-    let asleep = finished.suspended.iter();
-    let asleep = asleep.flat_map(|asleep| asleep.form.fields.values().chain([&asleep.state]));
-    outputs.chain(items).chain(asleep).try_fold(0, |sum: usize, value| Some(sum + weight(value)?))
+    let suspended = finished.suspended.iter();
+    let suspended = suspended.flat_map(|suspended| suspended.form.fields.values().chain([&suspended.state]));
+    outputs.chain(items).chain(suspended).try_fold(0, |sum: usize, value| Some(sum + weight(value)?))
 }
 
 pub fn cancelled() -> Error {

@@ -18,10 +18,10 @@ impl Machine {
     pub(crate) fn can_start(&self, scope: ScopeId, node: &PlanNode) -> Option<usize> {
         let run = self.scopes.get(&scope)?;
         let state = &run.nodes[node.local];
-        if let (Status::Resuming, Some(asleep)) = (state.status, &state.asleep) {
-            return Some(asleep.alternative);
+        if let (Status::Resuming, Some(suspended)) = (state.status, &state.suspended) {
+            return Some(suspended.alternative);
         }
-        if !state.pending || matches!(state.status, Status::Running(_) | Status::Parked) {
+        if !state.pending || matches!(state.status, Status::Running(_) | Status::Suspended) {
             return None;
         }
         let held = node.ins.iter().any(|&edge| run.edges[edge].holds());

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weft_core::effect::{Effects, Gave, Known, Recorded, RecordedCall};
-use weft_core::journal::{Onward, Who};
+use weft_core::effect::{EffectResult, Effects, Known, Recorded, RecordedCall};
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::{ComponentId, Entry, Record};
 
 /// Calls of one activation by their places in its work.
@@ -37,8 +37,8 @@ pub struct Where {
     pub rounds: Vec<usize>,
 }
 
-impl From<&Who> for Where {
-    fn from(who: &Who) -> Self {
+impl From<&ActivationRef> for Where {
+    fn from(who: &ActivationRef) -> Self {
         Self { node: who.node.clone(), rounds: who.frame.iter().map(|step| step.round).collect() }
     }
 }
@@ -50,7 +50,7 @@ pub struct Answers {
     #[serde(flatten)]
     pub place: Where,
     /// By the places of the calls in its work.
-    pub gave: BTreeMap<Arc<str>, Gave>,
+    pub gave: BTreeMap<Arc<str>, EffectResult>,
     /// The fingerprints of what was asked, by the same places, as far as they are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked: BTreeMap<Arc<str>, Arc<str>>,
@@ -85,7 +85,7 @@ impl Script {
     pub fn effects(&self, place: &Where, nth: usize) -> Effects {
         let of = self.at.get(place).and_then(|all| all.get(nth));
         let known = of.iter().flat_map(|of| &of.gave);
-        let known = known.map(|(key, gave)| (Arc::clone(key), Known::Gave(gave.clone()))).collect();
+        let known = known.map(|(key, gave)| (Arc::clone(key), Known::Ended(gave.clone()))).collect();
         let questions = of.iter().flat_map(|of| &of.asked);
         let questions = questions.map(|(key, asked)| (Arc::clone(key), Arc::clone(asked))).collect();
         Effects::recorded(known, questions, Arc::clone(&self.shared))
@@ -127,17 +127,17 @@ impl Recording {
                     let calls = carried.remove(&place).unwrap_or_default();
                     activations.insert(who.activation, Activation { place, calls, again: false });
                 }
-                Record::EffectBegan { activation, key, .. } => {
+                Record::EffectStarted { activation, key, .. } => {
                     if let Some(of) = activations.get_mut(activation) {
                         of.calls.insert(Arc::clone(key), Known::Begun);
                     }
                 }
-                Record::EffectGave { activation, key, gave } => {
+                Record::EffectFinished { activation, key, gave } => {
                     if let Some(of) = activations.get_mut(activation) {
-                        of.calls.insert(Arc::clone(key), Known::Gave(gave.clone()));
+                        of.calls.insert(Arc::clone(key), Known::Ended(gave.clone()));
                     }
                 }
-                Record::NodeFinished { who, route: Onward::Suspended, suspension: None, .. } => {
+                Record::NodeFinished { who, route: NextEdges::Suspended, suspension: None, .. } => {
                     if let Some(of) = activations.get_mut(&who.activation) {
                         of.again = true;
                         carried.insert(of.place.clone(), of.calls.clone());
@@ -159,7 +159,7 @@ impl Recording {
     pub fn answers(&self) -> Vec<Answers> {
         let whole = self.activations.values().filter(|of| !of.again);
         let gave = |known: &Known| match known {
-            Known::Gave(gave) => Some(gave.clone()),
+            Known::Ended(gave) => Some(gave.clone()),
             Known::Begun => None,
         };
         whole
@@ -186,26 +186,36 @@ mod tests {
         records.into_iter().zip(1..).map(entry).collect()
     }
 
-    fn who(activation: u32, node: &str) -> Who {
-        Who { activation, node: node.into(), name: node.into(), kind: "LLM".into(), frame: [].into() }
+    fn who(activation: u32, node: &str) -> ActivationRef {
+        ActivationRef {
+            activation,
+            node: node.into(),
+            name: node.into(),
+            kind: "LLM".into(),
+            frame: [].into(),
+        }
     }
 
     fn gave(activation: u32, key: &str, value: i64) -> Record {
-        Record::EffectGave { activation, key: key.into(), gave: Gave::Value(Arc::new(json!(value))) }
+        Record::EffectFinished {
+            activation,
+            key: key.into(),
+            gave: EffectResult::Value(Arc::new(json!(value))),
+        }
     }
 
     fn began(activation: u32, key: &str) -> Record {
-        Record::EffectBegan { activation, key: key.into(), effect: "model".into() }
+        Record::EffectStarted { activation, key: key.into(), effect: "model".into() }
     }
 
-    fn cut(who: Who) -> Record {
+    fn cut(who: ActivationRef) -> Record {
         Record::NodeFinished {
             who,
             inputs: Arc::default(),
             outputs: Arc::default(),
             error: None,
             elapsed: 0.0,
-            route: Onward::Suspended,
+            route: NextEdges::Suspended,
             assigned: Vec::new(),
             suspension: None,
             spent: weft_core::budget::Spent::default(),

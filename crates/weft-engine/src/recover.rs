@@ -13,7 +13,7 @@ use weft_core::budget::Spent;
 use weft_core::citation::Cited;
 use weft_core::context::{Limited, ToolStarted};
 use weft_core::effect::Known;
-use weft_core::journal::{Onward, Who};
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::{ComponentId, Entry, Error, ErrorKind, Json, Outputs, Record, Result, SharedText, Value};
 use weft_dsl::plan::NodeIx;
@@ -22,9 +22,9 @@ use crate::answers;
 use crate::drive::STOPPED;
 use crate::journal::written_bytes;
 use crate::machine::{Consequence, Done, Machine, Start};
+use crate::output_dedup::{Said, SaidSoFar};
 use crate::perform::settle_frame;
-use crate::scope::{Asleep, Filled, ScopeId};
-use crate::speech::{Said, Spoken};
+use crate::scope::{Filled, ScopeId, SuspendedNode};
 
 /// A node in its round.
 pub type Place = (ScopeId, NodeIx);
@@ -43,9 +43,9 @@ pub struct Before {
 /// An activation that was under way.
 #[derive(Debug)]
 pub struct Open {
-    /// Which.
-    pub who: Who,
-    /// Where.
+    /// The activation.
+    pub who: ActivationRef,
+    /// The round it is in.
     pub place: Place,
     /// It was in the middle of its reasoning.
     pub thinking: bool,
@@ -54,9 +54,9 @@ pub struct Open {
     /// Calls of tools that were under way.
     pub calls: Vec<ToolStarted>,
     before: Before,
-    spoken: Spoken,
+    spoken: SaidSoFar,
     alternative: usize,
-    asleep: Option<Asleep>,
+    suspended: Option<SuspendedNode>,
     filled: Option<Filled>,
     /// When it began, in milliseconds since 1970.
     began_ms: i64,
@@ -240,12 +240,12 @@ impl Reading {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::EffectFinished { usage, .. } => {
+            Record::ModelUsed { usage, .. } => {
                 self.all.usage += *usage;
             }
-            Record::EffectBegan { activation, key, .. } => self.effect(*activation, key, Known::Begun),
-            Record::EffectGave { activation, key, gave } => {
-                self.effect(*activation, key, Known::Gave(gave.clone()));
+            Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
+            Record::EffectFinished { activation, key, gave } => {
+                self.effect(*activation, key, Known::Ended(gave.clone()));
             }
             Record::ToolStarted { activation, call } => {
                 if let Some(open) = self.active.get_mut(activation) {
@@ -299,7 +299,7 @@ impl Reading {
         }
     }
 
-    fn started(&mut self, who: &Who) -> Result<Start> {
+    fn started(&mut self, who: &ActivationRef) -> Result<Start> {
         let unfit = || {
             let message =
                 format!("the journal does not fit the canvas: activation {} of {}", who.activation, who.node);
@@ -317,10 +317,10 @@ impl Reading {
             return Err(unfit());
         }
         let place = machine.place(who.activation).ok_or_else(unfit)?;
-        let (asleep, filled) = match start.resumed.clone() {
+        let (suspended, filled) = match start.resumed.clone() {
             Some(state) => {
                 let (form, alternative) = (Default::default(), start.alternative);
-                (Some(Asleep { form, state, answers: start.filled.clone(), alternative }), None)
+                (Some(SuspendedNode { form, state, answers: start.filled.clone(), alternative }), None)
             }
             None => (None, Some(Filled { values: start.filled.clone(), timed_out: start.timed_out })),
         };
@@ -333,7 +333,7 @@ impl Reading {
             before: self.all.before.remove(&place).unwrap_or_default(),
             spoken: start.spoken.clone(),
             alternative: start.alternative,
-            asleep,
+            suspended,
             filled,
             began_ms: self.last_ms,
         };
@@ -354,11 +354,11 @@ impl Reading {
         self.frames.remove(&who.activation);
         self.done_frames.remove(&who.activation);
         // Who only ends for now speaks again, unless somebody else does meanwhile.
-        let ends = *route != Onward::Suspended || suspension.is_some();
+        let ends = *route != NextEdges::Suspended || suspension.is_some();
         if ends && open.as_ref().is_some_and(|open| self.all.speaker == Some(open.place)) {
             self.all.speaker = None;
         }
-        if *route == Onward::Suspended {
+        if *route == NextEdges::Suspended {
             let Some(open) = open else { return };
             let spoken = self.texts_of(who.activation, open.spoken);
             let all = &mut self.all;
@@ -368,7 +368,7 @@ impl Reading {
                 }
                 // A listener, or work that was cut off before.
                 None => {
-                    all.machine.begin_again(who.activation, (spoken, open.asleep, open.filled));
+                    all.machine.begin_again(who.activation, (spoken, open.suspended, open.filled));
                     all.machine.settle();
                     all.before.insert(open.place, open.before);
                 }
@@ -384,7 +384,7 @@ impl Reading {
         let at_work = all.machine.running.contains_key(&who.activation);
         let caught =
             |error: &str| !error.starts_with(STOPPED) && all.machine.catching(who.activation).is_some();
-        let fatal = error.as_deref().filter(|error| at_work && *route == Onward::Nowhere && !caught(error));
+        let fatal = error.as_deref().filter(|error| at_work && *route == NextEdges::None && !caught(error));
         if let Some(error) = fatal {
             let message = format!("{} ({}) failed: {error}", who.name, who.node);
             all.failed.get_or_insert_with(|| Error::new(ErrorKind::Unavailable, message));
@@ -397,7 +397,7 @@ impl Reading {
     }
 
     /// What an activation has said by the time that it is put off.
-    fn texts_of(&self, activation: u32, mut spoken: Spoken) -> Spoken {
+    fn texts_of(&self, activation: u32, mut spoken: SaidSoFar) -> SaidSoFar {
         spoken.text.push_str(self.all.said.of(activation));
         spoken
     }
@@ -454,7 +454,7 @@ impl Reading {
         for (activation, open) in std::mem::take(&mut self.active) {
             all.said.take_back(activation);
             all.machine
-                .begin_again(activation, (open.spoken.clone(), open.asleep.clone(), open.filled.clone()));
+                .begin_again(activation, (open.spoken.clone(), open.suspended.clone(), open.filled.clone()));
             all.before.insert(open.place, open.before.clone());
             all.open.push(open);
         }

@@ -19,7 +19,7 @@ use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::component::Suspension;
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolFinished};
 use weft_core::effect::{Effects, Recorded};
-use weft_core::journal::{Onward, Who};
+use weft_core::journal::{ActivationRef, NextEdges};
 use weft_core::masking::Masks;
 use weft_core::value::to_text;
 use weft_core::{ComponentId, Entry, Floor, Json, Piece, Record, Result, SharedText, Value};
@@ -27,10 +27,10 @@ use weft_dsl::plan::{NodeIx, Plan};
 
 use crate::drive::STOPPED;
 use crate::machine::Start;
-use crate::perform::{Outcome, Own, Room, Settled, bounded, context_of, settle, work};
+use crate::output_dedup::OutputDedup;
+use crate::perform::{NodeResult, Outcome, Own, Room, bounded, context_of, settle, work};
 use crate::recording::Recording;
 use crate::recover::Reading;
-use crate::speech::Speech;
 
 /// How often work is looked at that may be stuck behind a call that never came back.
 const LOOKS_MAX: usize = 1_000;
@@ -72,10 +72,10 @@ pub struct ReplayLimits {
 
 /// An activation that is done again.
 struct Active {
-    who: Who,
+    who: ActivationRef,
     ix: NodeIx,
     cancel: CancellationToken,
-    speech: Speech,
+    speech: OutputDedup,
     said: String,
     tools: Vec<ToolFinished>,
     texts: BTreeMap<Arc<str>, SharedText>,
@@ -86,7 +86,7 @@ struct Active {
 
 /// What came of an activation.
 struct End {
-    settled: Settled,
+    settled: NodeResult,
     /// It has only ended for now.
     suspended: Option<Suspension>,
 }
@@ -178,7 +178,7 @@ impl Replay {
             who: start.who,
             ix: start.node,
             cancel,
-            speech: Speech::after(start.spoken),
+            speech: OutputDedup::after(start.spoken),
             said: String::new(),
             tools: Vec::new(),
             texts: BTreeMap::new(),
@@ -200,7 +200,7 @@ impl Replay {
                 }
             }
             Record::FrameOpened { activation, outputs, items } => {
-                let Some((active, End { settled: Settled { finished, .. }, .. })) =
+                let Some((active, End { settled: NodeResult { finished, .. }, .. })) =
                     self.end(*activation).await
                 else {
                     return;
@@ -230,7 +230,7 @@ impl Replay {
         }
     }
 
-    async fn finished(&mut self, who: &Who, entry: &Entry) {
+    async fn finished(&mut self, who: &ActivationRef, entry: &Entry) {
         let Record::NodeFinished { outputs, error, route, assigned: given, suspension, .. } = &entry.record
         else {
             return;
@@ -238,8 +238,8 @@ impl Replay {
         let at = (entry.seq, &who.node);
         let by_hand = self.given.contains(&entry.seq);
         let stopped = error.as_ref().is_some_and(|error| error.starts_with(STOPPED));
-        let put_off = *route == Onward::Suspended && suspension.is_none();
-        if stopped || put_off || by_hand {
+        let suspended = *route == NextEdges::Suspended && suspension.is_none();
+        if stopped || suspended || by_hand {
             // It did not end by itself then, or what it gave was put there by hand: there is nothing to compare.
             if let Some(active) = self.active.remove(&who.activation) {
                 active.cancel.cancel();
@@ -267,13 +267,14 @@ impl Replay {
             Ok(_) => settled,
             Err(error) => settle(node, Outcome { activation: who.activation, result: Err(error) }),
         };
-        let Settled { finished, onward, error: now, .. } = settled;
+        let NodeResult { finished, onward, error: now, .. } = settled;
         self.compare(at, ("error", json!(error), json!(now.as_ref().map(weft_core::Error::full))));
         self.compare(at, ("outputs", json!(outputs), json!(finished.outputs)));
         self.compare(at, ("route", json!(route), json!(onward)));
         self.compare(at, ("assigned", json!(given), json!(finished.assigned)));
         let mut said = active.said;
-        let shown = now.is_some() && onward == Onward::By(weft_core::Route::Onward) && !node.message_follows;
+        let shown =
+            now.is_some() && onward == NextEdges::Routed(weft_core::Route::Onward) && !node.message_follows;
         if let Some(default) = node.exception.default.as_ref().filter(|_| shown) {
             said.push_str(&to_text(default));
         }
@@ -393,7 +394,7 @@ impl Replay {
             | Signal::ToolStarted(_)
             | Signal::Limited(_)
             | Signal::EffectStarted(_)
-            | Signal::EffectGave(_) => {}
+            | Signal::EffectFinished(_) => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use weft_core::stream::PendingOutputs;
 use weft_core::{Json, Outputs, RunId, TaskId};
 use weft_dsl::plan::NodeIx;
 
-use crate::speech::Spoken;
+use crate::output_dedup::SaidSoFar;
 
 /// Number of a scope within its run.
 pub type ScopeId = u32;
@@ -55,7 +55,8 @@ pub enum Status {
     /// It is running as this activation.
     Running(u32),
     /// A person must answer first.
-    Parked,
+    #[serde(rename = "parked")]
+    Suspended,
     /// A person has answered what it asked in the middle of its work: it goes on.
     Resuming,
     /// It has finished.
@@ -87,13 +88,14 @@ pub struct NodeState {
     pub published: Option<Published>,
     /// What it remembers while a person decides about its work.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asleep: Option<Box<Asleep>>,
+    #[serde(rename = "asleep")]
+    pub suspended: Option<Box<SuspendedNode>>,
     /// Since when it waits for a person, once its run has said so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<Asked>,
     /// What it had said when its work was put off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spoken: Option<Box<Spoken>>,
+    pub spoken: Option<Box<SaidSoFar>>,
 }
 
 /// What a node gives before it has finished.
@@ -141,7 +143,7 @@ pub struct Filled {
 
 /// The work of a node that waits for a person in the middle of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Asleep {
+pub struct SuspendedNode {
     /// What it asks.
     pub form: Form,
     /// What it has to remember.
@@ -154,7 +156,7 @@ pub struct Asleep {
     pub alternative: usize,
 }
 
-impl Asleep {
+impl SuspendedNode {
     /// What has not been answered yet: place in the form, key, description.
     pub fn open_fields(&self) -> impl Iterator<Item = (usize, &String, &Json)> {
         let fields = self.form.fields.iter().enumerate();
@@ -180,7 +182,7 @@ impl NodeState {
             outputs: None,
             bytes: 0,
             published: None,
-            asleep: None,
+            suspended: None,
             asked: None,
             spoken: None,
         }
@@ -188,11 +190,11 @@ impl NodeState {
 
     /// The tasks that it waits for.
     pub fn open_tasks(&self) -> impl Iterator<Item = TaskId> {
-        let asked = self.asked.iter().filter(|_| self.status == Status::Parked);
+        let asked = self.asked.iter().filter(|_| self.status == Status::Suspended);
         asked.flat_map(|asked| {
-            let places: Vec<usize> = match &self.asleep {
+            let places: Vec<usize> = match &self.suspended {
                 None => vec![0],
-                Some(asleep) => asleep.open_fields().map(|(place, ..)| place).collect(),
+                Some(suspended) => suspended.open_fields().map(|(place, ..)| place).collect(),
             };
             places.into_iter().map(|place| asked.task(place))
         })
@@ -200,7 +202,7 @@ impl NodeState {
 
     /// Whether the scope cannot end while it is like this.
     pub fn is_active(&self) -> bool {
-        self.pending || matches!(self.status, Status::Running(_) | Status::Parked | Status::Resuming)
+        self.pending || matches!(self.status, Status::Running(_) | Status::Suspended | Status::Resuming)
     }
 
     /// Whether what reads it need not wait.
@@ -297,5 +299,27 @@ impl ScopeRun {
             (true, false) => self.active -= 1,
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sessions that wait for a person are stored for as long as that takes, and read by later versions.
+    #[test]
+    fn stored_nodes_keep_their_names() {
+        let stored = serde_json::json!({
+            "status": "parked", "pending": false, "outputs": null,
+            "asleep": {"form": {"tips": null, "fields": {}}, "state": 1, "answers": {}, "alternative": 0},
+        });
+        let node: NodeState = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(node.status, Status::Suspended);
+        assert_eq!(node.suspended.as_ref().unwrap().state, 1);
+        let again = serde_json::to_value(&node).unwrap();
+        assert_eq!(
+            (&again["status"], &again["asleep"]["state"]),
+            (&stored["status"], &stored["asleep"]["state"])
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! Work that waits for a person in the middle: how a node falls asleep, what becomes of those who
+//! Work that waits for a person in the middle: how a node falls suspended, what becomes of those who
 //! were listening to it, and how it goes on.
 
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use weft_dsl::plan::NodeIx;
 
 use crate::form::satisfied;
 use crate::machine::{Machine, Running};
-use crate::scope::{Asleep, EdgeState, ScopeId, Status};
-use crate::speech::Spoken;
+use crate::output_dedup::SaidSoFar;
+use crate::scope::{EdgeState, ScopeId, Status, SuspendedNode};
 
 impl Machine {
     /// What a node remembers while it waits in the middle of its work.
-    pub(crate) fn asleep(&self, scope: ScopeId, ix: NodeIx) -> Option<&Asleep> {
-        self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].asleep.as_deref()
+    pub(crate) fn suspended_node(&self, scope: ScopeId, ix: NodeIx) -> Option<&SuspendedNode> {
+        self.scopes.get(&scope)?.nodes[self.plan.nodes[ix].local].suspended.as_deref()
     }
 
     /// A running node writes nothing more for now: nobody may begin with its text.
-    pub fn fall_silent(&mut self, activation: u32) {
+    pub fn stop_speaking(&mut self, activation: u32) {
         let Some(&Running { scope, node, .. }) = self.running.get(&activation) else { return };
         let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
@@ -56,18 +56,18 @@ impl Machine {
         &mut self,
         activation: u32,
         (suspension, alternative): (Suspension, usize),
-        spoken: Spoken,
+        spoken: SaidSoFar,
     ) {
-        self.fall_silent(activation);
+        self.stop_speaking(activation);
         let Some(Running { scope, node, works, .. }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let Suspension { form, state } = suspension;
-        let asleep = Asleep { form, state, answers: Map::new(), alternative };
+        let suspended = SuspendedNode { form, state, answers: Map::new(), alternative };
         let local = self.plan.nodes[node].local;
         if let Some(run) = self.scopes.get_mut(&scope) {
             run.change(local, |node| {
-                node.status = Status::Parked;
-                node.asleep = Some(Box::new(asleep));
+                node.status = Status::Suspended;
+                node.suspended = Some(Box::new(suspended));
                 node.asked = None;
                 node.spoken = kept(spoken);
             });
@@ -78,8 +78,8 @@ impl Machine {
 
     /// An activation that was listening to a node that fell asleep is over for now: it has not been its
     /// turn yet, and what had reached it reaches it again.
-    pub fn put_back(&mut self, activation: u32, spoken: Spoken) {
-        self.fall_silent(activation);
+    pub fn requeue(&mut self, activation: u32, spoken: SaidSoFar) {
+        self.stop_speaking(activation);
         let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
@@ -113,15 +113,15 @@ impl Machine {
         let local = self.plan.nodes[ix].local;
         let mut decided = Vec::new();
         let Some(run) = self.scopes.get_mut(&scope) else { return };
-        let Some(asleep) = run.nodes[local].asleep.as_deref_mut() else { return };
+        let Some(suspended) = run.nodes[local].suspended.as_deref_mut() else { return };
         for (field, decision) in decisions {
-            let new = asleep.form.fields.contains_key(&field) && !asleep.answers.contains_key(&field);
+            let new = suspended.form.fields.contains_key(&field) && !suspended.answers.contains_key(&field);
             if new && !decision.is_null() {
                 decided.push(field.clone());
-                asleep.answers.insert(field, decision);
+                suspended.answers.insert(field, decision);
             }
         }
-        let complete = satisfied(&asleep.form, &asleep.answers);
+        let complete = satisfied(&suspended.form, &suspended.answers);
         for field in decided {
             self.end_task((scope, ix), Some(&field), status);
         }
@@ -134,6 +134,6 @@ impl Machine {
     }
 }
 
-fn kept(spoken: Spoken) -> Option<Box<Spoken>> {
+fn kept(spoken: SaidSoFar) -> Option<Box<SaidSoFar>> {
     (!spoken.is_empty()).then(|| Box::new(spoken))
 }

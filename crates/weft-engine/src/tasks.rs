@@ -19,14 +19,14 @@ impl Machine {
     /// Notes since when those wait that were not waiting before.
     pub fn note_asked(&mut self, run: &RunId, at_ms: i64) {
         let mut number = 1;
-        for (scope, ix) in self.parked() {
+        for (scope, ix) in self.waiting_nodes() {
             let local = self.plan.nodes[ix].local;
             let Some(node) = self.scopes.get_mut(&scope).map(|run| &mut run.nodes[local]) else { continue };
             if node.asked.is_some() {
                 continue;
             }
             node.asked = Some(Asked { run: run.clone(), number, at_ms });
-            let tasks = node.asleep.as_ref().map_or(1, |asleep| asleep.form.fields.len());
+            let tasks = node.suspended.as_ref().map_or(1, |suspended| suspended.form.fields.len());
             number = number.saturating_add(u32::try_from(tasks).unwrap_or(u32::MAX));
         }
     }
@@ -35,13 +35,13 @@ impl Machine {
     pub fn waiting_form(&self, place: (ScopeId, NodeIx)) -> WaitingForm {
         let mut waiting = self.form(place.0, place.1);
         let Some(asked) = self.asked(place) else { return waiting };
-        match self.asleep(place.0, place.1) {
+        match self.suspended_node(place.0, place.1) {
             None => {
                 waiting.tasks = vec![asked.task(0)];
                 waiting.due_ms = asked.due(waiting.form.timeout_seconds);
             }
-            Some(asleep) => {
-                let open: Vec<_> = asleep.open_fields().collect();
+            Some(suspended) => {
+                let open: Vec<_> = suspended.open_fields().collect();
                 waiting.due_ms = open.iter().filter_map(|(_, _, field)| asked.due(timeout(field))).min();
                 waiting.tasks = open.iter().map(|(place, ..)| asked.task(*place)).collect();
             }
@@ -55,8 +55,8 @@ impl Machine {
 
     /// The tasks that are open now.
     pub fn tasks(&self, context: &RunContext, canvas: &CanvasId) -> Vec<Task> {
-        let parked = self.parked().into_iter();
-        parked.flat_map(|place| self.tasks_of(place, (context, canvas))).collect()
+        let waiting = self.waiting_nodes().into_iter();
+        waiting.flat_map(|place| self.tasks_of(place, (context, canvas))).collect()
     }
 
     fn tasks_of(
@@ -82,18 +82,18 @@ impl Machine {
             ended_by: None,
             ended_ms: None,
         };
-        let Some(asleep) = self.asleep(scope, ix) else {
+        let Some(suspended) = self.suspended_node(scope, ix) else {
             let title = self.plan.nodes[ix].name.to_string();
             return vec![task(0, (TaskKind::Form, title), waiting.form.clone())];
         };
         let of_field = |(place, field, description): (usize, &String, &Json)| {
             let title = description.get("name").and_then(Json::as_str).unwrap_or(field).to_owned();
             let fields = Map::from_iter([(field.clone(), description.clone())]);
-            let (tips, timeout_seconds) = (asleep.form.tips.clone(), timeout(description));
+            let (tips, timeout_seconds) = (suspended.form.tips.clone(), timeout(description));
             let form = Form { fields, tips, timeout_seconds };
             task(place, (TaskKind::of_field(description), title), form)
         };
-        asleep.open_fields().map(of_field).collect()
+        suspended.open_fields().map(of_field).collect()
     }
 
     /// Notes how a task of a waiting node ended: that of its form, or of one of the fields that came up
@@ -107,9 +107,9 @@ impl Machine {
         let Some(node) = self.scopes.get(&scope).map(|run| &run.nodes[self.plan.nodes[ix].local]) else {
             return;
         };
-        let place = match (field, &node.asleep) {
+        let place = match (field, &node.suspended) {
             (None, _) => Some(0),
-            (Some(field), Some(asleep)) => asleep.form.fields.keys().position(|key| key == field),
+            (Some(field), Some(suspended)) => suspended.form.fields.keys().position(|key| key == field),
             (Some(_), None) => None,
         };
         if let (Some(asked), Some(place)) = (&node.asked, place) {

@@ -17,8 +17,8 @@ const OTHERWISE: &str = "otherwise";
 impl Machine {
     /// Lets those go on whose time is up. What they would have been told counts for nobody else.
     pub fn time_out(&mut self, now_ms: i64) {
-        for place in self.parked() {
-            match self.asleep(place.0, place.1) {
+        for place in self.waiting_nodes() {
+            match self.suspended_node(place.0, place.1) {
                 None => self.time_out_form(place, now_ms),
                 Some(_) => self.time_out_fields(place, now_ms),
             }
@@ -37,8 +37,10 @@ impl Machine {
     }
 
     fn time_out_fields(&mut self, place: (ScopeId, NodeIx), now_ms: i64) {
-        let Some((asked, asleep)) = self.asked(place).zip(self.asleep(place.0, place.1)) else { return };
-        let late = asleep
+        let Some((asked, suspended)) = self.asked(place).zip(self.suspended_node(place.0, place.1)) else {
+            return;
+        };
+        let late = suspended
             .open_fields()
             .filter(|(_, _, field)| asked.due(timeout(field)).is_some_and(|due| due <= now_ms));
         let decisions: Map<String, Json> =

@@ -5,7 +5,7 @@ use weft_core::value::weight;
 use weft_core::{Json, Outputs, Value};
 
 use crate::machine::{Machine, Running};
-use crate::scope::{Asleep, NodeState, ScopeId, ScopeRun};
+use crate::scope::{NodeState, ScopeId, ScopeRun, SuspendedNode};
 
 /// About how many bytes some values take.
 pub fn weight_of<'a>(values: impl IntoIterator<Item = &'a Json>) -> usize {
@@ -23,12 +23,12 @@ pub fn outputs_weight(outputs: &Outputs) -> usize {
     each.sum()
 }
 
-fn weight_asleep(asleep: &Asleep) -> usize {
-    weight_of(asleep.form.fields.values().chain([&asleep.state]))
+fn suspended_weight(suspended: &SuspendedNode) -> usize {
+    weight_of(suspended.form.fields.values().chain([&suspended.state]))
 }
 
 fn weight_of_node(node: &NodeState) -> usize {
-    node.outputs.as_deref().map_or(0, outputs_weight) + node.asleep.as_deref().map_or(0, weight_asleep)
+    node.outputs.as_deref().map_or(0, outputs_weight) + node.suspended.as_deref().map_or(0, suspended_weight)
 }
 
 fn weight_of_scope(run: &ScopeRun) -> usize {

@@ -79,7 +79,7 @@ fn jsonl_rows(text: &str) -> Result<Vec<Row>, Invalid> {
 /// The turns with the values of a row in place of `{{row.COLUMN}}`.
 ///
 /// # Errors
-/// When the row has no such column, or its value makes no sense in its place.
+/// When the row has no such column, or its value is not valid in its place.
 pub fn fill(turns: &[Turn], row: &Row) -> Result<Vec<Turn>, String> {
     let whole = serde_json::to_value(turns).map_err(|error| error.to_string())?;
     let filled = fill_json(&whole, row)?;

@@ -229,7 +229,7 @@ impl EvalFile {
         match head.weft_eval {
             Some(VERSION) => {}
             None => {
-                return Err(Invalid::new("it has no `weft_eval`, so it is no eval").help(format!(
+                return Err(Invalid::new("it has no `weft_eval`, so it is not an eval").help(format!(
                     "begin it with `weft_eval: {VERSION}`, or let `weft eval record` write it"
                 )));
             }
@@ -324,7 +324,7 @@ mod tests {
         check(("      contains: hi", "      contians: hi"), "contians");
         check(("  - answer:", "  - anwser:"), "anwser");
         check(("- query: hi", "- question: hi"), "line 4");
-        check(("weft_eval: 1\n", ""), "no eval");
+        check(("weft_eval: 1\n", ""), "not an eval");
         check(("weft_eval: 1", "weft_eval: 9\nnew_thing: 1"), "version 9");
         check(("turns:", "pass: 2\nturns:"), "`pass`");
         check(("contains: hi", "matches: '('"), "turns[0].expect[0]");

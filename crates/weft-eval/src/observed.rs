@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use weft_core::budget::Spent;
 use weft_core::citation::Cited;
-use weft_core::journal::{Ending, Onward};
+use weft_core::journal::{Ending, NextEdges};
 use weft_core::{Entry, Json, Record};
 use weft_engine::engine::Tried;
 
@@ -85,7 +85,7 @@ impl Observed {
     fn learn(&mut self, entry: &Entry) {
         match &entry.record {
             // It will be told when it ends.
-            Record::NodeFinished { route: Onward::Suspended, .. } => {}
+            Record::NodeFinished { route: NextEdges::Suspended, .. } => {}
             Record::NodeFinished { who, outputs, .. } => self.nodes.push(NodeSeen {
                 node: who.node.to_string(),
                 name: Arc::clone(&who.name),

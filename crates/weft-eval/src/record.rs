@@ -156,14 +156,17 @@ mod tests {
     use serde_json::json;
     use std::collections::BTreeMap;
     use std::sync::Arc;
-    use weft_core::effect::Gave;
+    use weft_core::effect::EffectResult;
     use weft_core::{ErrorKind, Json};
     use weft_engine::recording::{Answers, Where};
 
     fn recorded(value: Json, failure: &str) -> Vec<RecordedCase> {
         let gave = BTreeMap::from([
-            (Arc::from("model#0"), Gave::Value(Arc::new(value))),
-            (Arc::from("a/b-->http#1"), Gave::Failure { kind: ErrorKind::Timeout, message: failure.into() }),
+            (Arc::from("model#0"), EffectResult::Value(Arc::new(value))),
+            (
+                Arc::from("a/b-->http#1"),
+                EffectResult::Failure { kind: ErrorKind::Timeout, message: failure.into() },
+            ),
         ]);
         let asked = BTreeMap::from([(Arc::from("model#0"), Arc::from("0123456789012345"))]);
         let place = Where { node: "LLM:A".into(), rounds: vec![0, 2] };

@@ -130,7 +130,7 @@ pub(crate) async fn answer(model: &dyn ChatModel, instructions: &str, question: 
             return Err(Error::new(ErrorKind::Garbled, "the model's answer has no end"));
         }
     }
-    Err(Error::new(ErrorKind::Garbled, "the model's answer broke off"))
+    Err(Error::new(ErrorKind::Garbled, "the model's answer stopped unexpectedly"))
 }
 
 /// What a model is asked.

@@ -4,15 +4,15 @@
 
 pub mod additions;
 pub mod ask;
-pub mod beside;
+pub mod combined;
 pub mod contents;
 pub mod datasets;
 pub mod graph;
 mod highlight;
 pub mod ingest;
+pub mod local_documents;
 pub mod rank;
 pub mod retrieve;
-pub mod together;
 pub mod tokens;
 
 pub use highlight::highlight;

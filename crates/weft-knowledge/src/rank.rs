@@ -91,7 +91,7 @@ pub fn rank(answer: &IndexAnswer, settings: &RankSettings) -> Vec<Ranked> {
         .filter(|hit| {
             (weight > 0.0 || hit.text_rank.is_some()) && (weight < 1.0 || hit.vector_rank.is_some())
         })
-        .map(|hit| scored(hit, answer.text_once, settings.fusion, weight))
+        .map(|hit| scored(hit, answer.bm25_scale, settings.fusion, weight))
         .filter(|ranked| ranked.similarity >= settings.threshold)
         .collect();
     for one in &mut ranked {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn answer(hits: Vec<Hit>) -> IndexAnswer {
-        IndexAnswer { text_total: hits.len(), hits, text_once: 10.0, fitting: 0 }
+        IndexAnswer { text_total: hits.len(), hits, bm25_scale: 10.0, fitting: 0 }
     }
 
     fn order(answer: &IndexAnswer, settings: &RankSettings) -> Vec<(String, f32)> {

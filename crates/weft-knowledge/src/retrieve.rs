@@ -12,7 +12,7 @@ use weft_core::citation::Chunk;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
-    CANDIDATES_MAX, DatasetBrief, DocumentCount, Found, Given, Passage, Scope, Scored, SearchRequest,
+    CANDIDATES_MAX, DatasetBrief, DocumentCount, Expansion, Found, Passage, Scope, Scored, SearchRequest,
 };
 use weft_core::{Error, Result, TenantId};
 
@@ -211,7 +211,7 @@ impl Search<'_> {
             reranker: asked.reranker.clone(),
             // The same for every page of one size, so that pages are cut from one list.
             reranked_max: asked.limit.clamp(RERANKED_MIN, CANDIDATES_MAX),
-            given: Given::Wholes,
+            given: Expansion::Parents,
             offset: asked.offset,
             limit: asked.limit,
         };
@@ -237,7 +237,7 @@ impl Search<'_> {
             return self.knowledge.search(self.tenant, &request).await;
         }
         let (offset, limit) = (request.offset, request.limit);
-        let whole = SearchRequest { given: Given::Parts, offset: 0, limit: usize::MAX, ..request };
+        let whole = SearchRequest { given: Expansion::Children, offset: 0, limit: usize::MAX, ..request };
         let mut found = self.knowledge.search(self.tenant, &whole).await?;
         if !found.passages.is_empty() {
             let parts = (self.knowledge, self.model);

@@ -204,7 +204,7 @@ impl McpConfig {
         if unset.is_empty() { Ok(self) } else { Err(unset) }
     }
 
-    /// One sentence for each thing that makes no sense.
+    /// One sentence for each thing that is not valid.
     pub fn problems(&self) -> Vec<String> {
         let problems = self.servers.iter().flat_map(|(id, server)| {
             let named = (id.trim().is_empty() || id.len() > NAME_MAX)
@@ -342,7 +342,7 @@ impl OauthConfig {
 fn web_problem(name: &str, url: &str) -> Option<String> {
     match Url::parse(url) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => None,
-        _ => Some(format!("`{name}` is no http or https address")),
+        _ => Some(format!("`{name}` is not an http or https address")),
     }
 }
 
@@ -399,7 +399,7 @@ mod tests {
         check("", &["neither"]);
         check("command = 'a'\nurl = 'http://b'", &["one is enough"]);
         check("command = ' '\nheaders = { a = 'b' }\ntype = 'sse'", &["empty", "`headers`", "`type`"]);
-        check("url = 'ftp://b'\nargs = ['c']\ntype = 'stdio'", &["no http", "`args`", "stdio"]);
+        check("url = 'ftp://b'\nargs = ['c']\ntype = 'stdio'", &["not an http", "`args`", "stdio"]);
         check("url = 'http://b'\nenable = ['t', 'u']\ndisable = ['t']", &["`t` is in `enable`"]);
         check("url = 'http://b'\ncall_seconds = 0\nresult_bytes_max = 1", &["call_seconds", "result_bytes"]);
         check("url = 'http://b'\nheaders = { 'a b' = 'c' }", &["a b"]);

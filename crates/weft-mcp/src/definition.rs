@@ -48,7 +48,7 @@ pub enum Verdict {
     Disabled,
 }
 
-/// The tools in a server's list. One that makes no sense keeps its place, with what is wrong.
+/// The tools in a server's list. One that is not valid keeps its place, with what is wrong.
 pub(crate) fn definitions(listed: &[Json]) -> Vec<Definition> {
     let mut seen = HashSet::new();
     listed.iter().enumerate().map(|(at, json)| one(at, json, &mut seen)).collect()
@@ -66,7 +66,7 @@ fn one(at: usize, json: &Json, seen: &mut HashSet<String>) -> Definition {
         "" => Some("it has no name".to_owned()),
         name if !seen.insert(name.to_owned()) => Some("the server lists it more than once".to_owned()),
         name if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
-            Some(format!("its name is no name, or has more than {NAME_BYTES_MAX} bytes"))
+            Some(format!("its name is not a name, or has more than {NAME_BYTES_MAX} bytes"))
         }
         _ if json.to_string().len() > DEFINITION_BYTES_MAX => {
             Some(format!("its definition has more than {DEFINITION_BYTES_MAX} bytes"))
@@ -90,7 +90,7 @@ fn schema(json: &Json) -> Result<Json, String> {
             fields.entry("type").or_insert_with(|| "object".into());
             Json::Object(fields)
         }
-        Some(_) => return Err("its schema is no object".to_owned()),
+        Some(_) => return Err("its schema is not an object".to_owned()),
     };
     if schema.get("type") != Some(&Json::from("object")) {
         return Err("its schema describes no object".to_owned());
@@ -235,7 +235,7 @@ mod tests {
             ("bare", "-"),
             ("full", "-"),
             ("untyped", "-"),
-            ("text", "its schema is no object"),
+            ("text", "its schema is not an object"),
             ("array", "its schema describes no object"),
             ("wrong", "its schema is none: "),
             ("astray", "its schema is none: "),

@@ -49,7 +49,7 @@ struct ToolConfiguration {
 /// tool_configuration, …}}}`, or in the inner object alone. Those that are switched off are left out.
 ///
 /// # Errors
-/// `Invalid` naming every server that makes no sense, `Denied` for a user's server that is a process.
+/// `Invalid` naming every server that is not valid, `Denied` for a user's server that is a process.
 pub fn import(json: &Json, importer: Importer) -> Result<BTreeMap<String, ServerConfig>> {
     let listed = json.get("mcpServers").unwrap_or(json).as_object().ok_or_else(|| {
         Error::invalid("there are no servers").help("write {\"mcpServers\": {\"name\": {\"url\": \"…\"}}}")

@@ -28,8 +28,7 @@ impl Legacy {
     /// # Errors
     /// What keeps the stream from being opened; `Denied` when the address is on another server.
     pub(crate) async fn open(peer: HttpPeer, url: &str, faults: Faults) -> Result<Self> {
-        let base =
-            Url::parse(url).map_err(|cause| Error::invalid("the URL makes no sense").because(cause))?;
+        let base = Url::parse(url).map_err(|cause| Error::invalid("the URL is not valid").because(cause))?;
         let headers = vec![("accept".to_owned(), "text/event-stream".to_owned())];
         let response = peer.send(request("GET", url, headers, Vec::new())).await?;
         if !(200..=299).contains(&response.status) {
@@ -100,7 +99,7 @@ fn told(event: &Sse) -> Option<ServerJsonRpcMessage> {
 /// The address for requests. It carries our credentials, so it has to be where the stream is.
 fn endpoint(base: &Url, named: &str) -> Result<Url> {
     let url = base.join(named.trim()).map_err(|cause| {
-        Error::new(ErrorKind::Garbled, "the server names an address for requests that makes no sense")
+        Error::new(ErrorKind::Garbled, "the server names an address for requests that is not valid")
             .because(cause)
     })?;
     if url.origin() != base.origin() {

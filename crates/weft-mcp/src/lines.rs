@@ -139,13 +139,13 @@ pub(crate) fn message(text: &[u8]) -> Option<ServerJsonRpcMessage> {
         Ok(message) => return Some(message),
         Err(reason) => reason,
     };
-    tracing::debug!(%reason, "a server sent something that is no message");
+    tracing::debug!(%reason, "a server sent something that is not a message");
     let json: Json = serde_json::from_slice(text).ok()?;
     let id: RequestId = serde_json::from_value(json.get("id")?.clone()).ok()?;
     if json.get("method").is_some() {
         return None;
     }
-    let broken = ErrorData::parse_error("the answer is no message of the protocol", None);
+    let broken = ErrorData::parse_error("the answer is not a message of the protocol", None);
     Some(ServerJsonRpcMessage::error(broken, Some(id)))
 }
 

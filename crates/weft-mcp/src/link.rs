@@ -21,10 +21,10 @@ use weft_core::{Error, ErrorKind, Json, Result, ToolOutput};
 use weft_net::NotSent;
 
 use crate::dial::Dial;
-use crate::ear::{Ear, Listening};
 use crate::events::{self, TOO_LONG};
 use crate::faults::Redactor;
-use crate::wire::{Trail, Wire};
+use crate::notifications::{Listening, NotificationHandler};
+use crate::wire::{SentLog, Wire};
 
 /// Pages of a list of tools.
 const PAGES_MAX: usize = 100;
@@ -47,10 +47,10 @@ pub(crate) struct Shared {
 
 /// An open connection. Dropping it closes it.
 pub(crate) struct Link {
-    service: Mutex<Option<RunningService<RoleClient, Ear>>>,
+    service: Mutex<Option<RunningService<RoleClient, NotificationHandler>>>,
     peer: Peer<RoleClient>,
-    ear: Ear,
-    trail: Trail,
+    handler: NotificationHandler,
+    sent_log: SentLog,
     shared: Shared,
     runtime: Handle,
     /// The server will say when its tools change.
@@ -102,17 +102,17 @@ impl Link {
         version: ProtocolVersion,
     ) -> Result<Result<Self, ErrorData>> {
         let wire = dial.dial().await?;
-        let trail = wire.trail();
-        let ear = Ear::new(version.clone(), Arc::clone(&shared.changes));
+        let sent_log = wire.sent_log();
+        let handler = NotificationHandler::new(version.clone(), Arc::clone(&shared.changes));
         let mode = match version.has_initialize() {
             true => ClientLifecycleMode::Initialize,
             false => ClientLifecycleMode::Discover { preferred_versions: vec![version] },
         };
-        let begun = Box::pin(serve_client_with_lifecycle::<_, Wire, _, _>(ear.clone(), wire, mode)).await;
+        let begun = Box::pin(serve_client_with_lifecycle::<_, Wire, _, _>(handler.clone(), wire, mode)).await;
         let service = match begun {
             Ok(service) => service,
             Err(ClientInitializeError::JsonRpcError(refused)) => return Ok(Err(refused)),
-            Err(error) => return Err(unopened(error, &trail)),
+            Err(error) => return Err(unopened(error, &sent_log)),
         };
         let info = service.peer().peer_info();
         let spoken = info.as_ref().map(|info| info.protocol_version.clone()).unwrap_or_default();
@@ -121,8 +121,8 @@ impl Link {
         let link = Self {
             peer: service.peer().clone(),
             service: Mutex::new(Some(service)),
-            ear,
-            trail,
+            handler,
+            sent_log,
             shared: shared.clone(),
             runtime: Handle::current(),
             // In the newer way changes are told to those who subscribe.
@@ -185,12 +185,12 @@ impl Link {
             .await
             .map_err(|_| Failure { error: self.broken(), sent: Sent::Never })?;
         Ok(Asked {
-            listening: self.ear.listen(handle.progress_token.clone()),
+            listening: self.handler.listen(handle.progress_token.clone()),
             notice: Notice {
                 id: handle.id.clone(),
                 is_wanted: true,
                 peer: self.peer.clone(),
-                trail: self.trail.clone(),
+                sent_log: self.sent_log.clone(),
                 tasks: self.shared.tasks.clone(),
                 runtime: self.runtime.clone(),
             },
@@ -200,7 +200,7 @@ impl Link {
     }
 
     fn broken(&self) -> Error {
-        broken(&self.trail)
+        broken(&self.sent_log)
     }
 
     /// Says goodbye and waits until the other side is gone, or for as long as that may take.
@@ -210,7 +210,7 @@ impl Link {
         }
     }
 
-    fn take(&self) -> Option<RunningService<RoleClient, Ear>> {
+    fn take(&self) -> Option<RunningService<RoleClient, NotificationHandler>> {
         self.service.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
@@ -223,7 +223,7 @@ impl Drop for Link {
     }
 }
 
-async fn say_goodbye(mut service: RunningService<RoleClient, Ear>) {
+async fn say_goodbye(mut service: RunningService<RoleClient, NotificationHandler>) {
     // A process may need three waits to end; after that it is killed in any case.
     if service.close_with_timeout(GOODBYE_LIMIT * 2).await.is_err() {
         tracing::warn!("a connection to an MCP server ended badly");
@@ -269,16 +269,16 @@ impl Asked {
 
     fn understood(&self, answer: Result<ServerResult, ServiceError>) -> Result<Json, Failure> {
         let senseless = |cause: Box<dyn std::error::Error + Send + Sync>| {
-            answered(Error::new(ErrorKind::Garbled, "the server's answer makes no sense").because(cause))
+            answered(Error::new(ErrorKind::Garbled, "the server's answer is not valid").because(cause))
         };
         match answer {
             Ok(result) => serde_json::to_value(result).map_err(|cause| senseless(cause.into())),
             Err(ServiceError::McpError(refused)) => Err(answered(refusal(&refused, &self.redactor))),
             Err(ServiceError::TransportSend(error)) => Err(unsent(error.error)),
             Err(ServiceError::TransportClosed) => {
-                let trail = &self.notice.trail;
-                let sent = if trail.has_left(&self.notice.id) { Sent::Lost } else { Sent::Never };
-                Err(Failure { error: broken(trail), sent })
+                let sent_log = &self.notice.sent_log;
+                let sent = if sent_log.was_sent(&self.notice.id) { Sent::Lost } else { Sent::Never };
+                Err(Failure { error: broken(sent_log), sent })
             }
             Err(other) => Err(senseless(other.into())),
         }
@@ -290,14 +290,14 @@ struct Notice {
     id: RequestId,
     is_wanted: bool,
     peer: Peer<RoleClient>,
-    trail: Trail,
+    sent_log: SentLog,
     tasks: TaskTracker,
     runtime: Handle,
 }
 
 impl Drop for Notice {
     fn drop(&mut self) {
-        self.trail.has_left(&self.id);
+        self.sent_log.was_sent(&self.id);
         if !self.is_wanted || self.peer.is_transport_closed() {
             return;
         }
@@ -317,8 +317,8 @@ fn answered(error: Error) -> Failure {
     Failure { error, sent: Sent::Answered }
 }
 
-fn broken(trail: &Trail) -> Error {
-    trail.faults.reason().unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the connection broke"))
+fn broken(sent_log: &SentLog) -> Error {
+    sent_log.faults.reason().unwrap_or_else(|| Error::new(ErrorKind::Unavailable, "the connection broke"))
 }
 
 /// Why something could not be sent, as the transport told it.
@@ -383,10 +383,10 @@ fn spoken() -> String {
 }
 
 /// Why a connection could not be opened.
-fn unopened(error: ClientInitializeError, trail: &Trail) -> Error {
+fn unopened(error: ClientInitializeError, sent_log: &SentLog) -> Error {
     match error {
         ClientInitializeError::TransportError { error, .. } => unsent(error.error).error,
-        ClientInitializeError::ConnectionClosed(_) => trail.faults.reason().unwrap_or_else(|| {
+        ClientInitializeError::ConnectionClosed(_) => sent_log.faults.reason().unwrap_or_else(|| {
             Error::new(ErrorKind::Unavailable, "the server closed the connection before it said anything")
         }),
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {

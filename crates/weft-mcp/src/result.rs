@@ -21,13 +21,13 @@ pub(crate) fn output(result: &Json) -> Result<ToolOutput> {
     let value = result.get("structuredContent").filter(|value| !value.is_null()).cloned();
     let failed = result.get("isError") == Some(&Json::Bool(true));
     if content.is_none() && value.is_none() && result.get("isError").is_none() {
-        return Err(Error::new(ErrorKind::Garbled, "the server's answer is no result of a call"));
+        return Err(Error::new(ErrorKind::Garbled, "the server's answer is not a result of a call"));
     }
     let mut blocks: Vec<Block> = content.into_iter().flatten().map(block).collect();
     if let (Some(value), true) = (&value, blocks.is_empty()) {
         blocks.push(Block::Text { text: value.to_string() });
     }
-    Ok(ToolOutput { blocks, value, failed })
+    Ok(ToolOutput { blocks, value, failed, ..ToolOutput::default() })
 }
 
 /// One piece of content. What is unknown is shown as it came.
@@ -76,7 +76,7 @@ mod tests {
     fn every_kind_of_content_becomes_a_block() {
         let check = |content: Json, expected: Block| {
             let told = output(&json!({"content": [content]})).unwrap();
-            assert_eq!(told, ToolOutput { blocks: vec![expected], value: None, failed: false });
+            assert_eq!(told, ToolOutput { blocks: vec![expected], ..ToolOutput::default() });
         };
         let resource = |uri: &str, media_type: Option<&str>, text: Option<&str>| Block::Resource {
             uri: uri.into(),

@@ -54,7 +54,7 @@ impl Servers {
     /// The servers of a configuration. None of them is connected to.
     ///
     /// # Errors
-    /// `Invalid` naming everything in the configuration that makes no sense.
+    /// `Invalid` naming everything in the configuration that is not valid.
     pub fn open(
         config: McpConfig,
         http: &Arc<dyn StreamingHttp>,

@@ -121,7 +121,7 @@ impl HttpPeer {
         })?;
         match message(&body) {
             Some(answer) => Ok(StreamableHttpPostResponse::Json(answer, session)),
-            None => Err(Fault::UnexpectedServerResponse(Cow::from("the answer is no message"))),
+            None => Err(Fault::UnexpectedServerResponse(Cow::from("the answer is not a message"))),
         }
     }
 

@@ -25,7 +25,7 @@ const WAITING_MAX: usize = 1_024;
 /// A way to a server that is open.
 pub struct Wire {
     way: Way,
-    trail: Trail,
+    sent_log: SentLog,
     /// One reference for each message that waits to be taken, and our own.
     waiting: Arc<()>,
 }
@@ -46,20 +46,20 @@ struct Pipe {
     broken: CancellationToken,
 }
 
-/// What a connection leaves for those who use it: why it broke, and which requests have left.
+/// What a connection leaves for those who use it: why it broke, and which requests were sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Trail {
+pub(crate) struct SentLog {
     pub(crate) faults: Faults,
     left: Arc<Mutex<HashSet<RequestId>>>,
 }
 
-impl Trail {
-    /// Whether a request has left, or may have; asked once.
-    pub(crate) fn has_left(&self, id: &RequestId) -> bool {
+impl SentLog {
+    /// Whether a request was sent, or may have been; asked once.
+    pub(crate) fn was_sent(&self, id: &RequestId) -> bool {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
-    fn leaves(&self, id: &RequestId) {
+    fn sends(&self, id: &RequestId) {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone());
     }
 }
@@ -67,32 +67,32 @@ impl Trail {
 impl Wire {
     /// Over a pair of byte streams: one message a line, none longer than `bytes_max`.
     pub fn lines(source: Source, sink: Sink, bytes_max: usize) -> Self {
-        let trail = Trail::default();
-        let lines = Lines::new(source, sink, bytes_max, trail.faults.clone());
-        Self::over(Way::Lines(Box::new(Pipe::new(lines, None))), trail)
+        let sent_log = SentLog::default();
+        let lines = Lines::new(source, sink, bytes_max, sent_log.faults.clone());
+        Self::over(Way::Lines(Box::new(Pipe::new(lines, None))), sent_log)
     }
 
     pub(crate) fn process(lines: Lines, child: ChildGroup, faults: Faults) -> Self {
-        let trail = Trail { faults, left: Arc::default() };
-        Self::over(Way::Lines(Box::new(Pipe::new(lines, Some(child)))), trail)
+        let sent_log = SentLog { faults, left: Arc::default() };
+        Self::over(Way::Lines(Box::new(Pipe::new(lines, Some(child)))), sent_log)
     }
 
     pub(crate) fn streamable(peer: HttpPeer, url: &str) -> Self {
         let way = Way::Streamable(Box::new(streamable::transport(peer, url)));
-        Self::over(way, Trail::default())
+        Self::over(way, SentLog::default())
     }
 
     pub(crate) fn legacy(legacy: Legacy, faults: Faults) -> Self {
-        let trail = Trail { faults, left: Arc::default() };
-        Self::over(Way::Legacy(Box::new(legacy)), trail)
+        let sent_log = SentLog { faults, left: Arc::default() };
+        Self::over(Way::Legacy(Box::new(legacy)), sent_log)
     }
 
-    fn over(way: Way, trail: Trail) -> Self {
-        Self { way, trail, waiting: Arc::default() }
+    fn over(way: Way, sent_log: SentLog) -> Self {
+        Self { way, sent_log, waiting: Arc::default() }
     }
 
-    pub(crate) fn trail(&self) -> Trail {
-        self.trail.clone()
+    pub(crate) fn sent_log(&self) -> SentLog {
+        self.sent_log.clone()
     }
 }
 
@@ -101,7 +101,7 @@ impl Pipe {
         Self { lines: Some(lines), child, ending: None, broken: CancellationToken::new() }
     }
 
-    fn send(&self, item: TxJsonRpcMessage<RoleClient>, trail: Trail) -> BoxFuture<'static, Result<()>> {
+    fn send(&self, item: TxJsonRpcMessage<RoleClient>, sent_log: SentLog) -> BoxFuture<'static, Result<()>> {
         let Some(lines) = &self.lines else { return Box::pin(async { Err(child::ended()) }) };
         let id = request_id(&item).cloned();
         let (sending, broken) = (lines.send(item), self.broken.clone());
@@ -110,7 +110,7 @@ impl Pipe {
                 tracing::debug!(reason = %error.detail(), "an MCP server takes no messages");
                 if let Some(id) = id {
                     // It stays here, so it may be sent again elsewhere.
-                    trail.has_left(&id);
+                    sent_log.was_sent(&id);
                 }
                 broken.cancel();
             }
@@ -166,10 +166,10 @@ impl Transport<RoleClient> for Wire {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<()>> + Send + 'static {
         if let Some(id) = request_id(&item) {
-            self.trail.leaves(id);
+            self.sent_log.sends(id);
         }
         let sending: BoxFuture<'static, Result<()>> = match &mut self.way {
-            Way::Lines(pipe) => pipe.send(item, self.trail.clone()),
+            Way::Lines(pipe) => pipe.send(item, self.sent_log.clone()),
             Way::Streamable(transport) => {
                 let sending = transport.send(item);
                 Box::pin(async move { sending.await.map_err(streamable::cause) })
@@ -186,11 +186,11 @@ impl Transport<RoleClient> for Wire {
 
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         if Arc::strong_count(&self.waiting) > WAITING_MAX {
-            self.trail.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
+            self.sent_log.faults.end(ErrorKind::Garbled, "it asks and asks and takes no answers");
             return None;
         }
         match &mut self.way {
-            Way::Lines(pipe) => pipe.receive(&self.trail.faults).await,
+            Way::Lines(pipe) => pipe.receive(&self.sent_log.faults).await,
             Way::Streamable(transport) => transport.receive().await,
             Way::Legacy(legacy) => legacy.receive().await,
         }
@@ -198,7 +198,7 @@ impl Transport<RoleClient> for Wire {
 
     async fn close(&mut self) -> Result<()> {
         match &mut self.way {
-            Way::Lines(pipe) => pipe.end(&self.trail.faults).await,
+            Way::Lines(pipe) => pipe.end(&self.sent_log.faults).await,
             Way::Streamable(transport) => transport.close().await.map_err(streamable::cause)?,
             Way::Legacy(_) => {}
         }

@@ -32,7 +32,7 @@ pub struct FoundKeys {
 pub struct LocalServer {
     /// Which wire it speaks.
     pub provider: Provider,
-    /// Where.
+    /// The address of its API.
     pub base_url: String,
     /// The models it has, by its own names; never empty.
     pub models: Vec<String>,

@@ -40,7 +40,7 @@ impl AllowList {
     /// Reads the entries.
     ///
     /// # Errors
-    /// `Invalid` naming the first entry that makes no sense.
+    /// `Invalid` naming the first entry that is not valid.
     pub fn parse<T: AsRef<str>>(entries: impl IntoIterator<Item = T>) -> Result<Self> {
         let entries: Vec<_> = entries.into_iter().map(|entry| read(entry.as_ref())).collect::<Result<_>>()?;
         if entries.len() > ENTRIES_MAX {
@@ -65,7 +65,7 @@ impl AllowList {
 
 fn read(entry: &str) -> Result<Allowed> {
     let wrong = || {
-        Error::invalid(format!("`{entry}` is no host, address or network"))
+        Error::invalid(format!("`{entry}` is not a host, address or network"))
             .help("write `host`, `10.1.2.3:8080`, `10.0.0.0/8` or `[fd00::/8]:443`")
     };
     let entry = entry.trim();

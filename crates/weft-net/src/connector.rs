@@ -89,7 +89,7 @@ impl Connector for DirectConnector {
 pub(crate) fn method(name: &str) -> Result<reqwest::Method> {
     match name.parse() {
         Ok(reqwest::Method::CONNECT | reqwest::Method::TRACE) | Err(_) => {
-            Err(Error::invalid(format!("`{name}` is no HTTP method that can be used here")))
+            Err(Error::invalid(format!("`{name}` is not an HTTP method that can be used here")))
         }
         Ok(method) => Ok(method),
     }

@@ -108,7 +108,7 @@ impl Outbound {
     /// Resolves and checks everything that a request would connect to.
     ///
     /// # Errors
-    /// `Denied` for a refused address, `Invalid` for a URL that makes no sense, `Unavailable` for a
+    /// `Denied` for a refused address, `Invalid` for a URL that is not valid, `Unavailable` for a
     /// name that cannot be resolved.
     pub async fn route(&self, url: &str, proxy: Option<&str>) -> Result<Route> {
         let url = web_url(url, "the URL")?;
@@ -135,7 +135,7 @@ impl Outbound {
             Some(Host::Ipv4(ip)) => (ip.to_string(), vec![IpAddr::V4(ip)]),
             Some(Host::Ipv6(ip)) => (ip.to_string(), vec![IpAddr::V6(ip)]),
             Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),
-            None => return Err(Error::invalid("the URL names no host")),
+            None => return Err(Error::invalid("the URL does not name a host")),
         };
         for ip in &ips {
             self.check(&host, *ip, port)?;
@@ -172,7 +172,7 @@ impl Outbound {
 
 fn web_url(text: &str, what: &str) -> Result<Url> {
     let url = Url::parse(text.trim())
-        .map_err(|cause| Error::invalid(format!("{what} makes no sense")).because(cause))?;
+        .map_err(|cause| Error::invalid(format!("{what} is not valid")).because(cause))?;
     match url.scheme() {
         "http" | "https" => Ok(url),
         other => Err(Error::invalid(format!("{what} begins with `{other}:`")).help("use http or https")),

@@ -129,8 +129,7 @@ pub(crate) async fn send(
     url: &str,
     request: &StreamRequest,
 ) -> Result<StreamResponse> {
-    let url: url::Url =
-        url.parse().map_err(|cause| Error::invalid("the URL makes no sense").because(cause))?;
+    let url: url::Url = url.parse().map_err(|cause| Error::invalid("the URL is not valid").because(cause))?;
     let host = url.host_str().unwrap_or_default().to_owned();
     let mut sending = client
         .request(crate::connector::method(&request.method)?, url)
@@ -167,5 +166,6 @@ fn reason(cause: &reqwest::Error) -> String {
 }
 
 fn broken(host: &str, cause: reqwest::Error) -> Error {
-    Error::new(ErrorKind::Unavailable, format!("`{host}` broke off its answer")).because(cause.without_url())
+    Error::new(ErrorKind::Unavailable, format!("`{host}` stopped unexpectedly its answer"))
+        .because(cause.without_url())
 }

@@ -185,9 +185,9 @@ fn choose(name: &str, bytes: &[u8]) -> std::result::Result<&'static Format, Unre
     if !is_text(bytes) {
         return Err(Unreadable::new(match named {
             Some(format) if format.is_binary => {
-                format!("it is no {}, or its beginning is missing", format.name)
+                format!("it is not a {}, or its beginning is missing", format.name)
             }
-            Some(_) => "it is no text".to_owned(),
+            Some(_) => "it is not text".to_owned(),
             None => format!("this kind of file is not known; known are {}", names()),
         }));
     }
@@ -215,7 +215,7 @@ fn not_read(contents: &Contents<'_>) -> Option<&'static str> {
         }
         Some(Container::OpenDocument) => {
             return Some(
-                "it is an OpenDocument file that is no spreadsheet; save it as .docx, .pptx or .pdf",
+                "it is an OpenDocument file that is not a spreadsheet; save it as .docx, .pptx or .pdf",
             );
         }
         Some(Container::Locked) => return Some("it is locked with a password; save it without one"),

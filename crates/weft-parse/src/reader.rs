@@ -136,9 +136,9 @@ impl DocumentReader for InProcess {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
         self.limits.check(request, &bytes)?;
         let request = request.clone();
-        tokio::task::spawn_blocking(move || guarded(&request, &bytes))
-            .await
-            .map_err(|cause| Error::internal("the reading of a document broke off").because(cause))?
+        tokio::task::spawn_blocking(move || guarded(&request, &bytes)).await.map_err(|cause| {
+            Error::internal("the reading of a document stopped unexpectedly").because(cause)
+        })?
     }
 }
 

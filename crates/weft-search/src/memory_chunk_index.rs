@@ -181,7 +181,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
     let count_max = query.count_max.min(HITS_MAX);
     let searched = Searched::new(datasets, query);
     let words = query.text.as_ref().map(question::words).unwrap_or_default();
-    let (scores, text_once) = searched.scores(&words);
+    let (scores, bm25_scale) = searched.scores(&words);
     let wanted = query.vector.as_ref().filter(|vector| has_direction(&vector.vector));
     let cosine = |at: usize| {
         let (own, wanted) = (searched.chunks[at].2.vector.as_ref()?, &wanted?.vector);
@@ -211,7 +211,7 @@ fn search(datasets: &[(DatasetId, &Dataset)], query: &IndexQuery) -> Result<Inde
         hits.entry(at).or_insert_with(|| hit(at)).vector_rank = Some(rank);
     }
     let text_total = (0..scores.len()).filter(|at| searched.passing[*at] && scores[*at] > 0.0).count();
-    Ok(IndexAnswer { hits: hits.into_values().collect(), text_once, text_total, fitting: searched.fitting })
+    Ok(IndexAnswer { hits: hits.into_values().collect(), bm25_scale, text_total, fitting: searched.fitting })
 }
 
 #[async_trait]

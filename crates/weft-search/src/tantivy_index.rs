@@ -128,7 +128,7 @@ impl TantivyIndex {
         let shared = Arc::clone(&self.shared);
         tokio::task::spawn_blocking(move || work(&shared))
             .await
-            .map_err(|cause| Error::internal("the work of the index broke off").because(cause))?
+            .map_err(|cause| Error::internal("the work of the index stopped unexpectedly").because(cause))?
     }
 }
 

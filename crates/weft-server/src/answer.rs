@@ -85,9 +85,9 @@ impl Answer {
             | Record::NodeStarted { .. }
             | Record::NodeSkipped { .. }
             | Record::FrameOpened { .. }
+            | Record::ModelUsed { .. }
+            | Record::EffectStarted { .. }
             | Record::EffectFinished { .. }
-            | Record::EffectBegan { .. }
-            | Record::EffectGave { .. }
             | Record::Published { .. }
             | Record::Sourced { .. }
             | Record::PickedUp { .. }

@@ -19,8 +19,9 @@ use weft_core::{
 };
 use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
-use weft_knowledge::beside::Beside;
 use weft_knowledge::ingest::Library;
+use weft_knowledge::local_documents::LocalDocuments;
+use weft_plugins::Plugins;
 
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
@@ -68,13 +69,15 @@ pub struct Parts {
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
-    pub beside: Beside,
+    pub beside: LocalDocuments,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.
     pub model_check: Arc<ModelCheck>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// Tools that were added without a new build.
+    pub plugins: Plugins,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// Says whether the store can be written.
@@ -120,11 +123,13 @@ pub struct App {
     /// Datasets, to be asked.
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
-    pub beside: Beside,
+    pub beside: LocalDocuments,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
     pub catalog: Arc<Catalog>,
+    /// Tools that were added without a new build.
+    pub plugins: Plugins,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// What runs and requests may use.
@@ -167,6 +172,7 @@ impl App {
             beside: parts.beside,
             models: parts.models,
             catalog: parts.catalog,
+            plugins: parts.plugins,
             clock: parts.clock,
             lines: Arc::default(),
             token_uses: Arc::default(),
@@ -297,8 +303,9 @@ impl App {
         }
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
-        let (canvas, session) = (canvas.id, session.key.clone());
-        self.engine.start_as(id, StartRun { plan, canvas, session, input, seed: None, task: None }).await
+        let key = session.key.clone();
+        let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task: None };
+        self.engine.start_of(id, request, Some(session)).await
     }
 
     /// Starts a turn of a session when it is its turn.
@@ -437,7 +444,9 @@ impl App {
             let options = CompileOptions { models, measuring, ..CompileOptions::default() };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
-        compiled.await.map_err(|cause| Error::internal("the check of the canvas broke off").because(cause))
+        compiled
+            .await
+            .map_err(|cause| Error::internal("the check of the canvas stopped unexpectedly").because(cause))
     }
 }
 
@@ -449,9 +458,9 @@ fn compact(dsl: &str) -> Result<String> {
         return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
     }
     let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
-        .map_err(|cause| refuse("is no JSON").because(cause))?;
+        .map_err(|cause| refuse("is not JSON").because(cause))?;
     if !json.is_object() {
-        return Err(refuse("is no JSON object"));
+        return Err(refuse("is not a JSON object"));
     }
     Ok(json.to_string())
 }

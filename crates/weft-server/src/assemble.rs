@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::workspace::NoWorkspace;
@@ -14,14 +15,15 @@ use weft_engine::Engine;
 use weft_engine::clock::SystemClock;
 use weft_engine::engine::{ProcessIdentity, Stores};
 use weft_knowledge::additions::{Contents, Graph};
-use weft_knowledge::beside::{Beside, BesideParts};
+use weft_knowledge::combined::CombinedKnowledge;
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
-use weft_knowledge::together::Together;
+use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_mcp::Servers;
 use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
 use weft_parse::ChildReader;
+use weft_plugins::{Combined, Plugins};
 use weft_sandbox::{ProcessSandbox, Worker};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
@@ -114,6 +116,31 @@ pub(crate) async fn copy_database(source: &Path, into: &Path) -> Result<()> {
     copied
 }
 
+/// The names and ids of the datasets that a tenant has. Makes nothing: without a store there are none.
+///
+/// # Errors
+/// When the store cannot be read.
+pub async fn dataset_names(config: &Config, tenant: &TenantId) -> Result<Vec<String>> {
+    /// Datasets read at a time.
+    const PAGE: u64 = 200;
+    if config.store.url.is_empty() && !config.data.join(STORE_FILE).exists() {
+        return Ok(Vec::new());
+    }
+    let store = Store::open(&config.store_url()).await?;
+    let datasets = store.datasets();
+    let mut names = Vec::new();
+    for offset in (0..).step_by(usize::try_from(PAGE).unwrap_or(1)) {
+        let filter = DatasetFilter { offset, limit: PAGE, ..DatasetFilter::default() };
+        let (page, _) = datasets.datasets(tenant, &filter).await?;
+        if page.is_empty() {
+            break;
+        }
+        names.extend(page.into_iter().flat_map(|dataset| [dataset.name, dataset.key.id.to_string()]));
+    }
+    store.close().await?;
+    Ok(names)
+}
+
 async fn make_folder(config: &Config) -> Result<()> {
     let data = config.data.clone();
     let made = tokio::task::spawn_blocking(move || weft_store::private::own_folder(&data, STORE_FILE)).await;
@@ -192,8 +219,11 @@ fn datasets(
 }
 
 /// Documents beside canvases, for this process alone.
-fn beside(config: &Config, (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>)) -> Beside {
-    Beside::new(BesideParts {
+fn beside(
+    config: &Config,
+    (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
+) -> LocalDocuments {
+    LocalDocuments::new(LocalDocumentsParts {
         store: store.datasets(),
         index: Arc::new(MemoryChunkIndex::new()),
         reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
@@ -207,17 +237,19 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
+    let plugins = Plugins::open(config.plugins_folder())?;
+    let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let (library, datasets) = datasets(config, place, (&store, &models, &clock))?;
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, (&passing, &models, &clock));
     let knowledge: Arc<dyn Knowledge> =
-        Arc::new(Together::new(Arc::new(beside.datasets()), Arc::new(datasets)));
+        Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
     let seams = Arc::new(Seams {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
         knowledge: Arc::clone(&knowledge),
-        tools: Arc::new(servers.clone()) as Arc<dyn ToolSource>,
+        tools: Arc::new(tools) as Arc<dyn ToolSource>,
         workspace: workspace(config),
         sandbox: sandbox(config),
         clock: Arc::clone(&clock),
@@ -256,6 +288,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
             checked.resolve_with_notice(llm_id).map(|(_, notice)| notice).map_err(|error| error.full())
         }),
         catalog: Arc::new(weft_components::catalog()),
+        plugins,
         clock,
         probe: probe(&store),
         close: Arc::new(move || {

@@ -34,7 +34,7 @@ pub async fn backup(config: &Config, into: &Path) -> Result<Copied> {
             .help("name a folder that is not there yet, such as one with today's date"));
     }
     let name = into.file_name().ok_or_else(|| {
-        Error::invalid(format!("`{}` names no folder", into.display())).help("name one to be made")
+        Error::invalid(format!("`{}` does not name a folder", into.display())).help("name one to be made")
     })?;
     let mut partial = name.to_owned();
     partial.push(".partial");

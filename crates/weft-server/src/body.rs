@@ -20,6 +20,10 @@ const ID_MAX: usize = 128;
 /// How much of a wrong value is repeated.
 const VALUE_SHOWN_MAX: usize = 128;
 
+/// Values in the JSON of a body, at most, with members and items of all depths. One takes up to a kilobyte in memory,
+/// and three bytes in a request.
+const VALUES_MAX: usize = 200_000;
+
 /// Entries of a page when nobody says how many.
 const PAGE_SIZE: u64 = 30;
 
@@ -48,6 +52,11 @@ impl<S: Send + Sync> FromRequest<S> for Body {
             let message = format!("Unsupported content type: Expected application/json, got {kind}");
             return Err(ApiError::argument(message));
         }
+        if values_of(&bytes) > VALUES_MAX {
+            let message =
+                format!("the body has more than {VALUES_MAX} values; send large data as a text or a file");
+            return Err(ApiError::argument(message));
+        }
         match serde_json::from_slice(&bytes) {
             Ok(Json::Object(map)) => Ok(Self(map)),
             Ok(other) => {
@@ -60,6 +69,21 @@ impl<S: Send + Sync> FromRequest<S> for Body {
             }
         }
     }
+}
+
+/// How many values a JSON text has at most: each but the first follows the beginning of a list or an object, or a comma.
+fn values_of(json: &[u8]) -> usize {
+    let (mut values, mut in_text, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = in_text,
+            b'"' => in_text = !in_text,
+            b',' | b'[' | b'{' if !in_text => values += 1,
+            _ => {}
+        }
+    }
+    values
 }
 
 fn is_json(kind: &str) -> bool {
@@ -240,7 +264,7 @@ impl Params {
         }
     }
 
-    /// `page` and `page_size`; what makes no sense is the default, and no page is larger than
+    /// `page` and `page_size`; what is not valid is the default, and no page is larger than
     /// `size_max`.
     pub fn page(&self, size_max: u64) -> Page {
         let number =
@@ -272,6 +296,28 @@ mod tests {
         assert_eq!(body.flag("c").unwrap(), Some(true));
         assert!(body.texts("d").is_err());
         assert!(message(body.require(&["a", "b", "e"]).unwrap_err()).contains("missing: b,e; "));
+    }
+
+    #[test]
+    fn values_are_counted_outside_of_texts() {
+        let check = |json: &str, count: usize| assert_eq!(values_of(json.as_bytes()), count, "{json}");
+        check("1", 1);
+        check(r#"{"a": [1, 2], "b": {}}"#, 6);
+        check(r#"{"a": ",[{\",{", "b\\": "[\\\","}"#, 3);
+        let many = format!("[{}]", "{},".repeat(VALUES_MAX));
+        assert!(values_of(many.as_bytes()) > VALUES_MAX);
+    }
+
+    #[tokio::test]
+    async fn a_body_of_many_small_values_is_refused_before_it_is_read() {
+        let send = async |items: usize| {
+            let json = format!(r#"{{"inputs": [{}0]}}"#, "{},".repeat(items));
+            let request = Request::builder().header(header::CONTENT_TYPE, "application/json");
+            Body::from_request(request.body(json.into()).unwrap(), &()).await
+        };
+        assert!(send(1_000).await.is_ok());
+        let error = format!("{:?}", send(VALUES_MAX).await.unwrap_err());
+        assert!(error.contains("more than 200000 values"), "{error}");
     }
 
     #[test]

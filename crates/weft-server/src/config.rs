@@ -3,6 +3,7 @@
 
 mod budgets;
 mod confined;
+mod sections;
 mod server;
 pub mod trust;
 
@@ -22,6 +23,7 @@ use self::budgets::{run_budget, useless};
 use crate::turns::MultitaskStrategy;
 
 pub use self::confined::{DocumentsConfig, SandboxConfig};
+pub use self::sections::sections;
 pub use self::server::{Auth, ServerConfig, check_auth};
 
 /// All settings with their defaults and reasons, as people read them.
@@ -52,6 +54,8 @@ pub struct Config {
     pub models: ModelsConfig,
     /// Servers that offer tools.
     pub mcp: McpConfig,
+    /// Tools of plugins.
+    pub plugins: PluginsConfig,
     /// What canvases may reach.
     pub net: NetConfig,
     /// Files that agents read and write.
@@ -64,6 +68,14 @@ pub struct Config {
     pub server: ServerConfig,
     /// Work of the queue.
     pub worker: WorkerConfig,
+}
+
+/// Where plugins are.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct PluginsConfig {
+    /// A folder with an OpenAPI document for each; empty for `plugins` in the data folder.
+    pub folder: PathBuf,
 }
 
 /// Where canvases, sessions, runs and tokens are kept.
@@ -239,6 +251,7 @@ impl Default for Config {
             limits: LimitsConfig::default(),
             models: ModelsConfig::default(),
             mcp: McpConfig::default(),
+            plugins: PluginsConfig::default(),
             net: NetConfig::default(),
             files: FilesConfig::default(),
             sandbox: SandboxConfig::default(),
@@ -352,6 +365,14 @@ impl Config {
         }
     }
 
+    /// The folder of plugins.
+    pub fn plugins_folder(&self) -> PathBuf {
+        match self.plugins.folder.as_os_str().is_empty() {
+            true => self.data.join("plugins"),
+            false => self.plugins.folder.clone(),
+        }
+    }
+
     /// The folder of uploaded files.
     ///
     /// # Errors
@@ -377,7 +398,7 @@ impl Config {
     /// Looks at what the types cannot say.
     ///
     /// # Errors
-    /// `Invalid` that names every setting that makes no sense.
+    /// `Invalid` that names every setting that is not valid.
     pub fn check(&self) -> Result<()> {
         let mut wrong: Vec<String> =
             self.limits.zeros().map(|name| format!("limits.{name} must be at least 1")).collect();

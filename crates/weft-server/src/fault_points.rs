@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
-use weft_core::{Ending, Error, ProcessId, Result, RunKey};
+use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::{Error, ProcessId, Result, RunKey};
 
 /// Where this process ends; set once, when it starts.
 static POINT: OnceLock<FaultPoint> = OnceLock::new();
@@ -30,7 +30,8 @@ impl FaultPoint {
     /// `Invalid` for anything else.
     pub fn parse(text: &str) -> Result<Self> {
         let refuse = || {
-            Error::invalid(format!("`{text}` is no fault point")).help("write before:N or after:N, from 1 on")
+            Error::invalid(format!("`{text}` is not a fault point"))
+                .help("write before:N or after:N, from 1 on")
         };
         let (side, entry) = text.split_once(':').ok_or_else(refuse)?;
         match (side, entry.parse()) {
@@ -108,6 +109,10 @@ impl RunStore for Deadly {
         self.store.create(run).await
     }
 
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        self.store.announce(run, revision).await
+    }
+
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         self.store.claim(run, seen, by).await
     }
@@ -128,8 +133,8 @@ impl RunStore for Deadly {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(lease, ending, finished_ms).await
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        self.store.finish(lease, finished).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

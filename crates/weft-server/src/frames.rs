@@ -13,7 +13,7 @@ use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
 use crate::wire::session::sources;
 
 /// What a run without an end in its journal is told as.
-const CUT_OFF: &str = "the run was cut off before its end; start the turn again";
+const CUT_OFF: &str = "the run was interrupted before its end; start the turn again";
 
 /// What a caller is told who knows no run to read on.
 const GOES_ON: &str =
@@ -50,9 +50,9 @@ impl Kinds {
             | Record::Warned { .. } => self == Self::All,
             Record::NodeSkipped { .. }
             | Record::FrameOpened { .. }
+            | Record::ModelUsed { .. }
+            | Record::EffectStarted { .. }
             | Record::EffectFinished { .. }
-            | Record::EffectBegan { .. }
-            | Record::EffectGave { .. }
             | Record::Published { .. }
             | Record::Sourced { .. }
             | Record::PickedUp { .. }

@@ -4,7 +4,6 @@
 //! ([`app`]), and serves them over HTTP. [`dialect`] turns journal entries into the frames that
 //! clients know.
 
-mod again;
 pub mod answer;
 pub mod app;
 pub mod assemble;
@@ -20,6 +19,8 @@ pub mod fault_points;
 pub mod frames;
 pub mod idempotency;
 mod open_files;
+pub mod openapi;
+mod past_runs;
 mod path;
 mod plans;
 mod resume;
@@ -42,10 +43,17 @@ pub mod worker;
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
-    assemble, assemble_in_memory, discover_models, document_reader, document_work, sandbox_work,
+    assemble, assemble_in_memory, dataset_names, discover_models, document_reader, document_work,
+    sandbox_work,
 };
 pub use backup::{Copied, backup};
 pub use config::{Auth, Config, ServerConfig, WorkerConfig};
 pub use serve::{ServeOptions, bind, serve, work};
+pub use weft_plugins::{Plugin, Plugins};
 pub use wire::method::check_settings;
 pub use worker::Worker;
+
+/// The component types that canvases can be made of, by name; without those that only serve for measuring.
+pub fn components() -> impl Iterator<Item = &'static weft_core::ComponentSpec> {
+    weft_components::catalog::ALL.iter().copied().filter(|spec| !spec.measuring_only)
+}

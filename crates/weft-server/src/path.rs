@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
-/// The named parts of a path. One that makes no sense is answered as every other mistake of a caller is.
+/// The named parts of a path. One that is not valid is answered as every other mistake of a caller is.
 #[derive(Debug)]
 pub struct Path<T>(pub T);
 
@@ -18,7 +18,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T>
         match axum::extract::Path::from_request_parts(parts, state).await {
             Ok(axum::extract::Path(named)) => Ok(Self(named)),
             Err(rejection) => {
-                let message = format!("the path of the request makes no sense: {}", rejection.body_text());
+                let message = format!("the path of the request is not valid: {}", rejection.body_text());
                 Err(ApiError::argument(message).with_status(StatusCode::BAD_REQUEST))
             }
         }

@@ -37,7 +37,7 @@ impl App {
         self.engine.all_unattended().await
     }
 
-    /// Goes on with a run that was cut off.
+    /// Goes on with an interrupted run.
     ///
     /// # Errors
     /// As [`weft_engine::Engine::pick_up`]; `NotFound` when its canvas or session is gone; `Conflict` when
@@ -51,7 +51,7 @@ impl App {
         self.engine.pick_up(run, plan).await
     }
 
-    /// Goes on with runs that were cut off, again and again. Never returns.
+    /// Goes on with interrupted runs, again and again. Never returns.
     pub async fn keep_runs_going(&self) {
         let mut tried: HashMap<RunKey, Instant> = HashMap::new();
         for look in 1_u32.. {
@@ -67,7 +67,7 @@ impl App {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(error = error.detail(), "cannot look for runs that were cut off");
+                    tracing::warn!(error = error.detail(), "cannot look for interrupted runs");
                 }
             }
             if look.is_multiple_of(FORGET_EVERY)
@@ -102,17 +102,17 @@ impl App {
                 if self.queue.get(&run.key).await.is_ok() {
                     self.engine.run_in_background(&run.key);
                 }
-                tracing::info!(run.id = %run.key.id, "a run that was cut off goes on");
+                tracing::info!(run.id = %run.key.id, "an interrupted run is resumed");
                 Try::Taken
             }
             Ok(PickedUp::Ended(ending)) => {
-                tracing::info!(run.id = %run.key.id, ending = ending.as_str(), "a run that was cut off has ended");
+                tracing::info!(run.id = %run.key.id, ending = ending.as_str(), "an interrupted run has ended");
                 Try::Taken
             }
             // Somebody else has it, or there is no room now.
             Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => Try::NotNow,
             Err(error) => {
-                tracing::warn!(run.id = %run.key.id, error = error.detail(), "a run that was cut off cannot go on");
+                tracing::warn!(run.id = %run.key.id, error = error.detail(), "an interrupted run cannot be resumed");
                 Try::Failed
             }
         }

@@ -7,18 +7,29 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::Uri;
 use axum::middleware::map_request;
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::{delete, get, patch, post, put};
+use axum::routing::post;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{AllowHeaders, CorsLayer};
 use tower_http::trace::TraceLayer;
 
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
+use crate::openapi::agents as of_agent;
+use crate::openapi::datasets as of_dataset;
+use crate::openapi::runs as of_run;
+use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
-    again, agents, canvas, chunks, completions, conversations, datasets, documents, graph, health, metadata,
-    models, openai, parsing, retrieval, runs, schedules, sessions, spending, tasks, tokens, traces, uploads,
+    agents, canvas, chunks, completions, components, conversations, datasets, documents, graph, health,
+    metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions, spending,
+    tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
+
+const GET: MethodFilter = MethodFilter::GET;
+const POST: MethodFilter = MethodFilter::POST;
+const PUT: MethodFilter = MethodFilter::PUT;
+const PATCH: MethodFilter = MethodFilter::PATCH;
+const DELETE: MethodFilter = MethodFilter::DELETE;
 
 /// The HTTP face of an app.
 pub fn router(state: ServerState) -> Router {
@@ -29,16 +40,8 @@ pub fn router(state: ServerState) -> Router {
         Auth::Off => None,
     };
     let body_max = state.app.limits.body_bytes;
-    let routes = public()
-        .merge(of_agents())
-        .merge(of_schedules())
-        .merge(of_runs())
-        .merge(of_tokens())
-        .nest("/api/v1/datasets", of_datasets())
-        .nest("/api/v1/datasets/{id}", of_documents(state.app.limits.upload_bytes))
-        .merge(of_searches())
-        .nest("/v1/canvas", of_canvases())
-        .nest("/api/canvas", of_canvases())
+    let (routes, _) = all(state.app.limits.upload_bytes).into_parts();
+    let routes = routes
         .fallback(no_route)
         .method_not_allowed_fallback(no_method)
         .layer(DefaultBodyLimit::max(body_max))
@@ -53,125 +56,180 @@ pub fn router(state: ServerState) -> Router {
     Router::new().fallback_service(routes).layer(map_request(without_trailing_slash))
 }
 
+/// Every route with what is said of it.
+pub fn documented() -> Vec<Documented> {
+    all(0).into_parts().1
+}
+
+fn all(upload_max: usize) -> Routes {
+    public()
+        .merge(of_agents())
+        .merge(of_sessions())
+        .merge(of_schedules())
+        .merge(of_runs())
+        .merge(of_tasks())
+        .nest("/api/v1/datasets", of_datasets())
+        .nest("/api/v1/datasets/{id}", of_documents(upload_max))
+        .merge(of_searches())
+        .merge(of_tokens())
+        .nest("/v1/canvas", of_canvases())
+        .nest("/api/canvas", of_canvases())
+}
+
 /// Whoever reaches the server may ask these.
-fn public() -> Router<ServerState> {
-    Router::new()
-        .route("/healthz", get(health::alive))
-        .route("/readyz", get(health::ready))
-        .route("/api/v1/system/ping", get(health::ping))
-        .route("/api/v1/system/version", get(health::version))
+fn public() -> Routes {
+    Routes::new("The server")
+        .on(GET, "/healthz", health::alive, &of_run::ALIVE)
+        .on(GET, "/readyz", health::ready, &of_run::READY)
+        .on(GET, "/api/v1/system/ping", health::ping, &of_run::PING)
+        .on(GET, "/api/v1/system/version", health::version, &of_run::VERSION)
+        .on(GET, "/api/openapi.json", openapi::json, &of_run::OPENAPI)
+        .on(GET, "/api/docs", openapi::html, &of_run::DOCS)
 }
 
-fn of_agents() -> Router<ServerState> {
-    Router::new()
-        .route("/api/v1/models", get(models::list))
-        .route("/api/v1/spending", get(spending::list))
-        .route("/api/v1/agents", get(agents::list).post(agents::create))
-        .route(
-            "/api/v1/agents/{id}",
-            get(agents::get).put(agents::update).patch(agents::update).delete(agents::delete),
-        )
-        .route("/api/v1/agents/{id}/reset", post(canvas::reset_agent))
-        .route(
-            "/api/v1/agents/{id}/sessions",
-            get(sessions::list).post(sessions::create).delete(sessions::delete),
-        )
-        .route("/api/v1/agents/{id}/sessions/{session}", get(sessions::get).delete(sessions::delete_one))
-        .route("/api/v1/agents/{id}/logs/{message}", get(traces::of_agent))
-        .route("/api/v1/agents/{id}/completions", post(completions::of_agent))
-        .route("/api/v1/agents/chat/completions", post(completions::of_named_agent))
-        .route("/api/v1/agents_openai/{id}/chat/completions", post(openai::of_agent))
-        .route("/api/v1/completion", post(conversations::complete))
-        .route("/v1/api/completion", post(conversations::complete))
+fn of_agents() -> Routes {
+    Routes::new("Agents")
+        .on(GET, "/api/v1/models", models::list, &of_run::LIST_MODELS)
+        .on(GET, "/api/v1/components", components::list, &of_run::LIST_COMPONENTS)
+        .on(GET, "/api/v1/components/{name}", components::get, &of_run::GET_COMPONENT)
+        .on(GET, "/api/v1/plugins", components::plugins, &of_run::LIST_PLUGINS)
+        .on(GET, "/api/v1/spending", spending::list, &of_run::SPENDING)
+        .on(GET, "/api/v1/agents", agents::list, &of_agent::LIST)
+        .on(POST, "/api/v1/agents", agents::create, &of_agent::CREATE)
+        .on(GET, "/api/v1/agents/{id}", agents::get, &of_agent::GET)
+        .on(PUT, "/api/v1/agents/{id}", agents::update, &of_agent::UPDATE)
+        .on(PATCH, "/api/v1/agents/{id}", agents::update, &of_agent::UPDATE)
+        .on(DELETE, "/api/v1/agents/{id}", agents::delete, &of_agent::DELETE)
+        .on(POST, "/api/v1/agents/{id}/reset", canvas::reset_agent, &of_agent::RESET)
+        .on(GET, "/api/v1/agents/{id}/logs/{message}", traces::of_agent, &of_agent::TRACE)
 }
 
-fn of_schedules() -> Router<ServerState> {
-    Router::new()
-        .route("/api/v1/agents/{id}/schedules", get(schedules::list).post(schedules::create))
-        .route(
-            "/api/v1/agents/{id}/schedules/{schedule}",
-            get(schedules::get).put(schedules::update).patch(schedules::update).delete(schedules::delete),
-        )
-        .route("/api/v1/agents/{id}/schedules/{schedule}/run", post(schedules::run))
-        .route("/api/v1/agents/{id}/schedules/{schedule}/runs", get(schedules::runs))
+fn of_sessions() -> Routes {
+    Routes::new("Sessions and answers")
+        .on(GET, "/api/v1/agents/{id}/sessions", sessions::list, &of_agent::LIST_SESSIONS)
+        .on(POST, "/api/v1/agents/{id}/sessions", sessions::create, &of_agent::CREATE_SESSION)
+        .on(DELETE, "/api/v1/agents/{id}/sessions", sessions::delete, &of_agent::DELETE_SESSIONS)
+        .on(GET, "/api/v1/agents/{id}/sessions/{session}", sessions::get, &of_agent::GET_SESSION)
+        .on(DELETE, "/api/v1/agents/{id}/sessions/{session}", sessions::delete_one, &of_agent::DELETE_SESSION)
+        .on(POST, "/api/v1/agents/{id}/completions", completions::of_agent, &of_agent::COMPLETE)
+        .on(POST, "/api/v1/agents/chat/completions", completions::of_named_agent, &of_agent::COMPLETE_NAMED)
+        .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
+        .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
+        .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
 }
 
-fn of_datasets() -> Router<ServerState> {
-    Router::new()
-        .route("/", get(datasets::list).post(datasets::create).delete(datasets::delete))
-        .route("/{id}", get(datasets::get).put(datasets::update).patch(datasets::update))
+fn of_schedules() -> Routes {
+    Routes::new("Schedules").nest(
+        "/api/v1/agents/{id}/schedules",
+        Routes::new("Schedules")
+            .on(GET, "/", schedules::list, &of_agent::LIST_SCHEDULES)
+            .on(POST, "/", schedules::create, &of_agent::CREATE_SCHEDULE)
+            .on(GET, "/{schedule}", schedules::get, &of_agent::GET_SCHEDULE)
+            .on(PUT, "/{schedule}", schedules::update, &of_agent::UPDATE_SCHEDULE)
+            .on(PATCH, "/{schedule}", schedules::update, &of_agent::UPDATE_SCHEDULE)
+            .on(DELETE, "/{schedule}", schedules::delete, &of_agent::DELETE_SCHEDULE)
+            .on(POST, "/{schedule}/run", schedules::run, &of_agent::RUN_SCHEDULE)
+            .on(GET, "/{schedule}/runs", schedules::runs, &of_agent::SCHEDULE_RUNS),
+    )
 }
 
-fn of_documents(upload_max: usize) -> Router<ServerState> {
+fn of_datasets() -> Routes {
+    Routes::new("Datasets")
+        .on(GET, "/", datasets::list, &of_dataset::LIST)
+        .on(POST, "/", datasets::create, &of_dataset::CREATE)
+        .on(DELETE, "/", datasets::delete, &of_dataset::DELETE)
+        .on(GET, "/{id}", datasets::get, &of_dataset::GET)
+        .on(PUT, "/{id}", datasets::update, &of_dataset::UPDATE)
+        .on(PATCH, "/{id}", datasets::update, &of_dataset::UPDATE)
+}
+
+fn of_documents(upload_max: usize) -> Routes {
     // Files are larger than everything else, and are not read into memory together.
     let upload = post(uploads::upload).layer(DefaultBodyLimit::max(upload_max));
-    let documents = upload.merge(get(documents::list).delete(documents::delete));
-    Router::new()
-        .route("/knowledge_graph", get(graph::get).delete(graph::delete))
-        .route("/metadata/summary", get(metadata::summary))
-        .route("/metadata/update", post(metadata::update))
-        .route("/metadata/config", get(metadata::get_config).put(metadata::set_config))
-        .route("/auto_metadata", get(metadata::get_config).put(metadata::set_config))
-        .route("/chunks", post(parsing::start).delete(parsing::stop))
-        .route("/documents", documents)
-        .route("/documents/parse", post(parsing::parse))
-        .route("/documents/stop", post(parsing::halt))
-        .route("/documents/metadatas", patch(metadata::update))
-        .route(
-            "/documents/{document}",
-            get(documents::download).put(documents::update).patch(documents::update),
-        )
-        .route("/documents/{document}/metadata/config", put(metadata::set_document_config))
-        .route(
-            "/documents/{document}/chunks",
-            get(chunks::list).post(chunks::add).patch(chunks::switch).delete(chunks::delete),
-        )
-        .route(
-            "/documents/{document}/chunks/{chunk}",
-            get(chunks::get).put(chunks::update).patch(chunks::update),
-        )
+    Routes::new("Documents and chunks")
+        .on(GET, "/knowledge_graph", graph::get, &of_dataset::GET_GRAPH)
+        .on(DELETE, "/knowledge_graph", graph::delete, &of_dataset::DELETE_GRAPH)
+        .on(GET, "/metadata/summary", metadata::summary, &of_dataset::SUMMARY)
+        .on(POST, "/metadata/update", metadata::update, &of_dataset::UPDATE_METADATA)
+        .on(GET, "/metadata/config", metadata::get_config, &of_dataset::GET_CONFIG)
+        .on(PUT, "/metadata/config", metadata::set_config, &of_dataset::SET_CONFIG)
+        .on(GET, "/auto_metadata", metadata::get_config, &of_dataset::GET_CONFIG)
+        .on(PUT, "/auto_metadata", metadata::set_config, &of_dataset::SET_CONFIG)
+        .on(POST, "/chunks", parsing::start, &of_dataset::START)
+        .on(DELETE, "/chunks", parsing::stop, &of_dataset::STOP)
+        .with(POST, "/documents", upload, &of_dataset::UPLOAD)
+        .on(GET, "/documents", documents::list, &of_dataset::LIST_DOCUMENTS)
+        .on(DELETE, "/documents", documents::delete, &of_dataset::DELETE_DOCUMENTS)
+        .on(POST, "/documents/parse", parsing::parse, &of_dataset::PARSE)
+        .on(POST, "/documents/stop", parsing::halt, &of_dataset::HALT)
+        .on(PATCH, "/documents/metadatas", metadata::update, &of_dataset::UPDATE_METADATA)
+        .nest("/documents/{document}", of_document())
 }
 
-fn of_searches() -> Router<ServerState> {
-    Router::new()
-        .route("/api/v1/retrieval", post(retrieval::search))
-        .route("/api/v1/dify/retrieval", post(retrieval::of_dify))
+fn of_document() -> Routes {
+    Routes::new("Documents and chunks")
+        .on(GET, "/", documents::download, &of_dataset::DOWNLOAD)
+        .on(PUT, "/", documents::update, &of_dataset::UPDATE_DOCUMENT)
+        .on(PATCH, "/", documents::update, &of_dataset::UPDATE_DOCUMENT)
+        .on(PUT, "/metadata/config", metadata::set_document_config, &of_dataset::SET_DOCUMENT_CONFIG)
+        .on(GET, "/chunks", chunks::list, &of_dataset::LIST_CHUNKS)
+        .on(POST, "/chunks", chunks::add, &of_dataset::ADD_CHUNK)
+        .on(PATCH, "/chunks", chunks::switch, &of_dataset::SWITCH_CHUNKS)
+        .on(DELETE, "/chunks", chunks::delete, &of_dataset::DELETE_CHUNKS)
+        .on(GET, "/chunks/{chunk}", chunks::get, &of_dataset::GET_CHUNK)
+        .on(PUT, "/chunks/{chunk}", chunks::update, &of_dataset::UPDATE_CHUNK)
+        .on(PATCH, "/chunks/{chunk}", chunks::update, &of_dataset::UPDATE_CHUNK)
 }
 
-fn of_runs() -> Router<ServerState> {
-    Router::new()
-        .route("/api/v1/runs", get(runs::list))
-        .route("/api/v1/runs/{id}", get(runs::get))
-        .route("/api/v1/runs/{id}/events", get(runs::events))
-        .route("/api/v1/runs/{id}/replay", post(again::replay))
-        .route("/api/v1/runs/{id}/fork", post(again::fork))
-        .route("/api/v1/runs/{id}/diff", get(again::diff))
-        .route("/api/v1/tasks", get(tasks::list))
-        .route("/api/v1/tasks/{id}", get(tasks::get).patch(runs::change))
-        .route("/api/v1/tasks/{id}/answer", post(tasks::answer))
-        .route("/api/v1/tasks/{id}/cancel", post(runs::cancel))
+fn of_searches() -> Routes {
+    Routes::new("Searching").on(POST, "/api/v1/retrieval", retrieval::search, &of_dataset::SEARCH).on(
+        POST,
+        "/api/v1/dify/retrieval",
+        retrieval::of_dify,
+        &of_dataset::SEARCH_DIFY,
+    )
 }
 
-fn of_tokens() -> Router<ServerState> {
-    Router::new()
-        .route("/api/v1/system/tokens", get(tokens::list).post(tokens::create))
-        .route("/api/v1/system/tokens/{token}", delete(tokens::remove))
+fn of_runs() -> Routes {
+    Routes::new("Runs")
+        .on(GET, "/api/v1/runs", runs::list, &of_run::LIST)
+        .on(GET, "/api/v1/runs/{id}", runs::get, &of_run::GET)
+        .on(GET, "/api/v1/runs/{id}/events", runs::events, &of_run::EVENTS)
+        .on(POST, "/api/v1/runs/{id}/replay", past_runs::replay, &of_run::REPLAY)
+        .on(POST, "/api/v1/runs/{id}/fork", past_runs::fork, &of_run::FORK)
+        .on(GET, "/api/v1/runs/{id}/diff", past_runs::diff, &of_run::DIFF)
+}
+
+fn of_tasks() -> Routes {
+    Routes::new("Tasks of people")
+        .on(GET, "/api/v1/tasks", tasks::list, &of_run::LIST_TASKS)
+        .on(GET, "/api/v1/tasks/{id}", tasks::get, &of_run::GET_TASK)
+        .on(PATCH, "/api/v1/tasks/{id}", runs::change, &of_run::CHANGE_TASK)
+        .on(POST, "/api/v1/tasks/{id}/answer", tasks::answer, &of_run::ANSWER_TASK)
+        .on(POST, "/api/v1/tasks/{id}/cancel", runs::cancel, &of_run::CANCEL)
+}
+
+fn of_tokens() -> Routes {
+    Routes::new("Tokens")
+        .on(GET, "/api/v1/system/tokens", tokens::list, &of_run::LIST_TOKENS)
+        .on(POST, "/api/v1/system/tokens", tokens::create, &of_run::CREATE_TOKEN)
+        .on(DELETE, "/api/v1/system/tokens/{token}", tokens::remove, &of_run::DELETE_TOKEN)
         // The older names.
-        .route("/v1/system/new_token", post(tokens::create))
-        .route("/v1/system/token_list", get(tokens::list))
-        .route("/v1/system/token/{token}", delete(tokens::remove))
+        .on(POST, "/v1/system/new_token", tokens::create, &of_run::CREATE_TOKEN)
+        .on(GET, "/v1/system/token_list", tokens::list, &of_run::LIST_TOKENS)
+        .on(DELETE, "/v1/system/token/{token}", tokens::remove, &of_run::DELETE_TOKEN)
 }
 
-fn of_canvases() -> Router<ServerState> {
-    Router::new()
-        .route("/set", post(canvas::set))
-        .route("/get/{id}", get(canvas::get))
-        .route("/list", get(canvas::list))
-        .route("/rm", post(canvas::remove))
-        .route("/reset", post(canvas::reset))
-        .route("/completion", post(canvas::complete))
-        .route("/cancel/{id}", put(runs::cancel))
-        .route("/trace", get(traces::of_canvas))
+fn of_canvases() -> Routes {
+    Routes::new("Older names")
+        .on(POST, "/set", canvas::set, &of_agent::SET)
+        .on(GET, "/get/{id}", canvas::get, &of_agent::GET)
+        .on(GET, "/list", canvas::list, &of_agent::LIST)
+        .on(POST, "/rm", canvas::remove, &of_agent::REMOVE)
+        .on(POST, "/reset", canvas::reset, &of_agent::RESET_NAMED)
+        .on(POST, "/completion", canvas::complete, &of_agent::COMPLETE_CANVAS)
+        .on(PUT, "/cancel/{id}", runs::cancel, &of_run::CANCEL)
+        .on(GET, "/trace", traces::of_canvas, &of_agent::TRACE_CANVAS)
 }
 
 /// Method and path; no query, no headers, no body.
@@ -206,6 +264,7 @@ async fn without_trailing_slash(mut request: Request) -> Request {
 mod tests {
     use axum::body::Body;
     use axum::http::StatusCode;
+    use axum::routing::get;
     use tower::ServiceExt as _;
 
     use super::*;

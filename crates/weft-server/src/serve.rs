@@ -114,7 +114,7 @@ pub async fn serve(
     app.shut_down(Duration::ZERO).await
 }
 
-/// Does the work of the queue and goes on with runs that were cut off, until `shutdown` comes; then lets
+/// Does the work of the queue and goes on with interrupted runs, until `shutdown` comes; then lets
 /// runs finish for a while, leaves the rest to other workers, and closes the store.
 ///
 /// # Errors

@@ -138,7 +138,7 @@ impl<F: Frames> Pump<F> {
             }
             Ok(None) => self.frames.finish(None, out),
             Err(error) => {
-                tracing::error!(error = error.detail(), "a stream broke off");
+                tracing::error!(error = error.detail(), "a stream stopped unexpectedly");
                 self.frames.finish(Some(&error), out);
             }
         }

@@ -72,7 +72,7 @@ impl App {
                 // Somebody else has it, or there is no room now.
                 Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::RateLimited) => {}
                 Err(error) => {
-                    tracing::warn!(task.id = %task.key.id, error = error.detail(), "a run cannot go on whose wait is over");
+                    tracing::warn!(task.id = %task.key.id, error = error.detail(), "a run whose wait is over cannot be resumed");
                 }
             }
         }

@@ -4,14 +4,14 @@ use weft_core::id::ScheduleKey;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::work_queue::{Settled, StoredWork, Work};
+use weft_core::seam::work_queue::{StoredWork, Work, WorkOutcome};
 use weft_core::{CanvasKey, Ending, Error, ErrorKind, Result, SessionId, SessionKey};
 use weft_engine::engine::PickedUp;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
 
-/// Attempts after which work is given up. It may be the work that ends its process.
+/// Attempts after which work is abandoned. It may be the work that ends its process.
 const ATTEMPTS_MAX: u32 = 8;
 
 /// Attempts that ended with their process, after which work is not begun again by itself: a run that takes
@@ -133,7 +133,7 @@ impl App {
     }
 
     /// Does a piece of work: begins with it, waits for its end, and says what has become of it.
-    pub async fn do_work(&self, stored: &StoredWork) -> Settled {
+    pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
         // Whatever else ends an attempt leaves a reason. That of the hand-back until its process was known to be
         // gone is none.
         let crashed = stored.reason.is_empty() || stored.reason == ELSEWHERE;
@@ -145,7 +145,7 @@ impl App {
                 "" => "each time its process ended".to_owned(),
                 reason => reason.to_owned(),
             };
-            return Settled::GivenUp { reason: format!("it was begun {ATTEMPTS_MAX} times: {reason}") };
+            return WorkOutcome::Abandoned { reason: format!("it was begun {ATTEMPTS_MAX} times: {reason}") };
         }
         let outcome = match self.begin_work(&stored.work).await {
             Ok(Begun::Running(handle)) => self.follow(handle).await,
@@ -156,20 +156,20 @@ impl App {
         match outcome {
             Ok(Some(ending)) => {
                 tracing::info!(run.id = %stored.work.run.id, ending = ending.as_str(), "queued work is done");
-                Settled::Done
+                WorkOutcome::Done
             }
             Ok(None) => {
                 let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
-                Settled::HandedBack { from_ms, reason: "its run was left unfinished".to_owned() }
+                WorkOutcome::Released { from_ms, reason: "its run was left unfinished".to_owned() }
             }
-            Err(error) => put_off(&error, stored, self.clock.now_ms()),
+            Err(error) => outcome_of(&error, stored, self.clock.now_ms()),
         }
     }
 
     /// Waits until it is known what has become of the process that has its run.
-    fn elsewhere(&self) -> Settled {
+    fn elsewhere(&self) -> WorkOutcome {
         let from_ms = self.clock.now_ms().saturating_add(ELSEWHERE_MS);
-        Settled::HandedBack { from_ms, reason: ELSEWHERE.to_owned() }
+        WorkOutcome::Released { from_ms, reason: ELSEWHERE.to_owned() }
     }
 
     async fn has_ended(&self, work: &Work) -> bool {
@@ -177,7 +177,7 @@ impl App {
     }
 
     /// Ends work that has ended its process each time, and the schedule that would ask for it again.
-    async fn give_up_crashing(&self, work: &Work) -> Settled {
+    async fn give_up_crashing(&self, work: &Work) -> WorkOutcome {
         let reason = format!("its process ended {CRASHES_MAX} times while it was under way");
         let error = Error::new(ErrorKind::Interrupted, reason.clone()).help(
             "look in the log for what ends the process; its schedule is disabled until somebody enables it",
@@ -189,7 +189,7 @@ impl App {
             }
             tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
         }
-        Settled::GivenUp {
+        WorkOutcome::Abandoned {
             reason: format!("{reason}; it is not begun again by itself, and its schedule is disabled"),
         }
     }
@@ -225,7 +225,7 @@ impl App {
 
 /// What follows from a failure to begin. Work whose session is busy waits for it; what may pass is tried
 /// again, each time after twice as long; the rest is given up.
-fn put_off(error: &Error, stored: &StoredWork, now_ms: i64) -> Settled {
+fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
     const PAUSE_MIN_MS: i64 = 1_000;
     const PAUSE_MAX_MS: i64 = 300_000;
     let reason = error.full();
@@ -233,16 +233,16 @@ fn put_off(error: &Error, stored: &StoredWork, now_ms: i64) -> Settled {
         ErrorKind::Conflict | ErrorKind::RateLimited => {
             let waited = now_ms.saturating_sub(stored.work.due_ms.max(stored.pushed_ms));
             if waited > BUSY_MAX_MS {
-                return Settled::GivenUp { reason: format!("it has waited for a day: {reason}") };
+                return WorkOutcome::Abandoned { reason: format!("it has waited for a day: {reason}") };
             }
             let pause = (waited / 10).clamp(PAUSE_MIN_MS, PAUSE_MAX_MS / 10);
-            Settled::HandedBack { from_ms: now_ms.saturating_add(pause), reason }
+            WorkOutcome::Released { from_ms: now_ms.saturating_add(pause), reason }
         }
         ErrorKind::Timeout | ErrorKind::Unavailable | ErrorKind::Internal
             if stored.attempts < ATTEMPTS_MAX =>
         {
             let pause = (PAUSE_MIN_MS << stored.attempts.min(16)).min(PAUSE_MAX_MS);
-            Settled::Again { from_ms: now_ms.saturating_add(pause), reason }
+            WorkOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
         }
         ErrorKind::Timeout
         | ErrorKind::Unavailable
@@ -256,7 +256,7 @@ fn put_off(error: &Error, stored: &StoredWork, now_ms: i64) -> Settled {
         | ErrorKind::Garbled
         | ErrorKind::Cancelled
         | ErrorKind::Interrupted
-        | ErrorKind::Unsupported => Settled::GivenUp { reason },
+        | ErrorKind::Unsupported => WorkOutcome::Abandoned { reason },
     }
 }
 
@@ -283,27 +283,27 @@ mod tests {
     #[test]
     fn a_busy_session_is_waited_for_and_not_for_ever() {
         let busy = Error::new(ErrorKind::Conflict, "it is busy");
-        let after = |waited| put_off(&busy, &stored(9), 1_000 + waited);
-        let again = |from_ms| Settled::HandedBack { from_ms, reason: "it is busy".into() };
+        let after = |waited| outcome_of(&busy, &stored(9), 1_000 + waited);
+        let again = |from_ms| WorkOutcome::Released { from_ms, reason: "it is busy".into() };
         assert_eq!(after(0), again(2_000));
         assert_eq!(after(100_000), again(111_000));
         assert_eq!(after(BUSY_MAX_MS), again(1_000 + BUSY_MAX_MS + 30_000));
-        assert!(matches!(after(BUSY_MAX_MS + 1), Settled::GivenUp { .. }));
+        assert!(matches!(after(BUSY_MAX_MS + 1), WorkOutcome::Abandoned { .. }));
     }
 
     #[test]
     fn what_may_pass_is_tried_again_ever_later_and_the_rest_is_given_up() {
         let gone = Error::new(ErrorKind::Unavailable, "it is down");
-        let pause = |attempts| match put_off(&gone, &stored(attempts), 0) {
-            Settled::Again { from_ms, .. } => Some(from_ms),
+        let pause = |attempts| match outcome_of(&gone, &stored(attempts), 0) {
+            WorkOutcome::RetryAt { from_ms, .. } => Some(from_ms),
             _ => None,
         };
         assert_eq!([1, 2, 3, 7].map(pause), [Some(2_000), Some(4_000), Some(8_000), Some(128_000)]);
         assert_eq!(pause(ATTEMPTS_MAX), None);
         let wrong = Error::invalid("the canvas cannot run");
         assert_eq!(
-            put_off(&wrong, &stored(1), 0),
-            Settled::GivenUp { reason: "the canvas cannot run".into() }
+            outcome_of(&wrong, &stored(1), 0),
+            WorkOutcome::Abandoned { reason: "the canvas cannot run".into() }
         );
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use weft_core::ErrorKind;
-use weft_core::seam::work_queue::{Settled, Taken};
+use weft_core::seam::work_queue::{Taken, WorkOutcome};
 use weft_knowledge::ingest::{IngestWorker, WorkerPace};
 
 use crate::app::App;
@@ -94,7 +94,7 @@ impl Worker {
             () = self.leaving.cancelled() => {
                 self.app.engine.leave(run);
                 let reason = "its worker was stopped".to_owned();
-                Settled::HandedBack { from_ms: self.app.clock.now_ms(), reason }
+                WorkOutcome::Released { from_ms: self.app.clock.now_ms(), reason }
             }
             settled = self.app.do_work(&taken.stored) => settled,
             () = self.keep(&taken) => {
@@ -103,9 +103,11 @@ impl Worker {
             }
         };
         match &settled {
-            Settled::Done => {}
-            Settled::GivenUp { reason } => tracing::error!(run.id = %run.id, reason, "work is given up"),
-            Settled::Again { reason, .. } | Settled::HandedBack { reason, .. } => {
+            WorkOutcome::Done => {}
+            WorkOutcome::Abandoned { reason } => {
+                tracing::error!(run.id = %run.id, reason, "work is abandoned");
+            }
+            WorkOutcome::RetryAt { reason, .. } | WorkOutcome::Released { reason, .. } => {
                 tracing::info!(run.id = %run.id, reason, "work is put off");
             }
         }

@@ -35,7 +35,7 @@ impl FolderBlobs {
         let root = Arc::clone(&self.0);
         tokio::task::spawn_blocking(move || work(&root))
             .await
-            .map_err(|cause| Error::internal("the work on a file broke off").because(cause))?
+            .map_err(|cause| Error::internal("the work on a file stopped unexpectedly").because(cause))?
     }
 }
 

@@ -1,28 +1,27 @@
 //! The journal of a run that has ended, in as few rows as possible.
 //!
 //! While a run is under way each step is a row, because each is a durable write. When it has ended its rows
-//! are read once more and written as one, squeezed together, which takes a fraction of the room. Very long
+//! are read once more and written as one, compressed together, which takes a fraction of the room. Very long
 //! journals become several rows, so that reading a part of one stays cheap.
 
 use std::sync::Arc;
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{
-    ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, IntoActiveModel, QueryOrder, QuerySelect,
-};
+use sea_orm::{DbBackend, DbErr, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::Result;
 use weft_core::id::{RunKey, SessionKey};
 use weft_core::seam::run_store::{RunLease, StoredEntry};
 
 use crate::Store;
-use crate::base::{self, BASED, Base};
+use crate::batch::Batch;
 use crate::ids::text;
 use crate::pack::{self, pack, unpack};
 use crate::pieces::{self, LIST};
 use crate::rows::journal::{Column, Entity, Model};
 use crate::rows::run;
+use crate::session_dictionary::{self, BASED, SessionDictionary};
 
-/// What one row holds, before it is squeezed.
+/// What one row holds, before it is compressed.
 const ROW_BYTES_MAX: usize = 256 * 1024;
 
 /// Rows read at a time.
@@ -60,8 +59,8 @@ impl Group {
             let entries = self.entries;
             (tokio::task::spawn_blocking(move || pack(&entries)).await.ok()?, None)
         } else {
-            let based =
-                session.and_then(|session| store.inner.bases.pack(session, &pack::parts(&self.entries)));
+            let based = session
+                .and_then(|session| store.inner.dictionaries.pack(session, &pack::parts(&self.entries)));
             based.unwrap_or_else(|| (pack(&self.entries), None))
         };
         let row = Model {
@@ -78,33 +77,28 @@ impl Group {
 /// A row that takes the place of others.
 pub(crate) struct Compacted {
     row: Model,
-    base: Option<Arc<Base>>,
+    base: Option<Arc<SessionDictionary>>,
 }
 
 impl Compacted {
     /// Puts the row in the place of those that it was made of. It is refused as a duplicate when somebody
     /// else has put together fewer or more of them in the meantime, and as an orphan when there is no
     /// session for its base.
-    pub(crate) async fn store(
-        &self,
-        db: &DatabaseTransaction,
-        session: Option<&SessionKey>,
-    ) -> Result<(), DbErr> {
+    pub(crate) fn store(&self, batch: &mut Batch, session: Option<&SessionKey>) {
         let Model { tenant_id, run_id, first_seq, last_seq, .. } = &self.row;
         if let (Some(base), Some(session)) = (&self.base, session) {
-            if db.get_database_backend() != DbBackend::Sqlite {
-                pieces::lock(db, session).await?;
+            if batch.backend != DbBackend::Sqlite {
+                batch.then(&pieces::locked(session));
             }
-            pieces::keep(db, &base.row).await?;
+            pieces::keep(batch, &base.row);
         }
-        Entity::delete_many()
+        let these = Entity::delete_many()
             .filter(Column::TenantId.eq(tenant_id))
             .filter(Column::RunId.eq(run_id))
             .filter(Column::FirstSeq.gte(*first_seq))
-            .filter(Column::LastSeq.lte(*last_seq))
-            .exec(db)
-            .await?;
-        Entity::insert(self.row.clone().into_active_model()).exec_without_returning(db).await.map(drop)
+            .filter(Column::LastSeq.lte(*last_seq));
+        batch.then(&these);
+        batch.then(&Entity::insert(self.row.clone().into_active_model()));
     }
 }
 
@@ -162,12 +156,10 @@ impl Store {
         (row, lease): (&Compacted, &RunLease),
         session: Option<&SessionKey>,
     ) -> Result<(), DbErr> {
-        let transaction = self.begin().await?;
-        if !run::is_held(&transaction, lease).await? {
-            return transaction.rollback().await;
-        }
-        row.store(&transaction, session).await?;
-        transaction.commit().await
+        let mut batch = self.batch();
+        batch.check(run::held(batch.backend, lease));
+        row.store(&mut batch, session);
+        self.execute(&batch).await.map(drop)
     }
 
     /// The entries of a row.
@@ -186,10 +178,10 @@ impl Store {
         };
         let Some(session) = kept else { return Ok(unpack(first_seq, &row.body)) };
         let db = &self.inner.read;
-        Ok(match base::named(&row.body) {
+        Ok(match session_dictionary::named(&row.body) {
             Some(name) => {
                 let content = pieces::one(db, &session, name).await?;
-                let parts = content.and_then(|content| base::parts(&row.body, &content));
+                let parts = content.and_then(|content| session_dictionary::parts(&row.body, &content));
                 parts.and_then(|parts| pack::entries_of(first_seq, &parts))
             }
             None => {

@@ -1,7 +1,7 @@
 //! Turns what a database says into what a person can use.
 
 use sea_orm::sqlx;
-use sea_orm::{DbErr, RuntimeErr, SqlErr};
+use sea_orm::{DbErr, RuntimeErr};
 use weft_core::{Error, ErrorKind};
 
 use crate::place::Place;
@@ -26,20 +26,21 @@ pub(crate) fn failure(place: &Place, doing: &str, error: DbErr) -> Error {
 
 /// Whether a row with this key is there already.
 pub(crate) fn is_duplicate(error: &DbErr) -> bool {
-    matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_)))
+    is_violation(error, &sqlx::error::ErrorKind::UniqueViolation)
 }
 
 /// Whether the row that this one belongs to is not there.
 pub(crate) fn is_orphan(error: &DbErr) -> bool {
-    matches!(error.sql_err(), Some(SqlErr::ForeignKeyConstraintViolation(_)))
+    is_violation(error, &sqlx::error::ErrorKind::ForeignKeyViolation)
 }
 
 /// Whether a value is missing that must be there: what it was to be taken from is not there.
 pub(crate) fn is_absent(error: &DbErr) -> bool {
-    match sqlx_error(error) {
-        Some(sqlx::Error::Database(database)) => database.kind() == sqlx::error::ErrorKind::NotNullViolation,
-        _ => false,
-    }
+    is_violation(error, &sqlx::error::ErrorKind::NotNullViolation)
+}
+
+fn is_violation(error: &DbErr, kind: &sqlx::error::ErrorKind) -> bool {
+    matches!(sqlx_error(error), Some(sqlx::Error::Database(database)) if database.kind() == *kind)
 }
 
 /// Whether the database took the side of another writer and the same attempt may succeed now.
@@ -66,7 +67,7 @@ fn reason(place: &Place, error: &DbErr) -> (ErrorKind, String, Option<&'static s
                 Place::Server(_) => server_reason(place, &code),
             }
         }
-        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+        _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
     }
 }
 
@@ -126,7 +127,7 @@ fn sqlite_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'stat
             format!("{place} is not a SQLite database"),
             Some("name another file in store.url, or move this one away"),
         ),
-        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+        _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
     }
 }
 
@@ -155,15 +156,15 @@ fn server_reason(place: &Place, code: &str) -> (ErrorKind, String, Option<&'stat
             Some("check that the database in store.url exists and the user may use it"),
         ),
         _ if code.starts_with("57") || code.starts_with("08") => unreachable_in_time(place),
-        _ => (ErrorKind::Internal, format!("{place} gave an error"), None),
+        _ => (ErrorKind::Internal, format!("{place} returned an error"), None),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use sea_orm::ConnectionTrait;
-    use sea_orm::sqlx::sqlite::SqliteConnectOptions;
-    use sea_orm::sqlx::{AssertSqlSafe, ConnectOptions};
     use weft_core::Result;
     use weft_core::id::{CanvasKey, RunKey, TenantId};
     use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
@@ -174,7 +175,8 @@ mod tests {
     use crate::journal::Journal;
     use crate::lane::{Lane, Log};
     use crate::pace::Haste;
-    use crate::turn::Turns;
+    use crate::sqlite_writer::SqliteWriter;
+    use crate::write_gate::WriteGate;
 
     /// A store and its file.
     struct Bench {
@@ -204,14 +206,14 @@ mod tests {
         }
 
         /// A journal whose connection has this setting.
-        async fn journal(&self, pragma: &'static str) -> Journal {
-            let options = SqliteConnectOptions::new().filename(self.folder.path().join("weft.db"));
-            let mut connection = options.connect().await.unwrap();
-            sqlx::query(AssertSqlSafe(pragma)).execute(&mut connection).await.unwrap();
+        fn journal(&self, pragma: (&str, &str)) -> Journal {
+            let file = self.folder.path().join("weft.db");
+            let direct = SqliteWriter::open(&file, Duration::from_secs(5), &[pragma]).unwrap();
             Journal::start(
-                Lane::Own(Box::new(connection), Turns::default(), Log::default()),
+                Lane::Own(direct, WriteGate::default(), Log::default()),
                 self.store.inner.place.clone(),
             )
+            .unwrap()
         }
 
         #[track_caller]
@@ -238,7 +240,7 @@ mod tests {
         RunLease { run: run(), fence: RunLease::FIRST }
     }
 
-    /// An entry that cannot be squeezed.
+    /// An entry that cannot be compressed.
     fn entry(seq: u64, bytes: usize) -> Vec<StoredEntry> {
         let mut state = seq;
         let mut next = || {
@@ -255,14 +257,13 @@ mod tests {
         let store = &bench.store;
         store.append(&lease(), entry(1, 10)).await.unwrap();
         // SQLite treats this limit like the end of the disk.
-        let full = "PRAGMA max_page_count = 1";
-        let journal = bench.journal(full).await;
+        let journal = bench.journal(("max_page_count", "1"));
         bench.check(
             journal.append((&lease(), Haste::Brief), &entry(2, 500_000), None).await,
             ErrorKind::Internal,
             "is full",
         );
-        store.inner.write.execute_unprepared(full).await.unwrap();
+        store.inner.write.execute_unprepared("PRAGMA max_page_count = 1").await.unwrap();
         let key = CanvasKey::new(&TenantId::from("t"), "c");
         let put = store.put(&key, &CanvasHead::default(), &"x".repeat(500_000)).await;
         bench.check(put.map(drop), ErrorKind::Internal, "is full");
@@ -274,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn a_read_only_file_is_named() {
         let bench = Bench::new().await;
-        let journal = bench.journal("PRAGMA query_only = 1").await;
+        let journal = bench.journal(("query_only", "1"));
         bench.check(
             journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,
             ErrorKind::Denied,
@@ -285,7 +286,7 @@ mod tests {
     #[tokio::test]
     async fn a_file_that_another_process_holds_is_named() {
         let bench = Bench::new().await;
-        let journal = bench.journal("PRAGMA busy_timeout = 1").await;
+        let journal = bench.journal(("busy_timeout", "1"));
         let held = bench.store.begin().await.unwrap();
         bench.check(
             journal.append((&lease(), Haste::Brief), &entry(1, 10), None).await,

@@ -7,14 +7,17 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sea_orm::DbErr;
+use sea_orm::{DbErr, RuntimeErr, sqlx};
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
-use weft_core::id::{RunKey, SessionId, SessionKey};
-use weft_core::seam::run_store::{RunLease, StoredEntry, overtaken};
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, RunKey, SessionKey};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun, overtaken};
 use weft_core::{Error, ErrorKind, Result};
 
+use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, is_absent, is_duplicate, is_orphan};
 use crate::lane::{Lane, Row};
 use crate::pace::{Haste, Heard, Pace};
@@ -38,12 +41,16 @@ const DOING: &str = "append to the journal";
 /// The way to the task that writes.
 pub(crate) struct Journal {
     queue: mpsc::Sender<Ask>,
+    /// Whether batches are executed by the task that writes.
+    runs_batches: bool,
     last_seqs: LastSeqs,
     task: Mutex<JoinSet<()>>,
+    ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
 
 enum Ask {
     Append(Append),
+    Batch(Batch, oneshot::Sender<Result<BatchOutcome, DbErr>>),
     Close,
 }
 
@@ -64,10 +71,19 @@ struct LastSeqs(Arc<Mutex<HashMap<RunKey, Known>>>);
 /// What is known of a run.
 struct Known {
     last_seq: u64,
-    /// Its session, when it began here.
-    session: Option<SessionId>,
+    /// When it began here.
+    home: Option<LocalRun>,
     /// When it has appended.
     heard: Option<Heard>,
+}
+
+/// What is known of a run that began in this process and that nobody else has taken over.
+#[derive(Clone)]
+pub(crate) struct LocalRun {
+    pub(crate) session: SessionKey,
+    pub(crate) canvas: CanvasId,
+    /// What has been noted of what it has used, where that is known.
+    pub(crate) noted: Option<Spent>,
 }
 
 impl LastSeqs {
@@ -75,11 +91,18 @@ impl LastSeqs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|known| known.last_seq)
     }
 
-    fn session(&self, key: &RunKey) -> Option<SessionId> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(|known| known.session.clone())
+    fn home(&self, key: &RunKey) -> Option<LocalRun> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(|known| known.home.clone())
     }
 
-    fn set(&self, key: &RunKey, last_seq: u64, session: Option<&SessionId>) {
+    fn noted(&self, key: &RunKey, spent: Option<Spent>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(home) = known.get_mut(key).and_then(|known| known.home.as_mut()) {
+            home.noted = spent;
+        }
+    }
+
+    fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get_mut(key) {
             known.last_seq = last_seq;
@@ -89,7 +112,7 @@ impl LastSeqs {
         if known.len() >= RUNS_KNOWN_MAX {
             known.clear();
         }
-        known.insert(key.clone(), Known { last_seq, session: session.cloned(), heard: None });
+        known.insert(key.clone(), Known { last_seq, home, heard: None });
     }
 
     /// Notes that a run appends. Who is not known here has been silent.
@@ -112,15 +135,35 @@ impl LastSeqs {
 }
 
 impl Journal {
-    /// Starts the task that writes.
-    pub(crate) fn start(lane: Lane, place: Place) -> Self {
+    /// Starts what writes: a thread, where it may wait for a disk, else a task. It ends when this is dropped.
+    ///
+    /// # Errors
+    /// When there is no thread to be had.
+    pub(crate) fn start(lane: Lane, place: Place) -> Result<Self> {
         let (queue, asked) = mpsc::channel(APPENDS_QUEUED_MAX);
         let last_seqs = LastSeqs::default();
         let pace = Pace::new(Instant::now());
+        let runs_batches = lane.is_own();
         let writer = Writer { lane, place, last_seqs: last_seqs.clone(), pace };
+        let (end, ended) = oneshot::channel();
+        let run = async move {
+            writer.run(asked).await;
+            // Who does not wait for the end does not hear of it.
+            let _ = end.send(());
+        };
         let mut task = JoinSet::new();
-        task.spawn(writer.run(asked));
-        Self { queue, last_seqs, task: Mutex::new(task) }
+        if runs_batches {
+            let runtime = Handle::current();
+            let thread = std::thread::Builder::new().name("weft-journal".to_owned());
+            let started = thread.spawn(move || runtime.block_on(run));
+            started.map_err(|cause| {
+                Error::new(ErrorKind::Unavailable, "cannot open the store: no thread can be started")
+                    .because(cause)
+            })?;
+        } else {
+            task.spawn(run);
+        }
+        Ok(Self { queue, runs_batches, last_seqs, task: Mutex::new(task), ended: Mutex::new(Some(ended)) })
     }
 
     /// Appends entries as one row. See [`weft_core::seam::RunStore::append`].
@@ -140,20 +183,40 @@ impl Journal {
             )));
         }
         let (answer, answered) = oneshot::channel();
-        let body = list.unwrap_or_else(|| pack::pack(entries));
+        let body = list.unwrap_or_else(|| pack::pack_fast(entries));
         let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
         self.queue.send(Ask::Append(Append { row, haste, answer })).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
-    /// Notes a run that has no entries yet.
-    pub(crate) fn begun(&self, key: &RunKey, session: &SessionId) {
-        self.last_seqs.set(key, 0, Some(session));
+    /// Whether batches are for the task that writes. Else each has a transaction of its own.
+    pub(crate) fn runs_batches(&self) -> bool {
+        self.runs_batches
     }
 
-    /// The session of a run that began here and has not ended.
-    pub(crate) fn session(&self, key: &RunKey) -> Option<SessionKey> {
-        self.last_seqs.session(key).map(|session| SessionKey::new(&key.tenant, session))
+    /// Executes a batch.
+    pub(crate) async fn run(&self, batch: Batch) -> Result<BatchOutcome, DbErr> {
+        let gone = || DbErr::Conn(RuntimeErr::SqlxError(sqlx::Error::PoolClosed.into()));
+        let (answer, answered) = oneshot::channel();
+        self.queue.send(Ask::Batch(batch, answer)).await.map_err(|_| gone())?;
+        answered.await.map_err(|_| gone())?
+    }
+
+    /// Notes a run that has no entries yet.
+    pub(crate) fn begun(&self, run: &StoredRun) {
+        let session = SessionKey::new(&run.key.tenant, run.session.clone());
+        let home = LocalRun { session, canvas: run.canvas.clone(), noted: Some(Spent::default()) };
+        self.last_seqs.set(&run.key, 0, Some(home));
+    }
+
+    /// What is known of a run that began here and has not ended.
+    pub(crate) fn home(&self, key: &RunKey) -> Option<LocalRun> {
+        self.last_seqs.home(key)
+    }
+
+    /// Notes what has been noted of what a run has used.
+    pub(crate) fn noted(&self, key: &RunKey, spent: Option<Spent>) {
+        self.last_seqs.noted(key, spent);
     }
 
     /// Forgets what is known of a run: it has ended, or somebody else has written into it.
@@ -172,6 +235,10 @@ impl Journal {
         let _ = self.queue.send(Ask::Close).await;
         let mut task = std::mem::take(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner));
         while task.join_next().await.is_some() {}
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(ended) = ended {
+            let _ = ended.await;
+        }
     }
 }
 
@@ -198,8 +265,8 @@ impl Writer {
             let mut haste = if waiting.is_empty() { Haste::Patient } else { Haste::AtOnce };
             if waiting.is_empty() {
                 match asked.recv().await {
-                    Some(ask) => haste = self.take(ask, (&mut waiting, &mut asked)),
-                    None => return self.lane.close().await,
+                    Some(ask) => haste = self.take(ask, (&mut waiting, &mut asked)).await,
+                    None => return self.lane.close(),
                 }
             }
             while waiting.len() < APPENDS_QUEUED_MAX {
@@ -212,16 +279,19 @@ impl Writer {
                         ask
                     }
                 };
-                haste = haste.min(self.take(more, (&mut waiting, &mut asked)));
+                haste = haste.min(self.take(more, (&mut waiting, &mut asked)).await);
             }
             let group = next_group(&mut waiting);
+            if group.is_empty() {
+                continue;
+            }
             self.pace.write(Instant::now());
             self.write(group).await;
         }
     }
 
-    /// Takes what is asked to where it waits; how long it may do so.
-    fn take(
+    /// Takes what is asked to where it waits; how long it may do so. A batch does not wait, and nobody for it.
+    async fn take(
         &mut self,
         ask: Ask,
         (waiting, asked): (&mut VecDeque<Append>, &mut mpsc::Receiver<Ask>),
@@ -231,6 +301,11 @@ impl Writer {
                 let haste = self.last_seqs.hear(&append.row.lease.run, &mut self.pace).min(append.haste);
                 waiting.push_back(append);
                 haste
+            }
+            Ask::Batch(batch, answer) => {
+                // A caller that went away has no use for the answer.
+                let _ = answer.send(self.lane.run(batch).await);
+                Haste::Patient
             }
             Ask::Close => {
                 asked.close();

@@ -2,22 +2,20 @@
 
 use std::fmt::{self, Write};
 
-use sea_orm::sqlx::sqlite::SqliteConnection;
-use sea_orm::sqlx::{self, AssertSqlSafe, Connection, Row as _};
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, RuntimeErr, Statement, Value};
+use rusqlite::types::FromSql;
+use rusqlite::{Connection, OptionalExtension as _, params, params_from_iter};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, DbErr, Statement, Value};
 use weft_core::id::RunKey;
 use weft_core::seam::run_store::RunLease;
 
+use crate::batch::{Batch, BatchOutcome};
 use crate::ids::text;
-use crate::open::repeated;
-use crate::turn::Turns;
+use crate::open::{repeated, run_batch};
+use crate::sqlite_writer::{SqliteWriter, transaction};
+use crate::write_gate::WriteGate;
 
 /// Values of a row.
 const VALUES: usize = 7;
-
-/// A statement of up to so many rows is kept for the next time. Longer ones are as many as there are lengths, and
-/// read again faster than they are kept.
-const ROWS_KEPT_MAX: usize = 16;
 
 /// Entries of one run that were appended together.
 pub(crate) struct Row {
@@ -32,7 +30,7 @@ pub(crate) struct Row {
 pub(crate) enum Lane {
     /// A connection to a SQLite file that does nothing else. Giving one back to a pool and taking it
     /// again costs more than the row.
-    Own(Box<SqliteConnection>, Turns, Log),
+    Own(SqliteWriter, WriteGate, Log),
     /// Whichever connection is free.
     Pool(DatabaseConnection),
 }
@@ -68,52 +66,45 @@ impl Log {
     /// Writes until the size of the file is looked at again.
     const WRITES: u32 = 256;
 
-    async fn written(&mut self, connection: &mut SqliteConnection, traffic: Traffic) {
+    /// Whether it is time to set its length, before one more write.
+    fn is_due(&mut self, traffic: Traffic) -> bool {
         let changed = std::mem::replace(&mut self.traffic, traffic) != traffic;
-        if (changed || self.writes.is_multiple_of(Self::WRITES))
-            && let Err(error) = Self::limit(connection, traffic).await
-        {
-            tracing::warn!(%error, "the size of the store's log could not be set");
-        }
+        let due = changed || self.writes.is_multiple_of(Self::WRITES);
         self.writes = self.writes.wrapping_add(1);
+        due
     }
 
-    async fn limit(connection: &mut SqliteConnection, traffic: Traffic) -> Result<(), sqlx::Error> {
+    fn limit(connection: &Connection, traffic: Traffic) -> rusqlite::Result<()> {
         let most = match traffic {
             Traffic::High => Self::PAGES_MAX,
             Traffic::Low => {
-                let pages: i64 = sqlx::query_scalar("PRAGMA page_count").fetch_one(&mut *connection).await?;
+                let pages: i64 = connection.query_row("PRAGMA page_count", (), |row| row.get(0))?;
                 (pages / Self::PART).clamp(Self::PAGES_MIN, Self::PAGES_MAX)
             }
         };
-        let limit = format!("PRAGMA wal_autocheckpoint = {most}");
-        sqlx::query(AssertSqlSafe(limit)).execute(connection).await.map(drop)
+        connection.pragma_update(None, "wal_autocheckpoint", most)
     }
 }
 
 impl Lane {
+    /// Whether it has a connection of its own, which executes batches in one go.
+    pub(crate) fn is_own(&self) -> bool {
+        matches!(self, Self::Own(..))
+    }
+
     /// Writes all rows or none.
     pub(crate) async fn insert(&mut self, rows: &[Row], traffic: Traffic) -> Result<(), DbErr> {
         match self {
-            Self::Own(connection, turns, log) => {
-                let sql = insert_sql(DbBackend::Sqlite, rows.len());
-                let mut query = sqlx::query(AssertSqlSafe(sql)).persistent(rows.len() <= ROWS_KEPT_MAX);
-                for row in rows {
-                    let RunLease { run, fence } = &row.lease;
-                    query = query
-                        .bind(run.tenant.as_str())
-                        .bind(run.id.as_str())
-                        .bind(*fence)
-                        .bind(run.id.as_str())
-                        .bind(row.first_seq.cast_signed())
-                        .bind(row.last_seq.cast_signed())
-                        .bind(&row.body);
-                }
-                let turn = turns.next().await;
-                query.execute(&mut **connection).await.map_err(failed)?;
-                drop(turn);
-                log.written(connection, traffic).await;
-                Ok(())
+            Self::Own(writer, gate, log) => {
+                let _permit = gate.permit().await;
+                let log_is_due = log.is_due(traffic);
+                writer.call(|connection| {
+                    let written = insert(connection, rows);
+                    if log_is_due && let Err(error) = Log::limit(connection, traffic) {
+                        tracing::warn!(%error, "the size of the store's log could not be set");
+                    }
+                    written
+                })
             }
             Self::Pool(db) => {
                 let backend = db.get_database_backend();
@@ -124,14 +115,23 @@ impl Lane {
         }
     }
 
+    /// Executes a batch, all of it or nothing.
+    pub(crate) async fn run(&mut self, batch: Batch) -> Result<BatchOutcome, DbErr> {
+        match self {
+            Self::Own(writer, gate, _) => {
+                let _permit = gate.permit().await;
+                writer.run(&batch.steps)
+            }
+            Self::Pool(db) => run_batch(db, batch).await,
+        }
+    }
+
     /// The number of a run's last entry, 0 when there is none; nothing when there is no such run.
     pub(crate) async fn last_seq(&mut self, key: &RunKey) -> Result<Option<u64>, DbErr> {
         let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
         let last: Option<Option<i64>> = match self {
-            Self::Own(connection, ..) => {
-                let query = sqlx::query(AssertSqlSafe(last_sql(DbBackend::Sqlite))).bind(tenant).bind(run);
-                let row = query.fetch_optional(&mut **connection).await.map_err(failed)?;
-                row.map(|row| row.try_get(0)).transpose().map_err(failed)?
+            Self::Own(writer, ..) => {
+                writer.call(|connection| one(connection, &last_sql(DbBackend::Sqlite), &[&tenant, &run]))?
             }
             Self::Pool(db) => {
                 let backend = db.get_database_backend();
@@ -148,10 +148,8 @@ impl Lane {
     pub(crate) async fn fence(&mut self, key: &RunKey) -> Result<Option<i64>, DbErr> {
         let (tenant, run) = (text(key.tenant.as_str()), text(key.id.as_str()));
         match self {
-            Self::Own(connection, ..) => {
-                let query =
-                    sqlx::query_scalar(AssertSqlSafe(fence_sql(DbBackend::Sqlite))).bind(tenant).bind(run);
-                query.fetch_optional(&mut **connection).await.map_err(failed)
+            Self::Own(writer, ..) => {
+                writer.call(|connection| one(connection, &fence_sql(DbBackend::Sqlite), &[&tenant, &run]))
             }
             Self::Pool(db) => {
                 let backend = db.get_database_backend();
@@ -164,13 +162,44 @@ impl Lane {
     }
 
     /// Lets go of a connection of its own.
-    pub(crate) async fn close(self) {
-        if let Self::Own(connection, ..) = self
-            && let Err(error) = connection.close().await
+    pub(crate) fn close(self) {
+        if let Self::Own(writer, ..) = self
+            && let Err(error) = writer.close()
         {
             tracing::warn!(%error, "the journal's connection did not close cleanly; what was answered is stored");
         }
     }
+}
+
+/// Row by row: the statement is read once and kept, and a row costs what it writes.
+fn insert(connection: &mut Connection, rows: &[Row]) -> rusqlite::Result<()> {
+    let sql = insert_sql(DbBackend::Sqlite, 1);
+    let insert = |connection: &Connection, rows: &[Row]| {
+        let mut insert = connection.prepare_cached(&sql)?;
+        for Row { lease: RunLease { run, fence }, first_seq, last_seq, body } in rows {
+            let (tenant, run) = (run.tenant.as_str(), run.id.as_str());
+            insert.execute(params![
+                tenant,
+                run,
+                fence,
+                run,
+                first_seq.cast_signed(),
+                last_seq.cast_signed(),
+                body
+            ])?;
+        }
+        Ok(())
+    };
+    if rows.len() == 1 {
+        return insert(connection, rows);
+    }
+    transaction(connection, |connection| insert(connection, rows).map(|()| ((), true)))
+}
+
+/// The first value of the only row, when there is one.
+fn one<T: FromSql>(connection: &Connection, sql: &str, values: &[&String]) -> rusqlite::Result<Option<T>> {
+    let mut query = connection.prepare_cached(sql)?;
+    query.query_row(params_from_iter(values), |row| row.get(0)).optional()
 }
 
 fn values(row: &Row) -> [Value; VALUES] {
@@ -186,10 +215,6 @@ fn values(row: &Row) -> [Value; VALUES] {
     ]
 }
 
-fn failed(error: sqlx::Error) -> DbErr {
-    DbErr::Exec(RuntimeErr::SqlxError(error.into()))
-}
-
 /// Keeps a row as it was read until the end of the transaction, where others may write at the same time.
 pub(crate) fn shared(backend: DbBackend) -> &'static str {
     match backend {
@@ -199,6 +224,25 @@ pub(crate) fn shared(backend: DbBackend) -> &'static str {
         // Whoever writes is alone.
         _ => "",
     }
+}
+
+/// Gives the row of a tenant with this id when its column has this number. If it has nobody changes it before the
+/// transaction ends.
+pub(crate) fn row_with(
+    backend: DbBackend,
+    (table, column): (&str, &str),
+    (tenant, id, number): (&str, &str, i64),
+) -> Statement {
+    let at = |n| Placeholder(backend, n);
+    let sql = format!(
+        "SELECT {column} FROM {table} WHERE tenant_id = {} AND id = {} AND {column} = {}{}",
+        at(1),
+        at(2),
+        at(3),
+        shared(backend)
+    );
+    let values = [Value::from(text(tenant)), Value::from(text(id)), Value::from(number)];
+    Statement::from_sql_and_values(backend, sql, values)
 }
 
 /// The tenant is taken from the run's own row, if that still has the fencing number of whoever writes. If not

@@ -4,9 +4,10 @@
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
 //! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`].
 
-mod base;
+mod batch;
 mod blobs;
 mod compact;
+mod compress;
 mod datasets;
 mod failure;
 mod ids;
@@ -20,11 +21,13 @@ mod pack;
 mod pieces;
 mod place;
 pub mod private;
+mod reader;
 mod rows;
+mod session_dictionary;
 mod sqlite;
-mod squeeze;
-mod turn;
+mod sqlite_writer;
 mod workspace;
+mod write_gate;
 
 pub use blobs::FolderBlobs;
 pub use memory_blobs::MemoryBlobs;

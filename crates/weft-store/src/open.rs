@@ -16,13 +16,16 @@ use weft_core::seam::{
 };
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::base::Bases;
+use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, gave_way};
 use crate::journal::Journal;
 use crate::migration;
 use crate::place::Place;
+use crate::private;
+use crate::reader::Reader;
+use crate::session_dictionary::SessionDictionaries;
 use crate::sqlite::{self, Connections};
-use crate::turn::{Turns, Writing};
+use crate::write_gate::{WriteGate, WriteTransaction};
 
 /// Connections to a database server, in all.
 const SERVER_CONNECTIONS_MAX: u32 = 16;
@@ -46,12 +49,12 @@ pub struct Store {
 
 pub(crate) struct Inner {
     pub(crate) place: Place,
-    pub(crate) read: DatabaseConnection,
+    pub(crate) read: Reader,
     pub(crate) write: DatabaseConnection,
     /// For every write that is no journal entry.
-    pub(crate) turns: Turns,
+    pub(crate) gate: WriteGate,
     pub(crate) journal: Journal,
-    pub(crate) bases: Bases,
+    pub(crate) dictionaries: SessionDictionaries,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
@@ -94,11 +97,19 @@ impl Store {
     /// As [`Store::open`].
     pub async fn open_with_clock(url: &str, clock: Arc<dyn Clock>) -> Result<Self> {
         let (place, connections) = connect(url).await?;
-        let Connections { write, read, lane, turns } = connections;
+        let Connections { write, read, lane, gate } = connections;
         migration::run(&write, &place).await?;
-        let journal = Journal::start(lane, place.clone());
+        let journal = Journal::start(lane, place.clone())?;
         Ok(Self {
-            inner: Arc::new(Inner { place, read, write, turns, journal, bases: Bases::default(), clock }),
+            inner: Arc::new(Inner {
+                place,
+                read,
+                write,
+                gate,
+                journal,
+                dictionaries: SessionDictionaries::default(),
+                clock,
+            }),
         })
     }
 
@@ -112,7 +123,11 @@ impl Store {
         let Place::File(_) = &self.inner.place else {
             return Err(Error::new(ErrorKind::Unsupported, "only a store in a SQLite file can be copied"));
         };
-        let path = path.to_str().ok_or_else(|| Error::invalid("the path of the copy is no text"))?;
+        // SQLite writes into an empty file, and would make one that everybody reads.
+        private::make_file(path).map_err(|cause| {
+            Error::new(ErrorKind::Denied, format!("cannot make the file `{}`", path.display())).because(cause)
+        })?;
+        let path = path.to_str().ok_or_else(|| Error::invalid("the path of the copy is not text"))?;
         let copy = Statement::from_sql_and_values(DbBackend::Sqlite, "VACUUM INTO ?", [path.into()]);
         self.inner.read.execute_raw(copy).await.map(drop).map_err(|error| self.fail(DOING, error))
     }
@@ -124,7 +139,7 @@ impl Store {
     pub async fn close(&self) -> Result<()> {
         self.inner.journal.close().await;
         let fail = |error| failure(&self.inner.place, "close the store", error);
-        self.inner.read.close_by_ref().await.map_err(fail)?;
+        self.inner.read.close().await.map_err(fail)?;
         self.inner.write.close_by_ref().await.map_err(fail)
     }
 
@@ -192,10 +207,23 @@ impl Store {
         failure(&self.inner.place, doing, error)
     }
 
-    pub(crate) async fn begin(&self) -> Result<Writing, DbErr> {
-        let turn = self.inner.turns.next().await;
+    /// An empty batch for this database.
+    pub(crate) fn batch(&self) -> Batch {
+        Batch::new(self.inner.write.get_database_backend())
+    }
+
+    /// Executes a batch, all of it or nothing.
+    pub(crate) async fn execute(&self, batch: &Batch) -> Result<BatchOutcome, DbErr> {
+        if self.inner.journal.runs_batches() {
+            return self.inner.journal.run(batch.clone()).await;
+        }
+        repeated(|| run_batch(&self.inner.write, batch.clone())).await
+    }
+
+    pub(crate) async fn begin(&self) -> Result<WriteTransaction, DbErr> {
+        let permit = self.inner.gate.permit().await;
         let transaction = self.inner.write.begin_with_options(write_options(&self.inner.write)).await?;
-        Ok(Writing { transaction, turn })
+        Ok(WriteTransaction { transaction, permit })
     }
 }
 
@@ -211,6 +239,20 @@ pub(crate) async fn repeated<T, F: Future<Output = Result<T, DbErr>>>(
         }
     }
     attempt().await
+}
+
+/// Executes a batch in a transaction, unless it is one statement that is its own.
+pub(crate) async fn run_batch(db: &DatabaseConnection, batch: Batch) -> Result<BatchOutcome, DbErr> {
+    if batch.is_single() {
+        return batch.run_in(db).await;
+    }
+    let transaction = db.begin_with_options(write_options(db)).await?;
+    match batch.run_in(&transaction).await? {
+        BatchOutcome::Committed => transaction.commit().await.map(|()| BatchOutcome::Committed),
+        refused @ BatchOutcome::Refused(_) => {
+            sea_orm::TransactionSession::rollback(transaction).await.map(|()| refused)
+        }
+    }
 }
 
 /// A SQLite transaction that reads first and writes later fails at once when another process wrote
@@ -249,7 +291,7 @@ fn sqlite_path(rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     let path = path.strip_suffix("?mode=rwc").unwrap_or(path);
     if path.is_empty() || path.contains('\0') {
-        return Err(Error::invalid("the store URL names no file")
+        return Err(Error::invalid("the store URL does not name a file")
             .help("write sqlite:PATH, such as sqlite:/var/lib/weft/weft.db"));
     }
     Ok(PathBuf::from(path))

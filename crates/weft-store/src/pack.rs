@@ -4,7 +4,7 @@
 //! since the entry before it, and the length and bytes of its record. Numbers are variable in
 //! length, so an entry costs about six bytes beyond its record. Format 2 is the length of a body of the
 //! same parts in another order (how many entries, then all event numbers, all times, all lengths, all
-//! records), and that body squeezed. An old reader refuses a newer format; a new reader must go on
+//! records), and that body compressed. An old reader refuses a newer format; a new reader must go on
 //! reading both.
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::sync::Arc;
 use weft_core::seam::run_store::StoredEntry;
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::squeeze::{squeeze, unsqueeze};
+use crate::compress::{compress, compress_fast, decompress};
 
 /// Entries one after the other, as they are.
 const PLAIN: u8 = 1;
 
-/// Entries part by part, squeezed.
+/// Entries part by part, compressed.
 const SQUEEZED: u8 = 2;
 
 /// Smaller bodies are left as they are: they are soon packed together with others.
@@ -35,23 +35,36 @@ pub(crate) fn plain_length(entries: &[StoredEntry]) -> usize {
 
 /// Packs entries that follow one another; the row keeps the number of the first.
 pub(crate) fn pack(entries: &[StoredEntry]) -> Vec<u8> {
+    packed(entries, compress)
+}
+
+/// The same with less effort, for a row that is packed again with others when its run has ended.
+pub(crate) fn pack_fast(entries: &[StoredEntry]) -> Vec<u8> {
+    packed(entries, compress_fast)
+}
+
+fn packed(entries: &[StoredEntry], compress: fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
     let plain = pack_plain(entries);
     if plain.len() < SQUEEZED_FROM {
         return plain;
     }
-    match squeezed(&parts(entries)) {
+    let parts = parts(entries);
+    match compress(&parts).map(|compressed| with_length(&parts, &compressed)) {
         Some(body) if body.len() < plain.len() => body,
         _ => plain,
     }
 }
 
 /// A body of format 2 from its parts; absent when that would not be smaller.
-pub(crate) fn squeezed(parts: &[u8]) -> Option<Vec<u8>> {
-    let squeezed = squeeze(parts)?;
+pub(crate) fn compressed(parts: &[u8]) -> Option<Vec<u8>> {
+    compress(parts).map(|compressed| with_length(parts, &compressed))
+}
+
+fn with_length(parts: &[u8], compressed: &[u8]) -> Vec<u8> {
     let mut body = vec![SQUEEZED];
     put(&mut body, parts.len() as u64);
-    body.extend_from_slice(&squeezed);
-    Some(body)
+    body.extend_from_slice(compressed);
+    body
 }
 
 /// The entries of a packed body, the first of which has the number `first_seq`.
@@ -64,14 +77,14 @@ pub(crate) fn unpack(first_seq: u64, body: &[u8]) -> Result<Vec<StoredEntry>> {
         PLAIN => unpack_plain(first_seq, rest),
         SQUEEZED => {
             let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
-            entries_of(first_seq, &unsqueeze(rest, length)?)
+            entries_of(first_seq, &decompress(rest, length)?)
         }
         _ => Err(Error::new(ErrorKind::Unsupported, format!("the journal row has format {format}"))
             .help("it was written by another version of weft: use that version")),
     }
 }
 
-/// What format 2 squeezes.
+/// What format 2 compresses.
 pub(crate) fn parts(entries: &[StoredEntry]) -> Vec<u8> {
     let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
     let mut parts = Vec::with_capacity(records + entries.len() * 6 + 8);
@@ -142,7 +155,7 @@ fn record(rest: &mut &[u8], length: u64) -> Result<Arc<str>> {
     Ok(std::str::from_utf8(record).map_err(|_| damaged())?.into())
 }
 
-/// The same, without squeezing.
+/// The same, without compressing.
 pub(crate) fn pack_plain(entries: &[StoredEntry]) -> Vec<u8> {
     let records: usize = entries.iter().map(|entry| entry.record.len()).sum();
     let mut body = Vec::with_capacity(1 + records + entries.len() * 16);

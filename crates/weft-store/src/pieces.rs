@@ -16,12 +16,13 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction, DbErr, IntoActiveModel, Quer
 use weft_core::id::SessionKey;
 use weft_core::{Error, ErrorKind, Result};
 
-use crate::base;
+use crate::batch::Batch;
+use crate::compress::{compress, decompress};
 use crate::ids::text;
 use crate::pack::{put, take};
 use crate::rows::piece::{Column, Entity, Model};
 use crate::rows::{ROWS_AT_ONCE_MAX, session};
-use crate::squeeze::{squeeze, unsqueeze};
+use crate::session_dictionary;
 
 /// Values from this many bytes on are cut.
 pub(crate) const CUT_FROM: usize = 32 * 1024;
@@ -164,28 +165,23 @@ pub(crate) async fn one(
 }
 
 /// Stores a piece unless it is there.
-pub(crate) async fn keep(db: &DatabaseTransaction, row: &Model) -> Result<(), DbErr> {
+pub(crate) fn keep(batch: &mut Batch, row: &Model) {
     let key = [Column::TenantId, Column::SessionId, Column::Name];
     let there = OnConflict::columns(key).do_nothing_on(key).to_owned();
-    match Entity::insert(row.clone().into_active_model()).on_conflict(there).exec_without_returning(db).await
-    {
-        Ok(_) | Err(DbErr::RecordNotInserted) => Ok(()),
-        Err(error) => Err(error),
-    }
+    batch.then(&Entity::insert(row.clone().into_active_model()).on_conflict(there));
 }
 
 /// Locks a session until the end of the transaction. Whether it is there. A SQLite write transaction is
 /// a lock already.
 pub(crate) async fn lock(db: &DatabaseTransaction, key: &SessionKey) -> Result<bool, DbErr> {
-    let found: Option<i64> = session::Entity::find()
-        .select_only()
-        .column(session::Column::Revision)
-        .filter(session::of(key))
-        .lock_exclusive()
-        .into_tuple()
-        .one(db)
-        .await?;
+    let found: Option<i64> = locked(key).into_tuple().one(db).await?;
     Ok(found.is_some())
+}
+
+/// The query that locks a session.
+pub(crate) fn locked(key: &SessionKey) -> Select<session::Entity> {
+    let session = session::Entity::find().select_only().column(session::Column::Revision);
+    session.filter(session::of(key)).lock_exclusive()
 }
 
 /// Removes the pieces of a session that none of these lists names.
@@ -197,7 +193,7 @@ pub(crate) async fn sweep(
     let mut used: HashSet<Name> = HashSet::new();
     for list in lists {
         // A list that cannot be read names what nobody knows: then nothing is removed.
-        match base::named(list) {
+        match session_dictionary::named(list) {
             Some(name) => drop(used.insert(name)),
             None => match read(list) {
                 Ok((_, names)) => used.extend(names),
@@ -234,11 +230,11 @@ pub(crate) fn name(piece: &[u8]) -> Name {
 }
 
 pub(crate) fn row(key: &SessionKey, name: Name, piece: &[u8]) -> Model {
-    let body = match squeeze(piece) {
-        Some(squeezed) => {
+    let body = match compress(piece) {
+        Some(compressed) => {
             let mut body = vec![SQUEEZED];
             put(&mut body, piece.len() as u64);
-            [body, squeezed].concat()
+            [body, compressed].concat()
         }
         None => [&[PLAIN], piece].concat(),
     };
@@ -255,7 +251,7 @@ fn plain(body: &[u8]) -> Result<Vec<u8>> {
         Some((&PLAIN, piece)) => Ok(piece.to_vec()),
         Some((&SQUEEZED, mut rest)) => {
             let length = usize::try_from(take(&mut rest)?).map_err(|_| damaged())?;
-            unsqueeze(rest, length)
+            decompress(rest, length)
         }
         _ => Err(damaged()),
     }

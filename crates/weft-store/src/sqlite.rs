@@ -1,6 +1,7 @@
 //! Opens SQLite: one connection that writes, a few that read.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sea_orm::sqlx::sqlite::{
@@ -16,7 +17,9 @@ use crate::lane::{Lane, Log};
 use crate::open::write_options;
 use crate::place::Place;
 use crate::private;
-use crate::turn::Turns;
+use crate::reader::{File, Reader};
+use crate::sqlite_writer::SqliteWriter;
+use crate::write_gate::WriteGate;
 
 /// Connections that read at the same time.
 const READERS_MAX: u32 = 4;
@@ -41,22 +44,31 @@ const CACHE_KIB: &str = "-1024";
 /// Pages of the log, at most.
 const LOG_PAGES_MAX: &str = "4096";
 
-/// A statement for each number of journal rows that are written at once, and the others.
+/// As many as there are.
 const STATEMENTS_KEPT: usize = 256;
+
+/// What the other connections are told by their options.
+const WRITER_PRAGMAS: [(&str, &str); 5] = [
+    ("foreign_keys", "on"),
+    ("synchronous", "normal"),
+    ("cache_size", CACHE_KIB),
+    ("journal_size_limit", LOG_BYTES_KEPT),
+    ("wal_autocheckpoint", LOG_PAGES_MAX),
+];
 
 /// The ways to a database.
 pub(crate) struct Connections {
     pub(crate) write: DatabaseConnection,
-    pub(crate) read: DatabaseConnection,
+    pub(crate) read: Reader,
     pub(crate) lane: Lane,
-    pub(crate) turns: Turns,
+    pub(crate) gate: WriteGate,
 }
 
 impl Connections {
     /// One pool for everything.
     pub(crate) fn pooled(pool: DatabaseConnection) -> Self {
-        let (read, lane) = (pool.clone(), Lane::Pool(pool.clone()));
-        Self { write: pool, read, lane, turns: Turns::default() }
+        let (read, lane) = (Reader::Pool(pool.clone()), Lane::Pool(pool.clone()));
+        Self { write: pool, read, lane, gate: WriteGate::default() }
     }
 }
 
@@ -64,7 +76,7 @@ impl Connections {
 /// another database, or wait for locks that no time limit ends.
 pub(crate) async fn open_memory() -> Result<Connections> {
     let options = SqliteConnectOptions::new().in_memory(true).filename(":memory:");
-    let write = connect(options.disable_statement_logging(), 1, &Place::Memory).await?;
+    let write = connect(options.disable_statement_logging(), &Place::Memory).await?;
     Ok(Connections::pooled(write))
 }
 
@@ -92,23 +104,24 @@ pub(crate) async fn open_file(path: &Path) -> Result<Connections> {
         .pragma("journal_size_limit", LOG_BYTES_KEPT)
         // The lane decides when the log is copied; this is for when it has nothing to write.
         .pragma("wal_autocheckpoint", LOG_PAGES_MAX);
-    let write = connect(writer.clone(), 1, &place).await?;
+    let write = connect(writer, &place).await?;
     // SQLite opens what it cannot write without a word, so ask for the write lock once.
     let fail = |error| failure(&place, "write to the store", error);
     let probe = write.begin_with_options(write_options(&write)).await.map_err(fail)?;
     sea_orm::TransactionSession::rollback(probe).await.map_err(fail)?;
     tighten(path);
-    let read = connect(options.read_only(true), READERS_MAX, &place).await?;
-    let turns = Turns::one_by_one();
-    let own = writer.connect().await.map_err(|error| cannot_open(&place, error))?;
-    Ok(Connections { write, read, lane: Lane::Own(Box::new(own), turns.clone(), Log::default()), turns })
+    let read = Reader::File(Arc::new(File::new(options.read_only(true), (READERS_MAX, ACQUIRE_MAX))));
+    let gate = WriteGate::one_by_one();
+    let writer = SqliteWriter::open(path, BUSY_MAX, &WRITER_PRAGMAS)
+        .map_err(|error| failure(&place, "open the store", error))?;
+    Ok(Connections { write, read, lane: Lane::Own(writer, gate.clone(), Log::default()), gate })
 }
 
 fn cannot_open(place: &Place, error: sqlx::Error) -> Error {
     failure(place, "open the store", DbErr::Conn(RuntimeErr::SqlxError(error.into())))
 }
 
-async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -> Result<DatabaseConnection> {
+async fn connect(options: SqliteConnectOptions, place: &Place) -> Result<DatabaseConnection> {
     let mut pool = SqlitePoolOptions::new();
     // A database in memory is its connection.
     if *place != Place::Memory {
@@ -119,7 +132,7 @@ async fn connect(options: SqliteConnectOptions, count_max: u32, place: &Place) -
         });
     }
     let pool = pool
-        .max_connections(count_max)
+        .max_connections(1)
         .min_connections(1)
         .idle_timeout(None)
         .max_lifetime(None)

@@ -48,7 +48,7 @@ impl FolderWorkspace {
         let folder = Arc::clone(&self.0);
         tokio::task::spawn_blocking(move || work(&folder))
             .await
-            .map_err(|cause| Error::internal("the work on a file broke off").because(cause))?
+            .map_err(|cause| Error::internal("the work on a file stopped unexpectedly").because(cause))?
     }
 }
 
@@ -88,13 +88,13 @@ impl Folder {
         // A pipe would have to wait for its other end when it is opened.
         let file = root.open_with(file, OpenOptions::new().read(true).nonblock(true)).map_err(cannot)?;
         if !file.metadata().map_err(cannot)?.is_file() {
-            return Err(Error::invalid(format!("`{path}` is no ordinary file")));
+            return Err(Error::invalid(format!("`{path}` is not an ordinary file")));
         }
         let mut bytes = Vec::new();
         let limit = u64::try_from(self.bytes_max).unwrap_or(u64::MAX);
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes).map_err(cannot)?;
         self.fits(bytes.len(), path)?;
-        String::from_utf8(bytes).map_err(|_| Error::invalid(format!("`{path}` is no text in UTF-8")))
+        String::from_utf8(bytes).map_err(|_| Error::invalid(format!("`{path}` is not UTF-8 text")))
     }
 
     fn fits(&self, bytes: usize, path: &str) -> Result<()> {
@@ -110,7 +110,7 @@ impl Folder {
         let names = names(path)?;
         self.fits(text.len(), path)?;
         let Some((name, folders)) = names.split_last() else {
-            return Err(Error::invalid("the path names no file"));
+            return Err(Error::invalid("the path does not name a file"));
         };
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut folder = self.made(tenant).map_err(cannot)?;
@@ -198,11 +198,9 @@ fn failed(what: &str, path: &str, cause: std::io::Error) -> Error {
         IoKind::PermissionDenied => (ErrorKind::Denied, "it leads out of the root, or is protected"),
         IoKind::IsADirectory => (ErrorKind::Invalid, "it is a folder"),
         IoKind::NotADirectory | IoKind::AlreadyExists => {
-            (ErrorKind::Invalid, "a part of the path is a file and no folder")
+            (ErrorKind::Invalid, "a part of the path is a file, not a folder")
         }
-        IoKind::InvalidFilename | IoKind::InvalidInput => {
-            (ErrorKind::Invalid, "the name makes no sense here")
-        }
+        IoKind::InvalidFilename | IoKind::InvalidInput => (ErrorKind::Invalid, "the name is not valid here"),
         _ => (ErrorKind::Internal, "the machine refuses"),
     };
     let error = Error::new(kind, format!("cannot {what} `{path}`: {why}"));

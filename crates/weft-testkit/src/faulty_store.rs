@@ -13,11 +13,11 @@ use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
-use weft_core::{Ending, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;
@@ -233,6 +233,11 @@ impl RunStore for FaultyStore {
         self.call(Changes::Something, |s| async move { RunStore::create(&*s, &run).await }.boxed()).await
     }
 
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        let run = run.clone();
+        self.call(Changes::Something, |s| async move { s.announce(&run, revision).await }.boxed()).await
+    }
+
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let lease = lease.clone();
         self.call(Changes::Something, |s| async move { s.append(&lease, entries).await }.boxed()).await
@@ -263,10 +268,9 @@ impl RunStore for FaultyStore {
         self.call(Changes::Nothing, |s| async move { s.unattended(&gone, count_max).await }.boxed()).await
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
         let lease = lease.clone();
-        self.call(Changes::Something, |s| async move { s.finish(&lease, ending, finished_ms).await }.boxed())
-            .await
+        self.call(Changes::Something, |s| async move { s.finish(&lease, finished).await }.boxed()).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

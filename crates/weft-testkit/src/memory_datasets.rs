@@ -224,7 +224,7 @@ impl DatasetStore for MemoryDatasets {
         let mut tables = self.tables();
         tables.dataset_named(dataset)?;
         if tables.datasets.contains_key(&at(&dataset.key)) {
-            return Err(conflict("this dataset is there already"));
+            return Err(conflict("this dataset exists already"));
         }
         tables.datasets.insert(at(&dataset.key), dataset.clone());
         Ok(())
@@ -302,7 +302,7 @@ impl DatasetStore for MemoryDatasets {
         tables.document_named(&document.key, &document.name)?;
         let place = (of, document.key.id.clone());
         if tables.documents.contains_key(&place) {
-            return Err(conflict("this document is there already"));
+            return Err(conflict("this document exists already"));
         }
         tables.documents.insert(place, Kept::new(document));
         Ok(())
@@ -430,7 +430,7 @@ impl DatasetStore for MemoryDatasets {
             })
         };
         if chunks.iter().any(|chunk| elsewhere(&chunk.id)) {
-            return Err(conflict("a chunk with this id is there already, in another document"));
+            return Err(conflict("a chunk with this id exists already, in another document"));
         }
         let kept = tables.kept(document)?;
         for chunk in chunks {

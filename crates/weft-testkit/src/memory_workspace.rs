@@ -40,7 +40,7 @@ impl MemoryWorkspace {
             return Err(Error::invalid(format!("`{path}` is a folder")));
         }
         if (1..names.len()).any(|to| files.contains_key(&(tenant.clone(), names[..to].join("/")))) {
-            return Err(Error::invalid(format!("a part of `{path}` is a file and no folder")));
+            return Err(Error::invalid(format!("a part of `{path}` is a file, not a folder")));
         }
         let before = match before {
             Before::Kept => files.get(&key).cloned().unwrap_or_default(),

@@ -111,7 +111,7 @@ async fn answer(
         let mut played = state.lock().unwrap_or_else(PoisonError::into_inner);
         let wire = played.wire;
         let Some(seen) = seen(wire, &uri, &headers, &body) else {
-            return refuse(&Error::invalid("the body is no JSON").into_failure());
+            return refuse(&Error::invalid("the body is not JSON").into_failure());
         };
         if played.requests.len() < REQUESTS_REMEMBERED_MAX {
             played.requests.push(seen.clone());

@@ -330,7 +330,7 @@ impl Reader<'_> {
         let length = if is_key { bare_key_length(rest) } else { bare_value_length(rest) };
         let word = rest.get(..length).unwrap_or_default().trim_end();
         if word.is_empty() {
-            return Err(format!("something that is no value {}", self.cursor.here()));
+            return Err(format!("something that is not a value {}", self.cursor.here()));
         }
         let here = self.cursor.here();
         self.cursor.advance(word.len());

@@ -48,7 +48,7 @@ impl ArgumentSchema {
     /// `Invalid`, when it is no JSON schema, or too large.
     pub fn new(schema: &Json) -> Result<Self> {
         let invalid =
-            |fault: String| Error::invalid(format!("the schema of the arguments is no good: {fault}"));
+            |fault: String| Error::invalid(format!("the schema of the arguments is not valid: {fault}"));
         let schema = match schema {
             Json::Null => json!({}),
             Json::Object(map) => Json::Object(own(map)),

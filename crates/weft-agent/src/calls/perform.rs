@@ -8,7 +8,7 @@ use serde_json::Map;
 use weft_core::budget::Limit;
 use weft_core::component::Suspension;
 use weft_core::context::ToolStarted;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::ToolCall;
 use weft_core::tool::{Invocation, Origin, Tool, ToolOutput, ToolStep};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
@@ -110,11 +110,11 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
 /// Whether a call of this tool may be made again when it was cut off. Nothing for a component and for
 /// an agent: what they do is not one call. A name without a tool is a call like any other: the tool may
 /// have been there when the call was made.
-fn again(tool: Option<&Tool>) -> Option<Again> {
+fn again(tool: Option<&Tool>) -> Option<Delivery> {
     match tool.map(|tool| (&tool.origin, tool.traits.idempotent)) {
         Some((Origin::Component(_) | Origin::Agent(_), _)) => None,
-        Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Again::Never),
-        Some((Origin::Mcp(_) | Origin::Function, true)) | None => Some(Again::Allowed),
+        Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Delivery::AtMostOnce),
+        Some((Origin::Mcp(_) | Origin::Function, true)) | None => Some(Delivery::Idempotent),
     }
 }
 

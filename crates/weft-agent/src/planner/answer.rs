@@ -7,12 +7,12 @@ use weft_core::{Error, ErrorKind, Json, Piece, Result};
 use super::stage::begun;
 use super::steps::Steps;
 use super::{Form, prompts, request};
+use crate::answer_stream::AnswerStream;
 use crate::ask::{Ending, ask, empty_answer, warn_of_cut};
 use crate::driver::{Answer, End, Job};
 use crate::structured::Schema;
 use crate::trace::Gave;
 use crate::turns::UNANSWERED;
-use crate::voice::Voice;
 use crate::window::{Keep, Line, add_to_system};
 
 /// A conversation with fewer messages than this is cited while the answer is written.
@@ -23,7 +23,7 @@ const MESSAGES_MAX: usize = 12;
 const LAST: usize = 8;
 
 /// Writes the answer.
-pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: Voice<'_>) -> Result<End> {
+pub(super) async fn finish(job: &Job<'_>, mut steps: Steps, mut voice: AnswerStream<'_>) -> Result<End> {
     let options = job.options;
     let sources = job.ctx.run.citations.all();
     let rules = options.citing.as_deref().filter(|_| !sources.is_empty());
@@ -109,7 +109,7 @@ async fn cite(
     job: &Job<'_>,
     text: &str,
     (sources, rules): (&[weft_core::citation::Cited], &str),
-    voice: &mut Voice<'_>,
+    voice: &mut AnswerStream<'_>,
 ) -> Result<Ending> {
     let traced = begun(job, ("gen_citations", 0), Json::Null).await?;
     let lines: Vec<Line> = prompts::cite_pass(text, sources, rules).into_iter().map(Line::pinned).collect();

@@ -225,7 +225,7 @@ impl Steps {
 
 fn call(entry: Json, place: usize) -> Result<(String, Map<String, Json>), Error> {
     let wrong = |what: &str| Error::invalid(format!("call {place} of the list {what}"));
-    let Json::Object(mut entry) = entry else { return Err(wrong("is no object")) };
+    let Json::Object(mut entry) = entry else { return Err(wrong("is not an object")) };
     let Some(Json::String(name)) = entry.remove("name") else { return Err(wrong("has no `name`")) };
     match entry.remove("arguments") {
         None | Some(Json::Null) => Ok((name, Map::new())),

@@ -236,7 +236,7 @@ impl World {
         let known = signals.iter().filter(|signal| is_effect(signal)).take(notes);
         let known = known.filter_map(|signal| match signal {
             Signal::EffectStarted(started) => Some((Arc::clone(&started.key), Known::Begun)),
-            Signal::EffectGave(gave) => Some((Arc::clone(&gave.key), Known::Gave(gave.gave.clone()))),
+            Signal::EffectFinished(gave) => Some((Arc::clone(&gave.key), Known::Ended(gave.gave.clone()))),
             _ => None,
         });
         known.collect()
@@ -260,7 +260,7 @@ impl World {
 }
 
 fn is_effect(signal: &Signal) -> bool {
-    matches!(signal, Signal::EffectStarted(_) | Signal::EffectGave(_))
+    matches!(signal, Signal::EffectStarted(_) | Signal::EffectFinished(_))
 }
 
 /// What was signalled is safe at once.
@@ -275,7 +275,7 @@ fn noted(signal: &mut Signal) {
 fn told(signal: &Signal) -> String {
     match signal {
         Signal::EffectStarted(started) => format!("began {}", started.key),
-        Signal::EffectGave(gave) => format!("gave {}", gave.key),
+        Signal::EffectFinished(gave) => format!("gave {}", gave.key),
         Signal::ToolStarted(call) => format!("start {}", call.path),
         Signal::ToolFinished(call) => format!("end {}", call.started.path),
         Signal::Limited(reason) => format!("limited {}", reason.as_str()),

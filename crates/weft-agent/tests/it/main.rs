@@ -3,14 +3,33 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod adversarial;
-mod again;
 mod approval;
 mod definitions;
 mod endings;
+mod functions;
+mod graph;
+mod graph_crash;
+mod graph_kit;
+mod graph_memory;
+mod groups;
+mod guardrails;
 mod images;
 mod kit;
 mod layers;
+mod long_term;
+mod messages;
 mod native;
+mod pipelines;
 mod planner;
+mod plans;
+mod random;
+mod react;
+mod react_hooks;
+mod react_kit;
+mod react_knowledge;
+mod react_memory;
+mod react_state;
+mod react_streams;
+mod recovery;
 mod toolkit;
 mod wires;

@@ -11,7 +11,7 @@ pub enum RunsCommand {
     List(RunsListArgs),
     /// Print the journal of a run
     Show(RunsShowArgs),
-    /// Go on with runs that were cut off by the end of their process
+    /// Go on with interrupted runs by the end of their process
     Resume(RunsResumeArgs),
     /// Remove runs that need not be kept any longer
     Prune(RunsPruneArgs),

@@ -280,7 +280,7 @@ async fn read_all(
     if interrupted? {
         let command = format!("weft dataset ingest {}{}", quoted(&dataset.name), setup.same_place);
         Notes::line(format!("Stopped. What is read is kept; `{command}` goes on."));
-        return Err(Failure::Known(Exit::Failed));
+        return Err(Failure::Reported(Exit::Failed));
     }
     Ok(())
 }

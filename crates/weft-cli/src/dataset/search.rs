@@ -125,7 +125,7 @@ fn condition(text: &str) -> Outcome<Condition> {
         (fits && !key.is_empty()).then(|| Condition { key: key.to_owned(), operator, value })
     });
     read.ok_or_else(|| {
-        Failure::usage(format!("--where {} is no condition", quoted(text)))
+        Failure::usage(format!("--where {} is not a condition", quoted(text)))
             .help("write it such as --where year>=2020 or --where 'author contains Ada'")
     })
 }

@@ -156,6 +156,6 @@ pub async fn subject(canvas: &Path, (app, setup): (&App, &Setup), mode: Mode) ->
 
 fn compiled(bytes: &[u8], app: &App) -> Result<Plan, Vec<weft_dsl::Problem>> {
     let canvas = weft_dsl::load(bytes)?;
-    let options = CompileOptions { models: None, tool_servers: None, measuring: false };
+    let options = CompileOptions::default();
     weft_dsl::compile(&canvas, &app.catalog, &options).map(|compiled| compiled.plan)
 }

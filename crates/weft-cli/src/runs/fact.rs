@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::json;
-use weft_core::effect::Gave;
-use weft_core::journal::{FramePath, Onward};
+use weft_core::effect::EffectResult;
+use weft_core::journal::{FramePath, NextEdges};
 use weft_core::{Entry, Outputs, Record, Route};
 
 use super::short;
@@ -41,7 +41,7 @@ fn fact(record: &Record) -> String {
             0 => format!("{node} ended its message"),
             count => format!("{node} ended its message, which cites {count} sources"),
         },
-        Record::MessageReset { node, .. } => format!("{node} took back what it has said"),
+        Record::MessageReset { node, .. } => format!("{node} withdrew its text so far"),
         Record::ToolStarted { call, .. } => {
             format!("{} called with {}", call.path, short(&call.arguments.to_string()))
         }
@@ -51,7 +51,7 @@ fn fact(record: &Record) -> String {
             format!("{} {came} after {}: {result}", call.started.path, duration(call.elapsed))
         }
         Record::Limited { node, reason, .. } => format!("{node} was cut short: {}", reason.as_str()),
-        Record::EffectBegan { .. } | Record::EffectGave { .. } | Record::EffectFinished { .. } => {
+        Record::EffectStarted { .. } | Record::EffectFinished { .. } | Record::ModelUsed { .. } => {
             effect(record)
         }
         Record::Published { activation, output } => {
@@ -95,16 +95,16 @@ fn begun(record: &Record) -> String {
 
 fn effect(record: &Record) -> String {
     match record {
-        Record::EffectBegan { activation, key, effect } => {
+        Record::EffectStarted { activation, key, effect } => {
             format!("activation {activation} calls a {effect} ({key})")
         }
-        Record::EffectGave { activation, key, gave: Gave::Value(value) } => {
+        Record::EffectFinished { activation, key, gave: EffectResult::Value(value) } => {
             format!("activation {activation} got from {key}: {}", short(&value.to_string()))
         }
-        Record::EffectGave { activation, key, gave: Gave::Failure { message, .. } } => {
+        Record::EffectFinished { activation, key, gave: EffectResult::Failure { message, .. } } => {
             format!("activation {activation} got from {key}: a failure: {}", short(message))
         }
-        Record::EffectFinished { activation, effect, usage } => format!(
+        Record::ModelUsed { activation, effect, usage } => format!(
             "activation {activation} called a {effect}: {} and {} tokens",
             usage.prompt_tokens, usage.completion_tokens
         ),
@@ -117,15 +117,15 @@ fn finished(record: &Record) -> String {
         return String::new();
     };
     let onward = match route {
-        Onward::By(Route::Onward) => String::new(),
-        Onward::By(Route::To(ids)) => {
+        NextEdges::Routed(Route::Onward) => String::new(),
+        NextEdges::Routed(Route::To(ids)) => {
             let ids: Vec<&str> = ids.iter().map(weft_core::ComponentId::as_str).collect();
             format!(" → {}", ids.join(", "))
         }
-        Onward::By(Route::EndFrame) => " → the end of its frame".to_owned(),
-        Onward::Exception => " → its exception branch".to_owned(),
-        Onward::Nowhere => " → nowhere".to_owned(),
-        Onward::Suspended => " → waits for a person".to_owned(),
+        NextEdges::Routed(Route::EndFrame) => " → the end of its frame".to_owned(),
+        NextEdges::Exception => " → its exception branch".to_owned(),
+        NextEdges::None => " → nowhere".to_owned(),
+        NextEdges::Suspended => " → waits for a person".to_owned(),
     };
     let mut text =
         format!("finished {} ({}){}, {}{onward}", who.name, who.kind, place(&who.frame), duration(*elapsed));

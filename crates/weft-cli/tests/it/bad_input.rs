@@ -153,7 +153,7 @@ fn a_store_that_cannot_be_opened() {
     std::fs::create_dir_all(home.path().join("d/weft.db")).unwrap();
     home.weft(&["run", &sample("greet"), "--data", "d"]).with(2).says(&["weft.db"]);
     std::fs::create_dir(home.path().join("e")).unwrap();
-    home.write("e/weft.db", "this is no database".repeat(100));
+    home.write("e/weft.db", "this is not a database".repeat(100));
     home.weft(&["runs", "list", "--data", "e"]).with(2).says(&["weft.db"]);
     let mut command = home.command(&["runs", "list"]);
     let told =

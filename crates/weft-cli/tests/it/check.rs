@@ -64,4 +64,25 @@ fn warnings_do_not_fail() {
         "`extractive` is used instead",
         "warning",
     ]);
+    home.weft(&["check", "--strict", "c.json"]).with(2).says(&["it can run; 1 warning"]);
+    home.weft(&["check", "--strict", &sample("greet")]).with(0);
+}
+
+#[test]
+fn datasets_are_looked_up_where_the_run_would_look() {
+    let home = Home::quoting();
+    let canvas = serde_json::json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Retrieval:R"]},
+        "Retrieval:R": {"obj": {"component_name": "Retrieval",
+            "params": {"query": "sys.query", "dataset_ids": ["notes"]}}, "downstream": []},
+    }});
+    home.write("c.json", canvas.to_string());
+    home.weft(&["check", "c.json"]).with(0).says(&["unknown-dataset", "there is no dataset `notes`"]);
+    // Checking makes nothing.
+    let made: Vec<_> =
+        std::fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(made.len(), 2, "{made:?}");
+    home.write("a.md", "# A\n\nSome words about nothing in particular.\n");
+    home.weft(&["dataset", "ingest", "notes", "a.md"]).with(0);
+    home.weft(&["check", "c.json"]).with(0).says(&["nothing is wrong"]);
 }

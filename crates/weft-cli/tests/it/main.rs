@@ -10,16 +10,19 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
-mod again;
 mod bad_input;
 mod chat;
 mod check;
+mod components;
 mod datasets;
 mod demo;
 mod eval;
 mod mcp;
 mod measure;
+mod mistakes;
 mod operator;
+mod past_runs;
+mod plugins;
 mod run;
 mod runs;
 mod schedule;

@@ -149,6 +149,7 @@ fn settings_of_servers_are_checked_with_all_others() {
         "[mcp.servers.a]\nurl = \"nowhere\"\n[mcp.servers.b]\nurl = \"http://127.0.0.1:1\"\n\
          variables_from = { token = \"NOT_SET\" }\n[mcp.servers.c]\ncomand = \"x\"\n",
     );
-    let parts = ["mcp.servers.a: `url` is no http", "b.variables_from: NOT_SET", "`mcp.servers.c.comand`"];
+    let parts =
+        ["mcp.servers.a: `url` is not an http", "b.variables_from: NOT_SET", "`mcp.servers.c.comand`"];
     home.weft(&["mcp", "list"]).with(2).says(&parts);
 }

@@ -64,7 +64,7 @@ fn variables_of_a_scheduler_are_no_settings() {
     let mut command = home.command(&["runs", "list"]);
     ended(command.env("WEFT_PORT_9380_TCP", "tcp://10.0.0.1:9380"))
         .with(0)
-        .says(&["WEFT_PORT_9380_TCP", "no setting"]);
+        .says(&["WEFT_PORT_9380_TCP", "not a setting"]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft_core::Entry;
 use weft_core::budget::Spent;
-use weft_core::journal::{Ending, Onward, Record, Who};
+use weft_core::journal::{ActivationRef, Ending, NextEdges, Record};
 use weft_core::seam::chat_model::Usage;
 
 /// Everything that is wrong with a journal, in words.
@@ -32,23 +32,23 @@ pub fn wrong(entries: &[Entry]) -> Vec<String> {
             }
             Record::NodeFinished { who, route, .. } => {
                 open.remove(&who.activation);
-                if *route != Onward::Suspended {
+                if *route != NextEdges::Suspended {
                     given.retain(|(place, _): &(String, Arc<str>)| *place != place_of(who));
                 }
             }
-            Record::EffectBegan { activation, key, .. } => {
+            Record::EffectStarted { activation, key, .. } => {
                 let call = (maker(entries, *activation), Arc::clone(key));
                 must(!given.contains(&call), format!("{} made {key} again", call.0));
             }
-            Record::EffectGave { activation, key, .. } => {
+            Record::EffectFinished { activation, key, .. } => {
                 given.insert((maker(entries, *activation), Arc::clone(key)));
             }
-            Record::EffectFinished { usage, .. } => used += *usage,
+            Record::ModelUsed { usage, .. } => used += *usage,
             _ => {}
         }
     }
     let Some(Record::RunFinished { ending, usage, .. }) = entries.last().map(|entry| &entry.record) else {
-        must(false, "the last entry is no end".to_owned());
+        must(false, "the last entry is not an end".to_owned());
         return wrong;
     };
     must(open.is_empty() || *ending == Ending::Waiting, format!("{open:?} have no end"));
@@ -56,7 +56,7 @@ pub fn wrong(entries: &[Entry]) -> Vec<String> {
     wrong
 }
 
-fn place_of(who: &Who) -> String {
+fn place_of(who: &ActivationRef) -> String {
     format!("{} {:?}", who.node, who.frame)
 }
 

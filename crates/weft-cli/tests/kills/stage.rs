@@ -20,7 +20,7 @@ pub enum Side {
     After,
 }
 
-/// Who goes on with a run that was cut off.
+/// Who goes on with an interrupted run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Healer {
     /// `weft runs resume --all`.

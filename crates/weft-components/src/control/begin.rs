@@ -2,42 +2,42 @@
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
-    Role, Shape,
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape,
 };
 
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
 
 use crate::control::fields::{self, Fields};
-use crate::params::{self, Params, asks_for_something};
+use crate::params::{self, Field, Params, Widget, asks_for_something, choice};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static MODE: Field<&str> = Field::choice(
+    "mode",
+    "conversational",
+    &[
+        choice("conversational", "people write to it"),
+        choice("task", "nobody is greeted"),
+        choice("webhook", "not part of this build"),
+    ],
+    "how a run begins",
+);
+static PROLOGUE: Field<String> =
+    Field::text("prologue", "the first message of a conversation").widget(Widget::Lines);
+static ENABLE_PROLOGUE: Field<bool> = Field::flag("enablePrologue", "whether there is one").on_by_default();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Begin",
     role: Role::Entry,
     summary: "Starts the run and hands on what was filled into its form.",
-    params_schema: || {
-        params::schema(&[
-            ("mode", "string", "conversational, or task: nobody is greeted"),
-            ("prologue", "string", "the first message of a conversation"),
-            ("enablePrologue", "boolean", "whether there is one; true when absent"),
-            ("inputs", "object", "the form: field key → {name, type, optional, options}"),
-        ])
-    },
+    fields: &[params::fields(&[&MODE, &PROLOGUE, &ENABLE_PROLOGUE, &fields::INPUTS])],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let mode = params.text("mode").unwrap_or_default();
-        let known = ["", "conversational", "task", "webhook"].contains(&mode.to_lowercase().as_str());
-        if !known {
-            let problem = ParamProblem::new("/mode", format!("`{mode}` is no way to start"))
-                .help("use `conversational` or `task`");
-            params.problem(problem);
-        }
-        if mode.eq_ignore_ascii_case("webhook") {
+        if params.take(&MODE) == "webhook" {
             let problem = ParamProblem::new("/mode", "has no effect: webhooks aren't part of this build");
             params.warn(problem.help("start the canvas in another way, such as over HTTP or by a schedule"));
         }
@@ -78,7 +78,10 @@ impl Begin {
 impl Component for Begin {
     fn shape(&self) -> Shape {
         let reads = if self.fields.is_empty() { Reads::default() } else { Reads::always([query()]) };
-        Shape { reads, warnings: self.warnings.clone(), ..Shape::default() }
+        // Without a form whoever starts the run says what there is.
+        let named = NodeOutputs::named(self.fields.keys().map(String::as_str));
+        let outputs = NodeOutputs { open: self.fields.is_empty(), ..named };
+        Shape { reads, warnings: self.warnings.clone(), outputs, ..Shape::default() }
     }
 
     fn form(&self, _: &Inputs) -> Form {

@@ -14,57 +14,69 @@ use weft_core::{
 };
 
 use crate::model::settings::{self, Asking};
-use crate::params::{Params, pointer};
+use crate::params::{Field, Kind, Params, fields, pointer};
 
 const INSTRUCTIONS: &str = include_str!("../model/prompts/categorize.md");
 /// Messages of history that are shown to the model, at most.
 const HISTORY_MAX: usize = 200;
 
-/// Parameters of other components with a model that canvases write here, too.
-const IGNORED: [(&str, &str); 5] = [
-    ("sys_prompt", "the instructions are made of the categories"),
-    ("prompts", "what is sorted is `query`"),
-    ("cite", "a category has no sources"),
-    ("visual_files_var", "only texts are sorted"),
-    ("output_structure", "the answer is a category"),
+/// Parameters of other components with a model that canvases write here, too, and why they mean nothing.
+static IGNORED: [(Field, &str); 5] = [
+    ignored("sys_prompt", "the instructions are made of the categories"),
+    ignored("prompts", "what is sorted is `query`"),
+    ignored("cite", "a category has no sources"),
+    ignored("visual_files_var", "only texts are sorted"),
+    ignored("output_structure", "the answer is a category"),
 ];
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+const fn ignored(name: &'static str, why: &'static str) -> (Field, &'static str) {
+    (Field::raw(name, Kind::Any, "what means nothing here").not_offered(), why)
+}
+
+const CATEGORY: [Field; 3] = [
+    Field::raw("description", Kind::Text, "what belongs to it"),
+    Field::raw("examples", Kind::Texts, "messages that belong to it"),
+    Field::raw("to", Kind::Targets, "where to go on"),
+];
+static CATEGORY_DESCRIPTION: Field =
+    Field::raw("category_description", Kind::Named(&CATEGORY), "the categories, by name");
+static ITEMS: Field =
+    Field::raw("items", Kind::List, "the same as a list, each with its `name`").not_offered();
+static QUERY: Field<Option<Reference>> =
+    Field::reference("query", "the text to sort; the question when absent");
+static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
+    "message_history_window_size",
+    1,
+    &(0..=HISTORY_MAX / 2),
+    "how many turns the text is seen with, its own included",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Categorize",
     role: Role::Step,
     summary: "Lets a model sort the question into a category and goes on with its branch.",
-    params_schema: || {
-        settings::with(
-            Asking::params_schema(),
-            &[
-                (
-                    "category_description",
-                    "object",
-                    "category name → {description, examples: [text], to: [id]}",
-                ),
-                ("items", "array", "the same as a list: [{name, description, examples, to}]"),
-                ("query", "string", "a reference to the text to sort; the question when absent"),
-                (
-                    "message_history_window_size",
-                    "integer",
-                    "how many turns the text is seen with, its own included",
-                ),
-            ],
-        )
-    },
+    fields: &[
+        fields(&[&CATEGORY_DESCRIPTION, &ITEMS, &QUERY, &MESSAGE_HISTORY_WINDOW_SIZE]),
+        settings::MODEL,
+        settings::SAMPLING,
+        fields(&[&IGNORED[0].0, &IGNORED[1].0, &IGNORED[2].0, &IGNORED[3].0, &IGNORED[4].0]),
+    ],
+    outputs: &[
+        weft_core::OutputSpec::new("category_name", "string", "the category that was chosen"),
+        weft_core::OutputSpec::new("_next", "array", "the ids of the components that the run goes on with"),
+    ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let categories = categories(&mut params);
-        let query = params.reference("query").unwrap_or_else(|| Reference::Global("sys.query".into()));
-        let turns = params.count("message_history_window_size", 1, 0..=HISTORY_MAX / 2);
+        let query = params.take(&QUERY).unwrap_or_else(|| Reference::Global("sys.query".into()));
+        let turns = params.take(&MESSAGE_HISTORY_WINDOW_SIZE);
         let asking = Asking::read(&mut params);
         // What the components share that ask a model, and that makes no difference to a choice.
-        for (key, why) in IGNORED {
-            params.ignored(key, why);
+        for (field, why) in &IGNORED {
+            params.ignored(field, why);
         }
         let warnings = params.warnings();
         params.finish(Categorize { categories, query, turns, asking, warnings })
@@ -82,7 +94,7 @@ struct Category {
 /// The categories in their order, from either of the two shapes they are stored in.
 fn categories(params: &mut Params<'_>) -> Vec<Category> {
     let mut found = Vec::new();
-    match params.get("category_description") {
+    match params.get(&CATEGORY_DESCRIPTION) {
         Some(Json::Object(described)) if !described.is_empty() => {
             for (name, category) in described {
                 let at = pointer(&["category_description", name]);
@@ -90,7 +102,7 @@ fn categories(params: &mut Params<'_>) -> Vec<Category> {
             }
         }
         _ => {
-            for (place, item) in params.objects("items") {
+            for (place, item) in params.objects(&ITEMS) {
                 let name = item.get("name").and_then(Json::as_str).unwrap_or_default();
                 let at = pointer(&["items", &place.to_string()]);
                 found.push(self::category(params, name, &Json::Object(item.clone()), &at));

@@ -5,14 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use weft_core::{Component, ComponentSpec, Finished, NodeContext, Result, Role, Shape};
 
-use crate::params;
-
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ExitLoop",
     role: Role::Leave,
     summary: "Leaves the Loop around it at once.",
-    params_schema: || params::schema(&[]),
+    fields: &[],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,

@@ -3,14 +3,31 @@
 use serde_json::Map;
 use weft_core::{Json, Outputs};
 
-use crate::params::{Params, number, truth};
+use crate::params::{Field, Kind, Params, Widget, number, truth};
 
 /// A form: field key → description.
 pub type Fields = Map<String, Json>;
 
+/// The parameter that declares them.
+pub static INPUTS: Field = Field::raw(
+    "inputs",
+    Kind::Named(&[
+        Field::raw("name", Kind::Text, "what people read"),
+        Field::raw(
+            "type",
+            Kind::Text,
+            "`line`, `paragraph`, `options`, `integer`, `number`, `boolean`, `object` or `file`",
+        ),
+        Field::raw("optional", Kind::Flag, "whether it may be left empty"),
+        Field::raw("options", Kind::Texts, "what to choose from"),
+    ]),
+    "the fields of the form, by their keys",
+)
+.widget(Widget::Form);
+
 /// The fields that a node declares.
 pub fn declared(params: &Params<'_>) -> Fields {
-    params.get("inputs").and_then(Json::as_object).cloned().unwrap_or_default()
+    params.get(&INPUTS).and_then(Json::as_object).cloned().unwrap_or_default()
 }
 
 /// One output for every value filled in, declared or not.

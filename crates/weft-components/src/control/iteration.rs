@@ -2,43 +2,46 @@
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, ParamProblem, Reads, Reference, Result,
-    Role, Shape,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape,
 };
 
-use crate::params::{self, Params, described, pointer};
+use crate::params::{Field, Kind, Params, described, fields, pointer};
 
 /// Rounds at once, at most.
 pub const PARALLELISM_MAX: usize = 64;
 /// Items of one Iteration, at most.
 pub const ITEMS_MAX: usize = 100_000;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static ITEMS_REF: Field<Option<Reference>> = Field::needed_reference("items_ref", "the list");
+static OUTPUTS: Field = Field::raw(
+    "outputs",
+    Kind::Named(&[Field::raw("ref", Kind::Reference, "what each round adds")]),
+    "lists of what the rounds give, by the name of the output",
+);
+static PARALLELISM: Field<usize> =
+    Field::count("parallelism", 1, &(1..=PARALLELISM_MAX), "how many rounds run at once");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Iteration",
     role: Role::Each,
     summary: "Runs its body once for each item of a list and collects the results in order.",
-    params_schema: || {
-        params::schema(&[
-            ("items_ref", "string", "a reference to the list"),
-            ("outputs", "object", "output name → {ref}: what each round adds to a list"),
-            ("parallelism", "integer", "how many rounds run at once; 1 when absent"),
-        ])
-    },
+    fields: &[fields(&[&ITEMS_REF, &OUTPUTS, &PARALLELISM])],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let items = params.required_reference("items_ref");
-        let parallelism = params.count("parallelism", 1, 1..=PARALLELISM_MAX);
+        let items = params.take(&ITEMS_REF);
+        let parallelism = params.take(&PARALLELISM);
         let collects = collects(&mut params);
         params.finish(Iteration { items, parallelism, collects })
     },
 };
 
 fn collects(params: &mut Params<'_>) -> Vec<(String, Reference)> {
-    let outputs = match params.get("outputs") {
+    let outputs = match params.get(&OUTPUTS) {
         None => return Vec::new(),
         Some(Json::Object(outputs)) => outputs,
         Some(_) => {
@@ -73,6 +76,7 @@ impl Component for Iteration {
             collects: self.collects.clone(),
             parallelism: self.parallelism,
             main_output: "result",
+            outputs: NodeOutputs::named(self.collects.iter().map(|(name, _)| name.as_str())),
             ..Shape::default()
         }
     }

@@ -7,14 +7,16 @@ use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Result, Role, Shape, Value,
 };
 
-use crate::params;
-
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "IterationItem",
     role: Role::RoundStart,
     summary: "Hands the item of the round and its number to the body of an Iteration.",
-    params_schema: || params::schema(&[]),
+    fields: &[],
+    outputs: &[
+        weft_core::OutputSpec::new("item", "any", "the item of this round"),
+        weft_core::OutputSpec::new("index", "integer", "its place in the list, from 0 on"),
+        weft_core::OutputSpec::new("result", "any", "the same as `item`"),
+    ],
     time_limit: None,
     measuring_only: false,
     tool: None,

@@ -6,16 +6,16 @@ use weft_core::{
     Reference, Result, Role, Route, Shape,
 };
 
-use crate::control::repeat::{ROUNDS_DEFAULT, ROUNDS_MAX};
+use crate::control::repeat;
 use crate::operators::{Operator, holds_typed};
-use crate::params::{self, Params, pointer};
+use crate::params::{Params, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LoopItem",
     role: Role::RoundStart,
     summary: "Begins a round of a Loop, unless its conditions say that it is over.",
-    params_schema: || params::schema(&[]),
+    fields: &[],
+    outputs: &[weft_core::OutputSpec::new("index", "integer", "the number of the round, from 0 on")],
     time_limit: None,
     measuring_only: false,
     tool: None,
@@ -45,14 +45,10 @@ pub(super) struct End {
 impl End {
     /// Reads the parameters of the Loop.
     pub(super) fn read(params: &mut Params<'_>) -> Self {
-        let rounds_max = params.count("maximum_loop_count", ROUNDS_DEFAULT, 1..=ROUNDS_MAX);
-        let logic = params.text("logical_operator").unwrap_or_default();
-        if !["", "and", "or"].contains(&logic.as_str()) {
-            let message = format!("`{logic}` doesn't join conditions");
-            params.problem(ParamProblem::new("/logical_operator", message).help("use `and` or `or`"));
-        }
+        let rounds_max = params.take(&repeat::MAXIMUM_LOOP_COUNT);
+        let logic = params.take(&repeat::LOGICAL_OPERATOR);
         let conditions = params
-            .objects("loop_termination_condition")
+            .objects(&repeat::LOOP_TERMINATION_CONDITION)
             .into_iter()
             .filter_map(|(place, object)| condition(params, place, object))
             .collect();
@@ -81,7 +77,7 @@ fn condition(
     let left = params.reference_at(at("variable"), text("variable"));
     let operator = Operator::parse(text("operator"));
     if operator.is_none() {
-        let problem = ParamProblem::new(at("operator"), format!("`{}` is no operator", text("operator")))
+        let problem = ParamProblem::new(at("operator"), format!("`{}` is not an operator", text("operator")))
             .help(format!("use one of {}", Operator::listed()));
         params.problem(problem);
     }

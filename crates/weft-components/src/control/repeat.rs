@@ -2,31 +2,62 @@
 
 use async_trait::async_trait;
 use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
-    Role, Shape, Value,
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Value,
 };
 
 use crate::control::loop_item::End;
-use crate::params::{self, Params, number, pointer, truth};
+use crate::params::{Choice, Field, Kind, Params, choice, fields, number, pointer, truth};
 
 /// Rounds when a canvas does not say: what the editor fills in.
 pub const ROUNDS_DEFAULT: usize = 10;
 /// Rounds of one Loop, at most.
 pub const ROUNDS_MAX: usize = 10_000;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static LOOP_VARIABLES: Field = Field::raw(
+    "loop_variables",
+    Kind::Objects(&[
+        Field::raw("variable", Kind::Text, "its name"),
+        Field::raw("type", Kind::Text, "its type"),
+        Field::raw("input_mode", Kind::Choice(&MODES), "what `value` is"),
+        Field::raw("value", Kind::Any, "what it begins with"),
+    ]),
+    "variables that live as long as the loop does",
+);
+/// How the conditions are joined.
+pub(super) static LOGICAL_OPERATOR: Field<&str> = Field::choice(
+    "logical_operator",
+    "and",
+    &[choice("and", "all of them end it together"), choice("or", "any of them ends it")],
+    "how the conditions are joined",
+);
+/// When it is over.
+pub(super) static LOOP_TERMINATION_CONDITION: Field = Field::raw(
+    "loop_termination_condition",
+    Kind::Objects(&[
+        Field::raw("variable", Kind::Reference, "what to look at"),
+        Field::raw("operator", Kind::Text, "how to compare"),
+        Field::raw("value", Kind::Any, "what to compare with"),
+        Field::raw("input_mode", Kind::Choice(&MODES), "what `value` is"),
+    ]),
+    "when the loop is over",
+);
+/// How many rounds there are.
+pub(super) static MAXIMUM_LOOP_COUNT: Field<usize> =
+    Field::count("maximum_loop_count", ROUNDS_DEFAULT, &(1..=ROUNDS_MAX), "how many rounds, at most");
+const MODES: [Choice; 2] = [choice("constant", "a value"), choice("variable", "a reference")];
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Loop",
     role: Role::Repeat,
     summary: "Repeats its body until a condition holds; its variables live as long as it does.",
-    params_schema: || {
-        params::schema(&[
-            ("loop_variables", "array", "[{variable, type, input_mode: constant | variable, value}]"),
-            ("logical_operator", "string", "and (every condition ends it together) or or (any does)"),
-            ("loop_termination_condition", "array", "[{variable, operator, value, input_mode}]"),
-            ("maximum_loop_count", "integer", "rounds, at most"),
-        ])
-    },
+    fields: &[fields(&[
+        &LOOP_VARIABLES,
+        &LOGICAL_OPERATOR,
+        &LOOP_TERMINATION_CONDITION,
+        &MAXIMUM_LOOP_COUNT,
+    ])],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
@@ -35,7 +66,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         // Read here for the problems; LoopItem keeps what it says.
         End::read(&mut params);
         let variables = params
-            .objects("loop_variables")
+            .objects(&LOOP_VARIABLES)
             .into_iter()
             .filter_map(|(place, object)| variable(&mut params, place, object))
             .collect();
@@ -111,7 +142,8 @@ impl Component for Loop {
             Start::Constant(_) => None,
             Start::From(reference) => Some(reference.clone()),
         });
-        Shape { reads: Reads::always(reads), ..Shape::default() }
+        let outputs = NodeOutputs::named(self.variables.iter().map(|variable| variable.name.as_str()));
+        Shape { reads: Reads::always(reads), outputs, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -8,34 +8,51 @@ use weft_core::{
 };
 
 use crate::operators::{Operator, holds};
-use crate::params::{self, Params, pointer};
+use crate::params::{Field, Kind, Params, choice, fields, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static CONDITIONS: Field = Field::raw(
+    "conditions",
+    Kind::Objects(&[
+        Field::raw(
+            "logical_operator",
+            Kind::Choice(&[choice("and", ""), choice("or", "")]),
+            "how its items are joined",
+        ),
+        Field::raw(
+            "items",
+            Kind::Objects(&[
+                Field::raw("cpn_id", Kind::Reference, "what to look at"),
+                Field::raw("operator", Kind::Text, "how to compare, such as `contains` or `=`"),
+                Field::raw("value", Kind::Template, "what to compare with"),
+            ]),
+            "what has to hold",
+        ),
+        Field::raw("to", Kind::Targets, "where to go on"),
+    ]),
+    "the cases, of which the first counts that matches",
+);
+static END_CPN_IDS: Field = Field::raw("end_cpn_ids", Kind::Targets, "where to go on when no case matches");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Switch",
     role: Role::Step,
     summary: "Compares values and goes on with the first case that matches.",
-    params_schema: || {
-        params::schema(&[
-            (
-                "conditions",
-                "array",
-                "[{logical_operator: and or or, items: [{cpn_id, operator, value}], to: [id]}]",
-            ),
-            ("end_cpn_ids", "array", "where to go when no case matches"),
-        ])
-    },
+    fields: &[fields(&[&CONDITIONS, &END_CPN_IDS])],
+    outputs: &[
+        weft_core::OutputSpec::new("_next", "array", "the ids of the components that the run goes on with"),
+        weft_core::OutputSpec::new("next", "array", "the same"),
+    ],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let cases = params.objects("conditions");
+        let cases = params.objects(&CONDITIONS);
         if cases.is_empty() {
             params.problem(ParamProblem::new("/conditions", "there is no case").help("add a case"));
         }
         let cases = cases.into_iter().map(|(place, object)| case(&mut params, place, object)).collect();
-        let end = params.get("end_cpn_ids");
+        let end = params.get(&END_CPN_IDS);
         let otherwise = params.targets("/end_cpn_ids", end);
         params.finish(Switch { cases, otherwise })
     },
@@ -99,7 +116,7 @@ fn item(params: &mut Params<'_>, place: &[&str; 4], value: &Json) -> Option<Item
     let left = params.reference_at(at("cpn_id"), text("cpn_id"));
     let operator = Operator::parse(text("operator"));
     if operator.is_none() {
-        let problem = ParamProblem::new(at("operator"), format!("`{}` is no operator", text("operator")))
+        let problem = ParamProblem::new(at("operator"), format!("`{}` is not an operator", text("operator")))
             .help(format!("use one of {}", Operator::listed()));
         params.problem(problem);
     }

@@ -4,16 +4,17 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::{Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, Result, Role, Shape};
-
-use crate::params;
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, NodeOutputs, Result, Role, Shape,
+};
 
 const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
     ComponentSpec {
         kind,
         role: Role::Step,
         summary,
-        params_schema: || params::schema(&[]),
+        fields: &[],
+        outputs: &[],
         time_limit: None,
         measuring_only: false,
         tool: None,
@@ -22,39 +23,19 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 34] = [
-    unbuilt("AkShare", "Chinese financial data."),
+pub static ALL: [ComponentSpec; 14] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
-    unbuilt("ArXiv", "Searches arXiv."),
-    unbuilt("BGPT", "Searches scientific papers."),
-    unbuilt("Bing", "Searches the web with Bing."),
     unbuilt("Browser", "Lets a model drive a web browser."),
     unbuilt("Crawler", "Fetches a web page."),
-    unbuilt("DeepL", "Translates with DeepL."),
     unbuilt("DocGenerator", "Makes a document from Markdown."),
-    unbuilt("DuckDuckGo", "Searches the web with DuckDuckGo."),
     unbuilt("Email", "Sends an e-mail."),
     unbuilt("ExcelProcessor", "Reads and writes spreadsheets."),
     unbuilt("ExeSQL", "Asks a database."),
     unbuilt("Generate", "An older name for a model call."),
-    unbuilt("GitHub", "Searches repositories on GitHub."),
-    unbuilt("Google", "Searches the web with Google."),
-    unbuilt("GoogleScholar", "Searches Google Scholar."),
-    unbuilt("Jin10", "Chinese financial news."),
-    unbuilt("KeenableSearch", "Searches the web with Keenable."),
     unbuilt("PDFGenerator", "Makes a PDF document."),
-    unbuilt("PubMed", "Searches PubMed."),
-    unbuilt("QWeather", "Weather reports."),
-    unbuilt("QueritContents", "Fetches the contents of web pages with Querit."),
-    unbuilt("QueritSearch", "Searches the web with Querit."),
     unbuilt("RewriteQuestion", "An older node that rewrote the question."),
-    unbuilt("TavilyExtract", "Extracts the text of web pages with Tavily."),
-    unbuilt("TavilySearch", "Searches the web with Tavily."),
-    unbuilt("TuShare", "Chinese stock data."),
     unbuilt("WaitingDialogue", "An older node that waited for the next question."),
     unbuilt("WenCai", "Chinese financial questions."),
-    unbuilt("Wikipedia", "Searches Wikipedia."),
-    unbuilt("YahooFinance", "Stock data from Yahoo."),
     unbuilt("ExtractKeywords", "An older node that took keywords from the question."),
     unbuilt("KeywordExtract", "An older node that took keywords from the question."),
 ];
@@ -72,7 +53,12 @@ impl Unbuilt {
 #[async_trait]
 impl Component for Unbuilt {
     fn shape(&self) -> Shape {
-        Shape { unsupported: Some(self.sentence()), main_output: "result", ..Shape::default() }
+        Shape {
+            unsupported: Some(self.sentence()),
+            main_output: "result",
+            outputs: NodeOutputs::any(),
+            ..Shape::default()
+        }
     }
 
     async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {

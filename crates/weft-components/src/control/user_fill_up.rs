@@ -4,42 +4,52 @@ use async_trait::async_trait;
 use weft_core::component::Form;
 use weft_core::reference::Inputs;
 use weft_core::{
-    Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, ParamProblem,
-    Reads, Result, Role, Route, Shape, Value,
+    Component, ComponentId, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs,
+    ParamProblem, Reads, Result, Role, Route, Shape, Value,
 };
 
 use crate::control::fields::{self, Fields};
-use crate::params::{self, Params, asks_for_something, described, pointer};
+use crate::params::{self, Field, FieldGroup, Kind, Params, Widget, asks_for_something, described, pointer};
 use crate::text::Text;
 
-const TIPS: &str = "Please fill in the form to go on.";
+static ENABLE_TIPS: Field<bool> = Field::flag("enable_tips", "whether to show the tips").on_by_default();
+static TIPS: Field<String> =
+    Field::text("tips", "what to tell the person, with references or as a Jinja template")
+        .or("Please fill in the form to go on.")
+        .with_references()
+        .widget(Widget::Lines);
+static TIMEOUT_SECONDS: Field<Option<u64>> =
+    Field::seconds("timeout_seconds", "how long to wait for an answer; for ever when absent");
+static TIMEOUT_GOTO: Field = Field::raw(
+    "timeout_goto",
+    Kind::Targets,
+    "the components that the run goes on with when nobody has answered in time",
+);
+static TIMEOUT_DEFAULT: Field = Field::raw(
+    "timeout_default",
+    Kind::Object(&[]),
+    "the values of the fields when nobody has answered in time",
+);
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "UserFillUp",
     role: Role::Pause,
     summary: "Asks a person to fill in a form and goes on with the answers.",
-    params_schema: || {
-        params::schema(&[
-            ("enable_tips", "boolean", "whether to show the tips"),
-            ("tips", "string", "what to tell the person; may hold references"),
-            ("inputs", "object", "the form: field key → {name, type, optional, options}"),
-            ("timeout_seconds", "number", "how long to wait for an answer; for ever without it"),
-            (
-                "timeout_goto",
-                "array",
-                "the components that the run goes on with when nobody has answered in time",
-            ),
-            ("timeout_default", "object", "the values of the fields when nobody has answered in time"),
-        ])
-    },
+    fields: &[
+        params::fields(&[&ENABLE_TIPS, &TIPS, &fields::INPUTS]),
+        FieldGroup {
+            title: "When nobody answers",
+            fields: &[&TIMEOUT_SECONDS, &TIMEOUT_GOTO, &TIMEOUT_DEFAULT],
+        },
+    ],
+    outputs: &[weft_core::OutputSpec::new("tips", "string", "what the person was told").when_asked_for()],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let shown = params.flag("enable_tips").unwrap_or(true);
-        let tips = params.text("tips").unwrap_or_else(|| TIPS.to_owned());
+        let shown = params.take(&ENABLE_TIPS);
+        let tips = params.take(&TIPS);
         let tips = match Text::parse(&tips, source, "/tips") {
             Ok(text) => shown.then_some(text),
             Err(problem) => {
@@ -62,16 +72,16 @@ struct Timeout {
 
 fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
     // An editor writes an empty text or list where nothing is drawn.
-    let goto = match params.get("timeout_goto").filter(|value| asks_for_something(value)) {
+    let goto = match params.get(&TIMEOUT_GOTO).filter(|value| asks_for_something(value)) {
         Some(value) => params.targets("/timeout_goto", Some(value)),
         None => Vec::new(),
     };
-    let default = match params.get("timeout_default") {
+    let default = match params.get(&TIMEOUT_DEFAULT) {
         None => None,
         Some(Json::Object(values)) => {
             if let Some(unknown) = values.keys().find(|key| !fields.contains_key(*key)) {
                 let problem =
-                    ParamProblem::new(pointer(&["timeout_default", unknown]), "is no field of the form");
+                    ParamProblem::new(pointer(&["timeout_default", unknown]), "is not a field of the form");
                 params.problem(problem.help("give values for the keys of `inputs`"));
             }
             Some(values.clone())
@@ -82,7 +92,7 @@ fn timeout(params: &mut Params<'_>, fields: &Fields) -> Option<Timeout> {
             None
         }
     };
-    let seconds = params.seconds("timeout_seconds");
+    let seconds = params.take(&TIMEOUT_SECONDS);
     if seconds.is_none() && (default.is_some() || !goto.is_empty()) {
         let key = if goto.is_empty() { "/timeout_default" } else { "/timeout_goto" };
         let problem = ParamProblem::new(key, "has no effect: the form waits for ever");
@@ -119,7 +129,9 @@ impl Component for UserFillUp {
                 ("/timeout_goto".to_owned(), goto.clone()),
             ]
         });
-        Shape { reads, branches, main_output: "tips", ..Shape::default() }
+        let tips = self.tips.iter().map(|_| "tips");
+        let outputs = NodeOutputs::named(tips.chain(self.fields.keys().map(String::as_str)));
+        Shape { reads, branches, main_output: "tips", outputs, ..Shape::default() }
     }
 
     fn form(&self, inputs: &Inputs) -> Form {

@@ -11,28 +11,70 @@ use weft_core::{
 
 use crate::data::literal::literal;
 use crate::operators::{Operator, holds_as_text};
-use crate::params::{self, Params, pointer};
+use crate::params::{Field, Kind, Params, choice, fields, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static QUERY: Field = Field::raw("query", Kind::List, "references to objects or lists of objects");
+static OPERATIONS: Field<&str> = Field::choice(
+    "operations",
+    "literal_eval",
+    &[
+        choice("select_keys", "keeps some members"),
+        choice("literal_eval", "reads texts that hold values"),
+        choice("combine", "makes one object of all"),
+        choice("filter_values", "keeps the objects that the rules hold for"),
+        choice("append_or_update", "sets members"),
+        choice("remove_keys", "drops members"),
+        choice("rename_keys", "renames members"),
+    ],
+    "what to do",
+);
+static SELECT_KEYS: Field =
+    Field::raw("select_keys", Kind::List, "the keys to keep").shown_when("operations", &["select_keys"]);
+static REMOVE_KEYS: Field =
+    Field::raw("remove_keys", Kind::List, "the keys to drop").shown_when("operations", &["remove_keys"]);
+static RENAME_KEYS: Field = Field::raw(
+    "rename_keys",
+    Kind::Objects(&[
+        Field::raw("old_key", Kind::Text, "the key as it is"),
+        Field::raw("new_key", Kind::Text, "the key as it shall be"),
+    ]),
+    "what to rename",
+)
+.shown_when("operations", &["rename_keys"]);
+static FILTER_VALUES: Field = Field::raw(
+    "filter_values",
+    Kind::Objects(&[
+        Field::raw("key", Kind::Text, "the member to look at"),
+        Field::raw("operator", Kind::Text, "`=`, `≠`, `contains`, `start with` or `end with`"),
+        Field::raw("value", Kind::Template, "what to compare it with"),
+    ]),
+    "the rules",
+)
+.shown_when("operations", &["filter_values"]);
+static UPDATES: Field = Field::raw(
+    "updates",
+    Kind::Objects(&[
+        Field::raw("key", Kind::Text, "the member to set"),
+        Field::raw("value", Kind::Template, "its value"),
+    ]),
+    "what to set",
+)
+.shown_when("operations", &["append_or_update"]);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "DataOperations",
     role: Role::Step,
     summary: "Picks, renames, filters and changes the members of objects.",
-    params_schema: || {
-        params::schema(&[
-            ("query", "array", "references to objects or lists of objects"),
-            (
-                "operations",
-                "string",
-                "select_keys, literal_eval, combine, filter_values, append_or_update, remove_keys or rename_keys",
-            ),
-            ("select_keys", "array", "the keys to keep"),
-            ("remove_keys", "array", "the keys to drop"),
-            ("rename_keys", "array", "[{old_key, new_key}]"),
-            ("filter_values", "array", "[{key, operator, value}]"),
-            ("updates", "array", "[{key, value}]"),
-        ])
-    },
+    fields: &[fields(&[
+        &QUERY,
+        &OPERATIONS,
+        &SELECT_KEYS,
+        &REMOVE_KEYS,
+        &RENAME_KEYS,
+        &FILTER_VALUES,
+        &UPDATES,
+    ])],
+    outputs: &[weft_core::OutputSpec::new("result", "any", "what came out")],
     time_limit: None,
     measuring_only: false,
     tool: None,
@@ -75,7 +117,7 @@ impl Value {
 }
 
 fn queries(params: &mut Params<'_>) -> Vec<Reference> {
-    let entries = match params.get("query") {
+    let entries = match params.get(&QUERY) {
         Some(Json::Array(entries)) => entries.clone(),
         Some(entry @ Json::String(_)) => vec![entry.clone()],
         _ => Vec::new(),
@@ -94,41 +136,35 @@ fn queries(params: &mut Params<'_>) -> Vec<Reference> {
     references
 }
 
-fn work(params: &mut Params<'_>) -> Option<Work> {
-    let operation = params.text("operations").unwrap_or_default();
-    match operation.as_str() {
-        "" | "literal_eval" => Some(Work::LiteralEval),
-        "select_keys" => Some(Work::SelectKeys(keys(params, "select_keys"))),
-        "remove_keys" => Some(Work::RemoveKeys(keys(params, "remove_keys"))),
-        "combine" => Some(Work::Combine),
+fn work(params: &mut Params<'_>) -> Work {
+    match params.take(&OPERATIONS) {
+        "select_keys" => Work::SelectKeys(keys(params, &SELECT_KEYS)),
+        "remove_keys" => Work::RemoveKeys(keys(params, &REMOVE_KEYS)),
+        "combine" => Work::Combine,
         "rename_keys" => {
             let text = |object: &Map<String, Json>, key| object.get(key).map(to_text).unwrap_or_default();
-            let pairs = params.objects("rename_keys").into_iter();
-            Some(Work::RenameKeys(pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))).collect()))
+            let pairs = params.objects(&RENAME_KEYS).into_iter();
+            Work::RenameKeys(pairs.map(|(_, o)| (text(o, "old_key"), text(o, "new_key"))).collect())
         }
         "append_or_update" => {
-            let updates = params.objects("updates").into_iter();
+            let updates = params.objects(&UPDATES).into_iter();
             let update =
                 |object: &Map<String, Json>| Some((to_text(object.get("key")?), value(params, object)));
-            Some(Work::AppendOrUpdate(updates.filter_map(|(_, object)| update(object)).collect()))
+            Work::AppendOrUpdate(updates.filter_map(|(_, object)| update(object)).collect())
         }
-        "filter_values" => Some(Work::FilterValues(rules(params))),
-        other => {
-            let problem = ParamProblem::new("/operations", format!("`{other}` is no operation"));
-            params.problem(problem.help("use `select_keys`, `literal_eval`, `combine`, `filter_values`, `append_or_update`, `remove_keys` or `rename_keys`"));
-            None
-        }
+        "filter_values" => Work::FilterValues(rules(params)),
+        _ => Work::LiteralEval,
     }
 }
 
 fn rules(params: &mut Params<'_>) -> Vec<Rule> {
     let mut rules = Vec::new();
-    for (place, object) in params.objects("filter_values") {
+    for (place, object) in params.objects(&FILTER_VALUES) {
         let spelled = object.get("operator").and_then(Json::as_str).unwrap_or_default();
         let operator = Operator::parse(spelled);
         if operator.is_none() && !spelled.is_empty() {
             let at = pointer(&["filter_values", &place.to_string(), "operator"]);
-            let problem = ParamProblem::new(at, format!("`{spelled}` is no operator"));
+            let problem = ParamProblem::new(at, format!("`{spelled}` is not an operator"));
             params.problem(problem.help("use `=`, `≠`, `contains`, `start with` or `end with`"));
         }
         let key = object.get("key").map(to_text).unwrap_or_default();
@@ -145,8 +181,8 @@ fn value(params: &Params<'_>, object: &Map<String, Json>) -> Value {
 }
 
 /// Keys as texts, or as the `{name}` objects of the editor.
-fn keys(params: &Params<'_>, key: &str) -> Vec<String> {
-    let entries = params.get(key).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
+fn keys(params: &Params<'_>, field: &Field) -> Vec<String> {
+    let entries = params.get(field).and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
     entries.iter().map(|entry| to_text(entry.get("name").unwrap_or(entry))).collect()
 }
 
@@ -191,7 +227,7 @@ fn combined(objects: Vec<Object>) -> Json {
 
 struct DataOperations {
     query: Vec<Reference>,
-    work: Option<Work>,
+    work: Work,
 }
 
 impl DataOperations {
@@ -200,16 +236,16 @@ impl DataOperations {
             objects.clone().into_iter().map(|o| Json::Object(change(o))).collect()
         };
         Ok(match &self.work {
-            None | Some(Work::LiteralEval) => {
+            Work::LiteralEval => {
                 each(&|o| o.into_iter().map(|(key, value)| (key, evaluated(value))).collect())
             }
-            Some(Work::SelectKeys(keys)) => {
+            Work::SelectKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| keys.contains(key)).collect())
             }
-            Some(Work::RemoveKeys(keys)) => {
+            Work::RemoveKeys(keys) => {
                 each(&|o| o.into_iter().filter(|(key, _)| !keys.contains(key)).collect())
             }
-            Some(Work::RenameKeys(pairs)) => each(&|o| {
+            Work::RenameKeys(pairs) => each(&|o| {
                 let renamed =
                     |key: String| match pairs.iter().find(|(old, new)| *old == key && !new.is_empty()) {
                         Some((_, new)) => new.clone(),
@@ -217,7 +253,7 @@ impl DataOperations {
                     };
                 o.into_iter().map(|(key, value)| (renamed(key), value)).collect()
             }),
-            Some(Work::AppendOrUpdate(updates)) => {
+            Work::AppendOrUpdate(updates) => {
                 let news = updates.iter().map(|(key, value)| Ok((key, value.get(ctx)?)));
                 let news = news.collect::<Result<Vec<_>>>()?;
                 // Each object has a copy of its own.
@@ -228,7 +264,7 @@ impl DataOperations {
                     o
                 })
             }
-            Some(Work::FilterValues(rules)) => {
+            Work::FilterValues(rules) => {
                 let wanted = rules.iter().map(|rule| Ok(to_text(&rule.value.get(ctx)?)));
                 let wanted = wanted.collect::<Result<Vec<_>>>()?;
                 let passes = |object: &Object| {
@@ -241,7 +277,7 @@ impl DataOperations {
                 };
                 objects.into_iter().filter(passes).map(Json::Object).collect()
             }
-            Some(Work::Combine) => combined(objects),
+            Work::Combine => combined(objects),
         })
     }
 }
@@ -250,8 +286,8 @@ impl DataOperations {
 impl Component for DataOperations {
     fn shape(&self) -> Shape {
         let values: Vec<&Value> = match &self.work {
-            Some(Work::FilterValues(rules)) => rules.iter().map(|rule| &rule.value).collect(),
-            Some(Work::AppendOrUpdate(updates)) => updates.iter().map(|(_, value)| value).collect(),
+            Work::FilterValues(rules) => rules.iter().map(|rule| &rule.value).collect(),
+            Work::AppendOrUpdate(updates) => updates.iter().map(|(_, value)| value).collect(),
             _ => Vec::new(),
         };
         let texts = values.into_iter().filter_map(|value| match value {

@@ -14,33 +14,65 @@ use weft_core::{
 };
 
 use crate::operators::{Operator, holds_as_text};
-use crate::params::{self, Params, described, whole};
+use crate::params::{Field, Kind, Params, choice, described, fields};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static QUERY: Field<Option<Reference>> = Field::needed_reference("query", "the list");
+static OPERATIONS: Field<&str> = Field::choice(
+    "operations",
+    "nth",
+    &[
+        choice("topN", "the first `n`"),
+        choice("head", "the first `n`"),
+        choice("tail", "the last `n`"),
+        choice("nth", "the one at place `n`"),
+        choice("filter", "those that `filter` holds for"),
+        choice("sort", "all, in order"),
+        choice("drop_duplicates", "each once"),
+    ],
+    "what to do",
+);
+static N: Field<Option<i64>> = Field::whole("n", "how many, or which; from 1 on, negative from the end")
+    .shown_when("operations", &["topN", "head", "tail", "nth"]);
+static SORT_METHOD: Field<String> = Field::text("sort_method", "which end comes first")
+    .or("asc")
+    .one_of(&[choice("asc", "the least"), choice("desc", "the greatest")])
+    .shown_when("operations", &["sort"]);
+static SORT_BY: Field<String> =
+    Field::text("sort_by", "the keys to sort objects by, with commas between them")
+        .shown_when("operations", &["sort"]);
+static FILTER: Field = Field::raw(
+    "filter",
+    Kind::Object(&[
+        Field::raw("operator", Kind::Text, "how to compare, such as `contains`"),
+        Field::raw("value", Kind::Any, "what to compare with"),
+    ]),
+    "what an item has to be",
+)
+.shown_when("operations", &["filter"]);
+static STRICT: Field<bool> = Field::flag("strict", "whether an `n` outside the list is an error");
+/// With 1, `head` and `tail` are single items.
+static DSL_VERSION: Field<Option<i64>> =
+    Field::whole("dsl_version", "the version of the canvas format").not_offered();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ListOperations",
     role: Role::Step,
     summary: "Takes parts of a list, filters it, sorts it or drops what is there twice.",
-    params_schema: || {
-        params::schema(&[
-            ("query", "string", "a reference to the list"),
-            ("operations", "string", "topN, head, tail, nth, filter, sort or drop_duplicates"),
-            ("n", "integer", "how many, or which; from 1 on, negative from the end"),
-            ("sort_method", "string", "asc or desc"),
-            ("sort_by", "string", "the keys to sort objects by, with commas between them"),
-            ("filter", "object", "{operator, value}"),
-            ("strict", "boolean", "whether an n outside the list is an error"),
-        ])
-    },
+    fields: &[fields(&[&QUERY, &OPERATIONS, &N, &SORT_METHOD, &SORT_BY, &FILTER, &STRICT, &DSL_VERSION])],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "array", "the list that came out"),
+        weft_core::OutputSpec::new("first", "any", "its first item; null when it is empty"),
+        weft_core::OutputSpec::new("last", "any", "its last item; null when it is empty"),
+    ],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let query = params.required_reference("query");
-        let n = params.number("n").and_then(whole).unwrap_or(0);
+        let query = params.take(&QUERY);
+        let n = params.take(&N).unwrap_or(0);
         let work = work(&mut params, n);
-        let strict = params.flag("strict").unwrap_or(false);
+        let strict = params.take(&STRICT);
         params.finish(ListOperations { query, work, strict })
     },
 };
@@ -55,45 +87,37 @@ enum Work {
 }
 
 fn work(params: &mut Params<'_>, n: i64) -> Work {
-    let older = params.number("dsl_version") == Some(1.0);
-    match params.text("operations").unwrap_or_default().as_str() {
+    let older = params.take(&DSL_VERSION) == Some(1);
+    match params.take(&OPERATIONS) {
         "topN" => Work::First(n),
         "head" if older => Work::Nth(n),
         "tail" if older => Work::Nth(-n),
         "head" => Work::First(n),
         "tail" => Work::Last(n),
-        "" | "nth" => Work::Nth(n),
         "drop_duplicates" => Work::DropDuplicates,
         "sort" => {
-            let keys = params.text("sort_by").unwrap_or_default();
+            let keys = params.take(&SORT_BY);
             let keys =
                 keys.split(',').map(str::trim).filter(|key| !key.is_empty()).map(str::to_owned).collect();
-            let descending =
-                params.text("sort_method").is_some_and(|method| method.eq_ignore_ascii_case("desc"));
+            let descending = params.take(&SORT_METHOD).eq_ignore_ascii_case("desc");
             Work::Sort { keys, descending }
         }
         "filter" => {
-            let filter = params.get("filter");
+            let filter = params.get(&FILTER);
             let text = |key: &str| filter.and_then(|filter| filter.get(key)).map(to_text).unwrap_or_default();
             match Operator::parse(&text("operator")) {
                 Some(operator) => Work::Filter(operator, text("value")),
                 None => {
                     let problem = ParamProblem::new(
                         "/filter/operator",
-                        format!("`{}` is no operator", text("operator")),
+                        format!("`{}` is not an operator", text("operator")),
                     );
                     params.problem(problem.help(format!("use one of {}", Operator::listed())));
                     Work::DropDuplicates
                 }
             }
         }
-        other => {
-            let problem = ParamProblem::new("/operations", format!("`{other}` is no operation"));
-            params.problem(
-                problem.help("use `topN`, `head`, `tail`, `nth`, `filter`, `sort` or `drop_duplicates`"),
-            );
-            Work::DropDuplicates
-        }
+        _ => Work::Nth(n),
     }
 }
 

@@ -6,28 +6,22 @@ use weft_core::{
     Value,
 };
 
-use crate::params::{self, Params};
+use crate::params::{Field, Params, fields};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static KEY: Field<Template> = Field::template("key", "the key").by_model("the key");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Lookup",
     role: Role::Step,
     summary: "Looks up the value of a key.",
-    params_schema: || params::schema(&[("key", "string", "the key")]),
+    fields: &[fields(&[&KEY])],
+    outputs: &[weft_core::OutputSpec::new("result", "string", "the value of the key")],
     time_limit: None,
     measuring_only: true,
-    tool: Some(ToolSpec {
-        function: "lookup",
-        arguments: || {
-            serde_json::json!({"type": "object", "additionalProperties": false, "required": ["key"],
-                "properties": {"key": {"type": "string", "description": "the key"}}})
-        },
-        idempotent: true,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "lookup", idempotent: true, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
-        let key = params.template("key", "");
+        let key = params.take(&KEY);
         params.finish(Lookup { key })
     },
 };

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::context::Signal;
 use weft_core::seam::knowledge::Passage;
@@ -21,7 +20,7 @@ use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_cho
 
 use crate::data::retrieval::kept::Kept;
 use crate::data::retrieval::model::Helper;
-use crate::params::{self, Params, asks_for_something, pointer};
+use crate::params::{Choice, Field, FieldGroup, Kind, Params, Widget, asks_for_something, choice, fields};
 use crate::passages::{Block, blocks, chunks, documents};
 
 /// Chunks of one search, at most.
@@ -32,103 +31,151 @@ const ALL: &str = "*";
 /// What to do where none is chosen.
 const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static QUERY: Field<Template> = Field::template("query", "what to look for")
+    .by_model("what to look for: the keywords or the question, in the words that a good passage would use");
+static DATASET_IDS: Field<Vec<String>> =
+    Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
+        .older(&["kb_ids"])
+        .widget(Widget::Datasets);
+static KB_VARS: Field<Vec<String>> =
+    Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
+static TOP_N: Field<usize> = Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
+static TOP_K: Field<usize> = Field::count(
+    "top_k",
+    CHUNKS_MAX,
+    &(1..=CHUNKS_MAX),
+    "how many passages words and vectors find each, at most",
+);
+static SIMILARITY_THRESHOLD: Field<f64> =
+    Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
+        .or(Interface::Component.default_threshold());
+static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
+    "keywords_similarity_weight",
+    &(0.0..=1.0),
+    "the share of words in a score; vectors have the rest",
+);
+static RERANK_ID: Field<String> =
+    Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
+static CROSS_LANGUAGES: Field<Vec<String>> =
+    Field::texts("cross_languages", "languages that the question is asked in as well");
+static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
+static TOC_ENHANCE: Field<bool> =
+    Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
+static USE_KG: Field<bool> = Field::flag("use_kg", "whether what the knowledge graph says comes first");
+static META_DATA_FILTER: Field = Field::raw(
+    "meta_data_filter",
+    Kind::Object(&[
+        Field::raw("method", Kind::Choice(&FILTER_METHODS), "who chooses"),
+        Field::raw("manual", Kind::List, "`{key, op, value}`"),
+        Field::raw("semi_auto", Kind::List, "the keys that a model may choose by"),
+        Field::raw(
+            "logic",
+            Kind::Choice(&[choice("and", ""), choice("or", "")]),
+            "how conditions are joined",
+        ),
+    ]),
+    "which documents to search, by their metadata",
+);
+const FILTER_METHODS: [Choice; 4] = [
+    choice("disabled", "no filter"),
+    choice("manual", "the canvas"),
+    choice("auto", "a model"),
+    choice("semi_auto", "a model, by some keys"),
+];
+static LLM_ID: Field<String> =
+    Field::text("llm_id", "the model that translates and chooses; the default one when absent")
+        .widget(Widget::ChatModel);
+static EMPTY_RESPONSE: Field<String> =
+    Field::text("empty_response", "what to hand on when nothing is found").widget(Widget::Lines);
+static RETRIEVAL_FROM: Field<String> = Field::text("retrieval_from", "`dataset` or `memory`").not_offered();
+static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "memories to search").not_offered();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Retrieval",
     role: Role::Step,
     summary: "Searches datasets for passages that answer a question.",
-    params_schema: || {
-        params::schema(&[
-            ("query", "string", "what to look for, with references"),
-            ("dataset_ids", "array", "names, ids or references; `*` for all datasets"),
-            ("kb_ids", "array", "the older name of `dataset_ids`"),
-            ("kb_vars", "array", "references to names or ids, besides `dataset_ids`"),
-            ("top_n", "integer", "how many passages, at most"),
-            ("top_k", "integer", "how many passages words and vectors find each, at most"),
-            ("similarity_threshold", "number", "0 to 1: what a passage has to score at least"),
-            (
-                "keywords_similarity_weight",
-                "number",
-                "0 to 1: the share of words in a score; vectors have the rest",
-            ),
-            ("rerank_id", "string", "the model that ranks what was found"),
-            ("cross_languages", "array", "languages that the question is asked in as well"),
-            ("keyword", "boolean", "whether a model adds words to look for"),
-            ("toc_enhance", "boolean", "whether a model chooses from the best document's table of contents"),
-            ("use_kg", "boolean", "whether what the knowledge graph says comes first"),
-            (
-                "meta_data_filter",
-                "object",
-                "{method: manual, auto or semi_auto, manual: [{key, op, value}], semi_auto: [key], logic}",
-            ),
-            ("llm_id", "string", "the model that translates and chooses; the default one when absent"),
-            ("empty_response", "string", "what to hand on when nothing is found"),
-        ])
-    },
+    fields: &[
+        fields(&[&QUERY, &DATASET_IDS, &KB_VARS, &META_DATA_FILTER, &EMPTY_RESPONSE]),
+        FieldGroup {
+            title: "What is found",
+            fields: &[
+                &TOP_N,
+                &TOP_K,
+                &SIMILARITY_THRESHOLD,
+                &KEYWORDS_SIMILARITY_WEIGHT,
+                &RERANK_ID,
+                &CROSS_LANGUAGES,
+                &KEYWORD,
+                &TOC_ENHANCE,
+                &USE_KG,
+                &LLM_ID,
+                &RETRIEVAL_FROM,
+                &MEMORY_IDS,
+            ],
+        },
+    ],
     // It may ask a model several times.
+    outputs: &[
+        weft_core::OutputSpec::new("formalized_content", "string", "the passages as a text for prompts"),
+        weft_core::OutputSpec::new("json", "array", "the passages"),
+        weft_core::OutputSpec::new("chunks", "array", "the same"),
+        weft_core::OutputSpec::new("doc_aggs", "array", "how many passages each document has given"),
+        weft_core::OutputSpec::new("content", "string", "the same as `formalized_content`"),
+        weft_core::OutputSpec::new("filter", "any", "the filter on metadata that was used"),
+        weft_core::OutputSpec::new("notes", "array", "what could not be done as asked"),
+    ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
-    tool: Some(ToolSpec {
-        function: "search_my_dataset",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["query"], "properties": {"query": {"type": "string",
-                "description": "what to look for: the keywords or the question, in the words that a good passage would use"}}})
-        },
-        idempotent: true,
-        sources: true,
-    }),
+    tool: Some(ToolSpec { function: "search_my_dataset", idempotent: true, sources: true }),
     build: |source| {
         let mut params = Params::of(source);
-        let query = params.template("query", "");
+        let query = params.take(&QUERY);
         let datasets = datasets(&mut params);
         let filter = Filter::of(&mut params);
         let asked = asked(&mut params);
-        let empty = params.text("empty_response").unwrap_or_default();
-        let llm_id = params.text("llm_id").unwrap_or_default();
-        let memory = params.text("retrieval_from").as_deref() == Some("memory")
-            || (datasets.is_empty() && params.get("memory_ids").is_some_and(asks_for_something));
+        let empty = params.take(&EMPTY_RESPONSE);
+        let llm_id = params.take(&LLM_ID);
+        let memory = params.take(&RETRIEVAL_FROM) == "memory"
+            || (datasets.is_empty() && params.get(&MEMORY_IDS).is_some_and(asks_for_something));
         params.finish(Retrieval { query, datasets, filter, asked, empty, llm_id, memory })
     },
 };
 
 /// How to search, as far as the parameters alone say it.
 fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
-    let weight = Interface::Component.parameter().unwrap_or_default();
     retrieve::Retrieval {
-        limit: params.count("top_n", 8, 1..=CHUNKS_MAX),
-        candidates_max: params.count("top_k", CHUNKS_MAX, 1..=CHUNKS_MAX),
-        similarity_min: params
-            .number_in("similarity_threshold", 0.0..=1.0)
-            .unwrap_or(Interface::Component.default_threshold()),
-        vector_weight: Interface::Component.vector_weight(params.number_in(weight, 0.0..=1.0)),
-        reranker: params.text("rerank_id").unwrap_or_default().trim().to_owned(),
-        languages: params.texts("cross_languages").into_iter().filter(|l| !l.trim().is_empty()).collect(),
-        keywords: params.flag("keyword").unwrap_or_default(),
-        contents: params.flag("toc_enhance").unwrap_or_default(),
-        graph: params.flag("use_kg").unwrap_or_default(),
+        limit: params.take(&TOP_N),
+        candidates_max: params.take(&TOP_K),
+        similarity_min: params.take(&SIMILARITY_THRESHOLD),
+        vector_weight: Interface::Component.vector_weight(params.take(&KEYWORDS_SIMILARITY_WEIGHT)),
+        reranker: params.take(&RERANK_ID).trim().to_owned(),
+        languages: params.take(&CROSS_LANGUAGES).into_iter().filter(|l| !l.trim().is_empty()).collect(),
+        keywords: params.take(&KEYWORD),
+        contents: params.take(&TOC_ENHANCE),
+        graph: params.take(&USE_KG),
         ..retrieve::Retrieval::default()
     }
 }
 
 enum Dataset {
     All,
-    Named(String),
+    /// A name or an id, and where it stands.
+    Named(String, String),
     From(Reference),
 }
 
 fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
-    let key =
-        if params.get("dataset_ids").is_some_and(asks_for_something) { "dataset_ids" } else { "kb_ids" };
     let mut datasets = Vec::new();
-    for key in [key, "kb_vars"] {
-        for (place, text) in params.texts(key).into_iter().enumerate() {
-            if text.contains('@') || text.trim_start().starts_with('{') || key == "kb_vars" {
-                let reference = params.reference_at(pointer(&[key, &place.to_string()]), &text);
+    for (field, only_references) in [(&DATASET_IDS, false), (&KB_VARS, true)] {
+        let at = params.pointer(field);
+        for (place, text) in params.take(field).into_iter().enumerate() {
+            if text.contains('@') || text.trim_start().starts_with('{') || only_references {
+                let reference = params.reference_at(format!("{at}/{place}"), &text);
                 datasets.extend(reference.map(Dataset::From));
             } else if text.trim() == ALL {
                 datasets.push(Dataset::All);
             } else if !text.trim().is_empty() {
-                datasets.push(Dataset::Named(text));
+                datasets.push(Dataset::Named(text, format!("{at}/{place}")));
             }
         }
     }
@@ -143,7 +190,7 @@ struct Filter {
 
 impl Filter {
     fn of(params: &mut Params<'_>) -> Self {
-        let setting = params.get("meta_data_filter").cloned().unwrap_or_default();
+        let setting = params.get(&META_DATA_FILTER).cloned().unwrap_or_default();
         if let Err((place, what)) = filter_choice(&setting, Json::clone) {
             params.problem(ParamProblem::new(format!("/meta_data_filter{place}"), what));
         }
@@ -230,7 +277,7 @@ impl Retrieval {
         for dataset in &self.datasets {
             let more = match dataset {
                 Dataset::All => Vec::new(),
-                Dataset::Named(name) => vec![name.clone()],
+                Dataset::Named(name, _) => vec![name.clone()],
                 Dataset::From(reference) => match &*ctx.inputs.json(reference) {
                     Json::Array(items) => items.iter().map(to_text).collect(),
                     value => vec![to_text(value)],
@@ -292,14 +339,20 @@ impl Retrieval {
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
         let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::All | Dataset::Named(_) => None,
+            Dataset::All | Dataset::Named(..) => None,
             Dataset::From(reference) => Some(reference),
         });
+        let named = self.datasets.iter().filter_map(|dataset| match dataset {
+            Dataset::Named(name, at) => Some((at.clone(), name.clone())),
+            Dataset::All | Dataset::From(_) => None,
+        });
+        let named = named.collect();
         let reads = self.query.references().chain(datasets).chain(self.filter.references());
         let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
         Shape {
             reads: Reads::always(reads.cloned()),
             models: models.into_iter().collect(),
+            datasets: named,
             main_output: "formalized_content",
             unsupported: self.unsupported(),
             warnings: self.warnings(),

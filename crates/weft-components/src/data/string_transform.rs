@@ -7,34 +7,43 @@ use weft_core::{
     Result, Role, Shape,
 };
 
-use crate::params::{self, Params, described};
+use crate::params::{Field, Params, Widget, choice, described, fields};
 use crate::text::Text;
 
 /// Bytes that a piece takes besides its text.
 const PIECE_COST: usize = size_of::<Json>();
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static METHOD: Field<&str> = Field::choice(
+    "method",
+    "split",
+    &[choice("split", "cuts a text into a list"), choice("merge", "puts a text together")],
+    "what to do",
+);
+static SPLIT_REF: Field<Option<Reference>> =
+    Field::needed_reference("split_ref", "the text to cut").shown_when("method", &["split"]);
+static SCRIPT: Field<String> =
+    Field::text("script", "the text to put together, with references or as a Jinja template")
+        .with_references()
+        .widget(Widget::Lines)
+        .shown_when("method", &["merge"]);
+static DELIMITERS: Field<Vec<String>> =
+    Field::texts("delimiters", "where to cut, `,` when absent; lists are joined by the first");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "StringTransform",
     role: Role::Step,
     summary: "Cuts a text into a list at delimiters, or merges values into a text.",
-    params_schema: || {
-        params::schema(&[
-            ("method", "string", "split or merge"),
-            ("split_ref", "string", "a reference to the text to cut"),
-            ("script", "string", "the text to put together, with references or as a Jinja template"),
-            ("delimiters", "array", "where to cut; lists are joined by the first"),
-        ])
-    },
+    fields: &[fields(&[&METHOD, &SPLIT_REF, &SCRIPT, &DELIMITERS])],
+    outputs: &[weft_core::OutputSpec::new("result", "any", "the pieces as a list, or the text")],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let delimiters = match params.get("delimiters") {
+        let delimiters = match params.get(&DELIMITERS) {
             None => vec![",".to_owned()],
             Some(_) => {
-                params.texts("delimiters").into_iter().filter(|delimiter| !delimiter.is_empty()).collect()
+                params.take(&DELIMITERS).into_iter().filter(|delimiter| !delimiter.is_empty()).collect()
             }
         };
         if delimiters.is_empty() {
@@ -42,20 +51,17 @@ pub static SPEC: ComponentSpec = ComponentSpec {
                 ParamProblem::new("/delimiters", "there is no delimiter").help("add one, such as `,`"),
             );
         }
-        let work = match params.text("method").unwrap_or_default().as_str() {
-            "" | "split" => params.required_reference("split_ref").map(Work::Split),
+        let wrong_so_far = params.problems().len();
+        let work = match params.take(&METHOD) {
+            _ if params.problems().len() > wrong_so_far => None,
             "merge" => {
-                let script = params.text("script").unwrap_or_default();
+                let script = params.take(&SCRIPT);
                 Text::parse(&script, source, "/script")
                     .map_err(|problem| params.problem(problem))
                     .ok()
                     .map(Work::Merge)
             }
-            other => {
-                let problem = ParamProblem::new("/method", format!("`{other}` is no method"));
-                params.problem(problem.help("use `split` or `merge`"));
-                None
-            }
+            _ => params.take(&SPLIT_REF).map(Work::Split),
         };
         params.finish(StringTransform { work, delimiters })
     },

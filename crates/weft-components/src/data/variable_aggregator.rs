@@ -3,30 +3,33 @@
 use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference, Result,
-    Role, Shape,
+    Component, ComponentSpec, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape,
 };
 
-use crate::params::{self, Params, pointer};
+use crate::params::{Field, Kind, Params, fields, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static GROUPS: Field = Field::raw(
+    "groups",
+    Kind::Objects(&[
+        Field::raw("group_name", Kind::Text, "the name of the output"),
+        Field::raw("variables", Kind::List, "`{value: reference}` in the order in which they are tried"),
+    ]),
+    "the first variable of each that is there is an output",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "VariableAggregator",
     role: Role::Step,
     summary: "Hands on the first value of each group that is there, such as that of the branch that ran.",
-    params_schema: || {
-        params::schema(&[(
-            "groups",
-            "array",
-            "[{group_name, variables: [{value: reference}]}]: the first that is there is the output `group_name`",
-        )])
-    },
+    fields: &[fields(&[&GROUPS])],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        let groups = params.objects("groups");
+        let groups = params.objects(&GROUPS);
         if groups.is_empty() {
             params
                 .problem(ParamProblem::new("/groups", "there is no group").help("add a group of variables"));
@@ -72,7 +75,8 @@ struct VariableAggregator {
 impl Component for VariableAggregator {
     fn shape(&self) -> Shape {
         let reads = self.groups.iter().flat_map(|group| group.references.iter().cloned());
-        Shape { reads: Reads::always(reads), ..Shape::default() }
+        let outputs = NodeOutputs::named(self.groups.iter().map(|group| group.name.as_str()));
+        Shape { reads: Reads::always(reads), outputs, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -7,23 +7,31 @@ use weft_core::{
     Reads, Reference, Result, Role, Shape, Template,
 };
 
-use crate::params::{self, Params, pointer};
+use crate::params::{Field, Kind, Params, fields, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static VARIABLES: Field = Field::raw(
+    "variables",
+    Kind::Objects(&[
+        Field::raw("variable", Kind::Reference, "what to change"),
+        Field::raw("operator", Kind::Text, "how to change it, such as `overwrite`, `append` or `+=`"),
+        Field::raw("parameter", Kind::Any, "the value to change it by, or a reference to it"),
+    ]),
+    "the changes, made in this order",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "VariableAssigner",
     role: Role::Step,
     summary: "Changes variables, one operation after the other.",
-    params_schema: || {
-        params::schema(&[("variables", "array", "[{variable, operator, parameter}], done in order")])
-    },
+    fields: &[fields(&[&VARIABLES])],
+    outputs: &[],
     time_limit: None,
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
         let changes = params
-            .objects("variables")
+            .objects(&VARIABLES)
             .into_iter()
             .filter_map(|(place, object)| change(&mut params, place, object))
             .collect();
@@ -52,7 +60,7 @@ fn change(params: &mut Params<'_>, place: usize, object: &Map<String, Json>) -> 
         "*=" => Operator::Multiply,
         "/=" => Operator::Divide,
         other => {
-            let problem = ParamProblem::new(at("operator"), format!("`{other}` is no operation"));
+            let problem = ParamProblem::new(at("operator"), format!("`{other}` is not an operation"));
             params.problem(problem.help(format!("use one of {OPERATORS}")));
             return None;
         }

@@ -9,16 +9,57 @@ use minijinja::{Environment, Error as JinjaError, ErrorKind as JinjaKind};
 
 use super::{DEPTH_MAX, Limited, NODE_COST, WORK_MAX};
 
-/// What one rendering has built so far.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Budget(Arc<AtomicUsize>);
+/// What one rendering has built and read so far.
+#[derive(Clone, Debug)]
+pub(super) struct Budget(Arc<Counts>);
+
+#[derive(Debug)]
+struct Counts {
+    /// Bytes that were built.
+    built: AtomicUsize,
+    /// Bytes that steps went through without building any.
+    read: AtomicUsize,
+    /// How many it may go through.
+    read_max: usize,
+    /// Bytes of the longest value that it was given.
+    longest: usize,
+}
+
+/// Adds a cost and says whether the sum is within the limit. A cost may be any number, so that no more is added
+/// than can be counted.
+fn fits(count: &AtomicUsize, cost: usize, max: usize) -> bool {
+    let cost = cost.min(max + 1);
+    count.fetch_add(cost, Ordering::Relaxed).saturating_add(cost) <= max
+}
 
 impl Budget {
+    /// A budget for a rendering whose longest value has `longest` bytes and that may read `read_max`.
+    pub(super) fn new(longest: usize, read_max: usize) -> Self {
+        let (built, read) = Default::default();
+        Self(Arc::new(Counts { built, read, read_max, longest }))
+    }
+
     fn charge(&self, cost: usize) -> Result<(), JinjaError> {
-        // Never more than can be counted: a cost may be any number.
-        let cost = cost.min(WORK_MAX + 1);
-        let spent = self.0.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
-        if spent > WORK_MAX { Err(refused("it builds values that are too large")) } else { Ok(()) }
+        if fits(&self.0.built, cost, WORK_MAX) {
+            Ok(())
+        } else {
+            Err(refused("it builds values that are too large"))
+        }
+    }
+
+    /// Charges a step that goes through `bytes` of text or through as many values of a list.
+    fn charge_read(&self, bytes: usize) -> Result<(), JinjaError> {
+        if fits(&self.0.read, bytes, self.0.read_max) {
+            Ok(())
+        } else {
+            Err(refused("it reads long texts too often: shorten them before, or loop over fewer items"))
+        }
+    }
+
+    /// What a value that cannot be seen may hold: as much as the longest value given or as all that was built.
+    fn longest(&self) -> usize {
+        let built = self.0.built.load(Ordering::Relaxed).min(WORK_MAX);
+        self.0.longest.max(built)
     }
 
     /// Charges a value with everything in it; shared parts count every time they appear.
@@ -59,7 +100,7 @@ impl Budget {
     }
 
     fn room(&self) -> usize {
-        WORK_MAX.saturating_sub(self.0.load(Ordering::Relaxed))
+        WORK_MAX.saturating_sub(self.0.built.load(Ordering::Relaxed))
     }
 }
 
@@ -75,6 +116,13 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     environment.add_filter("weft_filter", move |value: Value, name: &str| {
         b.charge_copy(&value, name).map(|()| value)
     });
+    let b = budget.clone();
+    environment.add_filter("weft_read", move |value: Value| {
+        let size = value.as_str().map_or_else(|| value.len().unwrap_or_default(), str::len);
+        b.charge_read(size).map(|()| value)
+    });
+    let b = budget.clone();
+    environment.add_function("weft_slice", move |from: Value| b.charge_read(b.longest()).map(|()| from));
     environment.add_function("weft_number", |value: Value| match value.kind() {
         ValueKind::Number | ValueKind::Bool => Ok(value),
         _ => Err(refused("only numbers can be multiplied")),

@@ -11,6 +11,8 @@
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
+//! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
+//! | `x[a:b]` | `x[weft_slice(a):b]`, the same |
 //!
 //! So whatever is kept beside other values is charged when it is made, and before the next is.
 

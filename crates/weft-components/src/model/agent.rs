@@ -33,7 +33,7 @@ use self::toolbox::{Nesting, Toolbox};
 use crate::model::caller::{Caller, end_aloud, warn_of_prices};
 use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
-use crate::params::Params;
+use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice};
 
 /// Rounds of tool calls after the first when a canvas does not say.
 const ROUNDS: usize = 5;
@@ -44,12 +44,91 @@ const PARALLEL: usize = 5;
 /// Calls of a round side by side, at most.
 const PARALLEL_MAX: usize = 64;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static DRIVER: Field<&str> = Field::choice(
+    "driver",
+    "auto",
+    &[
+        choice(
+            "auto",
+            "`planner` for a plan that is reviewed and for models without tool calls, else `native`",
+        ),
+        choice("native", "the tool calls of the model"),
+        choice("planner", "steps in plain text"),
+    ],
+    "how it works with its tools",
+);
+static MAX_ROUNDS: Field<usize> = Field::count(
+    "max_rounds",
+    ROUNDS,
+    &(0..=ROUNDS_MAX),
+    "rounds of tool calls after the first; when they are used up, one answer without tools follows",
+);
+static MAX_PARALLEL_TOOLS: Field<usize> = Field::count(
+    "max_parallel_tools",
+    PARALLEL,
+    &(1..=PARALLEL_MAX),
+    "calls of one round side by side; 1 for one after the other",
+);
+static VERBOSE_TOOL_USE: Field<bool> =
+    Field::flag("verbose_tool_use", "whether calls and results are part of the text");
+static APPROVAL_TIMEOUT_SECONDS: Field<Option<u64>> =
+    Field::seconds("approval_timeout_seconds", "how long a person may take to agree; no answer is a no");
+static FUNCTION_NAME: Field<String> = Field::text("function_name", "its name");
+static DESCRIPTION: Field<String> =
+    Field::text("description", "what it does, for the agents that may call it").widget(Widget::Lines);
+static USER_PROMPT: Field =
+    Field::raw("user_prompt", Kind::Any, "the JSON Schema of its task, or what the task is");
+static CUSTOM_HEADER: Field = Field::raw("custom_header", Kind::Any, "headers for MCP servers").not_offered();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Agent",
     role: Role::Step,
     summary: "Works on a task with a language model and tools.",
-    params_schema,
+    fields: &[
+        settings::MODEL,
+        settings::WORDS,
+        FieldGroup {
+            title: "Tools",
+            fields: &[
+                &entries::TOOLS,
+                &entries::MCP,
+                &MAX_ROUNDS,
+                &MAX_PARALLEL_TOOLS,
+                &VERBOSE_TOOL_USE,
+                &CUSTOM_HEADER,
+            ],
+        },
+        FieldGroup {
+            title: "How it works",
+            fields: &[
+                &DRIVER,
+                &extras::PLANNER,
+                &extras::REVIEW_PLAN,
+                &APPROVAL_TIMEOUT_SECONDS,
+                &extras::BUDGET,
+            ],
+        },
+        FieldGroup {
+            title: "As a tool of another agent",
+            fields: &[&FUNCTION_NAME, &DESCRIPTION, &USER_PROMPT],
+        },
+        settings::SAMPLING,
+    ],
+    outputs: &[
+        weft_core::OutputSpec::new("content", "string", "the answer"),
+        weft_core::OutputSpec::new("structured", "object", "the answer as the schema in `outputs` has it")
+            .when_asked_for(),
+        weft_core::OutputSpec::new(
+            "use_tools",
+            "array",
+            "the tool calls it has made: `name`, `arguments`, `results`",
+        ),
+        weft_core::OutputSpec::new(
+            "stop_reason",
+            "string",
+            "`completed`, or the limit that has cut its work short",
+        ),
+    ],
     time_limit: Some(Duration::from_secs(1200)),
     measuring_only: false,
     tool: None,
@@ -58,31 +137,6 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         Agent::build(source, Nesting::outermost(&left)).map(|agent| Arc::new(agent) as Arc<dyn Component>)
     },
 };
-
-fn params_schema() -> Json {
-    settings::with(
-        settings::params_schema(),
-        &[
-            ("tools", "array", "[{component_name, name, params}] or ids of nodes: what the agent may call"),
-            ("mcp", "array", "[{mcp_id, tools: {name: {}}}]: tools of configured MCP servers"),
-            (
-                "max_rounds",
-                "integer",
-                "rounds of tool calls after the first; one answer without tools follows when they are used up",
-            ),
-            ("max_parallel_tools", "integer", "calls of one round side by side; 1 for one after the other"),
-            ("driver", "string", "native, planner or auto"),
-            ("planner", "object", "analyse: llm or concat; reflect: llm or observation; language"),
-            ("budget", "object", "rounds, tool_calls, model_calls, tokens, money, seconds: at most"),
-            ("review_plan", "boolean", "whether a person has to agree to the plan; the planner works then"),
-            ("approval_timeout_seconds", "number", "how long a person may take to agree; no answer is a no"),
-            ("verbose_tool_use", "boolean", "whether calls and results are part of the text"),
-            ("function_name", "string", "its name as a tool of another agent"),
-            ("description", "string", "what it does, for agents that may call it"),
-            ("user_prompt", "any", "the schema of its task, as a tool of another agent"),
-        ],
-    )
-}
 
 /// Which driver works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,25 +175,19 @@ impl Agent {
     fn build(source: &NodeSource<'_>, nesting: Nesting<'_>) -> Result<Self, Vec<ParamProblem>> {
         let mut params = Params::of(source);
         let toolbox = Toolbox::read(&mut params, nesting);
-        let drive = match params.text("driver").unwrap_or_default().as_str() {
-            "" | "auto" => Drive::Auto,
+        let drive = match params.take(&DRIVER) {
             "native" => Drive::Native,
             "planner" => Drive::Planner,
-            other => {
-                let problem = ParamProblem::new("/driver", format!("there is no driver `{other}`"));
-                params.problem(problem.help("use `native`, `planner` or `auto`"));
-                Drive::Auto
-            }
+            _ => Drive::Auto,
         };
         let planner = extras::planner(&mut params);
         let budget = extras::budget(&mut params);
         extras::misspelled(&mut params);
-        params.ignored("custom_header", "what MCP servers are sent is the operator's, in `mcp.servers`");
-        let rounds_max =
-            u32::try_from(params.count("max_rounds", ROUNDS, 0..=ROUNDS_MAX)).unwrap_or(u32::MAX);
-        let parallel = params.count("max_parallel_tools", PARALLEL, 1..=PARALLEL_MAX);
-        let verbose = params.flag("verbose_tool_use").unwrap_or(false);
-        let approval_timeout = params.seconds("approval_timeout_seconds");
+        params.ignored(&CUSTOM_HEADER, "what MCP servers are sent is the operator's, in `mcp.servers`");
+        let rounds_max = u32::try_from(params.take(&MAX_ROUNDS)).unwrap_or(u32::MAX);
+        let parallel = params.take(&MAX_PARALLEL_TOOLS);
+        let verbose = params.take(&VERBOSE_TOOL_USE);
+        let approval_timeout = params.take(&APPROVAL_TIMEOUT_SECONDS);
         let review = extras::review(&mut params, drive);
         let settings = Settings::read(&mut params);
         let agent = Self {
@@ -303,6 +351,7 @@ impl Component for Agent {
             reads: Reads::always(own.reads.always.into_iter().chain(inner.reads)),
             history_turns: own.history_turns.max(inner.history_turns),
             models: own.models.into_iter().chain(inner.models).collect(),
+            datasets: inner.datasets,
             warnings: own.warnings.into_iter().chain(inner.warnings).collect(),
             calls: inner.calls,
             secrets: inner.secrets,

@@ -1,13 +1,16 @@
 //! A node that asks a model once: LLM, and an Agent without tools.
 
+use weft_agent::answer_stream::AnswerStream;
 use weft_agent::ask::ask_text;
 use weft_agent::structured::Schema;
-use weft_agent::voice::Voice;
 use weft_core::context::Signal;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
-use weft_core::{Finished, Json, NodeContext, Outputs, Piece, Reads, Result, Shape, SharedText, Value};
+use weft_core::{
+    Finished, Json, NodeContext, NodeOutput, NodeOutputs, Outputs, Piece, Reads, Result, Shape, SharedText,
+    Value,
+};
 
 use crate::model::prompt::{Asker, request};
 use crate::model::settings::Settings;
@@ -17,6 +20,19 @@ use crate::model::settings::Settings;
 pub struct Caller {
     /// How.
     pub settings: Settings,
+}
+
+/// The answer as a schema has it.
+fn structured(schema: &Schema) -> NodeOutputs {
+    let json = &schema.json;
+    // A list, a choice of schemas or one that allows others leaves the names of members open.
+    let closed = json.get("additionalProperties").is_none_or(|more| *more == Json::Bool(false))
+        && !["anyOf", "oneOf", "allOf", "$ref", "patternProperties"]
+            .iter()
+            .any(|key| json.get(key).is_some());
+    let members = json.get("properties").and_then(Json::as_object).filter(|_| closed);
+    let members = members.map(|members| members.keys().cloned().collect());
+    NodeOutputs { named: vec![NodeOutput { name: "structured".to_owned(), members }], open: false }
 }
 
 impl Caller {
@@ -29,6 +45,7 @@ impl Caller {
             history_turns: settings.history_turns,
             models: vec![("/llm_id".to_owned(), settings.asking.llm_id.clone())],
             main_output: if settings.schema.is_some() { "structured" } else { "content" },
+            outputs: settings.schema.as_deref().map(structured).unwrap_or_default(),
             warnings: settings.warnings.clone(),
             ..Shape::default()
         }
@@ -71,7 +88,7 @@ impl Caller {
         writer: Option<&TextWriter>,
     ) -> Result<String> {
         let citations = self.settings.cites().then(|| ctx.run.citations.clone());
-        let mut voice = Voice::new(writer, citations, "");
+        let mut voice = AnswerStream::new(writer, citations, "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
         Ok(voice.finish())
     }

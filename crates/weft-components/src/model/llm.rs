@@ -10,12 +10,16 @@ use crate::model::prompt::Asker;
 use crate::model::settings::{self, Settings};
 use crate::params::Params;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LLM",
     role: Role::Step,
     summary: "Asks a language model.",
-    params_schema: settings::params_schema,
+    fields: &[settings::MODEL, settings::WORDS, settings::SAMPLING],
+    outputs: &[
+        weft_core::OutputSpec::new("content", "string", "the answer"),
+        weft_core::OutputSpec::new("structured", "object", "the answer as the schema in `outputs` has it")
+            .when_asked_for(),
+    ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weft_agent::window::{self, Keep, Line, add_to_system};
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ModelInfo};
 use weft_core::value::to_text;
@@ -135,7 +135,7 @@ async fn within_reach(ctx: &NodeContext, images: &[String]) -> Result<()> {
     for address in images.iter().filter(|image| !is_image(image)) {
         // What was found is kept with the run: work that is done again asks no resolver.
         let looked_up = ctx.run.seams.http.may_reach(&ctx.run.tenant, address);
-        ctx.effect(("address", Again::Allowed), looked_up).await.map_err(|error| {
+        ctx.effect(("address", Delivery::Idempotent), looked_up).await.map_err(|error| {
             let message = "an image is at an address that the model's server must not be sent to";
             Error::new(error.kind, message).because(error.full()).help("attach the image itself")
         })?;

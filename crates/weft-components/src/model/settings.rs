@@ -8,7 +8,7 @@ use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatRequest, Sa
 use weft_core::{Json, ParamProblem, Reference, Template};
 
 use crate::model::sections::Sections;
-use crate::params::{Params, pointer, schema, truth};
+use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice, fields, pointer, truth};
 
 /// Turns of history when a canvas does not say.
 const HISTORY_TURNS: usize = 13;
@@ -18,6 +18,80 @@ const HISTORY_TURNS_MAX: usize = 1_000;
 const DELAY_MAX: f64 = 3_600.0;
 /// Tries after the first, at most.
 const RETRIES_MAX: usize = 20;
+
+static LLM_ID: Field<String> =
+    Field::text("llm_id", "the model, such as `deepseek-chat@DeepSeek`; the default one when empty")
+        .widget(Widget::ChatModel);
+static TEMPERATURE: Field<Option<f64>> =
+    Field::number("temperature", &(0.0..=2.0), "how freely words are chosen")
+        .shown_when("temperatureEnabled", ON);
+static TEMPERATURE_ENABLED: Field<bool> = Field::flag("temperatureEnabled", "whether `temperature` is sent");
+static TOP_P: Field<Option<f64>> =
+    Field::number("top_p", &(0.0..=1.0), "the share of likely words to choose from; 0 is not sent")
+        .shown_when("topPEnabled", ON);
+static TOP_P_ENABLED: Field<bool> = Field::flag("topPEnabled", "whether `top_p` is sent");
+static PRESENCE_PENALTY: Field<Option<f64>> = Field::number(
+    "presence_penalty",
+    &(-2.0..=2.0),
+    "how much words are avoided that were there; 0 is not sent",
+)
+.shown_when("presencePenaltyEnabled", ON);
+static PRESENCE_PENALTY_ENABLED: Field<bool> =
+    Field::flag("presencePenaltyEnabled", "whether `presence_penalty` is sent");
+static FREQUENCY_PENALTY: Field<Option<f64>> =
+    Field::number("frequency_penalty", &(-2.0..=2.0), "how much frequent words are avoided; 0 is not sent")
+        .shown_when("frequencyPenaltyEnabled", ON);
+static FREQUENCY_PENALTY_ENABLED: Field<bool> =
+    Field::flag("frequencyPenaltyEnabled", "whether `frequency_penalty` is sent");
+static MAX_TOKENS: Field<Option<usize>> =
+    Field::optional_count("max_tokens", &(0..=10_000_000), "how long an answer may be; 0 is not sent")
+        .unit("tokens")
+        .shown_when("maxTokensEnabled", ON);
+static MAX_TOKENS_ENABLED: Field<bool> = Field::flag("maxTokensEnabled", "whether `max_tokens` is sent");
+static THINKING: Field = Field::raw(
+    "thinking",
+    Kind::Choice(&[choice("default", "as the model does"), choice("enabled", ""), choice("disabled", "")]),
+    "whether the model thinks first",
+);
+static MAX_RETRIES: Field<Option<usize>> = Field::optional_count(
+    "max_retries",
+    &(0..=RETRIES_MAX),
+    "tries after the first; as the model's settings say when absent",
+);
+static DELAY_AFTER_ERROR: Field<Option<f64>> = Field::number(
+    "delay_after_error",
+    &(0.0..=DELAY_MAX),
+    "how long to wait before the second try; it doubles each time",
+)
+.unit("seconds");
+static CACHE: Field<bool> =
+    Field::flag("cache", "whether an equal request may be answered from memory; needs `models.cache`");
+/// The values of a switch that is on.
+const ON: &[&str] = &["true"];
+
+/// Which model a node asks.
+pub static MODEL: FieldGroup = fields(&[&LLM_ID]);
+
+/// How it asks.
+pub static SAMPLING: FieldGroup = FieldGroup {
+    title: "How the model answers",
+    fields: &[
+        &TEMPERATURE_ENABLED,
+        &TEMPERATURE,
+        &TOP_P_ENABLED,
+        &TOP_P,
+        &PRESENCE_PENALTY_ENABLED,
+        &PRESENCE_PENALTY,
+        &FREQUENCY_PENALTY_ENABLED,
+        &FREQUENCY_PENALTY,
+        &MAX_TOKENS_ENABLED,
+        &MAX_TOKENS,
+        &THINKING,
+        &MAX_RETRIES,
+        &DELAY_AFTER_ERROR,
+        &CACHE,
+    ],
+};
 
 /// One entry of `prompts`.
 #[derive(Debug)]
@@ -46,15 +120,13 @@ pub struct Asking {
 impl Asking {
     /// Reads the parameters.
     pub fn read(params: &mut Params<'_>) -> Self {
-        let blank = |value: &Json| value.as_str().is_some_and(|text| text.trim().is_empty());
-        let given = params.get("max_retries").is_some_and(|value| !blank(value));
-        let retries = given.then(|| params.count("max_retries", 0, 0..=RETRIES_MAX));
+        let retries = params.take(&MAX_RETRIES);
         Self {
-            llm_id: params.text("llm_id").unwrap_or_default(),
+            llm_id: params.take(&LLM_ID),
             sampling: sampling(params),
             retries: retries.and_then(|retries| u32::try_from(retries).ok()),
-            retry_delay: params.number_in("delay_after_error", 0.0..=DELAY_MAX).map(Duration::from_secs_f64),
-            cached: params.flag("cache").unwrap_or(false),
+            retry_delay: params.take(&DELAY_AFTER_ERROR).map(Duration::from_secs_f64),
+            cached: params.take(&CACHE),
         }
     }
 
@@ -75,48 +147,49 @@ impl Asking {
     pub fn repairs(&self) -> u32 {
         self.retries.unwrap_or(0).saturating_add(1)
     }
-
-    /// The schema of these parameters.
-    pub fn params_schema() -> Json {
-        schema(&[
-            ("llm_id", "string", "the model, such as `deepseek-chat@DeepSeek`; empty means the default"),
-            ("temperature", "number", "0 to 2; sent when `temperatureEnabled` is true"),
-            ("temperatureEnabled", "boolean", "whether `temperature` is sent"),
-            ("top_p", "number", "0 to 1; sent when `topPEnabled` is true and it is not 0"),
-            ("topPEnabled", "boolean", "whether `top_p` is sent"),
-            (
-                "presence_penalty",
-                "number",
-                "-2 to 2; sent when `presencePenaltyEnabled` is true and it is not 0",
-            ),
-            ("presencePenaltyEnabled", "boolean", "whether `presence_penalty` is sent"),
-            (
-                "frequency_penalty",
-                "number",
-                "-2 to 2; sent when `frequencyPenaltyEnabled` is true and it is not 0",
-            ),
-            ("frequencyPenaltyEnabled", "boolean", "whether `frequency_penalty` is sent"),
-            (
-                "max_tokens",
-                "integer",
-                "tokens of the answer, at most; sent when `maxTokensEnabled` is true and it is not 0",
-            ),
-            ("maxTokensEnabled", "boolean", "whether `max_tokens` is sent"),
-            ("thinking", "string", "enabled, disabled or default"),
-            (
-                "max_retries",
-                "integer",
-                "tries after the first; 0 is none, absent what the model's settings say",
-            ),
-            ("delay_after_error", "number", "seconds before the second try; it doubles each time"),
-            (
-                "cache",
-                "boolean",
-                "whether an equal request may be answered from memory; needs `models.cache`",
-            ),
-        ])
-    }
 }
+
+/// The instructions.
+static SYS_PROMPT: Field<String> =
+    Field::text("sys_prompt", "the instructions").with_references().widget(Widget::Lines);
+/// What is said after the history.
+static PROMPTS: Field = Field::raw(
+    "prompts",
+    Kind::Any,
+    "what is said after the history: a text, or a list of `{role, content}`; the question when absent",
+);
+/// Whether sources are cited.
+static CITE: Field<bool> =
+    Field::flag("cite", "whether to cite the sources that the turn has found").on_by_default();
+/// Where images come from.
+static VISUAL_FILES_VAR: Field<Option<Reference>> =
+    Field::reference("visual_files_var", "images for the model to look at");
+/// What an editor of old wrote.
+static OUTPUT_STRUCTURE: Field =
+    Field::raw("output_structure", Kind::Any, "an older way to ask for a structured answer").not_offered();
+static MESSAGE_HISTORY_WINDOW_SIZE: Field<usize> = Field::count(
+    "message_history_window_size",
+    HISTORY_TURNS,
+    &(0..=HISTORY_TURNS_MAX),
+    "how many earlier turns come first",
+);
+static OUTPUTS: Field = Field::raw(
+    "outputs",
+    Kind::Object(&[Field::raw("structured", Kind::Object(&[]), "the JSON Schema of a structured answer")]),
+    "what the answer has to look like",
+)
+.widget(Widget::JsonSchema);
+
+/// What a node says to its model.
+pub static WORDS: FieldGroup = fields(&[
+    &SYS_PROMPT,
+    &PROMPTS,
+    &MESSAGE_HISTORY_WINDOW_SIZE,
+    &CITE,
+    &VISUAL_FILES_VAR,
+    &OUTPUTS,
+    &OUTPUT_STRUCTURE,
+]);
 
 /// How a node asks its model, with words of its own.
 #[derive(Debug)]
@@ -149,11 +222,10 @@ impl Settings {
     /// Reads the parameters.
     pub fn read(params: &mut Params<'_>) -> Self {
         let schema = schema_of_answer(params);
-        params.without_effect("output_structure", "`output_structure`");
+        params.without_effect(&OUTPUT_STRUCTURE, "`output_structure`");
         let prompts = prompts(params);
         let asking = Asking::read(params);
-        let (system, sections) =
-            Sections::read(&params.text("sys_prompt").unwrap_or_default(), params.source.names());
+        let (system, sections) = Sections::read(&params.take(&SYS_PROMPT), params.source.names());
         let exception = params.exception();
         let idle: Vec<_> = sections
             .without_effect()
@@ -164,9 +236,9 @@ impl Settings {
             system,
             sections,
             prompts,
-            history_turns: params.count("message_history_window_size", HISTORY_TURNS, 0..=HISTORY_TURNS_MAX),
-            cite: params.flag("cite").unwrap_or(true),
-            images: params.reference("visual_files_var"),
+            history_turns: params.take(&MESSAGE_HISTORY_WINDOW_SIZE),
+            cite: params.take(&CITE),
+            images: params.take(&VISUAL_FILES_VAR),
             streams: schema.is_none() && exception.goto.is_empty(),
             schema,
             default: exception.covering(),
@@ -192,36 +264,10 @@ impl Settings {
     }
 }
 
-/// The schema of these parameters.
-pub fn params_schema() -> Json {
-    with(
-        Asking::params_schema(),
-        &[
-            ("sys_prompt", "string", "the instructions, with references"),
-            ("prompts", "any", "[{role, content}] or one text: what is said after the history"),
-            ("message_history_window_size", "integer", "how many earlier turns come first"),
-            ("cite", "boolean", "whether to cite sources that the turn has found; true when absent"),
-            ("visual_files_var", "string", "a reference to images"),
-            ("outputs", "object", "`structured` holds a JSON schema for a structured answer"),
-        ],
-    )
-}
-
-/// A schema of parameters with more of them.
-pub fn with(mut all: Json, more: &[(&str, &str, &str)]) -> Json {
-    let more = schema(more);
-    if let (Some(Json::Object(all)), Some(Json::Object(more))) =
-        (all.get_mut("properties"), more.get("properties"))
-    {
-        all.extend(more.clone());
-    }
-    all
-}
-
 /// The schema at `outputs.structured`, or below it under `schema` or `structured`. Only one with
 /// properties counts.
 fn schema_of_answer(params: &mut Params<'_>) -> Option<Arc<Schema>> {
-    let structured = params.get("outputs")?.get("structured")?.as_object()?;
+    let structured = params.get(&OUTPUTS)?.get("structured")?.as_object()?;
     let below = |key: &'static str| (key, structured.get(&key[1..]).and_then(Json::as_object));
     let places = [("", Some(structured)), below("/schema"), below("/structured")];
     let (place, schema) = places
@@ -247,7 +293,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     let source = params.source;
     let names = source.names();
     let user = |text: &str| Prompt { author: Author::User, text: Template::parse_value(text, names) };
-    let entries = match params.get("prompts") {
+    let entries = match params.get(&PROMPTS) {
         Some(Json::Array(entries)) if !entries.is_empty() => entries,
         Some(Json::String(text)) if !text.is_empty() => return vec![user(text)],
         None | Some(Json::Array(_) | Json::String(_)) => return vec![user("{sys.query}")],
@@ -282,22 +328,16 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
 
 /// A value is sent only when its switch is on, and, but for the temperature, when it is not 0.
 fn sampling(params: &mut Params<'_>) -> Sampling {
-    let mut when_on = |flag: &str, key: &str, bounds| match params.flag(flag) {
-        Some(true) => params.number_in(key, bounds),
-        Some(false) | None => None,
-    };
-    let temperature = when_on("temperatureEnabled", "temperature", 0.0..=2.0);
+    let mut when_on =
+        |on: &Field<bool>, value: &Field<Option<f64>>| params.take(on).then(|| params.take(value)).flatten();
     let not_zero = |value: Option<f64>| value.filter(|value| *value != 0.0);
-    let top_p = not_zero(when_on("topPEnabled", "top_p", 0.0..=1.0));
-    let presence_penalty = not_zero(when_on("presencePenaltyEnabled", "presence_penalty", -2.0..=2.0));
-    let frequency_penalty = not_zero(when_on("frequencyPenaltyEnabled", "frequency_penalty", -2.0..=2.0));
-    let max_tokens = match params.flag("maxTokensEnabled") {
-        Some(true) => {
-            u32::try_from(params.count("max_tokens", 0, 0..=10_000_000)).ok().filter(|max| *max > 0)
-        }
-        Some(false) | None => None,
-    };
-    let thinking = match params.get("thinking") {
+    let temperature = when_on(&TEMPERATURE_ENABLED, &TEMPERATURE);
+    let top_p = not_zero(when_on(&TOP_P_ENABLED, &TOP_P));
+    let presence_penalty = not_zero(when_on(&PRESENCE_PENALTY_ENABLED, &PRESENCE_PENALTY));
+    let frequency_penalty = not_zero(when_on(&FREQUENCY_PENALTY_ENABLED, &FREQUENCY_PENALTY));
+    let max_tokens = params.take(&MAX_TOKENS_ENABLED).then(|| params.take(&MAX_TOKENS)).flatten();
+    let max_tokens = max_tokens.and_then(|max| u32::try_from(max).ok()).filter(|max| *max > 0);
+    let thinking = match params.get(&THINKING) {
         Some(Json::String(word)) => match word.as_str() {
             "enabled" => Some(true),
             "disabled" => Some(false),

@@ -17,85 +17,98 @@ use weft_core::{
     Result, Role, Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{self, Params, described, pointer};
-use crate::web::{Retries, address, headers, page_text, refused, rendered, secrets};
+use crate::params::{self, Field, FieldGroup, Kind, Params, choice, described, pointer};
+use crate::web::{
+    DELAY_AFTER_ERROR, HEADERS, MAX_RETRIES, Retries, address, headers, page_text, refused, rendered, secrets,
+};
 
 /// Bytes of an answer, at most.
 pub const BODY_MAX: usize = 10 * 1024 * 1024;
 /// Seconds of one request, at most.
 const SECONDS_MAX: usize = 600;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static URL: Field<Template> =
+    Field::template("url", "the address; `http://` is added when no scheme is given");
+static METHOD: Field<&str> = Field::choice(
+    "method",
+    "get",
+    &[choice("get", ""), choice("post", ""), choice("put", "")],
+    "the method of the request",
+);
+static VARIABLES: Field = Field::raw(
+    "variables",
+    Kind::Objects(&[
+        Field::raw("key", Kind::Text, "its name"),
+        Field::raw("ref", Kind::Reference, "where its value comes from"),
+        Field::raw("value", Kind::Template, "its value when the reference has none"),
+    ]),
+    "what is sent",
+);
+static FIELDS: Field =
+    Field::raw("fields", Kind::Values, "more names and values to send; a variable of the same name wins")
+        .by_model_if_wanted(
+            "names and values to send with the request; write lists and objects as JSON text",
+        );
+static DATATYPE: Field<String> = Field::text("datatype", "what a post or put sends")
+    .or("json")
+    .one_of(&[choice("json", "a JSON object"), choice("formdata", "a form")])
+    .shown_when("method", &["post", "put"]);
+static TIMEOUT: Field<usize> =
+    Field::count("timeout", 60, &(1..=SECONDS_MAX), "how long an answer may take").unit("seconds");
+static PROXY: Field<String> = Field::text("proxy", "a proxy to go through");
+static CLEAN_HTML: Field<bool> =
+    Field::flag("clean_html", "whether to hand on the text of a web page without its markup");
+static FAIL_ON_STATUS: Field<bool> =
+    Field::flag("fail_on_status", "whether a status from 400 on is an error").on_by_default();
+static IDEMPOTENT: Field<bool> = Field::flag(
+    "idempotent",
+    "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Invoke",
     role: Role::Step,
     summary: "Sends an HTTP request and hands on the answer.",
-    params_schema: || {
-        params::schema(&[
-            ("url", "string", "where to, with references; http:// is added when no scheme is given"),
-            ("method", "string", "get, post or put"),
-            ("headers", "any", "an object of headers, also as JSON text; values may hold references"),
-            ("variables", "array", "[{key, ref, value}]: what is sent; a reference that has a value wins"),
-            ("fields", "object", "more names and values to send; a variable of the same name wins"),
-            ("datatype", "string", "json or formdata, for post and put"),
-            ("timeout", "integer", "seconds"),
-            ("proxy", "string", "a proxy to go through"),
-            ("clean_html", "boolean", "whether to hand on the text of a web page without its markup"),
-            ("fail_on_status", "boolean", "whether a status from 400 on is an error; true when absent"),
-            (
-                "idempotent",
-                "boolean",
-                "whether the other side knows a repeated request by its Idempotency-Key header, which is sent then; it may be repeated after a failure or a crash",
-            ),
-            ("max_retries", "integer", "tries after the first, for get and for idempotent requests"),
-            ("delay_after_error", "number", "seconds between two tries"),
-        ])
-    },
+    fields: &[
+        params::fields(&[&URL, &METHOD, &HEADERS, &VARIABLES, &FIELDS, &DATATYPE, &CLEAN_HTML]),
+        FieldGroup {
+            title: "When it takes long or fails",
+            fields: &[&TIMEOUT, &FAIL_ON_STATUS, &IDEMPOTENT, &MAX_RETRIES, &DELAY_AFTER_ERROR, &PROXY],
+        },
+    ],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "string", "the body of the answer"),
+        weft_core::OutputSpec::new("status", "integer", "its HTTP status"),
+    ],
     time_limit: None,
     measuring_only: false,
     // The address, the method and the headers are the canvas's: headers often hold a credential, which
     // must not go where a model says.
-    tool: Some(ToolSpec {
-        function: "invoke",
-        arguments: || {
-            serde_json::json!({"type": "object", "additionalProperties": false, "properties": {"fields": {"type": "object",
-                "description": "names and values to send with the request; write lists and objects as JSON text",
-                "additionalProperties": {"type": ["string", "number", "boolean"]}}}})
-        },
-        idempotent: false,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "invoke", idempotent: false, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
-        let url = params.template("url", "");
+        let url = params.take(&URL);
         if url.source().trim().is_empty() {
             params.problem(ParamProblem::new("/url", "is missing").help("name the address to call"));
         }
-        let method =
-            params.text("method").filter(|text| !text.is_empty()).unwrap_or_else(|| "get".to_owned());
-        if !["get", "post", "put"].contains(&method.to_lowercase().as_str()) {
-            let problem = ParamProblem::new("/method", format!("`{method}` cannot be sent"));
-            params.problem(problem.help("use `get`, `post` or `put`"));
-        }
-        let form = params.text("datatype").is_some_and(|text| text.eq_ignore_ascii_case("formdata"));
+        let method = params.take(&METHOD);
+        let form = params.take(&DATATYPE).eq_ignore_ascii_case("formdata");
         let headers = headers(&mut params);
         let variables = variables(&mut params);
         let retries = Retries::of(&mut params);
-        let idempotent = params.flag("idempotent").unwrap_or(false);
+        let idempotent = params.take(&IDEMPOTENT);
         let invoke = Invoke {
             url,
             method: method.to_uppercase(),
             headers,
             variables,
             form,
-            proxy: params.text("proxy").filter(|text| !text.trim().is_empty()),
-            time_limit: Duration::from_secs(
-                u64::try_from(params.count("timeout", 60, 1..=SECONDS_MAX)).unwrap_or(60),
-            ),
-            clean_html: params.flag("clean_html").unwrap_or(false),
-            fail_on_status: params.flag("fail_on_status").unwrap_or(true),
+            proxy: Some(params.take(&PROXY)).filter(|text| !text.trim().is_empty()),
+            time_limit: Duration::from_secs(u64::try_from(params.take(&TIMEOUT)).unwrap_or(60)),
+            clean_html: params.take(&CLEAN_HTML),
+            fail_on_status: params.take(&FAIL_ON_STATUS),
             idempotent,
-            retries: match (idempotent, method.eq_ignore_ascii_case("get")) {
+            retries: match (idempotent, method == "get") {
                 (true, _) => retries.idempotent(),
                 (false, true) => retries,
                 // Any other method could do its work twice.
@@ -147,7 +160,7 @@ fn call_key(ctx: &NodeContext) -> String {
 }
 
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
-    let objects = params.objects("variables");
+    let objects = params.objects(&VARIABLES);
     let mut variables: Vec<_> =
         objects.into_iter().map(|(place, object)| variable(params, place, object)).collect();
     for (key, value) in fields(params) {
@@ -161,7 +174,7 @@ fn variables(params: &mut Params<'_>) -> Vec<Variable> {
 fn fields(params: &mut Params<'_>) -> Vec<(String, Fallback)> {
     let source = params.source;
     let names = source.names();
-    let Some(value) = params.get("fields") else { return Vec::new() };
+    let Some(value) = params.get(&FIELDS) else { return Vec::new() };
     let Json::Object(members) = value else {
         let problem = ParamProblem::new("/fields", format!("is {}", described(value)));
         params.problem(problem.help("write it as {\"name\": \"value\"}"));
@@ -218,7 +231,7 @@ impl Invoke {
         let text = text.trim();
         let text = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
         let mut url = url::Url::parse(&text).map_err(|cause| {
-            Error::invalid(format!("`{}` is no address", self.url.source())).because(cause)
+            Error::invalid(format!("`{}` is not an address", self.url.source())).because(cause)
         })?;
         let values = self.values(ctx)?;
         let body = match self.method.as_str() {

@@ -12,53 +12,50 @@ use weft_core::{
     Result, Role, Shape, SharedText, Template, Value,
 };
 
-use crate::params::{self, Params, pointer, whole};
+use crate::params::{Field, Kind, Params, fields};
 use crate::text::Text;
 
 /// How long a text may take. It is written by others, who have limits of their own, as has the run.
 const WAITING_MAX: Duration = Duration::from_secs(24 * 3_600);
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static CONTENT: Field<Vec<String>> =
+    Field::texts("content", "the texts to choose from, with references or as Jinja templates")
+        .older(&["messages"]);
+static STREAM: Field<bool> =
+    Field::flag("stream", "whether to show the text while it is being written").on_by_default();
+static STATUS: Field<Option<i64>> = Field::whole("status", "the HTTP status of a webhook's answer");
+static OUTPUT_FORMAT: Field = Field::raw("output_format", Kind::Text, "a file to make of it").not_offered();
+static AUTO_PLAY: Field = Field::raw("auto_play", Kind::Flag, "whether to read it aloud").not_offered();
+static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "where to remember it").not_offered();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Message",
     role: Role::Step,
     summary: "Shows a text to the user.",
-    params_schema: || {
-        params::schema(&[
-            ("content", "array", "the texts to choose from, with references or as Jinja templates"),
-            ("stream", "boolean", "whether to show the text while it is being written; true when absent"),
-            ("status", "integer", "the status for a webhook's answer"),
-        ])
-    },
+    fields: &[fields(&[&CONTENT, &STREAM, &STATUS, &OUTPUT_FORMAT, &AUTO_PLAY, &MEMORY_IDS])],
+    outputs: &[weft_core::OutputSpec::new("content", "string", "what was said")],
     time_limit: Some(WAITING_MAX),
     measuring_only: false,
     tool: None,
     build: |source| {
         let mut params = Params::of(source);
-        // An older spelling is read when the current one is absent.
-        let key = if params.get("content").is_some() { "content" } else { "messages" };
-        let texts = params.texts(key);
+        let (at, texts) = (params.pointer(&CONTENT), params.take(&CONTENT));
         if texts.is_empty() {
             let problem = ParamProblem::new("/content", "there is no text to show");
             params.problem(problem.help("add a text, such as `{Agent:Writer@content}`"));
         }
         let mut parsed = Vec::new();
         for (place, text) in texts.iter().enumerate() {
-            match Text::parse(text, source, &pointer(&[key, &place.to_string()])) {
+            match Text::parse(text, source, &format!("{at}/{place}")) {
                 Ok(text) => parsed.push(text),
                 Err(problem) => params.problem(problem),
             }
         }
-        let listens =
-            params.flag("stream").unwrap_or(true) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
-        let status = params.number("status").and_then(whole);
-        for (key, what) in [
-            ("output_format", "converting a message to a file"),
-            ("auto_play", "reading aloud"),
-            ("memory_ids", "long-term memory"),
-        ] {
-            params.without_effect(key, what);
-        }
+        let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
+        let status = params.take(&STATUS);
+        params.without_effect(&OUTPUT_FORMAT, "converting a message to a file");
+        params.without_effect(&AUTO_PLAY, "reading aloud");
+        params.without_effect(&MEMORY_IDS, "long-term memory");
         let warnings = params.warnings();
         params.finish(Message { texts: parsed, listens, status, warnings })
     },

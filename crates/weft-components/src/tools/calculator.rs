@@ -13,45 +13,38 @@ mod functions;
 mod number;
 
 use async_trait::async_trait;
-use serde_json::json;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, Reads, Result, Role, Shape,
     Template, ToolSpec, Value,
 };
 
-use crate::params::{self, Params};
+use crate::params::{Field, Params, fields};
 
 /// Bytes of an expression that is worked out on the spot. A longer one with large numbers may take so
 /// long that it would hold up others.
 const SHORT_MAX: usize = 200;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static EXPRESSION: Field<Template> =
+    Field::template("expression", "what to work out, such as `2 * (3 + {Agent:A@n})`").by_model(
+        "an expression such as (3 + 4.5) * 2^10 / sqrt(2); numbers without separators between thousands",
+    );
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Calculator",
     role: Role::Step,
     summary: "Works out an arithmetic expression: + - * / % ^ !, parentheses, functions such as sqrt, round, \
               min, max, log, sin (radians), and the constants pi, e and tau. Whole numbers and fractions are exact.",
-    params_schema: || {
-        params::schema(&[(
-            "expression",
-            "string",
-            "what to work out, such as `2 * (3 + {Agent:A@n})`, with references",
-        )])
-    },
+    fields: &[fields(&[&EXPRESSION])],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "string", "the result as a text"),
+        weft_core::OutputSpec::new("exact", "boolean", "whether nothing was rounded"),
+    ],
     time_limit: None,
     measuring_only: false,
-    tool: Some(ToolSpec {
-        function: "calculator",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["expression"], "properties": {"expression": {"type": "string",
-                "description": "an expression such as (3 + 4.5) * 2^10 / sqrt(2); numbers without separators between thousands"}}})
-        },
-        idempotent: true,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "calculator", idempotent: true, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
-        let expression = params.template("expression", "");
+        let expression = params.take(&EXPRESSION);
         params.finish(Calculator { expression })
     },
 };
@@ -73,7 +66,7 @@ impl Component for Calculator {
             true => expression::evaluate(&expression),
             false => tokio::task::spawn_blocking(move || expression::evaluate(&expression))
                 .await
-                .map_err(|cause| Error::internal("the calculation broke off").because(cause))?,
+                .map_err(|cause| Error::internal("the calculation stopped unexpectedly").because(cause))?,
         }?;
         let (text, exact) = number.told();
         let mut outputs = Outputs::of("result", Value::text(text));

@@ -10,50 +10,57 @@ mod outputs;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Map, json};
-use weft_core::effect::Again;
+use serde_json::Map;
+use weft_core::effect::Delivery;
 use weft_core::seam::sandbox::{Language, Program, Ran};
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, Template, ToolSpec,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Template, ToolSpec,
 };
 
-use crate::params::{self, Params, described, pointer};
+use crate::params::{Field, Kind, Params, Widget, choice, described, fields, pointer};
 use outputs::Declared;
 
 /// How much of what a program printed before it failed is told with the failure, in bytes from the end.
 const TAIL_MAX: usize = 1_000;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static LANG: Field<String> = Field::text("lang", "the language of the program")
+    .one_of(&[choice("javascript", ""), choice("python", "where a sandbox for it is set up")])
+    .by_model("the language of the program; python only if it is known to work here");
+static SCRIPT: Field<String> =
+    Field::text("script", "the program, which defines `main`; references in it are left alone")
+        .widget(Widget::Code)
+        .by_model("the whole program; it defines a function `main` and does not call it");
+static ARGUMENTS: Field =
+    Field::raw("arguments", Kind::Object(&[]), "what `main` is called with: a value or a reference by name")
+        .widget(Widget::Pairs);
+/// What the program gives.
+static OUTPUTS: Field = Field::raw(
+    "outputs",
+    Kind::Named(&[Field::raw(
+        "type",
+        Kind::Text,
+        "`String`, `Number`, `Boolean`, `Object`, `Array<T>` or `Any`",
+    )]),
+    "the outputs, by name",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "CodeExec",
     role: Role::Step,
     summary: "Runs a program without files, network or packages and gives what it returns and prints. It defines a \
               function `main`: JavaScript `function main(args) { return ... }`, also async; Python, only where it \
               is set up, `def main(**args): return ...`.",
-    params_schema: || {
-        params::schema(&[
-            ("lang", "string", "`javascript`, or `python` where a sandbox for it is set up"),
-            ("script", "string", "the program, which defines `main`; references in it are left alone"),
-            ("arguments", "object", "what `main` is called with: a value or a reference by name"),
-            (
-                "outputs",
-                "object",
-                "names and types of the outputs: String, Number, Boolean, Object, Array<T>, Any",
-            ),
-        ])
-    },
+    fields: &[fields(&[&LANG, &SCRIPT, &ARGUMENTS, &OUTPUTS])],
+    outputs: &[
+        weft_core::OutputSpec::new("stdout", "string", "what the program has printed"),
+        weft_core::OutputSpec::new("stderr", "string", "what it has printed as errors"),
+        weft_core::OutputSpec::new("truncated", "boolean", "whether it has printed more than was kept"),
+    ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
     tool: Some(ToolSpec {
         function: "execute_code",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["lang", "script"], "properties": {
-                "lang": {"type": "string", "enum": ["javascript", "python"],
-                    "description": "the language of the program; python only if it is known to work here"},
-                "script": {"type": "string",
-                    "description": "the whole program; it defines a function `main` and does not call it"}}})
-        },
         // A program has nothing that it could change.
         idempotent: true,
         sources: false,
@@ -65,7 +72,7 @@ pub static SPEC: ComponentSpec = ComponentSpec {
         let arguments = arguments(&mut params);
         let outputs = Declared::read(&params);
         let warnings = match language {
-            Language::Python if params.get("lang").is_some() => {
+            Language::Python if params.get(&LANG).is_some() => {
                 let message = "Python needs a sandbox of its own; the one of this build runs JavaScript";
                 vec![ParamProblem::new("/lang", message).help("write the program in JavaScript")]
             }
@@ -76,9 +83,10 @@ pub static SPEC: ComponentSpec = ComponentSpec {
 };
 
 fn language(params: &mut Params<'_>) -> Language {
-    let Some(name) = params.text("lang").filter(|name| !name.trim().is_empty()) else {
+    let name = params.take(&LANG);
+    if name.trim().is_empty() {
         return Language::Python;
-    };
+    }
     Language::named(&name).unwrap_or_else(|| {
         let message = format!("must be a language, and is {}", described(&Json::from(name)));
         params.problem(ParamProblem::new("/lang", message).help("write `javascript` or `python`"));
@@ -87,7 +95,7 @@ fn language(params: &mut Params<'_>) -> Language {
 }
 
 fn script(params: &mut Params<'_>) -> Script {
-    let text = params.text("script").unwrap_or_default();
+    let text = params.take(&SCRIPT);
     if text.trim().is_empty() {
         let problem = ParamProblem::new("/script", "is missing");
         params.problem(problem.help("write a program that defines a function `main`"));
@@ -107,7 +115,7 @@ fn arguments(params: &mut Params<'_>) -> Vec<(String, Argument)> {
         };
         (name.clone(), value)
     };
-    match params.get("arguments") {
+    match params.get(&ARGUMENTS) {
         None => Vec::new(),
         Some(Json::Object(given)) => given.iter().map(read).collect(),
         Some(other) => {
@@ -170,6 +178,7 @@ impl Component for CodeExec {
             reads: Reads::always(reads),
             warnings: self.warnings.clone(),
             main_output: "",
+            outputs: NodeOutputs::named(self.outputs.names()),
             ..Shape::default()
         }
     }
@@ -189,7 +198,7 @@ impl Component for CodeExec {
         let Ran { result, stdout, stderr, truncated } = {
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));
             let run = ctx.run.seams.sandbox.run(&ctx.run.tenant, program);
-            ctx.effect_asking(("program", Again::Allowed), question, run).await?.0
+            ctx.effect_asking(("program", Delivery::Idempotent), question, run).await?.0
         };
         let told = |error: Error| with_printed(error, &stdout, &stderr);
         let value = result.map_err(|failure| told(failure.error(limits)))?;

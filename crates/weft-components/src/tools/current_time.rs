@@ -3,48 +3,43 @@
 use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::json;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
     Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{self, Params};
+use crate::params::{Field, Params, fields};
 
 /// The zone when none is named.
 const DEFAULT_ZONE: &str = "UTC";
 /// What a good name looks like, for messages.
 const HELP: &str = "write a name of the IANA database, such as `Europe/Berlin` or `UTC`";
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static TIMEZONE: Field<Template> = Field::template("timezone", "an IANA name, such as `Europe/Berlin`")
+    .or(DEFAULT_ZONE)
+    .by_model_if_wanted("a name of the IANA time zone database, such as Europe/Berlin");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "CurrentTime",
     role: Role::Step,
     summary: "Tells the date, the weekday and the time of day in a time zone.",
-    params_schema: || {
-        params::schema(&[(
-            "timezone",
-            "string",
-            "a name such as `Europe/Berlin`, with references; UTC when absent",
-        )])
-    },
+    fields: &[fields(&[&TIMEZONE])],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "string", "weekday, date and time as a text"),
+        weft_core::OutputSpec::new("iso", "string", "date and time as ISO 8601 has them"),
+        weft_core::OutputSpec::new("weekday", "string", "its English name"),
+        weft_core::OutputSpec::new("timezone", "string", "an IANA name, such as `Europe/Paris`"),
+        weft_core::OutputSpec::new("unix_ms", "integer", "milliseconds since 1970"),
+    ],
     time_limit: None,
     measuring_only: false,
-    tool: Some(ToolSpec {
-        function: "current_time",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "properties": {"timezone": {"type": "string", "default": DEFAULT_ZONE,
-                "description": "a name of the IANA time zone database, such as Europe/Berlin"}}})
-        },
-        idempotent: true,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "current_time", idempotent: true, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
-        let zone = params.template("timezone", DEFAULT_ZONE);
+        let zone = params.take(&TIMEZONE);
         if zone.references().next().is_none() && find(zone.source()).is_err() {
-            let message = format!("`{}` is no time zone", zone.source());
+            let message = format!("`{}` is not a time zone", zone.source());
             params.problem(ParamProblem::new("/timezone", message).help(HELP));
         }
         params.finish(CurrentTime { zone })
@@ -57,7 +52,7 @@ struct CurrentTime {
 
 fn find(name: &str) -> Result<TimeZone> {
     TimeZone::get(name.trim())
-        .map_err(|_| Error::invalid(format!("`{}` is no time zone", name.trim())).help(HELP))
+        .map_err(|_| Error::invalid(format!("`{}` is not a time zone", name.trim())).help(HELP))
 }
 
 /// The moment as people in that zone tell it.
@@ -87,7 +82,7 @@ impl Component for CurrentTime {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let zone = self.zone.render(&ctx.inputs)?;
         let now = async { Ok(ctx.run.seams.clock.now_ms()) };
-        let (now_ms, _) = ctx.effect(("clock", Again::Allowed), now).await?;
+        let (now_ms, _) = ctx.effect(("clock", Delivery::Idempotent), now).await?;
         Ok(told(now_ms, &zone)?.into())
     }
 }

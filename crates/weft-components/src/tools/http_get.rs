@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::json;
 use tokio::time::Instant;
 use url::Url;
 use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
@@ -15,8 +14,8 @@ use weft_core::{
     Result, Role, Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{self, Params};
-use crate::web::{self, headers, page_text, refused, rendered, send, shown};
+use crate::params::{Field, Params, fields};
+use crate::web::{self, HEADERS, headers, page_text, refused, rendered, send, shown};
 
 /// Bytes of an answer, at most.
 const BODY_MAX: usize = 5 * 1024 * 1024;
@@ -27,43 +26,39 @@ const SECONDS: usize = 30;
 /// The same, at most.
 const SECONDS_MAX: usize = 600;
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static URL: Field<Template> =
+    Field::template("url", "an http or https address; `https://` is added when no scheme is given")
+        .by_model("the whole address, such as https://example.org/page");
+static TIMEOUT: Field<usize> = Field::count(
+    "timeout",
+    SECONDS,
+    &(1..=SECONDS_MAX),
+    "how long the answer and all redirects on the way may take",
+)
+.unit("seconds");
+static CLEAN_HTML: Field<bool> =
+    Field::flag("clean_html", "whether a web page comes without its markup").on_by_default();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "HttpGet",
     role: Role::Step,
     summary: "Fetches a web page by its address and gives its text without the markup.",
-    params_schema: || {
-        params::schema(&[
-            (
-                "url",
-                "string",
-                "an http or https address, with references; https:// is added when no scheme is given",
-            ),
-            ("headers", "any", "an object of headers, also as JSON text; values may hold references"),
-            ("timeout", "integer", "seconds for the answer and all redirects on the way"),
-            ("clean_html", "boolean", "whether a web page comes without its markup; true when absent"),
-        ])
-    },
+    fields: &[fields(&[&URL, &HEADERS, &TIMEOUT, &CLEAN_HTML])],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "string", "the text of the page"),
+        weft_core::OutputSpec::new("status", "integer", "the HTTP status"),
+        weft_core::OutputSpec::new("url", "string", "its address after redirects"),
+    ],
     time_limit: None,
     measuring_only: false,
-    tool: Some(ToolSpec {
-        function: "http_get",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["url"], "properties": {
-                "url": {"type": "string", "description": "the whole address, such as https://example.org/page"}}})
-        },
-        idempotent: true,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "http_get", idempotent: true, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
         let get = HttpGet {
-            url: params.template("url", ""),
+            url: params.take(&URL),
             headers: headers(&mut params),
-            time_limit: Duration::from_secs(
-                u64::try_from(params.count("timeout", SECONDS, 1..=SECONDS_MAX)).unwrap_or(30),
-            ),
-            clean_html: params.flag("clean_html").unwrap_or(true),
+            time_limit: Duration::from_secs(u64::try_from(params.take(&TIMEOUT)).unwrap_or(30)),
+            clean_html: params.take(&CLEAN_HTML),
             warnings: params.warnings(),
         };
         params.finish(get)
@@ -85,9 +80,9 @@ fn address(text: &str) -> Result<Url> {
             .help("write a whole address, such as `https://example.org/page`")
     };
     let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let mut url = Url::parse(&text).map_err(|_| wrong("is no address"))?;
+    let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("is no address of the web"));
+        return Err(wrong("is not an address of the web"));
     }
     url.set_fragment(None);
     Ok(url)
@@ -133,7 +128,7 @@ fn content(answer: &HttpResponse) -> Result<Content> {
         text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
             Ok(Content::Text)
         }
-        other => Err(Error::invalid(format!("the answer is `{other}`, which is no text"))
+        other => Err(Error::invalid(format!("the answer is `{other}`, which is not text"))
             .help("name the address of a page or of a text")),
     }
 }

@@ -1,57 +1,54 @@
 //! ReadFile: the text of a file below the root of the files, or some of its lines.
 
 use async_trait::async_trait;
-use serde_json::json;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::value::to_text;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
     Shape, Template, ToolSpec, Value,
 };
 
-use crate::params::{self, Params, pointer};
+use crate::params::{Field, Kind, Params, fields, pointer};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+const LINE: Kind = Kind::Whole { min: 1, max: i64::MAX };
+static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
+    .by_model("the file, relative, such as notes/today.md");
+static FROM: Field<Template> =
+    Field::template("from", "the first line, counted from 1; the beginning when absent")
+        .by_model_if_wanted("the first line, counted from 1")
+        .as_model_kind(LINE);
+static TO: Field<Template> = Field::template("to", "the last line; the end when absent")
+    .by_model_if_wanted("the last line")
+    .as_model_kind(LINE);
+static RANGES: Field = Field::raw("ranges", Kind::List, "`[from, to]`, another way to write the two");
+static LINE_NUMBERS: Field<bool> = Field::flag("line_numbers", "whether each line begins with its number");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "ReadFile",
     role: Role::Step,
     summary: "Reads a text file, or some of its lines. Paths are relative, such as `notes/today.md`.",
-    params_schema: || {
-        params::schema(&[
-            ("path", "string", "the file, relative to the root of the files, with references"),
-            ("from", "any", "the first line, counted from 1; the beginning when absent"),
-            ("to", "any", "the last line; the end when absent"),
-            ("ranges", "array", "[from, to], another way to write the two"),
-            ("line_numbers", "boolean", "whether each line begins with its number"),
-        ])
-    },
+    fields: &[fields(&[&PATH, &FROM, &TO, &RANGES, &LINE_NUMBERS])],
+    outputs: &[
+        weft_core::OutputSpec::new("content", "string", "the lines of the file"),
+        weft_core::OutputSpec::new("lines", "integer", "how many lines the file has"),
+    ],
     time_limit: None,
     measuring_only: false,
-    tool: Some(ToolSpec {
-        function: "read_file",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["path"], "properties": {
-                "path": {"type": "string", "description": "the file, relative, such as notes/today.md"},
-                "from": {"type": "integer", "minimum": 1, "description": "the first line, counted from 1"},
-                "to": {"type": "integer", "minimum": 1, "description": "the last line"}}})
-        },
-        idempotent: true,
-        sources: false,
-    }),
+    tool: Some(ToolSpec { function: "read_file", idempotent: true, sources: false }),
     build: |source| {
         let mut params = Params::of(source);
-        let path = params.template("path", "");
-        let [first, last] = match params.get("ranges") {
+        let path = params.take(&PATH);
+        let [first, last] = match params.get(&RANGES) {
             Some(Json::Array(pair)) if !pair.is_empty() => ranges(&mut params, pair),
-            _ => [params.template("from", ""), params.template("to", "")],
+            _ => [params.take(&FROM), params.take(&TO)],
         };
         for (key, line) in [("from", &first), ("to", &last)] {
             if line.references().next().is_none() && number(line.source(), key).is_err() {
-                let message = format!("`{}` is no number of a line", line.source());
+                let message = format!("`{}` is not the number of a line", line.source());
                 params.problem(ParamProblem::new(pointer(&[key]), message).help("lines are counted from 1"));
             }
         }
-        let numbered = params.flag("line_numbers").unwrap_or(false);
+        let numbered = params.take(&LINE_NUMBERS);
         params.finish(ReadFile { path, first, last, numbered })
     },
 };
@@ -83,7 +80,7 @@ fn number(text: &str, what: &str) -> Result<Option<usize>> {
     }
     match text.parse() {
         Ok(line) if line > 0 => Ok(Some(line)),
-        _ => Err(Error::invalid(format!("`{what}` is `{text}`, which is no number of a line"))
+        _ => Err(Error::invalid(format!("`{what}` is `{text}`, which is not the number of a line"))
             .help("lines are counted from 1")),
     }
 }
@@ -129,7 +126,7 @@ impl Component for ReadFile {
             Ok((content, text.split_inclusive('\n').count()))
         };
         let question = ctx.effects.question("file", &(path.trim(), first, last, self.numbered));
-        let ((content, count), _) = ctx.effect_asking(("file", Again::Allowed), question, read).await?;
+        let ((content, count), _) = ctx.effect_asking(("file", Delivery::Idempotent), question, read).await?;
         let mut outputs = Outputs::of("content", Value::text(content));
         outputs.set("lines", Json::from(count));
         Ok(outputs.into())

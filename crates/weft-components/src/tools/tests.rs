@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::citation::Chunk;
+use weft_core::context::Signal;
 use weft_core::seam::chat_model::{Author, ChatDelta};
 use weft_core::seam::http::HttpResponse;
 
@@ -136,11 +137,11 @@ fn what_models_fill_in_are_parameters_of_the_component() {
             function.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
             "{function}"
         );
-        let arguments = (tool.arguments)();
+        let arguments = spec.arguments().unwrap();
         // What is not on offer cannot be set: parameters that only the canvas may give are among the rest.
         let shut = (&arguments["type"], &arguments["additionalProperties"]);
         assert_eq!(shut, (&json!("object"), &json!(false)), "{function}");
-        let params = members(&(spec.params_schema)());
+        let params = members(&spec.parameters());
         for (name, argument) in members(&arguments) {
             assert!(params.contains_key(&name) || spec.kind == "Agent", "{function}: {name}");
             assert!(argument["description"].is_string(), "{function}: {name}");
@@ -165,4 +166,46 @@ async fn what_the_canvas_sets_for_a_tool_is_fixed() {
     let files = &stage.ctx.run.seams.workspace;
     assert_eq!(files.read(&stage.ctx.run.tenant, "fixed.txt").await.unwrap(), "plain");
     assert!(files.read(&stage.ctx.run.tenant, "other.txt").await.is_err());
+}
+
+/// Editors write the user's question where nobody has chosen anything: then the model is asked all the same.
+#[tokio::test]
+async fn what_editors_write_by_themselves_is_open_and_what_lacks_a_key_is_left_out() {
+    let tools = json!([
+        tool(
+            "Google",
+            json!({"api_key": "k-not-real", "q": "{sys.query}", "country": "us", "language": "en"})
+        ),
+        tool("YahooFinance", json!({"stock_code": "sys.query"})),
+        tool("DuckDuckGo", json!({"channel": "text", "top_n": 10})),
+        tool("Google", json!({"api_key": "", "country": "us", "language": "en"})),
+        tool("TavilySearch", json!({"api_key": "{env.tavily}"})),
+        tool("SearXNG", json!({"searxng_url": ""})),
+    ]);
+    let (_, mut stage) = called(tools.clone(), &[]).await;
+    let asked = stage.asked();
+    let offered = asked[0].tools.iter().map(|tool| {
+        let arguments = tool.parameters["properties"].as_object().unwrap().keys().cloned();
+        (tool.name.clone(), arguments.collect::<Vec<_>>().join(" "))
+    });
+    let expected = [
+        ("google_search_0", "q start num"),
+        ("yahoo_finance_1", "stock_code"),
+        ("duckduckgo_search_2", "query"),
+        ("tavily_search_4", "query topic include_domains exclude_domains"),
+    ];
+    let expected = expected.map(|(name, arguments)| (name.to_owned(), arguments.to_owned()));
+    assert_eq!(offered.collect::<Vec<_>>(), expected);
+    let told = |part: &str, signals: &[Signal]| {
+        let warns = |signal: &Signal| matches!(signal, Signal::Warn(told) if told.contains(part));
+        signals.iter().any(warns)
+    };
+    let signals = stage.signals();
+    assert!(told("`api_key` is missing, and SerpApi answers nobody without a key", &signals));
+    assert!(told("no server to ask", &signals));
+    let shape = Node::new("Agent", json!({"llm_id": "tools", "tools": tools})).build().shape();
+    let places: Vec<_> = shape.warnings.iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(places, ["/tools/3/params/api_key", "/tools/5/params/searxng_url"]);
+    // A key is hidden from everybody who sees what the agent reads.
+    assert_eq!(shape.secrets.iter().map(ToString::to_string).collect::<Vec<_>>(), ["env.tavily"]);
 }

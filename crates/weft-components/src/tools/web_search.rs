@@ -1,121 +1,146 @@
-//! WebSearch: searches the web with the engine that the canvas names.
+//! WebSearch: searches the web with the engine that the canvas names. It is the component of that engine under a name of
+//! its own, and understands the parameters of that one.
 
-use async_trait::async_trait;
-use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, NodeContext, ParamProblem, Reads, Result, Role,
-    Shape, ToolSpec,
-};
+use weft_core::{ComponentSpec, ParamProblem, Role, ToolSpec};
 
-use super::searxng::{SearXng, arguments};
-use crate::params::{self, Params};
+use super::arxiv::ArXiv;
+use super::bgpt::Bgpt;
+use super::bing::Bing;
+use super::duck_duck_go::DuckDuckGo;
+use super::git_hub::GitHub;
+use super::google::Google;
+use super::google_scholar::GoogleScholar;
+use super::keenable_search::Keenable;
+use super::pub_med::PubMed;
+use super::querit_search::QueritSearch;
+use super::search::{API_KEY, Asking, Asks, BASE_URL, FOUND, QUERY, Service, TOP_N};
+use super::searxng::{SEARXNG_URL, SearXng};
+use super::tavily_search::TavilySearch;
+use super::wikipedia::Wikipedia;
+use crate::params::{Choice, Field, FieldGroup, Kind, Params, asks_for_something, choice, fields};
+use crate::suggest::did_you_mean;
+use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 
-/// The engine when none is named.
-const DEFAULT: &str = "searxng";
-/// Engines that canvases name and that this build cannot ask, and whether they need a key.
-const UNBUILT: [(&str, Key); 9] = [
-    ("bgpt", Key::Optional),
-    ("bing", Key::Needed),
-    ("duckduckgo", Key::Free),
-    ("google", Key::Needed),
-    ("googlescholar", Key::Free),
-    ("keenable", Key::Optional),
-    ("querit", Key::Needed),
-    ("tavily", Key::Needed),
-    ("wikipedia", Key::Free),
+/// The engines, by name.
+pub(crate) const ENGINES: [Choice; 13] = [
+    choice("arxiv", "preprints; needs no key"),
+    choice("bgpt", "papers; works without a key"),
+    choice("bing", "needs a key"),
+    choice("duckduckgo", "needs no key"),
+    choice("github", "repositories; works without a key"),
+    choice("google", "needs a key of SerpApi"),
+    choice("googlescholar", "papers; needs no key, and refuses who asks often"),
+    choice("keenable", "works without a key"),
+    choice("pubmed", "papers of medicine; needs no key"),
+    choice("querit", "needs a key"),
+    choice("searxng", "needs no key, but a server of one's own in `searxng_url`"),
+    choice("tavily", "needs a key"),
+    choice("wikipedia", "the encyclopedia; needs no key"),
 ];
-/// What to do instead.
-const HELP: &str =
-    "use `searxng`, the engine this build has: it needs the address of a server in `searxng_url` and no key";
+/// How an engine reads its parameters.
+type Reader = fn(&mut Params<'_>) -> Box<dyn Service>;
+/// The readers of the engines, in the same order.
+const READERS: [Reader; ENGINES.len()] = [
+    |params| Box::new(ArXiv::of(params)),
+    |params| Box::new(Bgpt::of(params)),
+    |params| Box::new(Bing::of(params)),
+    |params| Box::new(DuckDuckGo::of(params)),
+    |params| Box::new(GitHub::of(params)),
+    |params| Box::new(Google::of(params)),
+    |params| Box::new(GoogleScholar::of(params)),
+    |params| Box::new(Keenable::of(params)),
+    |params| Box::new(PubMed::of(params)),
+    |params| Box::new(QueritSearch::of(params)),
+    |params| Box::new(SearXng::of(params)),
+    |params| Box::new(TavilySearch::of(params)),
+    |params| Box::new(Wikipedia::of(params)),
+];
 
-/// Whether an engine wants to be paid.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Key {
-    Needed,
-    Optional,
-    Free,
+static ENGINE: Field<String> = Field::text(
+    "engine",
+    "which engine to ask; when absent `searxng` where `searxng_url` is set, else `duckduckgo`",
+)
+.one_of(&ENGINES);
+
+/// A parameter of one engine, which the component of that engine describes.
+const fn of_engine(name: &'static str) -> Field {
+    Field::raw(name, Kind::Any, "as in the component of the engine").not_offered()
 }
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "WebSearch",
     role: Role::Step,
     summary: "Searches the web and gives what it finds as sources that can be cited.",
-    params_schema: || {
-        params::schema(&[
-            ("engine", "string", "`searxng`, which needs no key; other engines are not part of this build"),
-            ("query", "string", "what to look for, with references"),
-            ("top_n", "integer", "how many hits, at most"),
-            ("searxng_url", "string", "the address of the SearXNG server, with references"),
-            ("max_retries", "integer", "tries after the first"),
-            ("delay_after_error", "number", "seconds between two tries"),
-        ])
-    },
+    fields: &[
+        fields(&[&QUERY, &ENGINE, &API_KEY, &SEARXNG_URL, &TOP_N]),
+        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+        fields(&[
+            &of_engine("channel"),
+            &of_engine("chunks_per_doc"),
+            &of_engine("country"),
+            &of_engine("country_include"),
+            &of_engine("days"),
+            &of_engine("days_back"),
+            &of_engine("email"),
+            &of_engine("exclude_domains"),
+            &of_engine("include_answer"),
+            &of_engine("include_domains"),
+            &of_engine("include_image_descriptions"),
+            &of_engine("include_images"),
+            &of_engine("include_raw_content"),
+            &of_engine("language"),
+            &of_engine("language_include"),
+            &of_engine("mode"),
+            &of_engine("patents"),
+            &of_engine("search_depth"),
+            &of_engine("site"),
+            &of_engine("site_exclude"),
+            &of_engine("site_include"),
+            &of_engine("sort_by"),
+            &of_engine("start"),
+            &of_engine("time_range"),
+            &of_engine("topic"),
+            &of_engine("year_high"),
+            &of_engine("year_low"),
+        ]),
+    ],
+    outputs: &FOUND,
     time_limit: None,
     measuring_only: false,
-    tool: Some(ToolSpec { function: "web_search", arguments, idempotent: true, sources: true }),
+    tool: Some(ToolSpec { function: "web_search", idempotent: true, sources: true }),
     build: |source| {
         let mut params = Params::of(source);
-        let name =
-            params.text("engine").map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty());
-        let engine = match name.as_deref().unwrap_or(DEFAULT) {
-            DEFAULT => Some(Engine::SearXng(SearXng::of(&mut params))),
-            name => match UNBUILT.iter().find(|(unbuilt, _)| *unbuilt == name) {
-                Some((name, key)) => Some(Engine::Unbuilt(unbuilt(name, *key))),
-                None => {
-                    let known: Vec<_> = UNBUILT.iter().map(|(name, _)| *name).collect();
-                    let message = format!("`{name}` is no engine; known are {DEFAULT}, {}", known.join(", "));
-                    params.problem(ParamProblem::new("/engine", message).help(HELP));
-                    None
-                }
-            },
-        };
-        params.finish(WebSearch { engine })
+        let service = engine(&mut params);
+        let own = service.facts().asks;
+        let asks = Asks { query: Some(&QUERY), top: Some(&TOP_N), key: own.key.and(Some(&API_KEY)), ..own };
+        let asking = Asking::of(&mut params, asks, service);
+        params.finish(asking)
     },
 };
 
-fn unbuilt(name: &str, key: Key) -> String {
-    let key = match key {
-        Key::Needed => "and needs a key",
-        Key::Optional => "and takes a key",
-        Key::Free => "although it needs no key",
-    };
-    format!("the search engine `{name}` isn't part of this build, {key}")
-}
-
-enum Engine {
-    SearXng(SearXng),
-    Unbuilt(String),
-}
-
-struct WebSearch {
-    engine: Option<Engine>,
-}
-
-#[async_trait]
-impl Component for WebSearch {
-    fn shape(&self) -> Shape {
-        let shape = Shape { main_output: "formalized_content", ..Shape::default() };
-        match &self.engine {
-            Some(Engine::SearXng(engine)) => {
-                Shape { reads: Reads::always(engine.reads()), warnings: engine.warnings(), ..shape }
-            }
-            Some(Engine::Unbuilt(sentence)) => Shape { unsupported: Some(sentence.clone()), ..shape },
-            None => shape,
-        }
+fn engine(params: &mut Params<'_>) -> Box<dyn Service> {
+    let wanted = params.take(&ENGINE);
+    let own_server = params.get(&SEARXNG_URL).is_some_and(asks_for_something);
+    let default = if own_server { "searxng" } else { "duckduckgo" };
+    let wanted = Some(wanted.trim()).filter(|name| !name.is_empty()).unwrap_or(default);
+    let names = || ENGINES.iter().map(|engine| engine.value);
+    let found = names().position(|name| name.eq_ignore_ascii_case(wanted));
+    if let Some(read) = found.and_then(|place| READERS.get(place)) {
+        return read(params);
     }
-
-    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        match &self.engine {
-            Some(Engine::SearXng(engine)) => engine.search(ctx).await.map(Finished::from),
-            Some(Engine::Unbuilt(sentence)) => Err(Error::new(ErrorKind::Unsupported, sentence).help(HELP)),
-            None => Err(Error::invalid("there is no engine to search with").help(HELP)),
-        }
-    }
+    let known: Vec<_> = names().collect();
+    let message = format!("`{wanted}` is not an engine; known are {}", known.join(", "));
+    let help = did_you_mean(wanted, names()).unwrap_or_else(|| "name one of these".to_owned());
+    params.problem(ParamProblem::new("/engine", message).help(help));
+    // Nobody asks it: the problem is all that comes of this.
+    Box::new(SearXng::of(params))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::{Node, Setting, Stage, failure};
+    use super::*;
+    use crate::testing::{Node, Setting, Stage};
+    use crate::tools::search::testing::{asked, good, header};
     use serde_json::{Value as Json, json};
     use weft_core::ErrorKind;
     use weft_core::seam::http::HttpResponse;
@@ -136,17 +161,62 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_engine_that_is_not_there_is_named_with_what_it_would_need() {
-        let check = async |engine: &str, said: &str| {
-            let node = Node::new("WebSearch", json!({"engine": engine}));
-            let unsupported = node.build().shape().unsupported.unwrap();
-            let error = failure(&node, Setting::default()).await;
-            assert_eq!((error.kind, &error.message), (ErrorKind::Unsupported, &unsupported));
-            assert!(unsupported.contains(engine) && unsupported.ends_with(said), "{unsupported}");
-            assert!(error.help.unwrap().contains("searxng_url"));
+    async fn an_engine_understands_what_its_component_does() {
+        let body = good(json!({"results": [{"url": "https://a.example/", "title": "A", "content": "a"}]}));
+        let params = json!({"engine": "tavily", "api_key": "k-1", "top_n": 2, "topic": "news"});
+        let (sent, result) = asked("WebSearch", params, &[body]).await;
+        assert_eq!(header(&sent[0], "Authorization"), Some("Bearer k-1"));
+        assert!(matches!(&sent[0].body, weft_core::seam::http::HttpBody::Json(body)
+            if body["topic"] == "news" && body["max_results"] == 2));
+        assert_eq!(result.unwrap()["chunks"][0]["url"], "https://a.example/");
+    }
+
+    #[tokio::test]
+    async fn an_engine_without_its_key_says_so_and_one_that_needs_none_is_asked() {
+        for engine in &ENGINES {
+            let name = engine.value;
+            let params = json!({"engine": name.to_uppercase()});
+            let shape = Node::new("WebSearch", params.clone()).build().shape();
+            let (sent, result) = asked("WebSearch", params, &[good("")]).await;
+            match name {
+                "bing" | "google" | "querit" | "tavily" => {
+                    let error = result.unwrap_err();
+                    assert_eq!((sent.len(), error.kind), (0, ErrorKind::Unauthenticated), "{name}");
+                    assert!(error.help.unwrap().contains("`api_key`"), "{name}");
+                    assert_eq!(shape.lacks.unwrap().pointer, "/api_key", "{name}");
+                    assert!(engine.summary.contains("needs a key"), "{name}");
+                }
+                "searxng" => assert_eq!(shape.lacks.unwrap().pointer, "/searxng_url"),
+                _ => {
+                    assert_eq!((sent.len(), shape.warnings.len()), (1, 0), "{name}");
+                    assert!(!engine.summary.contains("needs a key"), "{name}");
+                }
+            }
+        }
+    }
+
+    /// Every engine that needs no key is asked where its component asks.
+    #[tokio::test]
+    async fn engines_that_need_no_key_work_without_one() {
+        let check = async |params: Json, host: &str| {
+            let (sent, _) = asked("WebSearch", params, &[good("")]).await;
+            assert!(sent[0].url.starts_with(host), "{}", sent[0].url);
+            assert!(header(&sent[0], "Authorization").is_none());
         };
-        check("tavily", "needs a key").await;
-        check("duckduckgo", "needs no key").await;
+        check(json!({}), "https://html.duckduckgo.com/html/").await;
+        check(json!({"engine": "wikipedia", "language": "fr"}), "https://fr.wikipedia.org/").await;
+        check(json!({"engine": "arxiv"}), "https://export.arxiv.org/").await;
+        check(json!({"engine": "pubmed"}), "https://eutils.ncbi.nlm.nih.gov/").await;
+        check(json!({"engine": "github"}), "https://api.github.com/").await;
+        check(json!({"engine": "googlescholar", "year_low": 2020}), "https://scholar.google.com/").await;
+        check(json!({"engine": "keenable"}), "https://api.keenable.ai/v1/search/public").await;
+        check(json!({"engine": "bgpt"}), "https://bgpt.pro/").await;
+    }
+
+    #[test]
+    fn an_engine_that_nobody_knows_is_a_problem() {
         assert_eq!(Node::new("WebSearch", json!({"engine": "altavista"})).problems(), ["/engine"]);
+        let arguments = SPEC.arguments().unwrap();
+        assert_eq!(arguments["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["query"]);
     }
 }

@@ -1,47 +1,44 @@
 //! WriteFile: writes a text to a file below the root of the files. A file is replaced whole or not at all.
 
 use async_trait::async_trait;
-use serde_json::json;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::{
     Component, ComponentSpec, Finished, NodeContext, Outputs, Reads, Result, Role, Shape, Template, ToolSpec,
     Value,
 };
 
-use crate::params::{self, Params};
+use crate::params::{Field, Params, Widget, fields};
 
-/// The spec.
-pub static SPEC: ComponentSpec = ComponentSpec {
+static PATH: Field<Template> = Field::template("path", "the file, relative to the root of the files")
+    .by_model("the file, relative, such as notes/today.md");
+static CONTENT: Field<Template> =
+    Field::template("content", "the text").widget(Widget::Lines).by_model("the whole text");
+static APPEND: Field<bool> =
+    Field::flag("append", "whether to add to the end instead of replacing what is there")
+        .by_model_if_wanted("add to the end instead of replacing what is there");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "WriteFile",
     role: Role::Step,
     summary: "Writes a text file, or adds to its end. Paths are relative, such as `notes/today.md`.",
-    params_schema: || {
-        params::schema(&[
-            ("path", "string", "the file, relative to the root of the files, with references"),
-            ("content", "string", "the text, with references"),
-            ("append", "boolean", "whether to add to the end instead of replacing what is there"),
-        ])
-    },
+    fields: &[fields(&[&PATH, &CONTENT, &APPEND])],
+    outputs: &[
+        weft_core::OutputSpec::new("result", "string", "what was written, in words"),
+        weft_core::OutputSpec::new("existed", "boolean", "whether there was such a file before"),
+    ],
     time_limit: None,
     measuring_only: false,
     tool: Some(ToolSpec {
         function: "write_file",
-        arguments: || {
-            json!({"type": "object", "additionalProperties": false, "required": ["path", "content"], "properties": {
-                "path": {"type": "string", "description": "the file, relative, such as notes/today.md"},
-                "content": {"type": "string", "description": "the whole text"},
-                "append": {"type": "boolean", "default": false,
-                    "description": "add to the end instead of replacing what is there"}}})
-        },
         // Adding the same text twice is not the same as once.
         idempotent: false,
         sources: false,
     }),
     build: |source| {
         let mut params = Params::of(source);
-        let path = params.template("path", "");
-        let content = params.template("content", "");
-        let append = params.flag("append").unwrap_or(false);
+        let path = params.take(&PATH);
+        let content = params.take(&CONTENT);
+        let append = params.take(&APPEND);
         params.finish(WriteFile { path, content, append })
     },
 };
@@ -66,8 +63,8 @@ impl Component for WriteFile {
         let (files, tenant) = (&ctx.run.seams.workspace, &ctx.run.tenant);
         // Written twice, a file holds the same; added to twice, it does not.
         let (call, again, done) = match self.append {
-            true => (files.append(tenant, path, &text), Again::Never, "added to"),
-            false => (files.write(tenant, path, &text), Again::Allowed, "replaced"),
+            true => (files.append(tenant, path, &text), Delivery::AtMostOnce, "added to"),
+            false => (files.write(tenant, path, &text), Delivery::Idempotent, "replaced"),
         };
         let question = ctx.effects.question("file", &(path, &text, self.append));
         let (existed, _) = ctx.effect_asking(("file", again), question, call).await?;

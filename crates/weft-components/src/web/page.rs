@@ -151,7 +151,7 @@ fn kept(name: &str) -> Option<&'static str> {
 }
 
 /// A tag's name and what follows it.
-fn name(text: &str) -> (String, &str) {
+pub(super) fn name(text: &str) -> (String, &str) {
     let end = text.find(|c: char| c.is_whitespace() || matches!(c, '/' | '>' | '<')).unwrap_or(text.len());
     let (name, rest) = text.split_at(end);
     // Longer names are none that we know.
@@ -159,7 +159,7 @@ fn name(text: &str) -> (String, &str) {
 }
 
 /// What a tag holds, and what follows it.
-fn attributes(text: &str) -> (&str, &str) {
+pub(super) fn attributes(text: &str) -> (&str, &str) {
     let mut quote = None;
     for (place, c) in text.char_indices() {
         match (quote, c) {

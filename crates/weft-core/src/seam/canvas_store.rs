@@ -28,7 +28,7 @@ pub struct CanvasHead {
 /// A stored canvas with its newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCanvas {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: CanvasKey,
     /// What it is called.
     pub head: CanvasHead,

@@ -16,7 +16,7 @@ pub type Settings = serde_json::Map<String, Json>;
 /// A collection of documents to search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: DatasetKey,
     /// Its name; no two of a tenant differ in case only.
     pub name: String,
@@ -128,7 +128,7 @@ pub enum Stage {
 /// A document of a dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: DocumentKey,
     /// Its file name; no two of a dataset differ in case only.
     pub name: String,

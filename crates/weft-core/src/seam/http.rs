@@ -58,7 +58,7 @@ pub trait Http: Send + Sync {
     ///
     /// # Errors
     /// `Denied` for a refused address, `Timeout`, `Unavailable` when nothing answers, `Invalid` for
-    /// a URL that makes no sense or a body over the limit.
+    /// a URL that is not valid or a body over the limit.
     async fn send(&self, tenant: &TenantId, request: HttpRequest) -> Result<HttpResponse>;
 
     /// Whether a request to this address would be sent. For addresses that are handed to somebody else, who

@@ -112,7 +112,7 @@ pub struct IndexAnswer {
     pub hits: Vec<Hit>,
     /// The BM25 sum of a chunk of average length that holds every word of the question once, in the
     /// chosen datasets together: what a sum has to be compared with.
-    pub text_once: f32,
+    pub bm25_scale: f32,
     /// How many chunks hold a word of the question and pass the conditions.
     pub text_total: usize,
     /// How many documents pass the conditions, whether anything in them was found or not.

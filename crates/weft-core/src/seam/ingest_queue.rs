@@ -53,7 +53,7 @@ pub enum Wanted {
 
 /// What has become of the work on a document.
 #[derive(Clone, Debug, PartialEq)]
-pub enum IngestSettled {
+pub enum IngestOutcome {
     /// Its new chunks are in the index and take the place of those it had before.
     Done {
         /// What was noticed, for people.
@@ -61,32 +61,32 @@ pub enum IngestSettled {
     },
     /// It cannot be read. What it had before stays.
     Failed {
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// It could not be read for now: what keeps it may pass. What it had before stays, and what was made of
     /// it so far is kept, so that it goes on there when it is queued again.
-    GivenUp {
-        /// Why.
+    Abandoned {
+        /// Why, for people.
         reason: String,
     },
     /// It is to be tried again.
-    Again {
+    RetryAt {
         /// From when on, in milliseconds since 1970.
         from_ms: i64,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// It was stopped as somebody wanted.
     Stopped,
     /// Its worker goes away; another one may take it at once.
-    HandedBack,
+    Released,
 }
 
 /// Where documents wait for a worker. Time is what callers say it is: a queue has no clock.
 ///
 /// While a document is being read its new chunks are kept beside those that it had before, which are
-/// found until [`IngestSettled::Done`].
+/// found until [`IngestOutcome::Done`].
 #[async_trait]
 pub trait IngestQueue: Send + Sync {
     /// Asks for documents to be read, from the beginning, or from where they were paused or given up. Those that are
@@ -206,7 +206,7 @@ pub trait IngestQueue: Send + Sync {
     ///
     /// # Errors
     /// As [`IngestQueue::report`].
-    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()>;
+    async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()>;
 }
 
 /// A note that the index may differ from what is kept of a document.

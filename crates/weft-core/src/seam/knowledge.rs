@@ -41,17 +41,19 @@ pub struct MetadataKey {
 /// What is given where small passages were found that are shown as larger ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Given {
+pub enum Expansion {
     /// The larger ones, each once, with the means of the scores of their parts.
     #[default]
-    Wholes,
+    #[serde(rename = "wholes")]
+    Parents,
     /// What was found, each with what is shown in its place.
-    Parts,
+    #[serde(rename = "parts")]
+    Children,
 }
 
-impl Given {
+impl Expansion {
     fn is_usual(&self) -> bool {
-        *self == Self::Wholes
+        *self == Self::Parents
     }
 }
 
@@ -85,8 +87,8 @@ pub struct SearchRequest {
     #[serde(default)]
     pub reranked_max: usize,
     /// What is given of small passages; pages and counts are those of what is given.
-    #[serde(default, skip_serializing_if = "Given::is_usual")]
-    pub given: Given,
+    #[serde(default, skip_serializing_if = "Expansion::is_usual")]
+    pub given: Expansion,
     /// How many to pass over.
     #[serde(default)]
     pub offset: usize,

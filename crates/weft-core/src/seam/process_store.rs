@@ -21,7 +21,7 @@ pub struct ProcessPlace {
 /// A process that said that it is at work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredProcess {
-    /// Which.
+    /// The process.
     pub id: ProcessId,
     /// Where, as far as that is known.
     pub place: Option<ProcessPlace>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::budget::Spent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{CanvasId, ProcessId, RunId, RunKey, SessionId, TenantId};
 use crate::journal::Ending;
@@ -12,7 +13,7 @@ use crate::journal::Ending;
 /// A run, without its journal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredRun {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: RunKey,
     /// The conversation.
     pub session: SessionId,
@@ -61,6 +62,25 @@ impl RunLease {
     }
 }
 
+/// How a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Finished {
+    /// How.
+    pub ending: Ending,
+    /// Milliseconds since 1970.
+    pub at_ms: i64,
+    /// What it has used in all, and the day (days since 1970, in UTC) on which that is noted, as
+    /// [`crate::seam::SpendingStore::note`] does it. Absent: nothing is noted.
+    pub spent: Option<(i64, Spent)>,
+}
+
+impl Finished {
+    /// An ending of which nothing but the time is noted.
+    pub fn new(ending: Ending, at_ms: i64) -> Self {
+        Self { ending, at_ms, spent: None }
+    }
+}
+
 /// One journal entry as stored: the numbers, and the record as JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredEntry {
@@ -106,6 +126,13 @@ pub trait RunStore: Send + Sync {
     /// `Conflict` when the id is taken, or when the session has a run that has not ended; the message
     /// names that run.
     async fn create(&self, run: &StoredRun) -> Result<()>;
+
+    /// The same for a run of a stored session, if that is at this revision. Whether it is; unless it is nothing was
+    /// stored. From then on nobody else changes the session before the run ends.
+    ///
+    /// # Errors
+    /// As [`RunStore::create`].
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool>;
 
     /// Appends entries, all or none; when it returns they survive the end of the process. The first
     /// `seq` must be one more than the last stored one. Entries of different runs may share one write.
@@ -159,11 +186,11 @@ pub trait RunStore: Send + Sync {
     /// When the store cannot be read.
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>>;
 
-    /// Notes how the run ended.
+    /// Notes how the run ended, and what it has used, both or neither.
     ///
     /// # Errors
     /// `NotFound`; `Conflict` when another process has taken the run over since.
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()>;
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()>;
 
     /// A run.
     ///
@@ -207,7 +234,7 @@ pub fn at_work(session: &SessionId, run: &RunId) -> Error {
     let error =
         Error::new(ErrorKind::Conflict, format!("session {session} is in the middle of a turn: run {run}"));
     Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }
-        .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` goes on with it")
+        .help("wait for its end, or cancel it; if its process is gone, `weft runs resume` resumes it")
 }
 
 /// What a writer is told whose run belongs to another process by now.

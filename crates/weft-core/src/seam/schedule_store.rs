@@ -55,7 +55,7 @@ pub enum Misfire {
 /// When and with what a canvas runs by itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: ScheduleKey,
     /// The canvas; its newest version runs.
     pub canvas: CanvasId,

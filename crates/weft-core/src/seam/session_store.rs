@@ -13,7 +13,7 @@ use crate::value::Json;
 /// One conversation with one version of one canvas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: SessionKey,
     /// The canvas.
     pub canvas: CanvasId,

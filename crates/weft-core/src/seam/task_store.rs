@@ -88,7 +88,7 @@ impl TaskStatus {
 /// One thing that a waiting run asks of a person.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Task {
-    /// Where.
+    /// Which tenant it belongs to, and its id.
     pub key: TaskKey,
     /// The conversation.
     pub session: SessionId,

@@ -54,8 +54,8 @@ pub struct NoTools;
 #[async_trait]
 impl ToolSource for NoTools {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
-        Err(crate::error::Error::not_found(format!("there is no MCP server `{server}`"))
-            .help("configure it below `mcp.servers`"))
+        Err(crate::error::Error::not_found(format!("there is no MCP server and no plugin `{server}`"))
+            .help("configure it below `mcp.servers`, or put it into the folder of plugins"))
     }
 }
 

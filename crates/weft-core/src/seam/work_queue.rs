@@ -42,7 +42,7 @@ pub enum WorkState {
         at_ms: i64,
     },
     /// It will never start.
-    GivenUp {
+    Abandoned {
         /// When that was decided, in milliseconds since 1970.
         at_ms: i64,
     },
@@ -90,26 +90,26 @@ pub struct Taken {
 
 /// What has become of work that was taken.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Settled {
+pub enum WorkOutcome {
     /// Its run has ended.
     Done,
     /// It will never start.
-    GivenUp {
-        /// Why.
+    Abandoned {
+        /// Why, for people.
         reason: String,
     },
     /// It is to be tried again; this attempt counts.
-    Again {
+    RetryAt {
         /// From when on, in milliseconds since 1970.
         from_ms: i64,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
     /// It could not be tried, and this attempt does not count.
-    HandedBack {
+    Released {
         /// From when on it may be taken, in milliseconds since 1970.
         from_ms: i64,
-        /// Why.
+        /// Why, for people.
         reason: String,
     },
 }
@@ -155,7 +155,7 @@ pub trait WorkQueue: Send + Sync {
     ///
     /// # Errors
     /// `Conflict` when somebody else has taken it, or it is not taken any more.
-    async fn settle(&self, lease: &Lease, settled: &Settled, now_ms: i64) -> Result<()>;
+    async fn settle(&self, lease: &Lease, settled: &WorkOutcome, now_ms: i64) -> Result<()>;
 
     /// A piece of work.
     ///

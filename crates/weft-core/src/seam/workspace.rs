@@ -68,7 +68,7 @@ pub fn names(path: &str) -> Result<Vec<&str>> {
         return Err(Error::invalid(format!("a name in a path has at most {NAME_MAX} bytes")));
     }
     if names.is_empty() || path.ends_with('/') {
-        return Err(Error::invalid(format!("the path `{path}` names no file")));
+        return Err(Error::invalid(format!("the path `{path}` does not name a file")));
     }
     Ok(names)
 }

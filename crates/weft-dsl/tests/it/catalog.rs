@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json};
 use weft_core::component::{
     Component, ComponentSpec, Finished, NodeSource, ParamProblem, Reads, Role, Shape,
 };
-use weft_core::{Catalog, ComponentId, NodeContext, Reference, Template};
+use weft_core::{Catalog, ComponentId, NodeContext, NodeOutputs, Reference, Template};
 
 pub fn catalog() -> Catalog {
     Catalog::new(SPECS)
@@ -19,7 +19,8 @@ const fn spec(kind: &'static str, role: Role) -> ComponentSpec {
         kind,
         role,
         summary: "",
-        params_schema: || Json::Null,
+        fields: &[],
+        outputs: &[],
         time_limit: None,
         measuring_only,
         tool: None,
@@ -29,38 +30,56 @@ const fn spec(kind: &'static str, role: Role) -> ComponentSpec {
 
 static SPECS: &[ComponentSpec] = &[
     spec("Agent", Role::Step),
+    spec("AkShare", Role::Step),
     spec("Answer", Role::Step),
+    spec("ArXiv", Role::Step),
+    spec("BGPT", Role::Step),
     spec("Begin", Role::Entry),
+    spec("Bing", Role::Step),
     spec("Calculator", Role::Step),
     spec("Categorize", Role::Step),
     spec("CodeExec", Role::Step),
     spec("CurrentTime", Role::Step),
     spec("DataOperations", Role::Step),
+    spec("DeepL", Role::Step),
     spec("Delay", Role::Step),
     spec("DocGenerator", Role::Step),
+    spec("DuckDuckGo", Role::Step),
     spec("Email", Role::Step),
     spec("ExeSQL", Role::Step),
     spec("ExitLoop", Role::Leave),
     spec("Generate", Role::Step),
+    spec("GitHub", Role::Step),
+    spec("Google", Role::Step),
+    spec("GoogleScholar", Role::Step),
     spec("HttpGet", Role::Step),
     spec("Invoke", Role::Step),
     spec("Iteration", Role::Each),
     spec("IterationItem", Role::RoundStart),
+    spec("Jin10", Role::Step),
+    spec("KeenableSearch", Role::Step),
     spec("LLM", Role::Step),
     spec("ListOperations", Role::Step),
     spec("Loop", Role::Repeat),
     spec("LoopItem", Role::RoundStart),
     spec("Message", Role::Step),
+    spec("PubMed", Role::Step),
+    spec("QWeather", Role::Step),
+    spec("QueritContents", Role::Step),
+    spec("QueritSearch", Role::Step),
     spec("ReadFile", Role::Step),
     spec("Retrieval", Role::Step),
     spec("SearXNG", Role::Step),
     spec("StringTransform", Role::Step),
     spec("Switch", Role::Step),
+    spec("TavilyExtract", Role::Step),
     spec("TavilySearch", Role::Step),
+    spec("TuShare", Role::Step),
     spec("UserFillUp", Role::Pause),
     spec("VariableAggregator", Role::Step),
     spec("VariableAssigner", Role::Step),
     spec("WebSearch", Role::Step),
+    spec("Wikipedia", Role::Step),
     spec("WriteFile", Role::Step),
     spec("YahooFinance", Role::Step),
 ];
@@ -79,7 +98,8 @@ impl Component for Anything {
 }
 
 fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
-    let mut shape = Shape { reads: Reads::always(references(source)), ..Shape::default() };
+    let reads = Reads::always(references(source));
+    let mut shape = Shape { reads, outputs: NodeOutputs::any(), ..Shape::default() };
     shape.branches = branches(source);
     if matches!(source.kind, "Agent" | "LLM" | "Categorize") {
         let llm_id = source.params.get("llm_id").and_then(Json::as_str).unwrap_or_default();

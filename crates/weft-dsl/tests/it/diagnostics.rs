@@ -216,9 +216,9 @@ fn parameters_that_are_wrong_or_have_no_effect() {
 fn what_this_build_cannot_run() {
     let found = check(
         &json!({"begin": begin(&["a"]), "a": node("Answer", json!({}), &["b"]), "b": node("ExeSQL", json!({}), &["a"])}),
-        &[r#"warning unsupported-component /a/obj/component_name "Answer""#],
+        &[r#"warning will-fail /a/obj/component_name "Answer""#],
     );
-    assert_eq!(found[0].message, "`Answer` was removed from the canvas language");
+    assert_eq!(found[0].message, "`Answer` was removed from the canvas language, and every run gets there");
 }
 
 #[test]

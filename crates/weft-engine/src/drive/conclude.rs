@@ -1,17 +1,17 @@
 //! How activations end: what their assignments change, whether their failure is the run's, and whether
 //! the run has become too large with them.
 
-use weft_core::journal::Onward;
+use weft_core::journal::NextEdges;
 use weft_core::{Error, ErrorKind, Result};
 
 use super::Driver;
 use crate::assign::Changes;
-use crate::perform::{Outcome, Settled, settle, too_much};
+use crate::perform::{NodeResult, Outcome, settle, too_much};
 
 impl Driver<'_> {
     /// What an activation's assignments make of the values as they are now. One that cannot be applied is
     /// the failure of its node.
-    pub(super) fn changes(&self, settled: &mut Settled) -> Changes {
+    pub(super) fn changes(&self, settled: &mut NodeResult) -> Changes {
         if settled.finished.assigned.is_empty() {
             return Changes::default();
         }
@@ -34,7 +34,7 @@ impl Driver<'_> {
     }
 
     /// Ends an activation. What fails the run with it comes back.
-    pub(super) fn conclude(&mut self, settled: Settled, changes: Changes) -> Result<()> {
+    pub(super) fn conclude(&mut self, settled: NodeResult, changes: Changes) -> Result<()> {
         let failure = self.failure(&settled);
         self.failed |= failure.is_some();
         self.finish(settled, changes);
@@ -43,8 +43,8 @@ impl Driver<'_> {
 
     /// Why the run fails with this activation, if it does: neither the settings of its node nor those of a
     /// frame around it catch the error.
-    fn failure(&self, settled: &Settled) -> Option<Error> {
-        let error = settled.error.as_ref().filter(|_| settled.onward == Onward::Nowhere)?;
+    fn failure(&self, settled: &NodeResult) -> Option<Error> {
+        let error = settled.error.as_ref().filter(|_| settled.onward == NextEdges::None)?;
         if self.machine.catching(settled.activation).is_some() {
             return None;
         }

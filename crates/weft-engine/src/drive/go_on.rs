@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weft_core::budget::Spent;
 use weft_core::context::ToolFinished;
-use weft_core::journal::Onward;
+use weft_core::journal::NextEdges;
 use weft_core::{Outputs, Record};
 
 use super::Driver;
@@ -53,7 +53,7 @@ impl Driver<'_> {
         self
     }
 
-    /// Writes down that an activation ended when the run was cut off: every start has its end.
+    /// Writes down that an activation ended when the run was interrupted: every start has its end.
     fn end_before(&mut self, open: Open) {
         let (activation, node) = (open.who.activation, open.who.node.clone());
         if open.thinking {
@@ -78,7 +78,7 @@ impl Driver<'_> {
             outputs: Arc::<Outputs>::default(),
             error: None,
             elapsed: 0.0,
-            route: Onward::Suspended,
+            route: NextEdges::Suspended,
             assigned: Vec::new(),
             suspension: None,
             // The work that begins again counts what it gets from the journal once more.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use weft_core::context::{Signal, ToolStarted};
-use weft_core::effect::{EffectGave, EffectStarted};
+use weft_core::effect::{EffectFinished, EffectStarted};
 use weft_core::{ComponentId, Piece, Record, Value};
 
 use super::{Active, Driver};
@@ -30,22 +30,22 @@ impl Driver<'_> {
             }
             Signal::Used(usage) => {
                 self.usage += usage;
-                self.journal.note(Record::EffectFinished { activation, effect: "model".into(), usage });
+                self.journal.note(Record::ModelUsed { activation, effect: "model".into(), usage });
             }
             Signal::Warn(message) => {
                 tracing::warn!(run.id = %self.journal.run(), component.id = %node, message, "a component warns");
                 self.journal.note(Record::Warned { node, message: message.into() });
             }
             Signal::EffectStarted(EffectStarted { key, kind, safe }) => {
-                let record = Record::EffectBegan { activation, key, effect: kind.into() };
+                let record = Record::EffectStarted { activation, key, effect: kind.into() };
                 match safe {
                     Some(safe) => self.journal.note_awaited(record, safe),
                     None => self.journal.note(record),
                 }
             }
-            Signal::EffectGave(EffectGave { key, gave }) => {
+            Signal::EffectFinished(EffectFinished { key, gave }) => {
                 self.note_sources();
-                self.journal.note(Record::EffectGave { activation, key, gave });
+                self.journal.note(Record::EffectFinished { activation, key, gave });
             }
             // Whoever begins again comes by calls that were told the first time.
             Signal::ToolStarted(call) if active.told_before(&call) => {}

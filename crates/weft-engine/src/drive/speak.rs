@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use weft_core::component::Route;
-use weft_core::journal::Onward;
+use weft_core::journal::NextEdges;
 use weft_core::{Floor, Record, Result};
 
 use super::Driver;
-use crate::perform::Settled;
+use crate::perform::NodeResult;
 use crate::recover::Place;
 
 /// Who speaks and who wants to.
@@ -24,8 +24,8 @@ pub(super) struct Speakers {
     /// Those who want to say something, in the order in which they asked.
     waiting: VecDeque<u32>,
     /// What has ended and still says something with its end. Each is among those who wait.
-    unsaid: Vec<Settled>,
-    /// The floor is kept for this one: it spoke when the run was cut off.
+    unsaid: Vec<NodeResult>,
+    /// The floor is kept for this one: it spoke when the run was interrupted.
     first: Option<Place>,
 }
 
@@ -53,15 +53,15 @@ impl Speakers {
 
     /// Whether a listener reads what has been written later: who is held back holds up nobody who has
     /// finished. A text that breaks off for now is waited for by all.
-    pub fn read_later(&self, written: &Settled, listener: u32) -> bool {
-        written.onward != Onward::Suspended && self.waiting.contains(&listener)
+    pub fn read_later(&self, written: &NodeResult, listener: u32) -> bool {
+        written.onward != NextEdges::Suspended && self.waiting.contains(&listener)
     }
 
     fn pass_on(&mut self) {
         self.floor.pass(self.waiting.pop_front());
     }
 
-    fn next_unsaid(&mut self) -> Option<Settled> {
+    fn next_unsaid(&mut self) -> Option<NodeResult> {
         let place = self.unsaid.iter().position(|settled| self.floor.is_of(settled.activation))?;
         Some(self.unsaid.remove(place))
     }
@@ -87,26 +87,26 @@ impl Driver<'_> {
     }
 
     /// Whether its text has to be said with its end, or the end of a message to be told.
-    pub(super) fn speaks_at_end(&self, settled: &Settled) -> bool {
-        settled.onward != Onward::Suspended
+    pub(super) fn speaks_at_end(&self, settled: &NodeResult) -> bool {
+        settled.onward != NextEdges::Suspended
             && (settled.finished.message_end.is_some() || self.shows_default(settled))
     }
 
     /// Whether a default value has taken the place of its result and nobody after it will show that.
-    pub(super) fn shows_default(&self, settled: &Settled) -> bool {
-        let caught = settled.error.is_some() && settled.onward == Onward::By(Route::Onward);
+    pub(super) fn shows_default(&self, settled: &NodeResult) -> bool {
+        let caught = settled.error.is_some() && settled.onward == NextEdges::Routed(Route::Onward);
         let node = self.active.get(&settled.activation).map(|active| &self.plan.nodes[active.node]);
         caught && node.is_some_and(|node| !node.message_follows)
     }
 
     /// Tells that a message is over, when the activation that ends has said one or brings one with its end.
-    pub(super) fn end_message(&mut self, settled: &mut Settled) {
+    pub(super) fn end_message(&mut self, settled: &mut NodeResult) {
         let activation = settled.activation;
         self.end_thinking(activation);
         let Some(active) = self.active.get(&activation) else { return };
         let (node, ix) = (active.who.node.clone(), active.node);
         let said = active.said;
-        if settled.onward == Onward::Suspended {
+        if settled.onward == NextEdges::Suspended {
             if said {
                 // What there is so far is a message of this turn.
                 self.journal.note(Record::MessageEnded { activation, node, end: Default::default() });
@@ -131,12 +131,12 @@ impl Driver<'_> {
     }
 
     /// Puts an end off until its activation may speak.
-    pub(super) fn hold_back(&mut self, settled: Settled) {
+    pub(super) fn hold_back(&mut self, settled: NodeResult) {
         self.speakers.unsaid.push(settled);
     }
 
     /// Whether somebody shows the text of an activation now, so that it ends only after them.
-    pub(super) fn is_heard(&self, settled: &Settled) -> bool {
+    pub(super) fn is_heard(&self, settled: &NodeResult) -> bool {
         let listeners = self.machine.listening_to(settled.activation);
         listeners.into_iter().any(|listener| !self.speakers.read_later(settled, listener))
     }

@@ -8,14 +8,14 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use weft_core::component::Route;
 use weft_core::context::ToolFinished;
-use weft_core::journal::{Ending, FrameStep, Onward};
+use weft_core::journal::{Ending, FrameStep, NextEdges};
 use weft_core::{Error, ErrorKind, Outputs, Record};
 
 use super::{Active, Driver, STOPPED};
 use crate::assign::Changes;
 use crate::machine::{Broken, Closed, Consequence, Done};
+use crate::output_dedup::{OutputDedup, SaidSoFar};
 use crate::perform::settle_frame;
-use crate::speech::{Speech, Spoken};
 
 impl Driver<'_> {
     /// Carries out what the machine concluded.
@@ -57,7 +57,7 @@ impl Driver<'_> {
     fn frame_done(&mut self, activation: u32, outputs: Arc<Outputs>) {
         self.frames.remove(&activation);
         self.ensure_active(activation);
-        let onward = Onward::By(Route::Onward);
+        let onward = NextEdges::Routed(Route::Onward);
         if let Some(active) = self.end_activation(activation) {
             self.note_finished(active, &outputs, None, (&onward, &[]));
         }
@@ -88,7 +88,7 @@ impl Driver<'_> {
             began: Instant::now(),
             thinking: false,
             said: false,
-            speech: Speech::after(Spoken::default()),
+            speech: OutputDedup::after(SaidSoFar::default()),
             alternative: 0,
             calls: Vec::new(),
             told: HashSet::new(),
@@ -113,7 +113,7 @@ impl Driver<'_> {
             self.journal.note(Record::MessageEnded { activation, node, end });
         }
         let error = Error::new(ErrorKind::Cancelled, format!("{STOPPED}{why}"));
-        self.note_finished(active, &Arc::default(), Some(&error), (&Onward::Nowhere, &[]));
+        self.note_finished(active, &Arc::default(), Some(&error), (&NextEdges::None, &[]));
     }
 
     /// Calls of tools whose ends nobody will tell any more: their activation was stopped, or took too

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use weft_core::budget::{Budget, BudgetLimits, Holder, Period, PeriodLimits, Spent};
-use weft_core::seam::run_store::RunLease;
-use weft_core::{CanvasId, Result, TenantId};
+use weft_core::seam::run_store::{Finished, RunLease};
+use weft_core::{CanvasId, Ending, Result, TenantId};
 
 use super::{Engine, Stores};
 
@@ -111,21 +111,31 @@ impl Engine {
         Ok(around)
     }
 
+    /// How a run has ended by now, and what it has used.
+    pub(super) fn finished(&self, ending: Ending, spent: Spent) -> Finished {
+        let spent = noteworthy(spent).map(|spent| (self.today(), spent));
+        Finished { spent, ..Finished::new(ending, self.now_ms()) }
+    }
+
     /// Adds what a run has used to what its canvas and its tenant have used.
     ///
     /// # Errors
     /// What the store says.
     pub(super) async fn note_spent(&self, stores: &Stores, lease: &RunLease, spent: Spent) -> Result<()> {
-        // Time alone is free.
-        if spent.without_time().is_none() {
-            return Ok(());
+        match noteworthy(spent) {
+            Some(spent) => stores.spending.note(lease, self.today(), spent).await,
+            None => Ok(()),
         }
-        stores.spending.note(lease, self.today(), spent).await
     }
 
     fn today(&self) -> i64 {
         self.now_ms().div_euclid(DAY_MS)
     }
+}
+
+/// Time alone is free.
+fn noteworthy(spent: Spent) -> Option<Spent> {
+    (!spent.without_time().is_none()).then_some(spent)
 }
 
 #[cfg(test)]

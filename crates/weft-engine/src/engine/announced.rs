@@ -22,7 +22,8 @@ impl Engine {
         if self.has_begun(&run.key).await? {
             return Err(Error::new(ErrorKind::Conflict, format!("run {} has begun", run.key.id)));
         }
-        let prepared = self.prepare(&stores, run.key.id.clone(), request).await?;
+        let session = stores.sessions.load(&request.session).await?;
+        let prepared = self.prepare(&stores, (run.key.id.clone(), request), session).await?;
         let handle = self.launch(stores, prepared, (place, lock, lease));
         if run.cancel_ms.is_some() {
             handle.cancel.cancel();

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use weft_core::context::Pin;
-use weft_core::journal::{Forked, Onward};
+use weft_core::journal::{Forked, NextEdges};
 use weft_core::masking::Masks;
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
@@ -36,7 +36,7 @@ impl Engine {
     /// was when the run began. `plan` is the version of the canvas that the other run ran.
     ///
     /// # Errors
-    /// `NotFound` when the node has not ended in that run; `Invalid` for an edit that makes no sense;
+    /// `NotFound` when the node has not ended in that run; `Invalid` for an edit that is not valid;
     /// `Conflict` when the session is there already, or when the journal does not fit the canvas; as
     /// [`Engine::pick_up`].
     pub async fn fork(
@@ -107,7 +107,7 @@ fn place(entries: &[Entry], point: &ForkPoint) -> Option<usize> {
         // Work that was put off has not ended.
         Record::NodeFinished { who, route, .. } => {
             who.node == point.node
-                && *route != Onward::Suspended
+                && *route != NextEdges::Suspended
                 && point.activation.is_none_or(|activation| activation == who.activation)
         }
         _ => false,
@@ -128,19 +128,23 @@ fn take_over_calls(entries: &mut Vec<Entry>, later: &[Entry]) -> u64 {
     let mut begun: HashSet<(u32, Arc<str>)> = HashSet::new();
     for entry in entries.iter() {
         match &entry.record {
-            Record::EffectBegan { activation, key, .. } => drop(begun.insert((*activation, Arc::clone(key)))),
-            Record::EffectGave { activation, key, .. } => drop(begun.remove(&(*activation, Arc::clone(key)))),
+            Record::EffectStarted { activation, key, .. } => {
+                begun.insert((*activation, Arc::clone(key)));
+            }
+            Record::EffectFinished { activation, key, .. } => {
+                begun.remove(&(*activation, Arc::clone(key)));
+            }
             Record::NodeFinished { who, .. } => begun.retain(|(activation, _)| *activation != who.activation),
             _ => {}
         }
     }
     let came = later.iter().filter(|entry| match &entry.record {
-        Record::EffectGave { activation, key, .. } => begun.remove(&(*activation, Arc::clone(key))),
+        Record::EffectFinished { activation, key, .. } => begun.remove(&(*activation, Arc::clone(key))),
         _ => false,
     });
     let came: Vec<Entry> = came.map(|entry| Entry { event: None, ..entry.clone() }).collect();
     entries.retain(|entry| match &entry.record {
-        Record::EffectBegan { activation, key, .. } => !begun.contains(&(*activation, Arc::clone(key))),
+        Record::EffectStarted { activation, key, .. } => !begun.contains(&(*activation, Arc::clone(key))),
         _ => true,
     });
     let shared_to = entries.len() as u64;
@@ -218,17 +222,17 @@ fn edit(record: &mut Record, plan: &Plan, edit: &Pin) -> Result<bool> {
         plan.nodes.iter().find(|node| node.id == who.node).and_then(|node| node.shape.branches.as_ref());
     let leads_to = |id: &ComponentId| branches.iter().any(|all| all.iter().any(|(_, ids)| ids.contains(id)));
     *route = match (&edit.to, branches, &*route) {
-        (Some(to), Some(_), _) if to.iter().all(leads_to) => Onward::By(Route::To(to.clone())),
+        (Some(to), Some(_), _) if to.iter().all(leads_to) => NextEdges::Routed(Route::To(to.clone())),
         (Some(_), Some(_), _) => {
             return Err(Error::invalid(format!("no branch of `{}` leads there", who.node)));
         }
         (Some(_), None, _) => {
             return Err(Error::invalid(format!("`{}` does not branch", who.node)));
         }
-        (None, Some(_), Onward::Nowhere | Onward::Exception) => {
+        (None, Some(_), NextEdges::None | NextEdges::Exception) => {
             return Err(Error::invalid(format!("`{}` failed: say where the run goes on", who.node)));
         }
-        (None, None, Onward::Nowhere | Onward::Exception) => Onward::By(Route::Onward),
+        (None, None, NextEdges::None | NextEdges::Exception) => NextEdges::Routed(Route::Onward),
         (None, _, route) => route.clone(),
     };
     Ok(true)

@@ -88,7 +88,7 @@ impl Drop for SessionLock {
 
 /// A turn of another process came between the reading of a session and the beginning of a run.
 pub(super) fn went_on_elsewhere(session: &SessionKey) -> Error {
-    let error = Error::new(ErrorKind::Conflict, format!("somebody else went on with session {}", session.id));
+    let error = Error::new(ErrorKind::Conflict, format!("another run has changed session {}", session.id));
     Error { retry_after: Some(BUSY_RETRY_AFTER), ..error }.help("ask again")
 }
 

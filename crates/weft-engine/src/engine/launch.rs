@@ -7,6 +7,7 @@ use futures::FutureExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use weft_core::RunKey;
+use weft_core::budget::Spent;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunLease, StoredRun};
 
@@ -68,7 +69,7 @@ impl Engine {
                 Ok(became) => became,
                 Err(_) => {
                     tracing::error!(run.id = %lease.run.id, "the end of a run could not be written: the engine broke");
-                    engine.note_ending(&stores, &lease, Ending::Failed).await
+                    engine.note_ending(&stores, &lease, (Ending::Failed, Spent::default())).await
                 }
             };
             drop((listed, place));

@@ -1,11 +1,12 @@
 //! Runs that were cut off by the end of their process: read back from their journals, and gone on with.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 use weft_core::budget::Spent;
 use weft_core::context::Limited;
-use weft_core::journal::{Ending, FrameStep, Onward, Who};
+use weft_core::journal::{ActivationRef, Ending, FrameStep, NextEdges};
 use weft_core::masking;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
@@ -44,7 +45,7 @@ enum Next {
     GiveUp(Error),
 }
 
-/// What became of a run that was cut off.
+/// What became of an interrupted run.
 pub enum PickedUp {
     /// It goes on.
     Running(RunHandle),
@@ -69,7 +70,7 @@ async fn secrets_of(
 }
 
 impl Engine {
-    /// Goes on with a run that was cut off: what is finished is taken from its journal, what was under
+    /// Goes on with an interrupted run: what is finished is taken from its journal, what was under
     /// way begins again with what it had got from outside. `plan` is the version its session is on.
     ///
     /// # Errors
@@ -86,7 +87,7 @@ impl Engine {
         Ok(picked_up)
     }
 
-    /// Ends a run that was cut off and is not to go on.
+    /// Ends an interrupted run and is not to go on.
     ///
     /// # Errors
     /// `Conflict` when it has ended, or its session or it is under way; what the store says.
@@ -109,9 +110,8 @@ impl Engine {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
         let entries = self.whole_journal(stores, &run.key).await?;
         if let Some(Entry { record: Record::RunFinished { ending, spent, .. }, .. }) = entries.last() {
-            // Its process may have ended before it could note this; noted twice it counts once.
-            self.note_spent(stores, lease, *spent).await?;
-            stores.runs.finish(lease, *ending, self.now_ms()).await?;
+            // Its process has ended before it could note this.
+            stores.runs.finish(lease, self.finished(*ending, *spent)).await?;
             return Ok(PickedUp::Ended(*ending));
         }
         let stored = stores.sessions.load(&session).await?;
@@ -124,7 +124,7 @@ impl Engine {
         };
         let fruitless = fruitless_pick_ups(&entries);
         if fruitless >= self.0.limits.pick_ups {
-            let message = format!("the run was cut off {} times without getting further", fruitless + 1);
+            let message = format!("the run was interrupted {} times without getting further", fruitless + 1);
             let error = Error::new(ErrorKind::Interrupted, message)
                 .help("look in the log for what ends the process, or raise limits.pick_ups");
             return self.give_up_turn(stores, (lease, &entries), (stored, error)).await;
@@ -186,7 +186,7 @@ impl Engine {
             Ok(()) => {}
             // An earlier try came so far, somebody went on with the session, or it is gone: the run ends all the same.
             Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
-                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run that is given up changes no session");
+                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "an abandoned run changes no session");
             }
             Err(error) => return Err(error),
         }
@@ -300,9 +300,11 @@ const HANDED_OVER_PER_CUT: usize = 20;
 /// again.
 fn fruitless_pick_ups(entries: &[Entry]) -> usize {
     let stays = |entry: &Entry| match &entry.record {
-        Record::EffectGave { .. } | Record::FrameOpened { .. } => true,
+        Record::EffectFinished { .. } | Record::FrameOpened { .. } => true,
         // What was under way when the run was cut off ends for now, and begins again.
-        Record::NodeFinished { route, suspension, .. } => *route != Onward::Suspended || suspension.is_some(),
+        Record::NodeFinished { route, suspension, .. } => {
+            *route != NextEdges::Suspended || suspension.is_some()
+        }
         _ => false,
     };
     let since = entries.iter().rev().take_while(|entry| !stays(entry));
@@ -321,7 +323,7 @@ fn fruitless_pick_ups(entries: &[Entry]) -> usize {
 fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     let waits = entries.iter().any(|entry| matches!(entry.record, Record::Waiting { .. }));
     let failure = entries.iter().enumerate().rev().find_map(|(at, entry)| match &entry.record {
-        Record::NodeFinished { who, error: Some(error), route: Onward::Nowhere, .. }
+        Record::NodeFinished { who, error: Some(error), route: NextEdges::None, .. }
             if !is_caught(&entries[at..], who) =>
         {
             Some(Error::new(ErrorKind::Unavailable, format!("{} ({}) failed: {error}", who.name, who.node)))
@@ -332,7 +334,7 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     // could say so.
     let failure = failure.or_else(|| {
         (!waits && !ends(entries).is_empty())
-            .then(|| Error::new(ErrorKind::Interrupted, "the run was cut off, and given up"))
+            .then(|| Error::new(ErrorKind::Interrupted, "the run was interrupted and abandoned"))
     });
     match (waits, failure) {
         (true, _) => (Ending::Waiting, None),
@@ -342,11 +344,11 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
 }
 
 /// Whether a frame around an activation that has failed went on all the same.
-fn is_caught(later: &[Entry], failed: &Who) -> bool {
+fn is_caught(later: &[Entry], failed: &ActivationRef) -> bool {
     let goes_on = |step: &FrameStep| {
         later.iter().any(|entry| match &entry.record {
             Record::NodeFinished { who, route, .. } => {
-                who.activation == step.activation && !matches!(route, Onward::Nowhere | Onward::Suspended)
+                who.activation == step.activation && !matches!(route, NextEdges::None | NextEdges::Suspended)
             }
             _ => false,
         })
@@ -367,12 +369,24 @@ fn spent_by(entries: &[Entry]) -> Spent {
     })
 }
 
+/// The outputs of the last message, else of the last node, as a run that ends by itself tells them. What ended only for
+/// now has given nothing.
 fn last_outputs(entries: &[Entry]) -> Arc<Outputs> {
-    let last = entries.iter().rev().find_map(|entry| match &entry.record {
-        Record::NodeFinished { outputs, .. } => Some(Arc::clone(outputs)),
+    let ended = entries.iter().filter_map(|entry| match &entry.record {
+        Record::MessageEnded { activation, .. } => Some(*activation),
         _ => None,
     });
-    last.unwrap_or_default()
+    let messages: HashSet<u32> = ended.collect();
+    let finished = || {
+        entries.iter().rev().filter_map(|entry| match &entry.record {
+            Record::NodeFinished { who, outputs, route, .. } if *route != NextEdges::Suspended => {
+                Some((who.activation, outputs))
+            }
+            _ => None,
+        })
+    };
+    let of_message = finished().find(|(activation, _)| messages.contains(activation));
+    of_message.or_else(|| finished().next()).map(|(_, outputs)| Arc::clone(outputs)).unwrap_or_default()
 }
 
 /// What the run has used, and the limits that have cut its agents' work short.
@@ -380,7 +394,7 @@ fn used(entries: &[Entry]) -> (Usage, Vec<Limited>) {
     let (mut used, mut limited) = (Usage::default(), Vec::new());
     for entry in entries {
         match &entry.record {
-            Record::EffectFinished { usage, .. } => used += *usage,
+            Record::ModelUsed { usage, .. } => used += *usage,
             Record::Limited { reason, .. } if !limited.contains(reason) => limited.push(*reason),
             _ => {}
         }
@@ -388,9 +402,9 @@ fn used(entries: &[Entry]) -> (Usage, Vec<Limited>) {
     (used, limited)
 }
 
-/// The ends of what was under way when the run was cut off, latest first: every start has its end.
+/// The ends of what was under way when the run was interrupted, latest first: every start has its end.
 fn ends(entries: &[Entry]) -> Vec<Record> {
-    let mut open: Vec<&Who> = Vec::new();
+    let mut open: Vec<&ActivationRef> = Vec::new();
     for entry in entries {
         match &entry.record {
             Record::NodeStarted { who } => open.push(who),
@@ -398,13 +412,13 @@ fn ends(entries: &[Entry]) -> Vec<Record> {
             _ => {}
         }
     }
-    let end = |who: &Who| Record::NodeFinished {
+    let end = |who: &ActivationRef| Record::NodeFinished {
         who: who.clone(),
         inputs: Arc::default(),
         outputs: Arc::default(),
         error: Some(format!("{STOPPED}the process was stopped").into()),
         elapsed: 0.0,
-        route: Onward::Nowhere,
+        route: NextEdges::None,
         assigned: Vec::new(),
         suspension: None,
         spent: Spent::default(),
@@ -415,12 +429,14 @@ fn ends(entries: &[Entry]) -> Vec<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_core::Json;
+    use weft_core::component::MessageEnd;
 
     /// Its session is safe, so the turn came to its end, or it was given up; then its process ended.
     #[test]
     fn a_run_that_began_what_it_did_not_end_has_not_succeeded() {
         let entry = |(record, seq)| Entry { seq, event: None, at_ms: 0, record };
-        let who = Who {
+        let who = ActivationRef {
             activation: 1,
             node: "A:1".into(),
             name: "A".into(),
@@ -432,7 +448,7 @@ mod tests {
         assert_eq!(told(&entries).0, Ending::Failed);
         let mut end = ends(&entries).remove(0);
         if let Record::NodeFinished { error, route, .. } = &mut end {
-            (*error, *route) = (None, Onward::By(weft_core::Route::Onward));
+            (*error, *route) = (None, NextEdges::Routed(weft_core::Route::Onward));
         }
         entries.push(entry((end, 2)));
         assert_eq!(told(&entries).0, Ending::Succeeded);
@@ -453,5 +469,46 @@ mod tests {
         check(0, 3, 3);
         check(19, 0, 0);
         check(20, 1, 2);
+    }
+
+    fn of(record: Record) -> Entry {
+        Entry { seq: 1, event: None, at_ms: 0, record }
+    }
+
+    fn finished(activation: u32, given: &str, route: NextEdges) -> Entry {
+        of(Record::NodeFinished {
+            who: ActivationRef {
+                activation,
+                node: "X".into(),
+                name: "X".into(),
+                kind: "X".into(),
+                frame: Arc::default(),
+            },
+            inputs: Arc::default(),
+            outputs: Arc::new(Outputs::of("given", Json::from(given))),
+            error: None,
+            elapsed: 0.0,
+            route,
+            assigned: Vec::new(),
+            suspension: None,
+            spent: Spent::default(),
+        })
+    }
+
+    fn message_ended(activation: u32) -> Entry {
+        of(Record::MessageEnded { activation, node: "X".into(), end: MessageEnd::default() })
+    }
+
+    #[test]
+    fn the_outputs_of_a_run_are_those_of_its_last_message_or_node() {
+        let check = |entries: &[Entry], expected: &str| {
+            assert_eq!(*last_outputs(entries), Outputs::of("given", Json::from(expected)));
+        };
+        let on = || NextEdges::default();
+        assert_eq!(*last_outputs(&[]), Outputs::new());
+        check(&[finished(1, "a", on()), finished(2, "b", on())], "b");
+        // A frame that ends for now has given nothing.
+        check(&[finished(1, "a", on()), finished(2, "", NextEdges::Suspended)], "a");
+        check(&[message_ended(1), finished(1, "said", on()), finished(2, "b", on())], "said");
     }
 }

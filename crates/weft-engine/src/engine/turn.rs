@@ -24,8 +24,8 @@ use super::{Engine, EngineLimits, Prepared, Stores};
 use crate::drive::{DriveLimits, Driver, Report};
 use crate::feed::{BrokenOff, Feed};
 use crate::journal::{Broken, Journal, writer};
-use crate::patient::may_pass;
 use crate::pause::Paused;
+use crate::retrying_store::may_pass;
 use crate::session::SessionState;
 
 impl Engine {
@@ -222,16 +222,19 @@ impl Engine {
             ending = Ending::Failed;
             journal.show_unstored(last);
         }
-        if let Err(error) = self.note_spent(stores, lease, spent).await {
-            tracing::error!(run.id = %key.id, error = error.detail(), "what the run has used could not be noted");
-        }
-        Ok(self.note_ending(stores, lease, ending).await)
+        Ok(self.note_ending(stores, lease, (ending, spent)).await)
     }
 
-    /// Notes how a run ended. What the store does not take is noted by whoever goes on with the run.
-    pub(super) async fn note_ending(&self, stores: &Stores, lease: &RunLease, ending: Ending) -> Became {
+    /// Notes how a run ended and what it has used in all. What the store does not take is noted by whoever goes on
+    /// with the run.
+    pub(super) async fn note_ending(
+        &self,
+        stores: &Stores,
+        lease: &RunLease,
+        (ending, spent): (Ending, Spent),
+    ) -> Became {
         let id = &lease.run.id;
-        match stores.runs.finish(lease, ending, self.now_ms()).await {
+        match stores.runs.finish(lease, self.finished(ending, spent)).await {
             Ok(()) => Became::Ended,
             Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
                 tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is another process's to note");
@@ -262,7 +265,7 @@ type OfRun<'a> = (&'a SessionKey, &'a CanvasId, &'a RunLease);
 fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {
     let id = &key.id;
     let (became, why) = if error.kind == ErrorKind::Conflict {
-        tracing::warn!(run.id = %id, "another process goes on with the run");
+        tracing::warn!(run.id = %id, "another process has resumed the run");
         let message = format!("run {id} goes on in another process").into();
         (Became::Lost, BrokenOff { kind: error.kind, message })
     } else {
@@ -280,7 +283,7 @@ fn overtaken(session: &SessionKey, error: Error) -> Error {
         return error;
     }
     let message =
-        format!("somebody else went on with session {} while this turn ran, so it was not kept", session.id);
+        format!("another run has changed session {} while this turn ran, so it was not kept", session.id);
     Error::new(ErrorKind::Conflict, message).because(error).help("ask again")
 }
 

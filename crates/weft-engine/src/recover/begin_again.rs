@@ -6,8 +6,8 @@ use weft_core::component::Role;
 
 use super::Place;
 use crate::machine::{Machine, Running};
-use crate::scope::{Asleep, EdgeState, Filled, Status};
-use crate::speech::Spoken;
+use crate::output_dedup::SaidSoFar;
+use crate::scope::{EdgeState, Filled, Status, SuspendedNode};
 
 impl Machine {
     /// Where an activation under way is.
@@ -20,7 +20,7 @@ impl Machine {
     pub(crate) fn may_come(&self, (scope, node): Place) -> bool {
         let local = self.plan.nodes[node].local;
         self.scopes.get(&scope).is_some_and(|run| {
-            !matches!(run.nodes[local].status, Status::Done | Status::Skipped | Status::Parked)
+            !matches!(run.nodes[local].status, Status::Done | Status::Skipped | Status::Suspended)
         })
     }
 
@@ -28,9 +28,9 @@ impl Machine {
     pub(super) fn begin_again(
         &mut self,
         activation: u32,
-        (spoken, asleep, filled): (Spoken, Option<Asleep>, Option<Filled>),
+        (spoken, suspended, filled): (SaidSoFar, Option<SuspendedNode>, Option<Filled>),
     ) {
-        self.fall_silent(activation);
+        self.stop_speaking(activation);
         let Some(Running { scope, node, works, took }) = self.running.remove(&activation) else { return };
         self.working -= usize::from(works);
         let plan = Arc::clone(&self.plan);
@@ -52,11 +52,11 @@ impl Machine {
             state.spoken = (!spoken.is_empty()).then(|| Box::new(spoken));
             // A listener waits for those that wrote what it heard; nobody else waits for anything.
             // What has reached a node in the middle of its work since is for later.
-            if asleep.is_none() {
+            if suspended.is_none() {
                 state.pending = !listens || heard;
             }
-            state.status = if asleep.is_some() { Status::Resuming } else { Status::Waiting };
-            state.asleep = asleep.map(Box::new);
+            state.status = if suspended.is_some() { Status::Resuming } else { Status::Waiting };
+            state.suspended = suspended.map(Box::new);
         });
         self.weigh_node(scope, plan.nodes[node].local);
         self.work.push_back((scope, node));

@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::Operator;
-use weft_core::journal::{Ending, Onward};
+use weft_core::journal::{Ending, NextEdges};
 use weft_core::{Error, Record};
 use weft_engine::SessionState;
 
@@ -175,7 +175,7 @@ async fn journals_hold_the_operation() {
     let ran = with(json!({"env.list": ["x"], "env.v": []}), &nodes).await;
     let assigned = ran.records.iter().find_map(|record| match record {
         Record::NodeFinished { who, assigned, route, inputs, .. } if who.node.as_str() == "change" => {
-            assert_eq!(*route, Onward::By(weft_core::Route::Onward));
+            assert_eq!(*route, NextEdges::Routed(weft_core::Route::Onward));
             // Of a list that grows with every round the journal does not hold each state.
             let read: Vec<_> = inputs.0.iter().map(|(name, _)| name.to_string()).collect();
             assert_eq!(read, ["item@item"]);

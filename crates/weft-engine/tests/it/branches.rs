@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use proptest::prelude::*;
 use serde_json::json;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::id::{ChunkId, DatasetId};
 use weft_core::journal::{Ending, FramePath, Record};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
@@ -1386,7 +1386,7 @@ pub enum Sort {
     Say,
     Ask,
     Approve,
-    Outside(Again),
+    Outside(Delivery),
     Each(usize, Vec<Spot>),
 }
 
@@ -1407,8 +1407,8 @@ pub fn level(depth: u32) -> BoxedStrategy<Vec<Spot>> {
         1 => Just(Sort::Say),
         1 => Just(Sort::Ask),
         1 => Just(Sort::Approve),
-        1 => Just(Sort::Outside(Again::Never)),
-        1 => Just(Sort::Outside(Again::Allowed)),
+        1 => Just(Sort::Outside(Delivery::AtMostOnce)),
+        1 => Just(Sort::Outside(Delivery::Idempotent)),
     ];
     let sort = match depth {
         0 => plain.boxed(),

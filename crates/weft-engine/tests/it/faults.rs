@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use futures::FutureExt as _;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
-use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
@@ -32,7 +32,7 @@ fn calling() -> (Arc<Plan>, Arc<AtomicU64>) {
     let plan = plan(&[
         node("begin", Does::Echo, &["llm"]),
         node("llm", Does::Stream(vec!["a", "b", "c"], 700), &["m", "tool"]),
-        node("tool", Does::Outside(Again::Never, outside), &["m"]).text("{llm@out}!"),
+        node("tool", Does::Outside(Delivery::AtMostOnce, outside), &["m"]).text("{llm@out}!"),
         node("m", Does::Say(true), &[]).text("{llm@out} {tool@out}"),
     ]);
     (plan, calls)
@@ -52,7 +52,7 @@ pub fn calling_beside() -> (Arc<Plan>, Arc<AtomicU64>) {
     });
     let plan = plan(&[
         node("begin", Does::Echo, &["tool", "quick"]),
-        node("tool", Does::Outside(Again::Never, outside), &["m"]).text("called"),
+        node("tool", Does::Outside(Delivery::AtMostOnce, outside), &["m"]).text("called"),
         node("quick", Does::Slow(10), &["m"]).text("as it was"),
         node("m", Does::Say(false), &[]).text("{quick@out} {tool@out}"),
     ]);
@@ -235,6 +235,10 @@ impl RunStore for Gate {
         RunStore::create(&*self.store, run).await
     }
 
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        self.store.announce(run, revision).await
+    }
+
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
         let waits = |from: &u64| entries.last().is_some_and(|last| last.seq >= *from);
         let shut = self.shut_from.lock().unwrap().filter(waits).is_some();
@@ -276,8 +280,8 @@ impl RunStore for Gate {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(lease, ending, finished_ms).await
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        self.store.finish(lease, finished).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

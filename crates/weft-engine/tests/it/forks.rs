@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::json;
 use weft_core::context::Pin;
-use weft_core::journal::{Ending, Onward};
+use weft_core::journal::{Ending, NextEdges};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_core::{ComponentId, Entry, ErrorKind, Outputs, Record, Result, RunKey, SessionKey, TurnInput};
 use weft_dsl::Plan;
@@ -15,9 +15,9 @@ use weft_engine::engine::{ForkPoint, PickedUp};
 use weft_engine::{Engine, RunHandle};
 use weft_testkit::memory_store::MemoryStore;
 
-use crate::again::{conversations, held};
 use crate::golden::samples;
 use crate::kit::{asking, turn};
+use crate::replays::{conversations, held};
 use crate::survival::{World, check, outcome, runtime};
 
 fn at(node: &str, edit: Pin) -> ForkPoint {
@@ -51,8 +51,8 @@ fn a_fork_that_changes_nothing_ends_like_the_run_it_comes_from() {
                 for entry in &whole {
                     let Record::NodeFinished { who, route, error, .. } = &entry.record else { continue };
                     // Whoever was reading a text when it broke reads the default value in a fork after that.
-                    let broke = error.is_some() && matches!(route, Onward::By(_));
-                    if *route == Onward::Suspended || broke {
+                    let broke = error.is_some() && matches!(route, NextEdges::Routed(_));
+                    if *route == NextEdges::Suspended || broke {
                         continue;
                     }
                     let place = format!("{} turn {nth} after {}", folder.display(), entry.seq);
@@ -127,7 +127,7 @@ fn a_branch_can_be_taken_another_way() {
         let (node, went) = before
             .iter()
             .find_map(|entry| match &entry.record {
-                Record::NodeFinished { who, route: Onward::By(weft_core::Route::To(to)), .. } => {
+                Record::NodeFinished { who, route: NextEdges::Routed(weft_core::Route::To(to)), .. } => {
                     Some((who.node.clone(), to.clone()))
                 }
                 _ => None,
@@ -176,7 +176,7 @@ fn a_pinned_node_gives_what_was_pinned_and_is_not_run() {
         let entries = world.hold(&pinned("q", pins)).await;
         assert_eq!(outcome(&entries).0, Ending::Succeeded);
         assert!(writers.iter().all(|id| answer(&entries).contains(&format!("pinned {id}"))));
-        assert!(!entries.iter().any(|entry| matches!(entry.record, Record::EffectBegan { .. })));
+        assert!(!entries.iter().any(|entry| matches!(entry.record, Record::EffectStarted { .. })));
     });
 }
 

@@ -131,9 +131,9 @@ fn line(record: &Record) -> Option<String> {
         }
         Record::NodeSkipped { node, .. } => format!("skipped {node}"),
         Record::FrameOpened { .. }
+        | Record::ModelUsed { .. }
+        | Record::EffectStarted { .. }
         | Record::EffectFinished { .. }
-        | Record::EffectBegan { .. }
-        | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
         | Record::PickedUp { .. } => return None,

@@ -10,8 +10,8 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use weft_core::component::{Finished, Form, MessageEnd, Role, Route, Shape, Suspension};
 use weft_core::context::HistoryMessage;
-use weft_core::effect::Again;
-use weft_core::journal::Onward;
+use weft_core::effect::Delivery;
+use weft_core::journal::NextEdges;
 use weft_core::reference::{Inputs, Names, Reference, Template};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::clock::FixedClock;
@@ -77,7 +77,7 @@ pub enum Does {
     /// Changes this target in this way: with a reference, a text with references, or JSON.
     Assign(Vec<(&'static str, Operator, &'static str)>),
     /// Echo that calls the outside first, once or as a model with these tokens.
-    Outside(Again, Outside),
+    Outside(Delivery, Outside),
 }
 
 /// Something outside that a fake node calls; it is told as what, and which node calls: `tool n3[1]`.
@@ -258,7 +258,7 @@ impl Fake {
     fn each(&self, ctx: &NodeContext) -> Result<Finished> {
         let list = self.templates[0].value(&ctx.inputs)?;
         let items = list.as_array().cloned();
-        let items = items.ok_or_else(|| Error::invalid(format!("{list} is no list")))?;
+        let items = items.ok_or_else(|| Error::invalid(format!("{list} is not a list")))?;
         Ok(Finished { items: Some(items), ..Finished::default() })
     }
 }
@@ -363,11 +363,11 @@ impl Component for Fake {
             }
             Does::Leave => Ok(Finished::default()),
             Does::Outside(again, outside) => {
-                let kind = if *again == Again::Never { "tool" } else { "model" };
+                let kind = if *again == Delivery::AtMostOnce { "tool" } else { "model" };
                 let told = ctx.round.as_ref().map_or(String::new(), |round| format!("[{}]", round.index));
                 let call = async {
                     let answer = outside(format!("{kind} {}{told}", ctx.node)).await?;
-                    if *again == Again::Allowed {
+                    if *again == Delivery::Idempotent {
                         let usage = Usage { calls: 1, prompt_tokens: 3, completion_tokens: 2 };
                         ctx.signal(weft_core::context::Signal::Used(usage)).await?;
                     }
@@ -404,7 +404,8 @@ macro_rules! spec {
             kind: $kind,
             role: Role::$role,
             summary: "",
-            params_schema: || Json::Null,
+            fields: &[],
+            outputs: &[],
             time_limit: None,
             measuring_only: false,
             tool: None,
@@ -526,7 +527,9 @@ impl Ran {
     /// The nodes that really ended, in order.
     pub fn ended(&self) -> Vec<&str> {
         let ended = self.records.iter().filter_map(|record| match record {
-            Record::NodeFinished { who, route, .. } if *route != Onward::Suspended => Some(who.node.as_str()),
+            Record::NodeFinished { who, route, .. } if *route != NextEdges::Suspended => {
+                Some(who.node.as_str())
+            }
             _ => None,
         });
         ended.collect()
@@ -550,7 +553,7 @@ impl Ran {
 fn line(record: &Record) -> Option<String> {
     Some(match record {
         Record::NodeStarted { who } => format!("start {}", who.node),
-        Record::NodeFinished { who, route: Onward::Suspended, .. } => format!("asleep {}", who.node),
+        Record::NodeFinished { who, route: NextEdges::Suspended, .. } => format!("asleep {}", who.node),
         Record::NodeFinished { who, error: None, .. } => format!("end {}", who.node),
         Record::NodeFinished { who, error: Some(_), .. } => format!("error {}", who.node),
         Record::NodeSkipped { node, .. } => format!("skip {node}"),

@@ -9,7 +9,6 @@
 #![allow(missing_docs, reason = "tests")]
 #![allow(clippy::disallowed_methods, reason = "tests may read where to find data and whether to update it")]
 
-mod again;
 mod agents;
 mod agents_answers;
 mod agents_limits;
@@ -30,6 +29,7 @@ mod limits;
 mod pauses;
 mod random;
 mod real;
+mod replays;
 mod rows;
 mod shared;
 mod simulation;

@@ -15,7 +15,7 @@ use weft_dsl::Plan;
 use weft_dsl::compile::{CompileOptions, compile};
 use weft_dsl::problem::Problem;
 use weft_engine::{Engine, EngineLimits, SessionState};
-use weft_knowledge::beside::{Beside, BesideParts};
+use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
 use weft_search::MemoryChunkIndex;
@@ -130,7 +130,7 @@ impl DocumentReader for AtOnce {
 
 /// Files as `(dataset, name, bytes)`, read as those beside a canvas are.
 pub async fn searching(files: impl IntoIterator<Item = (&str, String, Vec<u8>)>) -> Arc<dyn Knowledge> {
-    let beside = Beside::new(BesideParts {
+    let beside = LocalDocuments::new(LocalDocumentsParts {
         store: Arc::new(MemoryDatasets::new()),
         index: Arc::new(MemoryChunkIndex::new()),
         reader: Arc::new(AtOnce),

@@ -46,7 +46,12 @@ async fn existing_agents_run_to_their_end_or_say_what_is_missing() {
             (Ending::Succeeded, _) => assert!(!ran.report.said.is_empty(), "{name}: {:#?}", ran.log()),
             (Ending::Failed, Some(error)) => {
                 assert!(!WHOLE.contains(&name.as_str()), "{name}: {}", error.full());
-                let expected = [ErrorKind::Unsupported, ErrorKind::NotFound, ErrorKind::Invalid];
+                let expected = [
+                    ErrorKind::Unsupported,
+                    ErrorKind::NotFound,
+                    ErrorKind::Invalid,
+                    ErrorKind::Unauthenticated,
+                ];
                 assert!(expected.contains(&error.kind), "{name}: {}", error.full());
                 let told = |id: &str| {
                     error.message.contains(&format!("({id}) failed"))

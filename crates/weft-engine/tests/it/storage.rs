@@ -218,7 +218,7 @@ async fn a_turn_overtaken_from_elsewhere_says_so_and_loses_nothing_of_the_other(
     let Some(Record::RunFinished { ending: Ending::Failed, error: Some(error), .. }) = records.last() else {
         panic!("{records:?}")
     };
-    assert!(error.contains("somebody else went on with session s"), "{error}");
+    assert!(error.contains("another run has changed session s"), "{error}");
     assert!(b.store.messages(&b.key, i64::MAX, 10).await.unwrap().is_empty());
 }
 

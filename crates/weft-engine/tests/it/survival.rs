@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use weft_core::budget::Spent;
-use weft_core::journal::{Ending, Onward, Record};
+use weft_core::journal::{Ending, NextEdges, Record};
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
-use weft_core::seam::run_store::{Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::{Knowledge, RunStore, Seams, SessionStore, SpendingStore as _};
 use weft_core::{Entry, Json, ProcessId, Result, RunKey, SessionKey, TenantId};
@@ -57,11 +57,15 @@ pub struct Stalling {
 #[async_trait]
 impl RunStore for Stalling {
     async fn create(&self, run: &StoredRun) -> Result<()> {
+        RunStore::create(&*self.store, run).await
+    }
+
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
         let after = self.announced_after.lock().unwrap().take();
         if let Some(after) = after {
             after.await.unwrap();
         }
-        RunStore::create(&*self.store, run).await
+        self.store.announce(run, revision).await
     }
 
     async fn append(&self, lease: &RunLease, mut entries: Vec<StoredEntry>) -> Result<()> {
@@ -97,8 +101,8 @@ impl RunStore for Stalling {
         self.store.unattended(gone, count_max).await
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
-        self.store.finish(lease, ending, finished_ms).await
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        self.store.finish(lease, finished).await
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {
@@ -205,13 +209,14 @@ impl World {
         self.store.store.spent(&self.key.tenant, None, 0).await.unwrap().without_time()
     }
 
+    /// A run's journal as people are shown it: with masks where secrets stood.
     pub async fn journal(&self, key: &RunKey) -> Vec<Entry> {
         let stored = self.store.entries(key, 0, 100_000).await.unwrap();
         let entry = |stored: StoredEntry| Entry {
             seq: stored.seq,
             event: stored.event,
             at_ms: stored.at_ms,
-            record: serde_json::from_str(&stored.record).unwrap(),
+            record: serde_json::from_str(&weft_core::masking::shown(&stored.record)).unwrap(),
         };
         stored.into_iter().map(entry).collect()
     }
@@ -263,15 +268,15 @@ pub fn check(entries: &[Entry], place: &str) {
             Record::NodeFinished { who, route, .. } => {
                 // A frame may have been open when its run paused.
                 open.remove(&who.activation);
-                if *route != Onward::Suspended {
+                if *route != NextEdges::Suspended {
                     given.retain(|(node, _)| *node != place_of(who));
                 }
             }
-            Record::EffectBegan { activation, key, .. } => {
+            Record::EffectStarted { activation, key, .. } => {
                 let node = node_of(entries, *activation);
                 assert!(!given.contains(&(node, Arc::clone(key))), "{place}: {key} was made again");
             }
-            Record::EffectGave { activation, key, .. } => {
+            Record::EffectFinished { activation, key, .. } => {
                 given.insert((node_of(entries, *activation), Arc::clone(key)));
             }
             _ => {}
@@ -286,7 +291,7 @@ pub fn check(entries: &[Entry], place: &str) {
     assert!(open.is_empty() || waits, "{place}: every start has its end, and {open:?} have not");
 }
 
-pub fn place_of(who: &weft_core::journal::Who) -> String {
+pub fn place_of(who: &weft_core::journal::ActivationRef) -> String {
     format!("{} {:?}", who.node, who.frame)
 }
 

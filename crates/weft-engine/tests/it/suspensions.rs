@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value as Json, json};
 use weft_core::budget::BudgetLimits;
-use weft_core::journal::{Ending, Onward, Record};
+use weft_core::journal::{Ending, NextEdges, Record};
 use weft_core::seam::RunStore as _;
 use weft_core::{ErrorKind, TurnInput};
 use weft_dsl::Plan;
@@ -70,7 +70,7 @@ async fn a_node_waits_in_the_middle_and_goes_on_elsewhere() {
         }
         _ => None,
     });
-    assert_eq!(end, Some((true, true, Onward::Suspended)));
+    assert_eq!(end, Some((true, true, NextEdges::Suspended)));
 }
 
 #[tokio::test]

@@ -10,11 +10,11 @@ use weft_engine::engine::{Source, Trial, Tried};
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_models::script::{Reply, Script};
 
-use crate::again::{conversations, nowhere};
 use crate::agents::{FakeServer, canvas, with_server};
 use crate::golden::{Input, read, samples};
 use crate::kit::{asking, turn};
 use crate::real::{World as RealWorld, compiled};
+use crate::replays::{conversations, nowhere};
 use crate::survival::{World, runtime};
 
 /// Every turn of a conversation, each from its own source.

@@ -23,13 +23,13 @@ const BREACHES_MAX: usize = 5;
 /// A regular expression.
 pub(super) fn pattern(text: &str) -> Result<regex::Regex, String> {
     let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
-    built.map_err(|error| format!("`{text}` is no regular expression: {error}"))
+    built.map_err(|error| format!("`{text}` is not a regular expression: {error}"))
 }
 
 /// A JSON schema. Nothing is fetched for it.
 pub(super) fn schema(schema: &Json) -> Result<jsonschema::Validator, String> {
     let built = jsonschema::options().offline().build(schema);
-    built.map_err(|error| format!("the schema makes no sense: {error}"))
+    built.map_err(|error| format!("the schema is not valid: {error}"))
 }
 
 impl Expectation {
@@ -595,7 +595,7 @@ mod tests {
         for what in ["answer", "output", "tools", "nodes", "citations", "warnings", "at_most"] {
             assert!(refused(json!({what: {}})).contains("expects nothing"), "{what}");
         }
-        assert!(refused(json!({"answer": {"matches": "a("}})).contains("no regular expression"));
+        assert!(refused(json!({"answer": {"matches": "a("}})).contains("not a regular expression"));
         assert!(refused(json!({"answer": {"at_least": 0.5, "contains": "a"}})).contains("similar_to"));
         assert!(refused(json!({"output": {"at": "x", "equals": 1}})).contains("write `/x`"));
         assert!(refused(json!({"output": {"schema": {"type": 7}}})).contains("schema"));

@@ -6,7 +6,7 @@ use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::dataset_store::{ChunkHead, Dataset, DatasetStore, Heads, StoredChunk};
 use weft_core::seam::embedder::Purpose;
 use weft_core::seam::index::{IndexAnswer, IndexQuery, TextQuery, VectorQuery};
-use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Found, Given, Scored, SearchRequest};
+use weft_core::seam::knowledge::{CANDIDATES_MAX, DocumentCount, Expansion, Found, Scored, SearchRequest};
 use weft_core::seam::{Index, ModelDirectory};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
@@ -68,7 +68,7 @@ pub async fn search(parts: Parts<'_>, datasets: &[Dataset], request: &SearchRequ
     };
     in_order(&mut list);
     with_wholes(parts, &mut list).await?;
-    if request.given == Given::Wholes {
+    if request.given == Expansion::Parents {
         list = parents::substituted(&list);
     }
     found.total = list.len();
@@ -196,7 +196,9 @@ async fn vectors(
     };
     match made.await {
         Ok(embedded) if embedded.vectors.len() == request.questions.len() => Ok(Some(embedded.vectors)),
-        Ok(_) => Err(Error::new(ErrorKind::Garbled, format!("`{name}` gave no vector for each question"))),
+        Ok(_) => {
+            Err(Error::new(ErrorKind::Garbled, format!("`{name}` returned no vector for each question")))
+        }
         Err(error) if request.vector_weight >= 1.0 => Err(error),
         Err(error) => {
             notes.push(format!("searched by words alone, because `{name}` failed: {}", error.full()));
@@ -262,7 +264,7 @@ async fn reranked(
     }
     let scores = parts.models.reranker(parts.tenant, &request.reranker)?.rerank(question, &texts).await?;
     if scores.len() != texts.len() {
-        return Err(Error::new(ErrorKind::Garbled, "it gave no score for each passage"));
+        return Err(Error::new(ErrorKind::Garbled, "it returned no score for each passage"));
     }
     let scores: HashMap<&ChunkId, f64> =
         chunks.iter().zip(scores).map(|(chunk, score)| (&chunk.id, rounded(score.clamp(0.0, 1.0)))).collect();

@@ -112,7 +112,7 @@ impl Library {
                 Ok(outcome) => return outcome,
                 Err(oneshot::error::TryRecvError::Empty) => self.add_arrived(&key).await,
                 Err(oneshot::error::TryRecvError::Closed) => {
-                    return Err(Error::internal("a change of a document broke off"));
+                    return Err(Error::internal("a change of a document stopped unexpectedly"));
                 }
             }
         }

@@ -240,14 +240,14 @@ impl Library {
         let mut renewed = Vec::new();
         for key in self.every_dataset().await? {
             match self.held(&key).await? {
-                Held::Right => continue,
-                Held::Other => {
+                IndexState::InSync => continue,
+                IndexState::Differs => {
                     tracing::info!(dataset.id = %key.id, "an index differs from what is stored, and is mended");
                     self.parts.queue.all_unindexed(&key).await?;
                 }
-                Held::Broken => match self.reindex(&key).await {
+                IndexState::Unreadable => match self.reindex(&key).await {
                     Ok(documents) => {
-                        tracing::info!(dataset.id = %key.id, documents, "an index was made anew");
+                        tracing::info!(dataset.id = %key.id, documents, "an index was rebuilt");
                     }
                     Err(error) => {
                         tracing::error!(dataset.id = %key.id, error = error.detail(), "an index cannot be made");
@@ -263,10 +263,10 @@ impl Library {
     }
 
     /// How the index of a dataset stands to what is kept, as far as nobody is changing the two.
-    async fn held(&self, dataset: &DatasetKey) -> Result<Held> {
+    async fn held(&self, dataset: &DatasetKey) -> Result<IndexState> {
         let before = self.parts.queue.to_be_found(dataset).await?;
         if before.changing {
-            return Ok(Held::Right);
+            return Ok(IndexState::InSync);
         }
         let held = match self.parts.index.size(dataset).await {
             Ok(size) => size.chunks as u64,
@@ -274,25 +274,25 @@ impl Library {
                 tracing::warn!(dataset.id = %dataset.id, error = error.detail(), "an index cannot be read");
                 tokio::time::sleep(SECOND_LOOK).await;
                 return match self.parts.index.size(dataset).await {
-                    Err(error) if error.kind == ErrorKind::Internal => Ok(Held::Broken),
-                    _ => Ok(Held::Right),
+                    Err(error) if error.kind == ErrorKind::Internal => Ok(IndexState::Unreadable),
+                    _ => Ok(IndexState::InSync),
                 };
             }
         };
         // What somebody did between the two is no difference.
         let differs = held != before.chunks && self.parts.queue.to_be_found(dataset).await? == before;
-        Ok(if differs { Held::Other } else { Held::Right })
+        Ok(if differs { IndexState::Differs } else { IndexState::InSync })
     }
 }
 
 /// How an index stands to what is kept.
-enum Held {
+enum IndexState {
     /// It holds as many chunks, or that cannot be said now.
-    Right,
+    InSync,
     /// It holds more or less of them.
-    Other,
+    Differs,
     /// It cannot be opened.
-    Broken,
+    Unreadable,
 }
 
 /// After this time an index that could not be read is looked at again: it may have been for a moment only.

@@ -133,7 +133,7 @@ impl Library {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let done = self.changes.spawn(change(self.clone()).in_current_span()).await;
-        done.map_err(|cause| Error::internal("a change of a dataset broke off").because(cause))?
+        done.map_err(|cause| Error::internal("a change of a dataset stopped unexpectedly").because(cause))?
     }
 
     /// Waits for changes that are under way.

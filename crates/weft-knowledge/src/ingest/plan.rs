@@ -2,7 +2,7 @@
 
 use weft_core::Error;
 use weft_core::seam::dataset_store::{Settings, Stage};
-use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::value::Json;
 
 use crate::ask::passes;
@@ -142,7 +142,7 @@ pub(super) fn doing(stage: Stage) -> &'static str {
 pub const WORDS_ALONE: &str = "The dataset has no embedder: it is searched by words alone";
 
 /// What is said of a document that has come to its end.
-pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestSettled {
+pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestOutcome {
     let mut message = "Task done".to_owned();
     if !plan.vectors {
         message.push_str(". ");
@@ -152,11 +152,11 @@ pub(super) fn done(plan: &Plan, warnings: &[String]) -> IngestSettled {
         message.push_str(". ");
         message.push_str(warning.trim_end_matches('.'));
     }
-    IngestSettled::Done { message }
+    IngestOutcome::Done { message }
 }
 
 /// Whether a document has been begun too often, and what is said of it then.
-pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestSettled> {
+pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestOutcome> {
     if taken.attempts <= ATTEMPTS_MAX {
         return None;
     }
@@ -164,29 +164,29 @@ pub(super) fn given_up(taken: &TakenDocument) -> Option<IngestSettled> {
         "" => "its worker ended each time".to_owned(),
         message => message.to_owned(),
     };
-    Some(IngestSettled::Failed {
+    Some(IngestOutcome::Failed {
         reason: format!("it was begun {ATTEMPTS_MAX} times without success: {last}"),
     })
 }
 
 /// What follows from a failure. What may pass is tried again, each time after a longer pause unless the work
 /// goes on between, and given up at last; with everything else the document has failed.
-pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestSettled {
+pub(super) fn failed(error: &Error, attempts: u32, now_ms: i64) -> IngestOutcome {
     const PAUSE_MIN_MS: i64 = 5_000;
     const PAUSE_MAX_MS: i64 = 600_000;
     // Who is asked to wait for longer than this is asked for too much.
     const ASKED_MAX_MS: i64 = 6 * 3_600_000;
     let reason = error.full();
     if !passes(error.kind) {
-        return IngestSettled::Failed { reason };
+        return IngestOutcome::Failed { reason };
     }
     if attempts >= ATTEMPTS_MAX {
-        return IngestSettled::GivenUp { reason };
+        return IngestOutcome::Abandoned { reason };
     }
     let asked = error.retry_after.map_or(0, |wait| i64::try_from(wait.as_millis()).unwrap_or(i64::MAX));
     let pause = PAUSE_MIN_MS << (2 * attempts.saturating_sub(1)).min(16);
     let pause = pause.min(PAUSE_MAX_MS).max(asked.min(ASKED_MAX_MS));
-    IngestSettled::Again { from_ms: now_ms.saturating_add(pause), reason }
+    IngestOutcome::RetryAt { from_ms: now_ms.saturating_add(pause), reason }
 }
 
 #[cfg(test)]
@@ -226,7 +226,7 @@ mod tests {
             ..Error::new(ErrorKind::RateLimited, "429")
         };
         let from_ms = |error: &Error, attempts: u32| match failed(error, attempts, 1_000) {
-            IngestSettled::Again { from_ms, .. } => from_ms - 1_000,
+            IngestOutcome::RetryAt { from_ms, .. } => from_ms - 1_000,
             other => panic!("{other:?}"),
         };
         assert_eq!(
@@ -235,9 +235,9 @@ mod tests {
         );
         assert_eq!(from_ms(&busy(3_600), 1), 3_600_000);
         assert_eq!(from_ms(&busy(u64::MAX), 1), 6 * 3_600_000);
-        assert_eq!(failed(&busy(0), 6, 0), IngestSettled::GivenUp { reason: "429".into() });
+        assert_eq!(failed(&busy(0), 6, 0), IngestOutcome::Abandoned { reason: "429".into() });
         let broken = Error::invalid("broken");
-        assert_eq!(failed(&broken, 1, 0), IngestSettled::Failed { reason: "broken".into() });
+        assert_eq!(failed(&broken, 1, 0), IngestOutcome::Failed { reason: "broken".into() });
     }
 
     #[test]

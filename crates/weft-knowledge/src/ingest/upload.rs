@@ -93,7 +93,7 @@ impl Library {
         }
         let leads_on = name.split('/').all(|part| !matches!(part.trim(), "" | "." | ".."));
         if !leads_on || name.contains(['\\', '\0']) {
-            return Err(Error::invalid(format!("`{}` is no name of a file", name.replace('\0', "�"))));
+            return Err(Error::invalid(format!("`{}` is not a name of a file", name.replace('\0', "�"))));
         }
         let (size, most) = (bytes.len() as u64, self.limits.file_bytes_max);
         if size > most {

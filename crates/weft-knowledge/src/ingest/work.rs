@@ -457,7 +457,7 @@ fn part(done: u64, count: u64) -> f64 {
 async fn vectors(embedder: &dyn Embedder, texts: &[String]) -> Result<Vec<Vec<f32>>> {
     let made = embedder.embed(Purpose::Passage, texts).await?.vectors;
     if made.len() != texts.len() {
-        let message = format!("the embedder gave {} vectors for {} texts", made.len(), texts.len());
+        let message = format!("the embedder returned {} vectors for {} texts", made.len(), texts.len());
         return Err(Error::new(ErrorKind::Garbled, message));
     }
     Ok(made)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::seam::ingest_queue::{IngestSettled, TakenDocument};
+use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
@@ -140,23 +140,23 @@ impl IngestWorker {
         let id = &taken.document.key.id;
         let Some(settled) = self.work(taken).await else { return };
         match &settled {
-            IngestSettled::Failed { reason } | IngestSettled::GivenUp { reason } => {
+            IngestOutcome::Failed { reason } | IngestOutcome::Abandoned { reason } => {
                 tracing::info!(document.id = %id, reason, "a document has failed");
             }
-            IngestSettled::Again { reason, .. } => {
+            IngestOutcome::RetryAt { reason, .. } => {
                 tracing::info!(document.id = %id, reason, "a document is put off");
             }
-            IngestSettled::Done { .. } | IngestSettled::Stopped | IngestSettled::HandedBack => {}
+            IngestOutcome::Done { .. } | IngestOutcome::Stopped | IngestOutcome::Released => {}
         }
         // What is not settled comes back when its time has passed.
         let settled = self.library.parts.queue.settle(&taken.lease, &settled, self.library.now_ms()).await;
         if let Err(error) = settled {
-            tracing::warn!(document.id = %id, error = error.detail(), "what became of a document could not be said");
+            tracing::warn!(document.id = %id, error = error.detail(), "the outcome of a document could not be stored");
         }
     }
 
     /// What has become of a document; nothing when that is said already or not ours to say.
-    async fn work(&self, taken: &TakenDocument) -> Option<IngestSettled> {
+    async fn work(&self, taken: &TakenDocument) -> Option<IngestOutcome> {
         if let Some(given_up) = plan::given_up(taken) {
             return Some(given_up);
         }
@@ -174,7 +174,7 @@ impl IngestWorker {
         };
         let ended = tokio::select! {
             biased;
-            () = has_to_go => return Some(IngestSettled::HandedBack),
+            () = has_to_go => return Some(IngestOutcome::Released),
             ended = work.keep(self.pace.tell_every) => ended,
             outcome = work.run() => match outcome {
                 Ok(()) => Ended::Settled,
@@ -185,7 +185,7 @@ impl IngestWorker {
         };
         match ended {
             Ended::Settled => None,
-            Ended::Stopped => Some(IngestSettled::Stopped),
+            Ended::Stopped => Some(IngestOutcome::Stopped),
             Ended::Lost => {
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {

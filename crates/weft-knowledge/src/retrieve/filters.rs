@@ -254,7 +254,7 @@ fn by_hand(item: &Json, value: &impl Fn(&Json) -> Json) -> Result<Condition, Str
     let text = |names: &[&str]| names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::trim);
     let key = text(&["key", "name"]).filter(|key| !key.is_empty()).ok_or("has no key")?;
     let said = text(&["op", "comparison_operator", "operator"]).unwrap_or("=");
-    let operator = Operator::parse(said).ok_or_else(|| format!("`{said}` is no operator"))?;
+    let operator = Operator::parse(said).ok_or_else(|| format!("`{said}` is not an operator"))?;
     let value = item.get("value").map(value).unwrap_or_default();
     Ok(Condition { key: key.to_owned(), operator, value })
 }

@@ -53,7 +53,7 @@ impl Interface {
     }
 
     /// The smallest score that counts when nothing is given.
-    pub fn default_threshold(self) -> f64 {
+    pub const fn default_threshold(self) -> f64 {
         match self {
             Self::Component | Self::Http | Self::Dataset | Self::Chat => 0.2,
             Self::Dify => 0.0,

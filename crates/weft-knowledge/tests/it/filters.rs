@@ -80,7 +80,7 @@ async fn conditions_of_a_model_that_nothing_fits_are_dropped_and_flagged() {
     assert_eq!(found.passages.len(), 3);
     assert_eq!(found.filter.word(), Some("relaxed"));
     assert!(found.notes[0].starts_with("filter: relaxed"), "{:?}", found.notes);
-    // An answer that makes no sense is no condition.
+    // An answer that is not valid is no condition.
     library.answers(Step::Filter, "I would look for laws.");
     let found = library.ask(&asked(FilterChoice::ByModel { keys: Vec::new() })).await;
     assert_eq!((found.passages.len(), found.filter.word()), (3, None));

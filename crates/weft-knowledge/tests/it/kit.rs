@@ -356,14 +356,14 @@ impl Index for Library {
             hit.vector_rank = Some(place);
         }
         hits.retain(|hit| hit.text_rank.is_some() || hit.vector_rank.is_some());
-        let text_once = f32::from(u8::try_from(asked.len().max(1)).unwrap());
+        let bm25_scale = f32::from(u8::try_from(asked.len().max(1)).unwrap());
         let fits = |document: &&Document| {
             query.datasets.contains(&document.key.dataset.id)
                 && query.documents.as_ref().is_none_or(|ids| ids.contains(&document.key.id))
                 && query.filter.as_ref().is_none_or(|filter| filter.matches(&document.metadata))
         };
         let fitting = shelves.documents.iter().filter(fits).count();
-        Ok(IndexAnswer { hits, text_once, text_total, fitting })
+        Ok(IndexAnswer { hits, bm25_scale, text_total, fitting })
     }
 
     async fn size(&self, _: &DatasetKey) -> Result<IndexSize> {

@@ -10,6 +10,7 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod additions;
+mod combined;
 mod contents;
 mod filters;
 mod graph;
@@ -18,4 +19,3 @@ mod kit;
 mod parents;
 mod questions;
 mod search;
-mod together;

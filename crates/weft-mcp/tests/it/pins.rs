@@ -98,7 +98,7 @@ async fn looking_accepts_nothing_and_accepting_names_what_it_cannot() {
     bench.fake.tools.lock().unwrap().push(json!({"name": "flawed", "inputSchema": 1}));
     let seen = bench.servers.survey("fake").await.unwrap();
     let told: Vec<_> = seen.iter().map(|s| (s.name.as_str(), s.verdict.clone())).collect();
-    let flaw = Verdict::Flawed("its schema is no object".to_owned());
+    let flaw = Verdict::Flawed("its schema is not an object".to_owned());
     assert_eq!(told, [("a", Verdict::Disabled), ("b.c", Verdict::New), ("flawed", flaw)]);
     assert_eq!(bench.pins.pins("fake").await.unwrap(), []);
     let accept = async |names: &[&str]| {

@@ -33,7 +33,7 @@ pub(crate) struct Native {
 
 impl Native {
     /// # Errors
-    /// `Invalid` for an address that makes no sense, `Internal` when genai cannot be set up.
+    /// `Invalid` for an address that is not valid, `Internal` when genai cannot be set up.
     pub fn new(
         info: ModelInfo,
         provider: Provider,
@@ -42,7 +42,7 @@ impl Native {
     ) -> Result<Self> {
         let address = entry.address()?;
         url::Url::parse(address).map_err(|cause| {
-            Error::invalid(format!("the base URL of the model `{}` makes no sense", info.name)).because(cause)
+            Error::invalid(format!("the base URL of the model `{}` is not valid", info.name)).because(cause)
         })?;
         let client = genai::Client::builder()
             .with_reqwest(client)

@@ -40,11 +40,11 @@ pub(crate) struct OpenAi {
 
 impl OpenAi {
     /// # Errors
-    /// `Invalid` for a base URL that makes no sense.
+    /// `Invalid` for a base URL that is not valid.
     pub fn new(info: ModelInfo, entry: &ModelEntry, client: reqwest::Client) -> Result<Self> {
         let url = format!("{}/chat/completions", entry.address()?.trim_end_matches('/'));
         let url = url.parse().map_err(|cause: url::ParseError| {
-            Error::invalid(format!("the base URL of the model `{}` makes no sense", info.name)).because(cause)
+            Error::invalid(format!("the base URL of the model `{}` is not valid", info.name)).because(cause)
         })?;
         Ok(Self { info, url, key: entry.api_key.clone(), client, form: entry.structured_output })
     }

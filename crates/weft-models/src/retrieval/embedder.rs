@@ -35,7 +35,7 @@ impl HttpEmbedder {
     /// The model of `entry`, asked in the way of `wire`.
     ///
     /// # Errors
-    /// `Invalid` for an address that makes no sense, or none.
+    /// `Invalid` for an address that is not valid, or none.
     pub fn new(entry: &ModelEntry, wire: &'static EmbeddingWire, client: &reqwest::Client) -> Result<Self> {
         Ok(Self {
             name: entry.full_name(),

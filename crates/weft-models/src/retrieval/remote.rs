@@ -32,11 +32,10 @@ impl Remote {
     /// The model of `entry` at `url`.
     ///
     /// # Errors
-    /// `Invalid` for an address or a time limit that makes no sense.
+    /// `Invalid` for an address or a time limit that is not valid.
     pub fn new(entry: &ModelEntry, url: &str, client: &reqwest::Client) -> Result<Self> {
         let url = url.parse().map_err(|cause: url::ParseError| {
-            Error::invalid(format!("the base URL of the model `{}` makes no sense", entry.name))
-                .because(cause)
+            Error::invalid(format!("the base URL of the model `{}` is not valid", entry.name)).because(cause)
         })?;
         let (name, key) = (entry.name.clone(), entry.api_key.clone());
         let (policy, limit) = (entry.retry_policy()?, entry.request_limit()?);

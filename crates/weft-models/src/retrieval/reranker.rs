@@ -30,7 +30,7 @@ impl HttpReranker {
     /// The model of `entry`, asked in the way of `wire`.
     ///
     /// # Errors
-    /// `Invalid` for an address that makes no sense, or none.
+    /// `Invalid` for an address that is not valid, or none.
     pub fn new(entry: &ModelEntry, wire: &'static RerankWire, client: &reqwest::Client) -> Result<Self> {
         let scores = match entry.raw_scores {
             None => wire.scores,
@@ -78,7 +78,7 @@ fn in_order(scores: &[Score], count: usize) -> Result<Vec<f32>, String> {
     for Score { index, relevance_score } in scores {
         match ordered.get_mut(*index) {
             Some(place @ None) if relevance_score.is_finite() => *place = Some(*relevance_score),
-            Some(None) => return Err(format!("the score of passage {index} is no number")),
+            Some(None) => return Err(format!("the score of passage {index} is not a number")),
             Some(Some(_)) => return Err(format!("there are two scores for passage {index}")),
             None => return Err(format!("there is a score for passage {index}, and {count} were sent")),
         }
@@ -127,6 +127,6 @@ mod tests {
         check(&[(1, 0.9)], Err("2 passages were sent and 1 scores"));
         check(&[(1, 0.9), (1, 0.8)], Err("two scores for passage 1"));
         check(&[(0, 0.9), (2, 0.8)], Err("passage 2, and 2 were sent"));
-        check(&[(0, f32::NAN), (1, 0.8)], Err("no number"));
+        check(&[(0, f32::NAN), (1, 0.8)], Err("not a number"));
     }
 }

@@ -39,7 +39,7 @@ fn read(file: &File<'_>) -> Read {
 /// The values of a file: one after another, each in lines of its own or not.
 fn values(text: &str) -> Result<Vec<Value>, Unreadable> {
     let values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    values.collect::<Result<_, _>>().map_err(|cause| Unreadable::because("it is no JSON", cause))
+    values.collect::<Result<_, _>>().map_err(|cause| Unreadable::because("it is not JSON", cause))
 }
 
 /// One part for a value that is short, several for one that is not.

@@ -88,8 +88,9 @@ impl Mail {
 }
 
 fn read(file: &File<'_>) -> Read {
-    let message =
-        MessageParser::default().parse(file.bytes).ok_or_else(|| Unreadable::new("it is no mail"))?;
+    let message = MessageParser::default()
+        .parse(file.bytes)
+        .ok_or_else(|| Unreadable::new("it is not a mail message"))?;
     let mut mail = Mail { subject: message.subject().unwrap_or_default().to_owned(), ..Mail::default() };
     mail.header("From", addresses(message.from()));
     mail.header("To", addresses(message.to()));

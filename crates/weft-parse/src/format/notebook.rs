@@ -23,9 +23,9 @@ const PRINTED_CHARS_MAX: usize = 4_000;
 
 fn read(file: &File<'_>) -> Read {
     let notebook: Value = serde_json::from_str(&decode(file.bytes))
-        .map_err(|cause| Unreadable::because("it is no notebook", cause))?;
+        .map_err(|cause| Unreadable::because("it is not a notebook", cause))?;
     let Some(cells) = notebook["cells"].as_array() else {
-        return Err(Unreadable::new("it is no notebook of version 4 or newer: it has no cells"));
+        return Err(Unreadable::new("it is not a notebook of version 4 or newer: it has no cells"));
     };
     let mut parts = Parts::default();
     parts.say("title", notebook["metadata"]["title"].as_str().unwrap_or_default());

@@ -139,7 +139,7 @@ fn read(file: &File<'_>) -> Read {
         let name = names.into_iter().find(|name| !name.is_empty()).unwrap_or_else(|| "attachment".to_owned());
         match message.bytes(&format!("{folder}/__substg1.0_{}0102", property::DATA)) {
             Some(bytes) => mail.attachments.push((name, bytes)),
-            None => parts.warn(format!("the attachment `{name}` is no file and was left out")),
+            None => parts.warn(format!("the attachment `{name}` is not a file and was left out")),
         }
     }
     mail.add(file, &mut parts);

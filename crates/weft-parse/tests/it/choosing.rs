@@ -43,12 +43,12 @@ fn what_is_not_read_says_why() {
     check("a.rtf", b"{\\rtf1 text}", "Rich Text");
     check("a.zip", &crate::build::archive(&[("x.txt", "x")]), "archive");
     check("a.docx", b"PK\x03\x04 broken", "damaged container");
-    check("a.pdf", b"\x00\x01\x02 no pdf", "it is no PDF");
+    check("a.pdf", b"\x00\x01\x02 no pdf", "it is not a PDF");
     check("a.dat", b"\x00\x01\x02", "this kind of file is not known");
-    check("a.txt", b"\x00\x01\x02\x03", "it is no text");
+    check("a.txt", b"\x00\x01\x02\x03", "it is not text");
     check("a.txt", b"  \n", "it is empty");
     check("a.html", b"<script>x</script>", "there is no text in it");
-    check("a.json", b"{\"a\": ", "it is no JSON");
+    check("a.json", b"{\"a\": ", "it is not JSON");
     check("a.ipynb", b"{}", "no cells");
     check("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 broken", "damaged container");
 }

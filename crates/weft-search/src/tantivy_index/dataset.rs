@@ -182,9 +182,12 @@ impl Dataset {
                 dataset.write_all(&mut writer, all);
                 dataset.rest_later();
             });
-            work.await.map_err(|cause| Error::internal("writing to the index broke off").because(cause))?;
+            work.await.map_err(|cause| {
+                Error::internal("writing to the index stopped unexpectedly").because(cause)
+            })?;
         }
-        told.await.map_err(|cause| Error::internal("writing to the index broke off").because(cause))?
+        told.await
+            .map_err(|cause| Error::internal("writing to the index stopped unexpectedly").because(cause))?
     }
 
     fn write_all(&self, writer: &mut Writer, all: Vec<Waiting>) {

@@ -71,7 +71,7 @@ pub fn search(
     let mut text = TextPart::new(datasets, &parts, &words, words_field)?;
     let vector_places: Vec<Place> = by_vector.iter().map(|(_, place)| *place).collect();
     let by_text = text.run(&parts, query.count_max, &vector_places, scores);
-    let mut answer = IndexAnswer { hits: Vec::new(), text_once: text.once, text_total: text.total, fitting };
+    let mut answer = IndexAnswer { hits: Vec::new(), bm25_scale: text.once, text_total: text.total, fitting };
     let mut hits: HashMap<Place, usize> = HashMap::new();
     for (rank, (cosine, place)) in by_vector.into_iter().enumerate() {
         hits.insert(place, answer.hits.len());

@@ -7,7 +7,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tantivy::directory::error::LockError;
+use tantivy::directory::error::{LockError, OpenDirectoryError};
 use tantivy::{IndexWriter, TantivyError};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -105,6 +105,9 @@ pub fn unwritable(cause: TantivyError) -> Error {
             ErrorKind::Unavailable,
             "another process has been writing to the same data folder for a minute: see what it does, or stop it",
         ),
+        TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_)) => {
+            (ErrorKind::Unavailable, "another process has removed the index at this moment: try again")
+        }
         _ => (ErrorKind::Internal, "see whether the disk is full or the folder can no longer be written"),
     };
     Error::new(kind, "cannot write to the index of a dataset").because(cause).help(help)

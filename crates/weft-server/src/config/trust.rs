@@ -57,6 +57,7 @@ const RULES: &[(&str, Trust)] = &[
     ("documents.worker", Operator(STARTS)),
     ("documents.confinement", Operator(OPENS)),
     ("mcp", Operator("it starts programs and chooses where keys are sent")),
+    ("plugins", Operator("it chooses what agents call and where keys are sent")),
     ("server", Operator("it decides who may use the server")),
     ("worker", Lower),
     ("models", Operator(SENDS)),

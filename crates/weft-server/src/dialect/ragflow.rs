@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
-use weft_core::journal::{FramePath, Onward, Who};
+use weft_core::journal::{ActivationRef, FramePath, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
@@ -102,9 +102,9 @@ pub fn event_name(record: &Record) -> Option<&'static str> {
         Record::RunFinished { .. } => Some("workflow_finished"),
         Record::NodeSkipped { .. }
         | Record::FrameOpened { .. }
+        | Record::ModelUsed { .. }
+        | Record::EffectStarted { .. }
         | Record::EffectFinished { .. }
-        | Record::EffectBegan { .. }
-        | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
         | Record::PickedUp { .. }
@@ -332,7 +332,7 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
         Record::RunStarted { input, resumes, .. } => {
             Data::WorkflowStarted { inputs: &input.inputs, resumes: resumes.as_ref() }
         }
-        Record::NodeStarted { who: Who { node, name, kind, .. } } => Data::NodeStarted {
+        Record::NodeStarted { who: ActivationRef { node, name, kind, .. } } => Data::NodeStarted {
             inputs: (),
             created_at,
             component_id: node,
@@ -378,9 +378,9 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
         Record::Warned { node, message } => Data::Warning { component_id: node, message },
         Record::NodeSkipped { .. }
         | Record::FrameOpened { .. }
+        | Record::ModelUsed { .. }
+        | Record::EffectStarted { .. }
         | Record::EffectFinished { .. }
-        | Record::EffectBegan { .. }
-        | Record::EffectGave { .. }
         | Record::Published { .. }
         | Record::Sourced { .. }
         | Record::PickedUp { .. }
@@ -400,7 +400,7 @@ fn node_finished<'a>(entry: &'a Entry, additions: Additions<'a>) -> Option<NodeF
         component_name: &who.name,
         component_type: &who.kind,
         error: error.as_deref(),
-        suspended: *route == Onward::Suspended,
+        suspended: *route == NextEdges::Suspended,
         elapsed_time: *elapsed,
         created_at,
         content: additions.blank_content.then_some(""),

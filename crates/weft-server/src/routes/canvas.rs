@@ -20,7 +20,7 @@ use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
 use crate::state::ServerState;
 use crate::wire::agent::{AgentFields, AgentItem, drawing};
-use crate::wire::completion::{CompletionRequest, Delivery};
+use crate::wire::completion::{CompletionRequest, ResponseMode};
 use crate::wire::envelope::{Success, streamed};
 
 const NOT_OWNER: &str = "Only owner of canvas authorized for this operation.";
@@ -162,7 +162,8 @@ pub async fn complete(
     body.require(&["id"])?;
     let key = canvas_key(&caller, body.id("id")?.unwrap_or_default());
     let canvas = stored(&state, &key, not_found()).await?;
-    let mut request = CompletionRequest::read(&body, &caller, Delivery::Stream)?.with_headers(&headers)?;
+    let mut request =
+        CompletionRequest::read(&body, &caller, ResponseMode::Stream)?.with_headers(&headers)?;
     let mut unknown = UnknownSession::Refuse;
     if request.session.is_none() {
         let own = own_session(&key, &request.input.user_id);

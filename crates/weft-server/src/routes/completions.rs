@@ -13,7 +13,7 @@ use crate::error::ApiError;
 use crate::frames::{Kinds, Terminator};
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::completion::{CompletionRequest, Delivery};
+use crate::wire::completion::{CompletionRequest, ResponseMode};
 
 /// `POST /api/v1/agents/{id}/completions`: a stream unless the caller says otherwise. Without
 /// authentication a session id that nobody knows begins a session, which is what load generators
@@ -28,7 +28,7 @@ pub async fn of_agent(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let request = CompletionRequest::read(&body, &caller, Delivery::Stream)?.with_headers(&headers)?;
+    let request = CompletionRequest::read(&body, &caller, ResponseMode::Stream)?.with_headers(&headers)?;
     let unknown = match state.auth {
         Auth::On => UnknownSession::Refuse,
         Auth::Off => UnknownSession::Begin,
@@ -51,7 +51,7 @@ pub async fn of_named_agent(
     if body.flag("openai-compatible")? == Some(true) {
         return openai::complete(&state, &caller, (id, &headers), &body).await.map_err(ApiError::for_openai);
     }
-    let request = CompletionRequest::read(&body, &caller, Delivery::Whole)?.with_headers(&headers)?;
+    let request = CompletionRequest::read(&body, &caller, ResponseMode::Whole)?.with_headers(&headers)?;
     let manner = Manner { kinds: Kinds::Session, terminator: Terminator::Done };
     run(&state, &canvas_key(&caller, id), request, (UnknownSession::Refuse, manner)).await
 }

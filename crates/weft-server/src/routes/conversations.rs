@@ -14,7 +14,7 @@ use crate::error::{ApiError, code};
 use crate::frames::{AnswersSoFar, answer_data};
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{Delivery, last_question};
+use crate::wire::completion::{ResponseMode, last_question};
 use crate::wire::envelope::{Success, respond};
 
 /// Runs the turn; a stream unless the caller says otherwise.
@@ -31,7 +31,7 @@ pub async fn complete(
     let id = body.id("conversation_id")?.unwrap_or_default();
     let messages = body.list("messages")?.unwrap_or_default();
     let query = last_question(&messages)?.unwrap_or_default();
-    let request = question(&body, &caller, (Some(id.clone()), query, Delivery::Stream))?;
+    let request = question(&body, &caller, (Some(id.clone()), query, ResponseMode::Stream))?;
     let request = request.with_headers(&headers)?;
     let known = state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await;
     let known = known.map_err(|error| match error.kind {
@@ -41,9 +41,9 @@ pub async fn complete(
     let canvas = canvas_key(&caller, known.canvas);
     let (session, handle) = begin_turn(&state, &canvas, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);
-    match request.delivery {
-        Delivery::Stream => Ok(sse::respond(handle.entries, AnswersSoFar::new(view))),
-        Delivery::Whole => {
+    match request.response_mode {
+        ResponseMode::Stream => Ok(sse::respond(handle.entries, AnswersSoFar::new(view))),
+        ResponseMode::Whole => {
             let answer = answered(handle, &mut view).await?;
             let Some(reason) = answer.failure() else {
                 return Ok(Success(answer_data(&answer, &view)).into_response());

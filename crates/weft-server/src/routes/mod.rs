@@ -1,10 +1,10 @@
 //! One file per noun: read the request, make a call, shape the answer.
 
-pub mod again;
 pub mod agents;
 pub mod canvas;
 pub mod chunks;
 pub mod completions;
+pub mod components;
 pub mod conversations;
 pub mod datasets;
 pub mod documents;
@@ -13,8 +13,10 @@ pub mod health;
 pub mod metadata;
 pub mod models;
 pub mod openai;
+pub mod openapi;
 mod owned;
 pub mod parsing;
+pub mod past_runs;
 pub mod retrieval;
 pub mod runs;
 pub mod schedules;

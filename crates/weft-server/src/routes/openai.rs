@@ -18,7 +18,7 @@ use crate::frames::CompletionChunks;
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{Delivery, delivery, last_question};
+use crate::wire::completion::{ResponseMode, last_question, response_mode};
 use crate::wire::envelope::respond;
 
 /// What is said to a request in which nobody says anything.
@@ -49,19 +49,19 @@ pub(crate) async fn complete(
     let messages = body.list("messages")?.unwrap_or_default();
     let query = last_question(&messages).map_err(|error| error.with_status(StatusCode::BAD_REQUEST))?;
     let Some(query) = query else {
-        return nothing_said(state, &canvas, delivery(body, Delivery::Whole)?).await;
+        return nothing_said(state, &canvas, response_mode(body, ResponseMode::Whole)?).await;
     };
     let request =
-        question(body, caller, (session_id(body)?, query, Delivery::Whole))?.with_headers(headers)?;
+        question(body, caller, (session_id(body)?, query, ResponseMode::Whole))?.with_headers(headers)?;
     if request.session.is_none() {
         known(state, &canvas).await?;
     }
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
     let mut completion = Completion { session: session.clone(), canvas: canvas.id, started_ms };
-    match request.delivery {
-        Delivery::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
-        Delivery::Whole => {
+    match request.response_mode {
+        ResponseMode::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
+        ResponseMode::Whole => {
             let mut view = RunView::new(&handle.key.id, &session);
             let answer = answered(handle, &mut view).await?;
             completion.started_ms = view.started_ms;
@@ -92,7 +92,7 @@ async fn known(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiError> 
 async fn nothing_said(
     state: &ServerState,
     canvas: &CanvasKey,
-    delivery: Delivery,
+    response_mode: ResponseMode,
 ) -> Result<Response, ApiError> {
     known(state, canvas).await?;
     let completion = Completion {
@@ -102,9 +102,9 @@ async fn nothing_said(
     };
     let mut whole = completion.whole(&Answer::default());
     whole["choices"][0]["message"]["content"] = Json::String(NO_MESSAGES.to_owned());
-    match delivery {
-        Delivery::Whole => Ok(respond(StatusCode::OK, &whole).into_response()),
-        Delivery::Stream => {
+    match response_mode {
+        ResponseMode::Whole => Ok(respond(StatusCode::OK, &whole).into_response()),
+        ResponseMode::Stream => {
             let mut out = Vec::new();
             let said = completion.write_text(NO_MESSAGES);
             for frame in std::iter::once(said).chain(completion.write_end(&Answer::default())) {

@@ -111,7 +111,7 @@ fn highlighted(state: &ServerState, question: &str, passage: &Passage) -> Option
 /// is all that its clients look at.
 ///
 /// # Errors
-/// 400 for a body that makes no sense; 403 without a valid token; 404 for an unknown dataset.
+/// 400 for a body that is not valid; 403 without a valid token; 404 for an unknown dataset.
 pub async fn of_dify(
     State(state): State<ServerState>,
     caller: Result<Caller, ApiError>,

@@ -33,7 +33,7 @@ async fn of_agent(
 /// `session_id`, `misfire`, `misfire_max`, `name` and `enabled` if wanted.
 ///
 /// # Errors
-/// 101 for a body that makes no sense, 102 for an unknown agent.
+/// 101 for a body that is not valid, 102 for an unknown agent.
 pub async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -84,7 +84,7 @@ pub async fn get(
 /// `PUT …/schedules/{schedule}`: changes what is given and nothing else.
 ///
 /// # Errors
-/// 101 for a body that makes no sense, 102 for an unknown one, 106 when somebody else changes it at the
+/// 101 for a body that is not valid, 102 for an unknown one, 106 when somebody else changes it at the
 /// same time.
 pub async fn update(
     State(state): State<ServerState>,

@@ -15,7 +15,7 @@ use crate::frames::{Kinds, RunEvents, Terminator};
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{Delivery, delivery, strategy};
+use crate::wire::completion::{ResponseMode, response_mode, strategy};
 use crate::wire::envelope::Success;
 use crate::wire::task::{self, TaskView};
 
@@ -32,7 +32,7 @@ fn told(error: Error) -> ApiError {
 /// `due_by`, `overdue`, `page` and `page_size` choose others.
 ///
 /// # Errors
-/// 101 for a filter that makes no sense.
+/// 101 for a filter that is not valid.
 pub async fn list(
     State(state): State<ServerState>,
     caller: Caller,
@@ -69,15 +69,15 @@ pub async fn answer(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<Response, ApiError> {
-    let (answer, delivery) = (task::answer(&body)?, delivery(&body, Delivery::Whole)?);
+    let (answer, response_mode) = (task::answer(&body)?, response_mode(&body, ResponseMode::Whole)?);
     let key = TaskKey::new(&caller.tenant, id);
     let (session, handle) =
         state.app.answer_task(&key, answer, &state.waiting(strategy(&body)?)).await.map_err(told)?;
     let view = RunView::new(&handle.key.id, &session.key.id);
-    match delivery {
-        Delivery::Stream => {
+    match response_mode {
+        ResponseMode::Stream => {
             Ok(sse::respond(handle.entries, RunEvents::new(view, Kinds::All, Terminator::Done)))
         }
-        Delivery::Whole => in_one_piece(handle, view, None).await,
+        ResponseMode::Whole => in_one_piece(handle, view, None).await,
     }
 }

@@ -14,7 +14,7 @@ use crate::error::{ApiError, code};
 use crate::frames::{Kinds, RunEvents, Terminator};
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{CompletionRequest, Delivery, whole};
+use crate::wire::completion::{CompletionRequest, ResponseMode, whole};
 use crate::wire::envelope::{Success, respond};
 
 /// What a session id that nobody knows means.
@@ -129,9 +129,9 @@ pub(crate) async fn run(
         true => (frames.traced(), Some(Vec::new())),
         false => (frames, None),
     };
-    match request.delivery {
-        Delivery::Stream => Ok(sse::respond(handle.entries, frames)),
-        Delivery::Whole => in_one_piece(handle, view, traced).await,
+    match request.response_mode {
+        ResponseMode::Stream => Ok(sse::respond(handle.entries, frames)),
+        ResponseMode::Whole => in_one_piece(handle, view, traced).await,
     }
 }
 
@@ -178,7 +178,7 @@ pub(crate) fn canvas_key(caller: &Caller, id: impl Into<CanvasId>) -> CanvasKey 
 pub(crate) fn question(
     body: &Body,
     caller: &Caller,
-    (session, query, default): (Option<String>, String, Delivery),
+    (session, query, default): (Option<String>, String, ResponseMode),
 ) -> Result<CompletionRequest, ApiError> {
     let read = CompletionRequest::read(body, caller, default)?;
     // Their shapes have no place for whose message a piece belongs to.

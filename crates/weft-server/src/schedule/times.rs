@@ -86,7 +86,7 @@ fn zoned(ms: i64, zone: &TimeZone) -> Option<Zoned> {
 
 fn cron(expression: &str) -> Result<Cron> {
     let refuse = |why: String| {
-        Error::invalid(format!("the cron expression `{expression}` makes no sense: {why}"))
+        Error::invalid(format!("the cron expression `{expression}` is not valid: {why}"))
             .help("write minute, hour, day of month, month and day of week, such as `0 8 * * MON-FRI`")
     };
     if expression.len() > EXPRESSION_BYTES_MAX {
@@ -117,7 +117,7 @@ fn zone(name: &str) -> Result<TimeZone> {
 /// `Invalid` for what is none.
 pub fn interval(text: &str) -> Result<Duration> {
     let refuse = || {
-        Error::invalid(format!("`{text}` is no interval"))
+        Error::invalid(format!("`{text}` is not an interval"))
             .help("write a number and a unit, such as 90s, 15m, 2h or 1d")
     };
     let days = text.trim().strip_suffix(['d', 'D']).and_then(|days| days.trim().parse::<u32>().ok());

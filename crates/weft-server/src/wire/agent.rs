@@ -118,7 +118,7 @@ impl AgentFields {
     /// Reads them.
     ///
     /// # Errors
-    /// 101 naming the field that makes no sense.
+    /// 101 naming the field that is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
         if let Some(category) = body.text("canvas_category")?.filter(|category| category != CATEGORY) {
             let message = format!(

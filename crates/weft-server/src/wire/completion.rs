@@ -14,7 +14,7 @@ use crate::turns::MultitaskStrategy;
 
 /// Whether the caller wants a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Delivery {
+pub enum ResponseMode {
     /// Events as they come.
     Stream,
     /// One answer at the end.
@@ -29,7 +29,7 @@ pub struct CompletionRequest {
     /// What the caller gives.
     pub input: TurnInput,
     /// How the answer is wanted.
-    pub delivery: Delivery,
+    pub response_mode: ResponseMode,
     /// Whether the nodes that have finished are to be told.
     pub trace: bool,
     /// What becomes of it while the session is in the middle of a turn; absent: what the server does.
@@ -42,8 +42,8 @@ impl CompletionRequest {
     /// Reads one; `default` is what an absent `stream` means on the route.
     ///
     /// # Errors
-    /// 101 naming the field that makes no sense.
-    pub fn read(body: &Body, caller: &Caller, default: Delivery) -> Result<Self, ApiError> {
+    /// 101 naming the field that is not valid.
+    pub fn read(body: &Body, caller: &Caller, default: ResponseMode) -> Result<Self, ApiError> {
         refuse_release(body.flag("release")?)?;
         let query = match body.text("query")? {
             Some(query) => query,
@@ -59,7 +59,7 @@ impl CompletionRequest {
         Ok(Self {
             session: body.id("session_id")?.map(SessionId::from),
             input: TurnInput { query, user_id, files, inputs, pins, parallel_messages },
-            delivery: delivery(body, default)?,
+            response_mode: response_mode(body, default)?,
             trace: body.flag("return_trace")?.unwrap_or(false),
             strategy: strategy(body)?,
             idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
@@ -120,10 +120,10 @@ pub fn refuse_release(release: Option<bool>) -> Result<(), ApiError> {
 ///
 /// # Errors
 /// 101 when `stream` is no truth value.
-pub fn delivery(body: &Body, default: Delivery) -> Result<Delivery, ApiError> {
+pub fn response_mode(body: &Body, default: ResponseMode) -> Result<ResponseMode, ApiError> {
     Ok(match body.flag("stream")? {
-        Some(true) => Delivery::Stream,
-        Some(false) => Delivery::Whole,
+        Some(true) => ResponseMode::Stream,
+        Some(false) => ResponseMode::Whole,
         None => default,
     })
 }

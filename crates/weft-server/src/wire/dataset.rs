@@ -18,7 +18,7 @@ type Object = serde_json::Map<String, Json>;
 const TEXT_MAX: usize = 65_535;
 
 /// What people may say of a dataset, in the order of the API.
-const FIELDS: &[(&str, Rule)] = &[
+pub const FIELDS: &[(&str, Rule)] = &[
     ("name", Rule::Trimmed(1, 128)),
     ("avatar", Rule::Text(0, TEXT_MAX)),
     ("description", Rule::Text(0, TEXT_MAX)),

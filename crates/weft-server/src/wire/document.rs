@@ -21,7 +21,8 @@ const NAME_BYTES_MAX: usize = 255;
 /// What is said of work that is done. Clients look for it.
 const DONE: &str = "Task done";
 
-const FIELDS: &[(&str, Rule)] = &[
+/// What people may say of a document, in the order of the API.
+pub const FIELDS: &[(&str, Rule)] = &[
     ("name", Rule::Text(0, 65_535)),
     ("chunk_method", Rule::Text(0, 255)),
     ("enabled", Rule::Any),

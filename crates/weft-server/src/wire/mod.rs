@@ -12,7 +12,7 @@ pub mod method;
 pub mod model;
 mod python;
 pub mod retrieval;
-mod rules;
+pub mod rules;
 pub mod run;
 pub mod schedule;
 pub mod session;

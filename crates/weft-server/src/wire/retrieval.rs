@@ -242,7 +242,7 @@ fn share(body: &Body, key: &str, absent: f64) -> Result<f64, ApiError> {
     Ok(number(body, key)?.unwrap_or(absent).clamp(0.0, 1.0))
 }
 
-/// A page number or size; what makes no sense is the default.
+/// A page number or size; what is not valid is the default.
 fn whole(body: &Body, key: &str) -> Option<usize> {
     let number = match body.get(key)? {
         Json::Number(number) => number.as_u64()?,

@@ -16,7 +16,7 @@ const PROBLEMS_MAX: usize = 100;
 
 /// What a field may hold.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// A text with so many characters.
     Text(usize, usize),
     /// A text with so many characters, without the space around it.

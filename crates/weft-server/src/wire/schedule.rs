@@ -26,7 +26,7 @@ const UPCOMING_SHOWN: usize = 5;
 /// What a new schedule is to be.
 ///
 /// # Errors
-/// 101 naming the field that is missing or makes no sense.
+/// 101 naming the field that is missing or is not valid.
 pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiError> {
     let Some(timing) = timing(body, None, now_ms)? else {
         return Err(ApiError::argument("required argument are missing: cron or every; "));
@@ -45,7 +45,7 @@ pub fn terms(body: &Body, caller: &Caller, now_ms: i64) -> Result<Terms, ApiErro
 /// What a schedule is to be from now on; what the request does not name stays.
 ///
 /// # Errors
-/// 101 naming the field that makes no sense.
+/// 101 naming the field that is not valid.
 pub fn changed(body: &Body, before: Terms, now_ms: i64) -> Result<Terms, ApiError> {
     let timing = timing(body, Some(&before.timing), now_ms)?.unwrap_or(before.timing);
     the_rest(body, Terms { timing, ..before })
@@ -227,7 +227,7 @@ pub fn fire_status(fire: &Fire) -> &'static str {
         (Some(StoredRun { ending: Some(ending), .. }), _) => Ending::as_str(*ending),
         (Some(_), _) => "running",
         (None, WorkState::Waiting { .. } | WorkState::Taken { .. }) => "queued",
-        (None, WorkState::GivenUp { .. }) => "given_up",
+        (None, WorkState::Abandoned { .. }) => "given_up",
         // Its run was removed, or is from before runs were kept as long.
         (None, WorkState::Done { .. }) => "done",
     }

@@ -56,7 +56,7 @@ impl From<Task> for TaskView {
 /// Which tasks a list is to have: those that are open, unless `status` says otherwise.
 ///
 /// # Errors
-/// 101 for a word or a time that makes no sense.
+/// 101 for a word or a time that is not valid.
 pub fn filter(params: &Params, now_ms: i64, size_max: u64) -> Result<TaskFilter, ApiError> {
     let unknown = |name: &str, word: &str, known: Vec<&str>| {
         ApiError::argument(format!("`{name}` cannot be `{word}`; it is one of: {}", known.join(", ")))

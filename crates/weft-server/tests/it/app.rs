@@ -80,7 +80,7 @@ async fn a_canvas_whose_model_is_missing_says_so() {
     let refused = app.open_session(&stored.key, "ada", None).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Invalid);
     assert!(refused.message.contains("MODEL_NOT_CONFIGURED"), "{}", refused.message);
-    for (dsl, words) in [("{", "is no JSON"), ("[1]", "is no JSON object")] {
+    for (dsl, words) in [("{", "is not JSON"), ("[1]", "is not a JSON object")] {
         let refused = app.put_canvas(&default_tenant(), None, head("Bad"), dsl).await.unwrap_err();
         assert!(refused.kind == ErrorKind::Invalid && refused.message.contains(words), "{}", refused.message);
     }

@@ -9,12 +9,12 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
-mod again;
 mod agents;
 mod app;
 mod canvas;
 mod chunks;
 mod completions;
+mod components;
 mod contract;
 mod cut_off;
 mod datasets;
@@ -24,6 +24,8 @@ mod idempotency;
 mod known_holes;
 mod models;
 mod openai;
+mod openapi;
+mod past_runs;
 mod private;
 mod rehearsal;
 mod schedules;

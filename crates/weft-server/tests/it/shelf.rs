@@ -12,9 +12,9 @@ use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
 use weft_core::seam::{Clock, ModelDirectory};
 use weft_core::{Error, Result};
-use weft_knowledge::beside::{Beside, BesideParts};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
+use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_search::MemoryChunkIndex;
 use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
@@ -64,9 +64,9 @@ pub fn shelf(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> (Arc<Lib
 }
 
 /// No documents beside canvases.
-pub fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> Beside {
+pub fn beside(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> LocalDocuments {
     let (store, index) = (Arc::new(MemoryDatasets::new()), Arc::new(MemoryChunkIndex::new()));
-    Beside::new(BesideParts { store, index, reader: Arc::new(Lines), models, clock })
+    LocalDocuments::new(LocalDocumentsParts { store, index, reader: Arc::new(Lines), models, clock })
 }
 
 /// The body of a form, and its type.

@@ -232,6 +232,8 @@ pub fn process_at(
         models: Arc::new(model.clone()),
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
+        plugins: weft_plugins::Plugins::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins"))
+            .unwrap(),
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),
         close: Arc::new(|| Box::pin(async { Ok(()) })),
@@ -253,11 +255,14 @@ impl Bench {
     }
 
     pub async fn send(&self, request: Request<Body>) -> Reading {
+        let (method, path) = (request.method().to_string(), request.uri().to_string());
         let response = self.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
         let text = String::from_utf8(bytes.to_vec()).unwrap();
-        Reading { status: parts.status, headers: parts.headers, text }
+        let reading = Reading { status: parts.status, headers: parts.headers, text };
+        crate::openapi::check(&method, &path, &reading);
+        reading
     }
 
     pub async fn ask(&self, method: &str, path: &str, body: Json) -> Reading {

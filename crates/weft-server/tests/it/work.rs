@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::journal::Ending;
 use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
-use weft_core::seam::work_queue::{Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkState};
+use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::seam::{ScheduleStore, WorkQueue};
 use weft_core::{ErrorKind, RunKey, ScheduleKey, SessionId, SessionKey, TurnInput};
 use weft_server::work::Begun;
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// What the next worker makes of it once the first one's time has passed.
-    async fn next_worker(&self, app: &App) -> Settled {
+    async fn next_worker(&self, app: &App) -> WorkOutcome {
         self.clock.go_on(A_WHILE);
         app.engine.all_unattended().await.unwrap();
         let taken = self.take().await;
@@ -115,7 +115,7 @@ async fn a_worker_that_dies_before_the_start_leaves_it_to_the_next() {
     shared.take().await;
     let app = shared.process();
     assert!(shared.store.take(NOW + LEASE - 1, NOW + LEASE, 1).await.unwrap().is_empty(), "it is taken");
-    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
 }
 
@@ -145,10 +145,10 @@ async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_s
     shared.take().await;
     shared.clock.go_on(A_WHILE);
     shared.take().await;
-    let Settled::GivenUp { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
+    let WorkOutcome::Abandoned { reason } = shared.next_worker(&app).await else { panic!("it is given up") };
     assert!(reason.contains("ended 2 times"), "{reason}");
     assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
-    assert!(matches!(shared.state(&work).await.state, WorkState::GivenUp { .. }));
+    assert!(matches!(shared.state(&work).await.state, WorkState::Abandoned { .. }));
 }
 
 #[tokio::test]
@@ -159,7 +159,7 @@ async fn a_worker_that_dies_after_it_opened_the_session_leaves_it_to_the_next() 
     let app = shared.process();
     let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
     app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
-    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
 }
 
@@ -191,7 +191,7 @@ async fn a_run_that_was_announced_and_never_began_begins() {
     app.runs.release(&[RunLease::of(&announced)]).await.unwrap();
     let cut_off = app.cut_off().await.unwrap().remove(0);
     assert_eq!(app.pick_up(&cut_off).await.err().unwrap().kind, ErrorKind::Conflict);
-    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
 }
 
@@ -215,7 +215,7 @@ fn a_run_that_was_cut_off_in_the_middle_goes_on() {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     after.block_on(async {
         let app = shared.bench(Script::new().reply(Reply::text("It is finished."))).app;
-        assert_eq!(shared.next_worker(&app).await, Settled::Done);
+        assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
         ran_once(&app, &work).await;
     });
 }
@@ -226,11 +226,11 @@ async fn a_worker_that_dies_after_the_end_leaves_nothing_to_do() {
     let work = shared.push("r1").await;
     let (app, late) = (shared.process(), shared.take().await);
     followed(&app, &work).await;
-    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     ran_once(&app, &work).await;
     // One that was only very slow comes too late to say anything, and starts nothing.
     assert!(matches!(app.begin_work(&late.stored.work).await.unwrap(), Begun::Ended(Ending::Succeeded)));
-    let settled = app.queue.settle(&late.lease, &Settled::Done, 0).await;
+    let settled = app.queue.settle(&late.lease, &WorkOutcome::Done, 0).await;
     assert_eq!(settled.unwrap_err().kind, ErrorKind::Conflict);
     ran_once(&app, &work).await;
 }
@@ -249,7 +249,7 @@ async fn of_many_that_begin_at_once_one_starts_it() {
         }
     }
     assert_eq!(running, 1);
-    assert_eq!(shared.next_worker(&apps[0]).await, Settled::Done);
+    assert_eq!(shared.next_worker(&apps[0]).await, WorkOutcome::Done);
     ran_once(&apps[0], &work).await;
 }
 
@@ -269,7 +269,7 @@ async fn a_busy_session_is_waited_for() {
     for _ in 0..20 {
         let settled = shared.next_worker(&app).await;
         assert!(
-            matches!(&settled, Settled::HandedBack { reason, .. } if reason.contains("turn")),
+            matches!(&settled, WorkOutcome::Released { reason, .. } if reason.contains("turn")),
             "{settled:?}"
         );
     }
@@ -277,7 +277,7 @@ async fn a_busy_session_is_waited_for() {
     assert_eq!(shared.state(&work).await.attempts, 0);
     assert!(app.cancel(&default_tenant(), "s").await.unwrap());
     while turn.entries.next().await.unwrap().is_some() {}
-    assert_eq!(shared.next_worker(&app).await, Settled::Done);
+    assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));
 }
 
@@ -291,7 +291,9 @@ async fn work_answers_no_form() {
     let second = Work { session: Some("s".into()), ..shared.work("r2") };
     shared.store.push(std::slice::from_ref(&second), NOW).await.unwrap();
     let settled = shared.next_worker(&app).await;
-    assert!(matches!(&settled, Settled::HandedBack { reason, .. } if reason.contains("waits for a person")));
+    assert!(
+        matches!(&settled, WorkOutcome::Released { reason, .. } if reason.contains("waits for a person"))
+    );
     assert_eq!(app.runs.get(&second.run).await.unwrap_err().kind, ErrorKind::NotFound);
 }
 
@@ -301,7 +303,7 @@ async fn what_can_never_start_is_given_up_with_its_reason() {
     let app = shared.process();
     let gone = Work { canvas: "gone".into(), ..shared.work("r1") };
     shared.store.push(std::slice::from_ref(&gone), NOW).await.unwrap();
-    assert!(matches!(shared.next_worker(&app).await, Settled::GivenUp { .. }));
+    assert!(matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { .. }));
     assert!(shared.state(&gone).await.reason.contains("gone"));
     // A session of another canvas is nobody's mistake but the caller's.
     let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
@@ -309,7 +311,7 @@ async fn what_can_never_start_is_given_up_with_its_reason() {
     let astray = Work { session: Some("s".into()), run: RunKey::new(&default_tenant(), "r2"), ..gone };
     shared.store.push(std::slice::from_ref(&astray), NOW).await.unwrap();
     assert!(
-        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("another canvas"))
+        matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { reason } if reason.contains("another canvas"))
     );
     // What ends its process again and again.
     let work = shared.push("r3").await;
@@ -318,7 +320,7 @@ async fn what_can_never_start_is_given_up_with_its_reason() {
         shared.clock.go_on(A_WHILE);
     }
     assert!(
-        matches!(shared.next_worker(&app).await, Settled::GivenUp { reason } if reason.contains("2 times"))
+        matches!(shared.next_worker(&app).await, WorkOutcome::Abandoned { reason } if reason.contains("2 times"))
     );
     assert_eq!(app.runs.get(&work.run).await.unwrap_err().kind, ErrorKind::NotFound);
 }
@@ -381,7 +383,7 @@ async fn a_worker_takes_no_more_than_it_can_do_and_leaves_it_when_it_is_stopped(
     let script = (0..3).fold(Script::new(), |script, _| script.reply(Reply::text("It is finished.")));
     let app = shared.bench(script).app;
     for _ in 0..3 {
-        assert_eq!(shared.next_worker(&app).await, Settled::Done);
+        assert_eq!(shared.next_worker(&app).await, WorkOutcome::Done);
     }
     for work in &all {
         assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Succeeded));

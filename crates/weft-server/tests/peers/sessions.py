@@ -71,4 +71,5 @@ def main():
     print(f"ragflow-sdk: {QUESTIONS} questions in a row and {QUESTIONS} left early, none refused")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -82,7 +82,7 @@ mod vector {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Age {
     /// Those that are found.
-    Settled,
+    WorkOutcome,
     /// Those that are being made.
     Fresh,
 }
@@ -90,7 +90,7 @@ pub(crate) enum Age {
 impl Age {
     pub(crate) fn number(self) -> i64 {
         match self {
-            Self::Settled => 0,
+            Self::WorkOutcome => 0,
             Self::Fresh => 1,
         }
     }
@@ -114,7 +114,7 @@ pub(crate) fn of_age(key: &DocumentKey, age: Age) -> Condition {
 /// The chunks of a dataset that are found.
 pub(crate) fn found_in(key: &DatasetKey) -> Condition {
     in_dataset(key)
-        .add(Column::Fresh.eq(Age::Settled.number()))
+        .add(Column::Fresh.eq(Age::WorkOutcome.number()))
         .add(Column::IsParent.eq(0))
         .add(Column::Available.eq(1))
 }
@@ -257,7 +257,7 @@ pub(crate) async fn with_vectors(
 
 /// What a list is of: what is done, in its order, without parents.
 fn listed(key: &DocumentKey, filter: &ChunkFilter) -> Select<Entity> {
-    let mut found = Entity::find().filter(of_age(key, Age::Settled)).filter(Column::IsParent.eq(0));
+    let mut found = Entity::find().filter(of_age(key, Age::WorkOutcome)).filter(Column::IsParent.eq(0));
     if let Some(available) = filter.available {
         found = found.filter(Column::Available.eq(i64::from(available)));
     }
@@ -291,7 +291,7 @@ impl Store {
             Some(words) => self.chunks_with(found, words, filter).await.map_err(fail)?,
         };
         if filter.vectors {
-            return Ok((with_vectors(db, rows, Age::Settled).await.map_err(fail)??, total));
+            return Ok((with_vectors(db, rows, Age::WorkOutcome).await.map_err(fail)??, total));
         }
         Ok((rows.into_iter().map(|row| row.into_chunk(None)).collect::<Result<_>>()?, total))
     }
@@ -311,7 +311,7 @@ impl Store {
         rows.sort_by(|a, b| (a.ordinal, &a.id).cmp(&(b.ordinal, &b.id)));
         // An id may be named twice.
         rows.dedup_by(|a, b| a.id == b.id);
-        with_vectors(db, rows, Age::Settled).await.map_err(fail)?
+        with_vectors(db, rows, Age::WorkOutcome).await.map_err(fail)?
     }
 
     /// Databases do not agree on what case is, so words are looked for here, page by page.
@@ -350,7 +350,7 @@ impl Store {
         for some in wanted.chunks(ROWS_AT_ONCE_MAX) {
             let rows = Entity::find()
                 .filter(Column::TenantId.eq(tenant.as_str()))
-                .filter(Column::Fresh.eq(Age::Settled.number()))
+                .filter(Column::Fresh.eq(Age::WorkOutcome.number()))
                 .filter(Column::Id.is_in(some.iter().map(|id| text(id.as_str()))))
                 .all(&self.inner.read)
                 .await
@@ -381,7 +381,7 @@ impl Store {
         insert(&transaction, rows).await?;
         for chunk in chunks {
             if let Some(vector) = &chunk.vector {
-                put_vector(&transaction, key, (&chunk.id, Age::Settled), vector).await?;
+                put_vector(&transaction, key, (&chunk.id, Age::WorkOutcome), vector).await?;
             }
         }
         let removed = counted(gone.values());
@@ -393,12 +393,12 @@ impl Store {
 
     pub(crate) async fn keep_chunks(&self, key: &DocumentKey, chunks: &[StoredChunk]) -> Result<()> {
         let rows: Vec<Model> =
-            chunks.iter().map(|chunk| Model::new(chunk, Age::Settled)).collect::<Result<_>>()?;
+            chunks.iter().map(|chunk| Model::new(chunk, Age::WorkOutcome)).collect::<Result<_>>()?;
         match repeated(|| self.write_chunks(key, chunks, &rows)).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(document::missing(key)),
             Err(error) if is_duplicate(&error) => {
-                let message = "a chunk with this id is there already, in another document or twice";
+                let message = "a chunk with this id exists already, in another document or twice";
                 Err(Error::new(ErrorKind::Conflict, message))
             }
             Err(error) => Err(self.fail("store the chunks", error)),
@@ -435,7 +435,7 @@ async fn take_out(
 ) -> Result<HashMap<String, Model>, DbErr> {
     let mut gone = HashMap::new();
     for some in ids.chunks(ROWS_AT_ONCE_MAX) {
-        let these = || of_age(key, Age::Settled).add(Column::Id.is_in(some.iter().map(String::as_str)));
+        let these = || of_age(key, Age::WorkOutcome).add(Column::Id.is_in(some.iter().map(String::as_str)));
         let rows = Entity::find().filter(these()).all(transaction).await?;
         gone.extend(rows.into_iter().map(|row| (row.id.clone(), row)));
         Entity::delete_many().filter(these()).exec(transaction).await?;

@@ -184,7 +184,7 @@ impl Store {
 
     pub(crate) async fn create_dataset(&self, dataset: &Dataset) -> Result<()> {
         let row = Model::new(dataset)?.into_active_model();
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         match Entity::insert(row).exec_without_returning(&self.inner.write).await {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => Err(taken(&dataset.name)),

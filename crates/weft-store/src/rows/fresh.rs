@@ -10,7 +10,7 @@ use crate::rows::document_extra;
 
 /// Puts the fresh chunks of a document in the place of those that were found.
 pub(crate) async fn swap(transaction: &DatabaseTransaction, key: &DocumentKey) -> Result<(), DbErr> {
-    chunk::Entity::delete_many().filter(chunk::of_age(key, Age::Settled)).exec(transaction).await?;
+    chunk::Entity::delete_many().filter(chunk::of_age(key, Age::WorkOutcome)).exec(transaction).await?;
     chunk::Entity::update_many()
         .col_expr(chunk::Column::Fresh, Expr::col(chunk::Column::Fresh).sub(1))
         .filter(chunk::of_age(key, Age::Fresh))

@@ -32,7 +32,7 @@ impl Store {
                 .select_only()
                 .columns(columns)
                 .filter(chunk::Column::TenantId.eq(text(tenant.as_str())))
-                .filter(chunk::Column::Fresh.eq(chunk::Age::Settled.number()))
+                .filter(chunk::Column::Fresh.eq(chunk::Age::WorkOutcome.number()))
                 .filter(chunk::Column::Id.is_in(some.iter().map(|id| text(id.as_str()))))
                 .into_tuple()
                 .all(&self.inner.read)

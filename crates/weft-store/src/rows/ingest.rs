@@ -7,7 +7,7 @@ use sea_orm::{Condition, DatabaseTransaction, QueryOrder, QuerySelect};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
@@ -32,7 +32,8 @@ fn held(lease: &IngestLease) -> Condition {
 }
 
 fn lost(lease: &IngestLease) -> Error {
-    let message = format!("the document {} is somebody else's by now, or not being read", lease.document.id);
+    let message =
+        format!("the document {} belongs to another worker now, or not being read", lease.document.id);
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -249,7 +250,7 @@ impl Store {
     async fn settle_document(
         &self,
         lease: &IngestLease,
-        settled: &IngestSettled,
+        settled: &IngestOutcome,
         now_ms: i64,
     ) -> Result<bool, DbErr> {
         let transaction = self.begin().await?;
@@ -258,7 +259,7 @@ impl Store {
         let spent = row.duration_ms + std::cmp::max(now_ms.saturating_sub(row.taken_ms), 0);
         let again = |from_ms: i64| vec![to(Column::Taken, 0_i64), to(Column::AtMs, from_ms)];
         let mut fields = match settled {
-            IngestSettled::Done { message } => {
+            IngestOutcome::Done { message } => {
                 fresh::swap(&transaction, key).await?;
                 document_extra::swap(&transaction, key).await?;
                 let mut done = into_state(DocumentState::Done);
@@ -271,23 +272,23 @@ impl Store {
                 ]);
                 done
             }
-            IngestSettled::Failed { reason } => {
+            IngestOutcome::Failed { reason } => {
                 fresh::forget(&transaction, key).await?;
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));
                 failed
             }
-            IngestSettled::GivenUp { reason } => {
+            IngestOutcome::Abandoned { reason } => {
                 let mut failed = into_state(DocumentState::Failed);
                 failed.push(to(Column::Message, text(reason)));
                 failed
             }
-            IngestSettled::Again { from_ms, reason } => {
+            IngestOutcome::RetryAt { from_ms, reason } => {
                 let mut waiting = again(*from_ms);
                 waiting.push(to(Column::Message, text(reason)));
                 waiting
             }
-            IngestSettled::Stopped => match wanted(row.wanted) {
+            IngestOutcome::Stopped => match wanted(row.wanted) {
                 Wanted::GoOn => again(now_ms),
                 how => {
                     if how == Wanted::Cancel {
@@ -296,7 +297,7 @@ impl Store {
                     into_state(ended(how))
                 }
             },
-            IngestSettled::HandedBack => {
+            IngestOutcome::Released => {
                 let mut waiting = again(now_ms);
                 waiting.push(to(Column::Attempts, std::cmp::max(row.attempts - 1, 0)));
                 waiting
@@ -327,7 +328,7 @@ impl IngestQueue for Store {
 
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
         if wanted == Wanted::GoOn {
-            return Err(Error::invalid("to go on is no way to stop").help("queue the document instead"));
+            return Err(Error::invalid("going on is not a way to stop").help("queue the document instead"));
         }
         let stopped = repeated(|| self.stop_document(document, wanted, now_ms)).await;
         stopped.map_err(|error| self.fail("stop the document", error))?
@@ -458,7 +459,7 @@ impl IngestQueue for Store {
         self.forget_removed(dataset, document, now_ms).await
     }
 
-    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+    async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()> {
         let written = repeated(|| self.settle_document(lease, settled, now_ms)).await;
         self.kept(lease, "say what has become of the document", written)
     }

@@ -1,7 +1,7 @@
 //! Reads journals. They are written by [`crate::journal`].
 
 use sea_orm::entity::prelude::*;
-use sea_orm::{DatabaseConnection, QueryOrder, QuerySelect};
+use sea_orm::{ConnectionTrait, QueryOrder, QuerySelect};
 use weft_core::id::RunKey;
 
 use crate::ids::{bounded, text};
@@ -28,7 +28,7 @@ impl ActiveModelBehavior for ActiveModel {}
 /// The rows that hold the entries after a number, in order, enough of them for `count_max` entries.
 /// The first row may begin with entries that come before.
 pub(crate) async fn after(
-    db: &DatabaseConnection,
+    db: &impl ConnectionTrait,
     key: &RunKey,
     after_seq: u64,
     count_max: u64,

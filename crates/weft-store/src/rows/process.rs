@@ -65,7 +65,7 @@ impl ProcessStore for Store {
         let again = OnConflict::column(Column::Id)
             .value(Column::Beat, Expr::col((Entity, Column::Beat)).add(1))
             .to_owned();
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let say = async || {
             let row = Entity::insert(row.clone()).on_conflict(again.clone());
             row.exec_without_returning(&self.inner.write).await
@@ -87,7 +87,7 @@ impl ProcessStore for Store {
             .and_where(run::Column::Ending.is_null())
             .and_where(run::Column::Owner.eq(text(id.as_str())))
             .take();
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let forget = async || {
             Entity::delete_many()
                 .filter(Column::Id.eq(text(id.as_str())))

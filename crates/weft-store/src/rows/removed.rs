@@ -118,7 +118,7 @@ impl Store {
             these = these.add(Column::DocumentId.eq(text(document.as_str())));
         }
         let forget = async || {
-            let _turn = self.inner.turns.next().await;
+            let _permit = self.inner.gate.permit().await;
             Entity::delete_many().filter(these.clone()).exec(&self.inner.write).await
         };
         let forgotten = repeated(forget).await;

@@ -12,12 +12,12 @@ use weft_core::seam::run_store::{Retention, StoredRun};
 use weft_core::{Ending, Result};
 
 use crate::Store;
-use crate::base::BASED;
 use crate::ids::{bounded, text};
 use crate::lane::Placeholder;
 use crate::open::repeated;
 use crate::pieces::{self, LIST};
 use crate::rows::{ROWS_AT_ONCE_MAX, journal, piece, run, session};
+use crate::session_dictionary::BASED;
 
 /// Journal rows that are looked at in one go.
 const ROWS_READ_MAX: u64 = 64;
@@ -68,7 +68,7 @@ impl Store {
         for some in keys.chunks(ROWS_AT_ONCE_MAX) {
             let sessions = self.sessions_of(some).await.map_err(fail)?;
             let remove = async || {
-                let _turn = self.inner.turns.next().await;
+                let _permit = self.inner.gate.permit().await;
                 let ended = run::Entity::delete_many().filter(run::any_of(some));
                 ended.filter(run::Column::Ending.is_not_null()).exec(&self.inner.write).await
             };
@@ -121,7 +121,7 @@ impl Store {
         if self.inner.write.get_database_backend() != DbBackend::Sqlite {
             return Ok(());
         }
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let free = format!("PRAGMA incremental_vacuum({PAGES_FREED_MAX})");
         self.inner.write.execute_unprepared(&free).await.map(drop)
     }

@@ -5,25 +5,26 @@ use std::collections::BTreeMap;
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
-use sea_orm::{
-    Condition, ConnectionTrait, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect, Statement,
-    Value,
-};
+use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, Statement};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{self, Retention, RunFilter, RunLease, StoredEntry, StoredRun, overtaken};
+use weft_core::seam::run_store::{
+    self, Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun, overtaken,
+};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
 use crate::Store;
+use crate::batch::{Batch, BatchOutcome};
 use crate::compact::Compacted;
 use crate::failure::{is_duplicate, is_orphan};
 use crate::ids::{self, bounded, text};
-use crate::lane::{Placeholder, shared};
+use crate::lane::row_with;
 use crate::open::repeated;
 use crate::pace::Haste;
 use crate::pack;
 use crate::pieces::{self, Cut};
-use crate::rows::{journal, process};
+use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
+use crate::rows::{journal, process, session};
 
 /// Rows of a journal that are read at a time: packed ones are as large as many steps.
 const ROWS_READ_MAX: u64 = 64;
@@ -124,23 +125,10 @@ impl Model {
     }
 }
 
-/// Whether a run still belongs to whoever has this right. If it does nobody takes it over before the
+/// Gives a row when a run still belongs to whoever has this right. If it does nobody takes it over before the
 /// transaction ends.
-pub(crate) async fn is_held(db: &DatabaseTransaction, lease: &RunLease) -> Result<bool, DbErr> {
-    let backend = db.get_database_backend();
-    let at = |n| Placeholder(backend, n);
-    let sql = format!(
-        "SELECT fence FROM run WHERE tenant_id = {} AND id = {} AND fence = {}{}",
-        at(1),
-        at(2),
-        at(3),
-        shared(backend)
-    );
-    let RunLease { run, fence } = lease;
-    let values =
-        [Value::from(text(run.tenant.as_str())), Value::from(text(run.id.as_str())), Value::from(*fence)];
-    let found = db.query_one_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
-    Ok(found.is_some())
+pub(crate) fn held(backend: DbBackend, RunLease { run, fence }: &RunLease) -> Statement {
+    row_with(backend, ("run", "fence"), (run.tenant.as_str(), run.id.as_str(), *fence))
 }
 
 impl Store {
@@ -165,6 +153,22 @@ impl Store {
 }
 
 impl Store {
+    /// Adds a run when the batch before it is as expected. Whether it is.
+    async fn add(&self, run: &StoredRun, mut batch: Batch) -> Result<bool> {
+        const DOING: &str = "store the run";
+        checked(run)?;
+        batch.then(&Entity::insert(Model::new(run).into_active_model()));
+        match self.execute(&batch).await {
+            Ok(BatchOutcome::Committed) => {
+                self.inner.journal.begun(run);
+                Ok(true)
+            }
+            Ok(BatchOutcome::Refused(_)) => Ok(false),
+            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?),
+            Err(error) => Err(self.fail(DOING, error)),
+        }
+    }
+
     /// Keeps entries in pieces of their session; the list of them. Absent when the session is not stored
     /// here.
     async fn in_pieces(&self, key: &RunKey, entries: &[StoredEntry]) -> Result<Option<Vec<u8>>, DbErr> {
@@ -203,14 +207,14 @@ impl Store {
     async fn finish_compacted(
         &self,
         lease: &RunLease,
-        ended: (Ending, i64),
+        ended: (Finished, Option<&UnrecordedSpending>),
         session: Option<&SessionKey>,
     ) -> Result<bool, DbErr> {
         let row = self.compacted(lease, session).await?.unwrap_or_else(|error| {
             tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a journal could not be compacted");
             None
         });
-        repeated(|| self.finish_run(lease, ended, (row.as_ref(), session))).await
+        self.finish_run(lease, ended, row.as_ref().map(|row| (row, session))).await
     }
 
     /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
@@ -218,47 +222,69 @@ impl Store {
     async fn finish_run(
         &self,
         lease: &RunLease,
-        (ending, finished_ms): (Ending, i64),
-        (row, session): (Option<&Compacted>, Option<&SessionKey>),
+        (finished, more): (Finished, Option<&UnrecordedSpending>),
+        row: Option<(&Compacted, Option<&SessionKey>)>,
     ) -> Result<bool, DbErr> {
-        let transaction = self.begin().await?;
-        let changed = Entity::update_many()
-            .col_expr(Column::Ending, Expr::value(ending.as_str()))
-            .col_expr(Column::FinishedMs, Expr::value(finished_ms))
+        let mut batch = self.batch();
+        let change = Entity::update_many()
+            .col_expr(Column::Ending, Expr::value(finished.ending.as_str()))
+            .col_expr(Column::FinishedMs, Expr::value(finished.at_ms))
             .filter(of(&lease.run))
-            .filter(Column::Fence.eq(lease.fence))
-            .exec(&*transaction)
-            .await?;
-        if changed.rows_affected == 0 {
-            transaction.rollback().await?;
-            return Ok(false);
+            .filter(Column::Fence.eq(lease.fence));
+        match more {
+            Some(more) => more.note(change, &mut batch),
+            None => batch.must(&change),
         }
-        if let Some(row) = row {
-            row.store(&transaction, session).await?;
+        if let Some((row, session)) = row {
+            row.store(&mut batch, session);
         }
-        transaction.commit().await?;
-        Ok(true)
+        Ok(self.execute(&batch).await? == BatchOutcome::Committed)
+    }
+
+    /// Ends a run with as few rows as its journal can have. Whether it still belongs to whoever ends it.
+    async fn end(
+        &self,
+        lease: &RunLease,
+        finished: Finished,
+        more: Option<&UnrecordedSpending>,
+    ) -> Result<bool> {
+        let key = &lease.run;
+        let session = self.inner.journal.home(key).map(|home| home.session);
+        let ended = (finished, more);
+        let done = match self.finish_compacted(lease, ended, session.as_ref()).await {
+            // There is nobody to keep a base for.
+            Err(error) if is_orphan(&error) => {
+                session.iter().for_each(|session| self.inner.dictionaries.forget(session));
+                self.finish_compacted(lease, ended, None).await
+            }
+            done => done,
+        };
+        let done = match done {
+            Ok(found) => Ok(found),
+            // That the run has ended is what counts.
+            Err(error) => {
+                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
+                self.finish_run(lease, ended, None).await
+            }
+        };
+        done.map_err(|error| self.fail("store how the run ended", error))
     }
 }
 
 #[async_trait]
 impl RunStore for Store {
     async fn create(&self, run: &StoredRun) -> Result<()> {
-        const DOING: &str = "store the run";
-        checked(run)?;
-        let row = Model::new(run).into_active_model();
-        let turn = self.inner.turns.next().await;
-        let add = async || Entity::insert(row.clone()).exec_without_returning(&self.inner.write).await;
-        let added = repeated(add).await;
-        drop(turn);
-        match added {
-            Ok(_) => {
-                self.inner.journal.begun(&run.key, &run.session);
-                Ok(())
-            }
-            Err(error) if is_duplicate(&error) => Err(self.taken(run, DOING).await?),
-            Err(error) => Err(self.fail(DOING, error)),
-        }
+        self.add(run, self.batch()).await.map(drop)
+    }
+
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        let mut batch = self.batch();
+        batch.check(session::at(
+            batch.backend,
+            &SessionKey::new(&run.key.tenant, run.session.clone()),
+            revision,
+        ));
+        self.add(run, batch).await
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
@@ -272,7 +298,7 @@ impl RunStore for Store {
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
         ids::check("process", by.as_str())?;
         let Some(fence) = seen.checked_add(1) else { return Ok(None) };
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::Fence, Expr::value(fence))
@@ -293,7 +319,7 @@ impl RunStore for Store {
 
     async fn release(&self, leases: &[RunLease]) -> Result<()> {
         for lease in leases {
-            let _turn = self.inner.turns.next().await;
+            let _permit = self.inner.gate.permit().await;
             let change = async || {
                 Entity::update_many()
                     .col_expr(Column::Owner, Expr::value(None::<String>))
@@ -309,7 +335,7 @@ impl RunStore for Store {
     }
 
     async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::CancelMs, Expr::col(Column::CancelMs).if_null(now_ms))
@@ -354,33 +380,25 @@ impl RunStore for Store {
         rows.into_iter().map(Model::into_run).collect()
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
-        let key = &lease.run;
-        let ended = (ending, finished_ms);
-        let session = self.inner.journal.session(key);
-        let finished = match self.finish_compacted(lease, ended, session.as_ref()).await {
-            // There is nobody to keep a base for.
-            Err(error) if is_orphan(&error) => {
-                session.iter().for_each(|session| self.inner.bases.forget(session));
-                self.finish_compacted(lease, ended, None).await
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        const DOING: &str = "store how the run ended";
+        for _ in 0..NOTES_TRIED_MAX {
+            let more = match finished.spent {
+                Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
+                None => None,
+            };
+            let found = self.end(lease, finished, more.as_ref()).await;
+            self.inner.journal.ended(&lease.run);
+            if found? {
+                return Ok(());
             }
-            finished => finished,
-        };
-        let finished = match finished {
-            Ok(found) => Ok(found),
-            // That the run has ended is what counts.
-            Err(error) => {
-                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
-                repeated(|| self.finish_run(lease, ended, (None, None))).await
+            let run = RunStore::get(self, &lease.run).await?;
+            if run.fence != lease.fence {
+                break;
             }
-        };
-        let found = finished.map_err(|error| self.fail("store how the run ended", error))?;
-        self.inner.journal.ended(key);
-        if found {
-            return Ok(());
+            // What it has used was noted by an earlier call of which nobody has heard the end.
         }
-        RunStore::get(self, key).await?;
-        Err(overtaken(lease, "store how the run ended"))
+        Err(overtaken(lease, DOING))
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

@@ -126,7 +126,7 @@ impl ScheduleStore for Store {
     async fn create(&self, schedule: &Schedule) -> Result<()> {
         const DOING: &str = "store the schedule";
         let row = Model::new(schedule)?.into_active_model();
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         match Entity::insert(row).exec_without_returning(&self.inner.write).await {
             Ok(_) => Ok(()),
             Err(error) if is_duplicate(&error) => {
@@ -149,7 +149,7 @@ impl ScheduleStore for Store {
 
     async fn replace(&self, schedule: &Schedule) -> Result<()> {
         let row = Model::new(schedule)?;
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::CanvasId, Expr::value(row.canvas_id.clone()))
@@ -173,7 +173,7 @@ impl ScheduleStore for Store {
     }
 
     async fn advance(&self, seen: &Schedule, next_ms: Option<i64>, decided_ms: i64) -> Result<bool> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::NextMs, Expr::value(next_ms))
@@ -220,7 +220,7 @@ impl ScheduleStore for Store {
     }
 
     async fn delete(&self, key: &ScheduleKey) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let remove = async || Entity::delete_many().filter(of(key)).exec(&self.inner.write).await;
         let removed = repeated(remove).await.map_err(|error| self.fail("remove the schedule", error))?;
         if removed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
-use sea_orm::{Condition, IntoActiveModel, Order, QueryOrder, QuerySelect};
+use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect, Statement};
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
 use weft_core::seam::run_store::overtaken;
@@ -11,8 +11,10 @@ use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, Sess
 use weft_core::{CanvasId, Error, ErrorKind, Result};
 
 use crate::Store;
+use crate::batch::{Batch, BatchOutcome};
 use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, containing, text};
+use crate::lane::row_with;
 use crate::open::repeated;
 use crate::pieces::{self, Cut};
 use crate::rows::{run, session_message, task};
@@ -49,6 +51,11 @@ pub(crate) fn of(key: &SessionKey) -> Condition {
         .add(Column::Id.eq(text(key.id.as_str())))
 }
 
+/// Gives a row when a session is at this revision. If it is nobody changes it before the transaction ends.
+pub(crate) fn at(backend: DbBackend, key: &SessionKey, revision: i64) -> Statement {
+    row_with(backend, ("session", "revision"), (key.tenant.as_str(), key.id.as_str(), revision))
+}
+
 fn checked(session: &Session, messages: &[SessionMessage]) -> Result<()> {
     ids::check("tenant", session.key.tenant.as_str())?;
     ids::check("session", session.key.id.as_str())?;
@@ -73,7 +80,7 @@ fn missing(key: &SessionKey) -> Error {
 }
 
 fn garbled(key_id: &str, cause: serde_json::Error) -> Error {
-    Error::new(ErrorKind::Garbled, format!("what is stored of the session `{key_id}` is no JSON"))
+    Error::new(ErrorKind::Garbled, format!("what is stored of the session `{key_id}` is not JSON"))
         .because(cause)
 }
 
@@ -142,14 +149,11 @@ impl Store {
 
     async fn create_session(&self, session: &Session, opening: &[SessionMessage]) -> Result<(), DbErr> {
         let (state, cut) = self.state_text(&session.key, &session.state).await?;
-        let transaction = self.begin().await?;
+        let mut batch = self.batch();
         let row = Model::new(session, (state, cut.as_ref().map(Cut::list))).into_active_model();
-        Entity::insert(row).exec_without_returning(&*transaction).await?;
-        if let Some(cut) = cut {
-            cut.store(&transaction, &session.key).await?;
-        }
-        session_message::add(&transaction, &session.key, session.revision, opening).await?;
-        transaction.commit().await
+        batch.then(&Entity::insert(row));
+        session_message::add(&mut batch, &session.key, session.revision, opening);
+        self.execute_with(batch, (cut, &session.key)).await.map(drop)
     }
 
     /// Unless it is committed nothing was changed.
@@ -160,36 +164,47 @@ impl Store {
     ) -> Result<Committed, DbErr> {
         let now = self.inner.clock.now_ms();
         let (state, cut) = self.state_text(key, state).await?;
-        let transaction = self.begin().await?;
+        let mut batch = self.batch();
         // Runs before sessions, as everywhere, so that two writers do not wait for each other.
-        if let Some(lease) = lease
-            && !run::is_held(&transaction, lease).await?
-        {
-            transaction.rollback().await?;
-            return Ok(Committed::Overtaken);
+        if let Some(lease) = lease {
+            batch.check(run::held(batch.backend, lease));
         }
-        let changed = Entity::update_many()
+        let change = Entity::update_many()
             .col_expr(Column::State, Expr::value(state))
             .col_expr(Column::StateList, Expr::value(cut.as_ref().map(Cut::list)))
             .col_expr(Column::Revision, Expr::value(revision.wrapping_add(1)))
             .col_expr(Column::UpdatedMs, Expr::value(now))
             .filter(of(key))
-            .filter(Column::Revision.eq(revision))
-            .exec(&*transaction)
-            .await?;
-        if changed.rows_affected == 0 {
-            transaction.rollback().await?;
-            return Ok(Committed::Changed);
-        }
-        if let Some(cut) = cut {
-            cut.store(&transaction, key).await?;
-        }
-        session_message::add(&transaction, key, revision.wrapping_add(1), messages).await?;
+            .filter(Column::Revision.eq(revision));
+        batch.must(&change);
+        session_message::add(&mut batch, key, revision.wrapping_add(1), messages);
         if let Some(change) = tasks {
-            task::change(&transaction, key, change).await?;
+            task::change(&mut batch, key, change)?;
         }
-        transaction.commit().await?;
-        Ok(Committed::Yes)
+        Ok(match self.execute_with(batch, (cut, key)).await? {
+            BatchOutcome::Committed => Committed::Yes,
+            BatchOutcome::Refused(0) if lease.is_some() => Committed::Overtaken,
+            BatchOutcome::Refused(_) => Committed::Changed,
+        })
+    }
+
+    /// Executes a batch together with the pieces of a state, which are looked for in the same transaction.
+    async fn execute_with(
+        &self,
+        batch: Batch,
+        (cut, key): (Option<Cut>, &SessionKey),
+    ) -> Result<BatchOutcome, DbErr> {
+        let Some(cut) = cut else { return self.execute(&batch).await };
+        let transaction = self.begin().await?;
+        let ran = batch.run_in(&*transaction).await?;
+        match ran {
+            BatchOutcome::Committed => {
+                cut.store(&transaction, key).await?;
+                transaction.commit().await?;
+            }
+            BatchOutcome::Refused(_) => transaction.rollback().await?,
+        }
+        Ok(ran)
     }
 
     async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {

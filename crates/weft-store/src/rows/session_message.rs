@@ -1,12 +1,13 @@
 //! Messages of sessions. A message is named by the revision that it came with and its place in it,
 //! so a new one needs no look at the old ones.
 
+use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
-use sea_orm::{DatabaseTransaction, IntoActiveModel};
 use weft_core::id::SessionKey;
 use weft_core::seam::session_store::SessionMessage;
 use weft_core::{RunId, value::Json};
 
+use crate::batch::Batch;
 use crate::ids::text;
 use crate::rows::ROWS_AT_ONCE_MAX;
 
@@ -47,12 +48,7 @@ impl Model {
 }
 
 /// Adds the messages that came with a revision.
-pub(crate) async fn add(
-    transaction: &DatabaseTransaction,
-    key: &SessionKey,
-    revision: i64,
-    messages: &[SessionMessage],
-) -> Result<(), DbErr> {
+pub(crate) fn add(batch: &mut Batch, key: &SessionKey, revision: i64, messages: &[SessionMessage]) {
     let mut rows = messages.iter().zip(0_i64..).map(|(message, position)| {
         Model {
             tenant_id: key.tenant.as_str().to_owned(),
@@ -70,8 +66,8 @@ pub(crate) async fn add(
     loop {
         let some: Vec<_> = rows.by_ref().take(ROWS_AT_ONCE_MAX).collect();
         if some.is_empty() {
-            return Ok(());
+            return;
         }
-        Entity::insert_many(some).exec_without_returning(transaction).await?;
+        batch.then(&Entity::insert_many(some));
     }
 }

@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{Expr, ExprTrait as _};
-use sea_orm::{DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
+use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect, UpdateMany};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::SpendingStore;
@@ -13,9 +13,9 @@ use weft_core::seam::spending_store::DaySpent;
 use weft_core::{Error, Result};
 
 use crate::Store;
-use crate::failure::is_duplicate;
+use crate::batch::{Batch, BatchOutcome};
 use crate::ids::{bounded, text};
-use crate::open::repeated;
+use crate::journal::LocalRun;
 
 /// The canvas of the rows of a whole tenant: no canvas has this id.
 const WHOLE: &str = "";
@@ -99,94 +99,119 @@ impl Model {
         }
     }
 
-    async fn add(self, transaction: &DatabaseTransaction) -> Result<(), DbErr> {
-        let more = [
-            (Column::Rounds, self.rounds),
-            (Column::ToolCalls, self.tool_calls),
-            (Column::ModelCalls, self.model_calls),
-            (Column::Tokens, self.tokens),
-            (Column::Micros, self.micros),
-            (Column::Millis, self.millis),
+    /// Adds it to what is there.
+    fn add_to(self, batch: &mut Batch) {
+        let columns = [
+            Column::Rounds,
+            Column::ToolCalls,
+            Column::ModelCalls,
+            Column::Tokens,
+            Column::Micros,
+            Column::Millis,
         ];
-        let mut change = Entity::update_many();
-        for (column, number) in more.into_iter().filter(|(_, number)| *number != 0) {
-            change = change.col_expr(column, Expr::col(column).add(number));
-        }
-        let changed = change
-            .filter(Column::TenantId.eq(self.tenant_id.as_str()))
-            .filter(Column::CanvasId.eq(self.canvas_id.as_str()))
-            .filter(Column::Day.eq(self.day))
-            .exec(transaction)
-            .await?;
-        if changed.rows_affected == 0 {
-            Entity::insert(self.into_active_model()).exec_without_returning(transaction).await?;
-        }
-        Ok(())
+        let more = [self.rounds, self.tool_calls, self.model_calls, self.tokens, self.micros, self.millis];
+        // Of the row that is there, not of the one that was to be added.
+        let sums = columns
+            .into_iter()
+            .zip(more)
+            .map(|(column, more)| (column, Expr::col((Entity, column)).add(more)));
+        let key = [Column::TenantId, Column::CanvasId, Column::Day];
+        let there = OnConflict::columns(key).values(sums).to_owned();
+        batch.then(&Entity::insert(self.into_active_model()).on_conflict(there));
     }
 }
 
-/// What became of a note.
-enum Noted {
-    Yes,
-    /// There is no such run.
-    Missing,
-    /// Another process has taken it over.
-    Overtaken,
+/// How often a note is made anew that was overtaken by another one of the same run. Of those that collide one always
+/// succeeds, and a run has one that notes at a time, or a few of which it did not wait for the end.
+pub(crate) const NOTES_TRIED_MAX: usize = 16;
+
+/// What a run has used beyond what was noted of it.
+pub(crate) struct UnrecordedSpending {
+    tenant: String,
+    canvas: String,
+    day: i64,
+    more: Spent,
+    /// What its row says now, and what it is to say.
+    before: Option<String>,
+    after: Spent,
+}
+
+impl UnrecordedSpending {
+    /// Adds it to its canvas and its tenant, together with a change of the run's row. That is refused when the row
+    /// says something else by now: the same note may have been made already.
+    pub(crate) fn note<E: EntityTrait>(&self, change: UpdateMany<E>, batch: &mut Batch) {
+        let said = match &self.before {
+            Some(before) => of_run::Column::Spent.eq(before.as_str()),
+            None => of_run::Column::Spent.is_null(),
+        };
+        batch.must(&change.col_expr(of_run::Column::Spent, Expr::value(written(self.after))).filter(said));
+        // Always in this order, so that two writers do not wait for each other.
+        Model::new(&self.tenant, WHOLE, self.day, self.more).add_to(batch);
+        Model::new(&self.tenant, &self.canvas, self.day, self.more).add_to(batch);
+    }
 }
 
 impl Store {
-    async fn add_spending(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<Noted, DbErr> {
+    /// What a run has used beyond what was noted of it; nothing when that is nothing.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such run; `Conflict` when another process has taken it over since.
+    pub(crate) async fn more_spent(
+        &self,
+        lease: &RunLease,
+        (day, spent): (i64, Spent),
+        doing: &str,
+    ) -> Result<Option<UnrecordedSpending>> {
         let (tenant, id) = (text(lease.run.tenant.as_str()), text(lease.run.id.as_str()));
-        let transaction = self.begin().await?;
-        let run = of_run::Entity::find_by_id((tenant.clone(), id.clone()))
-            .lock_exclusive()
-            .one(&*transaction)
-            .await?;
-        let run = match run {
-            Some(run) if run.fence == lease.fence => run,
-            found => {
-                transaction.rollback().await?;
-                return Ok(if found.is_some() { Noted::Overtaken } else { Noted::Missing });
+        let (canvas, before) = match self.inner.journal.home(&lease.run) {
+            Some(LocalRun { canvas, noted: Some(noted), .. }) => {
+                (text(canvas.as_str()), (!noted.is_none()).then(|| written(noted)))
+            }
+            _ => {
+                let found = of_run::Entity::find_by_id((tenant.clone(), id)).one(&self.inner.read).await;
+                match found.map_err(|error| self.fail(doing, error))? {
+                    Some(run) if run.fence == lease.fence => (run.canvas_id, run.spent),
+                    Some(_) => return Err(overtaken(lease, doing)),
+                    None => return Err(Error::not_found(format!("there is no run `{}`", lease.run.id))),
+                }
             }
         };
         // What cannot be read counts as nothing noted.
         let noted: Spent =
-            run.spent.as_deref().and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default();
+            before.as_deref().and_then(|noted| serde_json::from_str(noted).ok()).unwrap_or_default();
         let more = spent.beyond(noted);
-        if more.is_none() {
-            transaction.rollback().await?;
-            return Ok(Noted::Yes);
-        }
-        let json = serde_json::to_string(&noted.max(spent)).unwrap_or_default();
-        of_run::Entity::update_many()
-            .col_expr(of_run::Column::Spent, Expr::value(json))
-            .filter(of_run::Column::TenantId.eq(tenant.as_str()))
-            .filter(of_run::Column::Id.eq(id))
-            .exec(&*transaction)
-            .await?;
-        // Always in this order, so that two writers do not wait for each other.
-        Model::new(&tenant, WHOLE, day, more).add(&transaction).await?;
-        Model::new(&tenant, &run.canvas_id, day, more).add(&transaction).await?;
-        transaction.commit().await?;
-        Ok(Noted::Yes)
+        let after = noted.max(spent);
+        Ok((!more.is_none()).then_some(UnrecordedSpending { tenant, canvas, day, more, before, after }))
     }
+}
+
+fn written(spent: Spent) -> String {
+    serde_json::to_string(&spent).unwrap_or_default()
 }
 
 #[async_trait]
 impl SpendingStore for Store {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
-        let attempt = || async {
-            match self.add_spending(lease, day, spent).await {
-                // Another run made the first row of the day at the same moment; now it is there.
-                Err(error) if is_duplicate(&error) => self.add_spending(lease, day, spent).await,
-                outcome => outcome,
+        const DOING: &str = "note what the run has used";
+        for _ in 0..NOTES_TRIED_MAX {
+            let Some(more) = self.more_spent(lease, (day, spent), DOING).await? else { return Ok(()) };
+            let mut batch = self.batch();
+            let run = of_run::Entity::update_many()
+                .filter(of_run::Column::TenantId.eq(text(lease.run.tenant.as_str())))
+                .filter(of_run::Column::Id.eq(text(lease.run.id.as_str())))
+                .filter(of_run::Column::Fence.eq(lease.fence));
+            more.note(run, &mut batch);
+            // Until it is known that it is done nothing is known.
+            self.inner.journal.noted(&lease.run, None);
+            match self.execute(&batch).await.map_err(|error| self.fail(DOING, error))? {
+                BatchOutcome::Committed => {
+                    self.inner.journal.noted(&lease.run, Some(more.after));
+                    return Ok(());
+                }
+                BatchOutcome::Refused(_) => {}
             }
-        };
-        match repeated(attempt).await.map_err(|error| self.fail("note what the run has used", error))? {
-            Noted::Yes => Ok(()),
-            Noted::Missing => Err(Error::not_found(format!("there is no run `{}`", lease.run.id))),
-            Noted::Overtaken => Err(overtaken(lease, "note what the run has used")),
         }
+        Err(overtaken(lease, DOING))
     }
 
     async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, OnConflict};
-use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
+use sea_orm::{Condition, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::component::Form;
 use weft_core::id::{SessionKey, TaskKey, TenantId};
 use weft_core::seam::TaskStore;
@@ -11,6 +11,7 @@ use weft_core::seam::task_store::{Task, TaskChange, TaskFilter, TaskKind, TaskSt
 use weft_core::{Error, ErrorKind, Result, RunId};
 
 use crate::Store;
+use crate::batch::Batch;
 use crate::ids::{self, bounded, text};
 use crate::rows::ROWS_AT_ONCE_MAX;
 
@@ -101,11 +102,7 @@ impl Model {
 }
 
 /// Ends the open tasks of a session and opens others.
-pub(crate) async fn change(
-    transaction: &DatabaseTransaction,
-    key: &SessionKey,
-    change: &TaskChange,
-) -> Result<(), DbErr> {
+pub(crate) fn change(batch: &mut Batch, key: &SessionKey, change: &TaskChange) -> Result<(), DbErr> {
     let open = || {
         Condition::all()
             .add(Column::TenantId.eq(text(key.tenant.as_str())))
@@ -122,10 +119,10 @@ pub(crate) async fn change(
     for status in [TaskStatus::Answered, TaskStatus::TimedOut] {
         let ids = change.ended.iter().filter(|(_, how)| *how == status).map(|(id, _)| id.as_str());
         for some in ids.collect::<Vec<_>>().chunks(ROWS_AT_ONCE_MAX) {
-            end(status).filter(Column::Id.is_in(some.iter().copied())).exec(transaction).await?;
+            batch.then(&end(status).filter(Column::Id.is_in(some.iter().copied())));
         }
     }
-    end(TaskStatus::Dropped).exec(transaction).await?;
+    batch.then(&end(TaskStatus::Dropped));
     for some in change.open.chunks(ROWS_AT_ONCE_MAX) {
         let rows: Vec<_> = some
             .iter()
@@ -144,7 +141,7 @@ pub(crate) async fn change(
                 Column::EndedMs,
             ])
             .to_owned();
-        Entity::insert_many(rows).on_conflict(replacing).exec_without_returning(transaction).await?;
+        batch.then(&Entity::insert_many(rows).on_conflict(replacing));
     }
     Ok(())
 }

@@ -56,7 +56,7 @@ impl TokenStore for Store {
             created_ms: token.created_ms,
             last_used_ms: token.last_used_ms.unwrap_or(0),
         };
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let stored = Entity::insert(row.into_active_model()).exec_without_returning(&self.inner.write).await;
         stored.map(drop).map_err(|error| {
             if is_duplicate(&error) {
@@ -77,7 +77,7 @@ impl TokenStore for Store {
     }
 
     async fn used(&self, hash: &str, at_ms: i64) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let note = async || {
             Entity::update_many()
                 .col_expr(Column::LastUsedMs, Expr::value(at_ms))
@@ -105,7 +105,7 @@ impl TokenStore for Store {
     }
 
     async fn remove(&self, tenant: &TenantId, hash: &str) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let remove = async || {
             Entity::delete_many()
                 .filter(Column::TenantId.eq(text(tenant.as_str())))

@@ -6,7 +6,7 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, OnConflict};
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, QueryOrder, QuerySelect};
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::work_queue::{
-    Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkQueue, WorkState,
+    Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
 use weft_core::{CanvasId, Error, ErrorKind, Result, SessionId};
 
@@ -62,7 +62,7 @@ fn held(lease: &Lease) -> Condition {
 }
 
 fn lost(lease: &Lease) -> Error {
-    let message = format!("the work of run {} is somebody else's by now, or done", lease.run.id);
+    let message = format!("the work of run {} belongs to another worker now, or done", lease.run.id);
     Error::new(ErrorKind::Conflict, message)
 }
 
@@ -115,11 +115,11 @@ impl Model {
             WAITING => WorkState::Waiting { from_ms: at_ms },
             TAKEN => WorkState::Taken { until_ms: at_ms },
             DONE => WorkState::Done { at_ms },
-            GIVEN_UP => WorkState::GivenUp { at_ms },
+            GIVEN_UP => WorkState::Abandoned { at_ms },
             other => return Err(garbled(&format!("the unknown state `{other}`"))),
         };
         let input = serde_json::from_str(&self.input)
-            .map_err(|cause| garbled("an input that makes no sense").because(cause))?;
+            .map_err(|cause| garbled("an input that is not valid").because(cause))?;
         let work = Work {
             run: RunKey::new(&TenantId::from(self.tenant_id), self.run_id),
             canvas: CanvasId::from(self.canvas_id),
@@ -157,7 +157,7 @@ impl WorkQueue for Store {
     async fn push(&self, work: &[Work], now_ms: i64) -> Result<()> {
         let rows: Vec<Model> = work.iter().map(|work| Model::new(work, now_ms)).collect::<Result<_>>()?;
         for some in rows.chunks(ROWS_AT_ONCE_MAX) {
-            let _turn = self.inner.turns.next().await;
+            let _permit = self.inner.gate.permit().await;
             let insert = async || {
                 Entity::insert_many(some.iter().cloned().map(IntoActiveModel::into_active_model))
                     .on_conflict(
@@ -189,7 +189,7 @@ impl WorkQueue for Store {
             .map_err(|error| self.fail(DOING, error))?;
         let mut taken = Vec::new();
         for mut row in ready {
-            let _turn = self.inner.turns.next().await;
+            let _permit = self.inner.gate.permit().await;
             if !repeated(|| self.take_one(&row, until_ms)).await.map_err(|error| self.fail(DOING, error))? {
                 continue;
             }
@@ -203,7 +203,7 @@ impl WorkQueue for Store {
     }
 
     async fn renew(&self, lease: &Lease, until_ms: i64) -> Result<()> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             Entity::update_many()
                 .col_expr(Column::AtMs, Expr::value(until_ms))
@@ -215,14 +215,14 @@ impl WorkQueue for Store {
         if changed.rows_affected == 0 { Err(lost(lease)) } else { Ok(()) }
     }
 
-    async fn settle(&self, lease: &Lease, settled: &Settled, now_ms: i64) -> Result<()> {
+    async fn settle(&self, lease: &Lease, settled: &WorkOutcome, now_ms: i64) -> Result<()> {
         let (state, at_ms, counted, reason) = match settled {
-            Settled::Done => (DONE, now_ms, 0, None),
-            Settled::GivenUp { reason } => (GIVEN_UP, now_ms, 0, Some(reason)),
-            Settled::Again { from_ms, reason } => (WAITING, *from_ms, 0, Some(reason)),
-            Settled::HandedBack { from_ms, reason } => (WAITING, *from_ms, 1, Some(reason)),
+            WorkOutcome::Done => (DONE, now_ms, 0, None),
+            WorkOutcome::Abandoned { reason } => (GIVEN_UP, now_ms, 0, Some(reason)),
+            WorkOutcome::RetryAt { from_ms, reason } => (WAITING, *from_ms, 0, Some(reason)),
+            WorkOutcome::Released { from_ms, reason } => (WAITING, *from_ms, 1, Some(reason)),
         };
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let change = async || {
             let mut change = Entity::update_many()
                 .col_expr(Column::State, Expr::value(state))
@@ -269,7 +269,7 @@ impl WorkQueue for Store {
     }
 
     async fn withdraw(&self, tenant: &TenantId, source: &str) -> Result<u64> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let remove = async || {
             Entity::delete_many()
                 .filter(Column::TenantId.eq(text(tenant.as_str())))
@@ -283,7 +283,7 @@ impl WorkQueue for Store {
     }
 
     async fn prune(&self, before_ms: i64) -> Result<u64> {
-        let _turn = self.inner.turns.next().await;
+        let _permit = self.inner.gate.permit().await;
         let remove = async || {
             Entity::delete_many()
                 .filter(Column::State.is_in([DONE, GIVEN_UP]))

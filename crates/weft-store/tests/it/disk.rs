@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -145,7 +145,10 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
         });
         store.append(&RunLease::first(&run.key), entries.collect()).await.unwrap();
     }
-    store.finish(&RunLease::first(&run.key), Ending::Succeeded, started_ms + 46).await.unwrap();
+    store
+        .finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, started_ms + 46))
+        .await
+        .unwrap();
     run.key
 }
 
@@ -181,8 +184,8 @@ async fn a_conversation_of_220_turns_takes_little() {
         bytes(folder.path()) >> 10,
         most >> 10
     );
-    // With the log, which is copied when it has a quarter of a mebibyte.
-    assert!(most - empty <= 640 << 10, "{} KiB", (most - empty) >> 10);
+    // With the log, which is copied when it has a quarter of a mebibyte, and begun anew when nobody reads in it.
+    assert!(most - empty <= 960 << 10, "{} KiB", (most - empty) >> 10);
     // And all of it is there.
     let entries = store.entries(&first.unwrap(), 0, 999).await.unwrap();
     assert_eq!(entries.len(), 63);
@@ -193,7 +196,7 @@ async fn a_conversation_of_220_turns_takes_little() {
     assert!(left <= 512 << 10, "{} KiB", left >> 10);
 }
 
-/// Text that cannot be squeezed much.
+/// Text that cannot be compressed much.
 pub fn noise(seed: u64, length: usize) -> String {
     let mut state = seed;
     let mut next = || {
@@ -240,7 +243,7 @@ async fn a_node_costs_at_most_300_bytes_beyond_its_output() {
     let (under_way, rows) = beyond().await;
     println!("{under_way} bytes a node beyond its output in {rows} rows under way");
     assert!(under_way <= 300 && rows == NODES.cast_signed(), "{under_way} bytes in {rows} rows");
-    store.finish(&RunLease::first(&run.key), Ending::Succeeded, AT + 99).await.unwrap();
+    store.finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, AT + 99)).await.unwrap();
     let (ended, rows) = beyond().await;
     println!("{ended} bytes a node beyond its output in {rows} rows at the end");
     assert!(ended <= 100 && rows <= 5, "{ended} bytes in {rows} rows");
@@ -344,7 +347,7 @@ async fn what_only_removed_runs_had_leaves_the_disk() {
     assert_eq!(store.remove(&runs[..5]).await.unwrap(), 5);
     assert_eq!(pieces(folder.path()).await.0, all, "left for another time");
     assert_eq!(store.entries(&open_run.key, 0, 9).await.unwrap(), [first]);
-    store.finish(&RunLease::first(&open_run.key), Ending::Failed, AT).await.unwrap();
+    store.finish(&RunLease::first(&open_run.key), Finished::new(Ending::Failed, AT)).await.unwrap();
     assert_eq!(store.remove(std::slice::from_ref(&open_run.key)).await.unwrap(), 1);
     let (left, fewer) = pieces(folder.path()).await;
     assert!(left * 2 < all && fewer * 2 < pages, "{left} of {all} pieces, {fewer} of {pages} pages");

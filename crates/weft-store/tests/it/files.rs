@@ -63,6 +63,24 @@ async fn a_directory_is_no_database() {
     names(&error, ErrorKind::Invalid, folder.path(), "is a directory");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_copy_belongs_to_its_owner_alone_and_overwrites_nothing() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copy) = (folder.path().join("weft.db"), folder.path().join("copy.db"));
+    let store = open(&path).await.unwrap();
+    let key = CanvasKey::new(&TenantId::from("t"), "c");
+    store.put(&key, &CanvasHead::default(), "{}").await.unwrap();
+    store.copy_into(&copy).await.unwrap();
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o600);
+    let copied = open(&copy).await.unwrap();
+    assert_eq!(&*CanvasStore::get(&copied, &key).await.unwrap().dsl, "{}");
+    copied.close().await.unwrap();
+    assert!(store.copy_into(&copy).await.is_err(), "there is something already");
+}
+
 #[tokio::test]
 async fn a_file_in_the_place_of_the_folder_is_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestProgress, IngestQueue, IngestSettled, NotedFilter, Removed,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
     TakenDocument, ToBeFound, Wanted,
 };
 use weft_core::value::Json;
@@ -73,7 +73,7 @@ impl MemoryDatasets {
                 && kept.document.state == DocumentState::Running
         };
         let kept = tables.documents.get_mut(&place).filter(held).ok_or_else(|| {
-            conflict(format!("the document {} is somebody else's by now", lease.document.id))
+            conflict(format!("the document {} belongs to another worker now", lease.document.id))
         })?;
         Ok(change(kept))
     }
@@ -98,7 +98,7 @@ impl IngestQueue for MemoryDatasets {
 
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()> {
         if wanted == Wanted::GoOn {
-            return Err(Error::invalid("to go on is no way to stop"));
+            return Err(Error::invalid("going on is not a way to stop"));
         }
         let mut tables = self.tables();
         let kept = tables.kept(document)?;
@@ -237,13 +237,13 @@ impl IngestQueue for MemoryDatasets {
         Ok(())
     }
 
-    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+    async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()> {
         self.with_lease(lease, |kept| {
             let spent = now_ms.saturating_sub(kept.taken_ms.unwrap_or(now_ms)).max(0);
             kept.document.duration_ms += spent;
             kept.document.updated_ms = now_ms;
             match settled {
-                IngestSettled::Done { message } => {
+                IngestOutcome::Done { message } => {
                     kept.chunks = std::mem::take(&mut kept.fresh);
                     kept.extras.extend(std::mem::take(&mut kept.fresh_extras));
                     kept.extras.retain(|_, value| !value.is_null());
@@ -253,24 +253,24 @@ impl IngestQueue for MemoryDatasets {
                     kept.document.message.clone_from(message);
                     kept.end(DocumentState::Done);
                 }
-                IngestSettled::Failed { reason } => {
+                IngestOutcome::Failed { reason } => {
                     kept.forget_fresh();
                     kept.document.message.clone_from(reason);
                     kept.end(DocumentState::Failed);
                 }
-                IngestSettled::GivenUp { reason } => {
+                IngestOutcome::Abandoned { reason } => {
                     kept.document.message.clone_from(reason);
                     kept.end(DocumentState::Failed);
                 }
-                IngestSettled::Again { from_ms, reason } => {
+                IngestOutcome::RetryAt { from_ms, reason } => {
                     kept.document.message.clone_from(reason);
                     (kept.taken_ms, kept.at_ms) = (None, *from_ms);
                 }
-                IngestSettled::Stopped => {
+                IngestOutcome::Stopped => {
                     kept.at_ms = now_ms;
                     kept.stop(kept.wanted);
                 }
-                IngestSettled::HandedBack => {
+                IngestOutcome::Released => {
                     (kept.taken_ms, kept.at_ms) = (None, now_ms);
                     kept.attempts = kept.attempts.saturating_sub(1);
                 }

@@ -5,7 +5,7 @@ use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    self, Retention, RunFilter, RunLease, RunStore, StoredEntry, StoredRun, overtaken,
+    self, Finished, Retention, RunFilter, RunLease, RunStore, StoredEntry, StoredRun, overtaken,
 };
 use weft_core::{Ending, Error, ProcessId, Result};
 
@@ -25,22 +25,36 @@ impl Tables {
     }
 }
 
-#[async_trait]
-impl RunStore for MemoryStore {
-    async fn create(&self, run: &StoredRun) -> Result<()> {
+impl Tables {
+    fn announce(&mut self, run: &StoredRun) -> Result<()> {
         let at = (run.key.tenant.clone(), run.key.id.clone());
-        let mut tables = self.tables();
-        if tables.runs.contains_key(&at) {
+        if self.runs.contains_key(&at) {
             return Err(conflict(format!("there is a run `{}` already", run.key.id)));
         }
-        let at_work = tables.runs.values().map(|journal| &journal.run).find(|other| {
+        let at_work = self.runs.values().map(|journal| &journal.run).find(|other| {
             other.key.tenant == run.key.tenant && other.session == run.session && other.ending.is_none()
         });
         if let Some(other) = at_work.filter(|_| run.ending.is_none()) {
             return Err(run_store::at_work(&run.session, &other.key.id));
         }
-        tables.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
+        self.runs.insert(at, Journaled { run: run.clone(), entries: Vec::new() });
         Ok(())
+    }
+}
+
+#[async_trait]
+impl RunStore for MemoryStore {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        self.tables().announce(run)
+    }
+
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        let mut tables = self.tables();
+        let session = tables.sessions.get(&(run.key.tenant.clone(), run.session.clone()));
+        if session.is_none_or(|session| session.session.revision != revision) {
+            return Ok(false);
+        }
+        tables.announce(run).map(|()| true)
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
@@ -114,11 +128,15 @@ impl RunStore for MemoryStore {
         Ok(page(found.into_iter().cloned().collect(), 0, count_max).0)
     }
 
-    async fn finish(&self, lease: &RunLease, ending: Ending, finished_ms: i64) -> Result<()> {
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
         let mut tables = self.tables();
         let journal = tables.held(lease, "store how the run ended")?;
-        journal.run.ending = Some(ending);
-        journal.run.finished_ms = Some(finished_ms);
+        journal.run.ending = Some(finished.ending);
+        journal.run.finished_ms = Some(finished.at_ms);
+        if let Some((day, spent)) = finished.spent {
+            let canvas = journal.run.canvas.clone();
+            tables.note_spent(&lease.run, (&canvas, day), spent);
+        }
         Ok(())
     }
 

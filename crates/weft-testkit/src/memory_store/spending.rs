@@ -3,26 +3,30 @@
 use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, TenantId};
+use weft_core::id::{CanvasId, RunKey, TenantId};
 use weft_core::seam::SpendingStore;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::spending_store::DaySpent;
 
-use super::MemoryStore;
+use super::{MemoryStore, Tables};
+
+impl Tables {
+    pub(super) fn note_spent(&mut self, run: &RunKey, (canvas, day): (&CanvasId, i64), spent: Spent) {
+        let noted = self.spent.entry((run.tenant.clone(), run.id.clone())).or_default();
+        let more = spent.beyond(*noted);
+        *noted = noted.max(spent);
+        if !more.is_none() {
+            *self.spending.entry((run.tenant.clone(), day, canvas.clone())).or_default() += more;
+        }
+    }
+}
 
 #[async_trait]
 impl SpendingStore for MemoryStore {
     async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
-        let run = &lease.run;
-        let at = (run.tenant.clone(), run.id.clone());
         let mut tables = self.tables();
         let canvas = tables.held(lease, "note what the run has used")?.run.canvas.clone();
-        let noted = tables.spent.entry(at).or_default();
-        let more = spent.beyond(*noted);
-        *noted = noted.max(spent);
-        if !more.is_none() {
-            *tables.spending.entry((run.tenant.clone(), day, canvas)).or_default() += more;
-        }
+        tables.note_spent(&lease.run, (&canvas, day), spent);
         Ok(())
     }
 

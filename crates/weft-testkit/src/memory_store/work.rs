@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use weft_core::Result;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::work_queue::{
-    Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkQueue, WorkState,
+    Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkQueue, WorkState,
 };
 use weft_core::{Error, ErrorKind};
 
@@ -24,7 +24,7 @@ impl MemoryStore {
             queued.fence == lease.fence && matches!(queued.stored.state, WorkState::Taken { .. })
         };
         let queued = tables.work.get_mut(&at).filter(held).ok_or_else(|| {
-            let message = format!("the work of run {} is somebody else's by now, or done", lease.run.id);
+            let message = format!("the work of run {} belongs to another worker now, or done", lease.run.id);
             Error::new(ErrorKind::Conflict, message)
         })?;
         change(&mut queued.stored);
@@ -36,7 +36,7 @@ fn ready_ms(stored: &StoredWork) -> Option<i64> {
     match stored.state {
         WorkState::Waiting { from_ms } => Some(from_ms),
         WorkState::Taken { until_ms } => Some(until_ms),
-        WorkState::Done { .. } | WorkState::GivenUp { .. } => None,
+        WorkState::Done { .. } | WorkState::Abandoned { .. } => None,
     }
 }
 
@@ -86,18 +86,18 @@ impl WorkQueue for MemoryStore {
         self.with_lease(lease, |stored| stored.state = WorkState::Taken { until_ms })
     }
 
-    async fn settle(&self, lease: &Lease, settled: &Settled, now_ms: i64) -> Result<()> {
+    async fn settle(&self, lease: &Lease, settled: &WorkOutcome, now_ms: i64) -> Result<()> {
         self.with_lease(lease, |stored| match settled {
-            Settled::Done => stored.state = WorkState::Done { at_ms: now_ms },
-            Settled::GivenUp { reason } => {
-                stored.state = WorkState::GivenUp { at_ms: now_ms };
+            WorkOutcome::Done => stored.state = WorkState::Done { at_ms: now_ms },
+            WorkOutcome::Abandoned { reason } => {
+                stored.state = WorkState::Abandoned { at_ms: now_ms };
                 stored.reason.clone_from(reason);
             }
-            Settled::Again { from_ms, reason } => {
+            WorkOutcome::RetryAt { from_ms, reason } => {
                 stored.state = WorkState::Waiting { from_ms: *from_ms };
                 stored.reason.clone_from(reason);
             }
-            Settled::HandedBack { from_ms, reason } => {
+            WorkOutcome::Released { from_ms, reason } => {
                 stored.state = WorkState::Waiting { from_ms: *from_ms };
                 stored.attempts -= 1;
                 stored.reason.clone_from(reason);
@@ -144,7 +144,7 @@ impl WorkQueue for MemoryStore {
         let mut tables = self.tables();
         let before = tables.work.len();
         tables.work.retain(|_, queued| match queued.stored.state {
-            WorkState::Done { at_ms } | WorkState::GivenUp { at_ms } => at_ms >= before_ms,
+            WorkState::Done { at_ms } | WorkState::Abandoned { at_ms } => at_ms >= before_ms,
             WorkState::Waiting { .. } | WorkState::Taken { .. } => true,
         });
         Ok((before - tables.work.len()) as u64)

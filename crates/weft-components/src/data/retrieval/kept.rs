@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::id::{ChunkId, DatasetId, DocumentId};
 use weft_core::seam::Knowledge;
 use weft_core::seam::knowledge::{
@@ -24,7 +24,7 @@ impl Kept<'_> {
         call: impl Future<Output = Result<T>>,
     ) -> Result<T> {
         let question = self.0.effects.question(kind, &asks);
-        self.0.effect_asking((kind, Again::Allowed), question, call).await.map(|(answer, _)| answer)
+        self.0.effect_asking((kind, Delivery::Idempotent), question, call).await.map(|(answer, _)| answer)
     }
 
     fn outside(&self) -> &dyn Knowledge {

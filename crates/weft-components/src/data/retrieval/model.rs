@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use weft_agent::ask::ask_text;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::{NodeContext, Result};
 use weft_knowledge::ask::{Ask, Step, request};
 
@@ -28,6 +28,9 @@ impl Ask for Helper<'_> {
 
     async fn now_ms(&self) -> Result<i64> {
         let clock = &self.ctx.run.seams.clock;
-        self.ctx.effect(("clock", Again::Allowed), async { Ok(clock.now_ms()) }).await.map(|(now, _)| now)
+        self.ctx
+            .effect(("clock", Delivery::Idempotent), async { Ok(clock.now_ms()) })
+            .await
+            .map(|(now, _)| now)
     }
 }

@@ -26,6 +26,12 @@ const COPYING: [&str; 20] = [
     "urlencode",
 ];
 
+/// Charges the reading of the operand before it.
+const READ: &str = "| weft_read ";
+
+/// Operators that may read the whole of the operand before them.
+const READING: [&str; 7] = ["is", "==", "!=", "<", "<=", ">", ">="];
+
 /// Writes tokens with the charges put in. Recursion is bounded by [`NESTING_MAX`] and by the chain
 /// of operators that apply to one operand.
 pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
@@ -33,24 +39,33 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
     while let Some(token) = tokens.get(at) {
         let operand_before = at > 0 && tokens[at - 1].ends_operand();
         let wrap = match token.text() {
-            "~" | "+" => Some((token.text(), "weft_cost(")),
-            "*" if operand_before => Some(("* -1 * -1 *", "weft_number(")),
+            "~" | "+" => Some((token.text(), "weft_cost(", ") ")),
+            "*" if operand_before => Some(("* -1 * -1 *", "weft_number(", ") ")),
+            // What is searched, not what is looked for, is what may be long.
+            "in" if operand_before || is_not_in(tokens, at) => Some(("in", "", READ)),
             _ => None,
         };
+        if operand_before && READING.contains(&token.text()) {
+            out.push_str(READ);
+        }
         at += 1;
-        if let Some((operator, function)) = wrap {
+        if let Some((operator, before, after)) = wrap {
             let end = operand_end(tokens, at);
             out.push_str(operator);
             out.push(' ');
-            out.push_str(function);
+            out.push_str(before);
             write(&tokens[at..end], out);
-            out.push_str(") ");
+            out.push_str(after);
             at = end;
         } else if let Token::Open(open) = token {
             let end = group_end(tokens, at - 1);
             out.push_str(if operand_before { "" } else { "weft_cost(" });
             out.push_str(open);
-            write_members(&tokens[at..end.saturating_sub(1).max(at)], out);
+            let members = &tokens[at..end.saturating_sub(1).max(at)];
+            match slice_from(members).filter(|_| operand_before && *open == "[") {
+                Some(colon) => write_slice(members, colon, out),
+                None => write_members(members, out),
+            }
             if let Some(Token::Close(close)) = tokens.get(end.saturating_sub(1)) {
                 out.push_str(close);
             }
@@ -59,13 +74,45 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
         } else {
             out.push_str(token.text());
             out.push(' ');
-            if let ("|", Some(name)) = (token.text(), tokens.get(at).map(Token::text))
-                && COPYING.contains(&name)
-            {
-                out.push_str(&format!("weft_filter('{name}') | "));
+            match (token.text(), tokens.get(at).map(Token::text)) {
+                ("|", Some(name)) if COPYING.contains(&name) => {
+                    out.push_str(&format!("weft_filter('{name}') | "));
+                }
+                ("|", Some(_)) => out.push_str("weft_read | "),
+                _ => {}
             }
         }
     }
+}
+
+/// Whether the `in` at `at` is one of `not in`.
+fn is_not_in(tokens: &[Token<'_>], at: usize) -> bool {
+    at > 1 && tokens[at - 1].text() == "not" && tokens[at - 2].ends_operand()
+}
+
+/// Where the first colon of a slice stands, in what its brackets hold.
+fn slice_from(members: &[Token<'_>]) -> Option<usize> {
+    let mut depth = 0_usize;
+    members.iter().position(|token| {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && matches!(token, Token::Operator(":"))
+    })
+}
+
+/// Writes the inside of `value[from:to:step]`. A slice of a text goes through all of it, and nothing may follow
+/// a filter, so the charge is a call around `from` that cannot see the text and counts the longest one there is.
+fn write_slice(members: &[Token<'_>], colon: usize, out: &mut String) {
+    out.push_str("weft_slice(");
+    if colon == 0 {
+        out.push_str("none");
+    }
+    write(&members[..colon], out);
+    out.push_str("): ");
+    write_members(&members[colon + 1..], out);
 }
 
 /// Writes what stands between brackets: members with commas or colons between them, each charged.

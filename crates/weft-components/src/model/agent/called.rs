@@ -108,7 +108,7 @@ fn reaches_the_run(signal: &Signal) -> bool {
         | Signal::ToolFinished(_)
         | Signal::Limited(_)
         | Signal::EffectStarted(_)
-        | Signal::EffectGave(_) => true,
+        | Signal::EffectFinished(_) => true,
     }
 }
 

@@ -36,8 +36,7 @@ pub struct ComponentTool {
 /// What a model may fill in: the arguments the component declares, else its parameters; in either case those
 /// that the canvas leaves open.
 pub fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
-    if let Some(tool) = &spec.tool {
-        let mut arguments = (tool.arguments)();
+    if let Some(mut arguments) = spec.arguments() {
         let set = |name: &str| params.get(name).is_some_and(|value| is_set(name, value));
         // A language belongs to its program: alone it says nothing about those that a model writes.
         let fixed = |name: &str| set(name) && (name != "lang" || set("script"));
@@ -49,7 +48,7 @@ pub fn parameters(spec: &ComponentSpec, params: &Map<String, Json>) -> Json {
         }
         return arguments;
     }
-    let all = (spec.params_schema)();
+    let all = spec.parameters();
     let open = all.get("properties").and_then(Json::as_object).into_iter().flatten();
     let open: Map<String, Json> = open
         .filter(|(name, _)| !params.contains_key(*name))
@@ -70,7 +69,7 @@ fn is_set(name: &str, value: &Json) -> bool {
         Json::String(text) => {
             let bare = text.trim_matches(|c: char| c.is_whitespace() || matches!(c, '{' | '}'));
             let default = match name {
-                "query" => bare == "sys.query",
+                "query" | "q" | "stock_code" => bare == "sys.query",
                 "script" => bare.starts_with(EDITORS_PROGRAM),
                 _ => false,
             };

@@ -6,8 +6,27 @@ use serde_json::Map;
 use weft_core::tool::ToolTraits;
 use weft_core::{ComponentId, Json, ParamProblem};
 
-use crate::params::{Params, described, number, pointer, truth};
+use crate::params::{Field, Kind, Params, Widget, described, number, pointer, truth};
 use crate::suggest;
+
+/// What an agent may call.
+pub static TOOLS: Field =
+    Field::raw("tools", Kind::List, "ids of nodes, or components as `{component_name, name, params}`")
+        .widget(Widget::Tools);
+/// The MCP servers that it has tools of.
+pub static MCP: Field = Field::raw(
+    "mcp",
+    Kind::Objects(&[
+        Field::raw("mcp_id", Kind::Text, "the name of a configured server"),
+        Field::raw(
+            "tools",
+            Kind::Object(&[]),
+            "those of its tools that are offered, by name; all when absent",
+        ),
+    ]),
+    "configured MCP servers",
+)
+.widget(Widget::McpServers);
 
 /// Seconds that a call may be given, at most.
 const TIME_LIMIT_MAX: f64 = 24.0 * 3_600.0;
@@ -140,7 +159,7 @@ static NO_PARAMS: std::sync::LazyLock<Map<String, Json>> = std::sync::LazyLock::
 /// The entries of `tools`: written inline, or the id of a node, or the bare name of a component type.
 pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
     let source = params.source;
-    let Some(tools) = params.get("tools") else { return Vec::new() };
+    let Some(tools) = params.get(&TOOLS) else { return Vec::new() };
     let Json::Array(tools) = tools else {
         params.problem(ParamProblem::new("/tools", "must be a list of tools"));
         return Vec::new();
@@ -187,7 +206,7 @@ pub fn tools<'a>(params: &mut Params<'a>) -> Vec<Entry<'a>> {
                 entries.push(Entry { pointer, named_at, kind, name, params: inner, flags, node });
             }
             _ => params.problem(
-                ParamProblem::new(pointer, "is no tool")
+                ParamProblem::new(pointer, "is not a tool")
                     .help("write {component_name, name, params}, or the id of a component"),
             ),
         }
@@ -210,7 +229,7 @@ pub struct Server {
 /// The entries of `mcp`.
 pub fn servers(params: &mut Params<'_>) -> Vec<Server> {
     let mut servers = Vec::new();
-    for (place, entry) in params.objects("mcp") {
+    for (place, entry) in params.objects(&MCP) {
         let Some(id) = entry.get("mcp_id").and_then(Json::as_str).filter(|id| !id.is_empty()) else {
             let pointer = pointer(&["mcp", &place.to_string(), "mcp_id"]);
             params.problem(ParamProblem::new(pointer, "must name an MCP server"));

@@ -1,12 +1,49 @@
 //! Parameters of an agent that are objects of their own, and slips of the pen among all of them.
 
-use serde_json::Map;
 use weft_core::budget::BudgetLimits;
+use weft_core::field::{self, common};
 use weft_core::{Json, ParamProblem};
 
 use super::Drive;
-use crate::params::{Params, described, number, pointer, whole};
+use crate::params::{Field, Kind, Params, choice, described, number, pointer, whole};
 use crate::suggest;
+
+/// How the planner works.
+pub static PLANNER: Field = Field::raw(
+    "planner",
+    Kind::Object(&[
+        Field::raw(
+            "analyse",
+            Kind::Choice(&[choice("concat", ""), choice("llm", "")]),
+            "who states the task",
+        ),
+        Field::raw(
+            "reflect",
+            Kind::Choice(&[choice("observation", ""), choice("llm", "")]),
+            "who looks back on a step",
+        ),
+        Field::raw("language", Kind::Text, "the language of the answer"),
+    ]),
+    "how the planner works",
+);
+/// Whether a person has to agree to the plan.
+pub static REVIEW_PLAN: Field<bool> =
+    Field::flag("review_plan", "whether a person has to agree to the plan; the planner works then");
+/// What the agent may use up.
+pub static BUDGET: Field = Field::raw(
+    "budget",
+    Kind::Object(&[
+        Field::raw("rounds", COUNT, "rounds"),
+        Field::raw("tool_calls", COUNT, "tool calls"),
+        Field::raw("model_calls", COUNT, "model calls"),
+        Field::raw("tokens", COUNT, "tokens"),
+        Field::raw("money", AMOUNT, "money, in the currency of the price list"),
+        Field::raw("seconds", AMOUNT, "seconds"),
+    ]),
+    "what it may use up, at most",
+);
+const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
+const AMOUNT: Kind = Kind::Number { min: 0.0, max: f64::INFINITY };
 
 /// What `planner` says.
 #[derive(Debug, Default, PartialEq)]
@@ -22,7 +59,7 @@ pub struct PlannerWords {
 /// Reads `planner`.
 pub fn planner(params: &mut Params<'_>) -> PlannerWords {
     const KEYS: [&str; 3] = ["analyse", "reflect", "language"];
-    let Some(given) = object(params, "planner") else { return PlannerWords::default() };
+    let Some(given) = params.object(&PLANNER) else { return PlannerWords::default() };
     for key in given.keys().filter(|key| !KEYS.contains(&key.as_str())) {
         let problem =
             ParamProblem::new(pointer(&["planner", key]), "has no effect: a planner has no such key");
@@ -45,7 +82,7 @@ pub fn planner(params: &mut Params<'_>) -> PlannerWords {
 
 /// Reads `review_plan`: a plan is what the planner makes.
 pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
-    let review = params.flag("review_plan").unwrap_or(false);
+    let review = params.take(&REVIEW_PLAN);
     if review && drive == Drive::Native {
         let problem = ParamProblem::new("/review_plan", "the driver `native` makes no plan");
         params.problem(problem.help("use the driver `planner`"));
@@ -57,7 +94,7 @@ pub(super) fn review(params: &mut Params<'_>, drive: Drive) -> bool {
 pub fn budget(params: &mut Params<'_>) -> BudgetLimits {
     const KEYS: [&str; 6] = ["rounds", "tool_calls", "model_calls", "tokens", "money", "seconds"];
     let mut limits = BudgetLimits::default();
-    let Some(given) = object(params, "budget") else { return limits };
+    let Some(given) = params.object(&BUDGET) else { return limits };
     for (key, value) in given.iter().filter(|(_, value)| !value.is_null()) {
         let amount = number(value).filter(|amount| *amount >= 0.0);
         let count = amount.and_then(whole).and_then(|count| u64::try_from(count).ok());
@@ -93,19 +130,6 @@ fn refuse(params: &mut Params<'_>, key: &str, (kind, value): (&str, &Json)) {
     params.problem(ParamProblem::new(pointer(&["budget", key]), message));
 }
 
-/// An object; nothing and an empty text are none.
-fn object<'a>(params: &mut Params<'a>, key: &str) -> Option<&'a Map<String, Json>> {
-    match params.get(key)? {
-        Json::Object(map) => Some(map),
-        Json::String(text) if text.is_empty() => None,
-        other => {
-            let message = format!("must be an object, and is {}", described(other));
-            params.problem(ParamProblem::new(pointer(&[key]), message));
-            None
-        }
-    }
-}
-
 fn help(key: &str, known: &[&str]) -> String {
     suggest::did_you_mean(key, known.iter().copied())
         .unwrap_or_else(|| format!("known are {}", known.join(", ")))
@@ -114,15 +138,15 @@ fn help(key: &str, known: &[&str]) -> String {
 /// Warns of parameters whose names are nearly those of others. Canvases carry many that this engine does
 /// not know, so a stranger is no reason to say anything.
 pub fn misspelled(params: &mut Params<'_>) {
-    let schema = super::params_schema();
-    let Some(known) = schema.get("properties").and_then(Json::as_object) else { return };
+    let declared =
+        || field::specs(super::SPEC.fields).chain(field::specs(common::GROUPS)).map(|spec| spec.name);
+    let given = params.source.params;
     let near = |key: &String| {
-        let known =
-            known.keys().map(String::as_str).filter(|known| !params.source.params.contains_key(*known));
-        Some((key.clone(), suggest::did_you_mean(key, known)?))
+        Some((key.clone(), suggest::did_you_mean(key, declared().filter(|name| !given.contains_key(*name)))?))
     };
-    let strangers = params.source.params.keys().filter(|key| !known.contains_key(*key));
-    let found: Vec<_> = strangers.filter_map(near).collect();
+    let known =
+        |key: &str| field::is_declared(super::SPEC.fields, key) || field::is_declared(common::GROUPS, key);
+    let found: Vec<_> = given.keys().filter(|key| !known(key)).filter_map(near).collect();
     for (key, help) in found {
         params.warn(
             ParamProblem::new(pointer(&[&key]), "has no effect: there is no such parameter").help(help),

@@ -9,7 +9,7 @@ use serde_json::{Map, json};
 use weft_agent::Toolkit;
 use weft_agent::toolkit::numbered;
 use weft_core::context::Signal;
-use weft_core::effect::Again;
+use weft_core::effect::Delivery;
 use weft_core::seam::tool_source::Offered;
 use weft_core::tool::{Invocation, Origin, Tool, ToolBody, ToolStream, ToolTraits};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
@@ -48,7 +48,7 @@ pub async fn add(toolkit: &Toolkit, servers: &[Server], ctx: &NodeContext, place
         })
     });
     let now = std::future::ready(Ok(now.collect::<Vec<_>>()));
-    let (were, made_now) = ctx.effect(("list", Again::Allowed), now).await?;
+    let (were, made_now) = ctx.effect(("list", Delivery::Idempotent), now).await?;
     let mut were = were.into_iter().zip(place..);
     for (server, (offered, away)) in servers.iter().zip(&asked) {
         if let (Some(away), true) = (away, made_now) {

@@ -45,8 +45,8 @@ async fn a_budget_holds_without_tools_too() {
 async fn tools_that_are_not_there_are_left_out() {
     let below =
         json!({"component_name": "Agent", "name": "sub", "params": {"tools": ["Calculator", "Nosuch"]}});
-    let tools = json!([{"component_name": "TavilySearch", "name": "Search", "params": {}}, "Calculater", below,
-        {"component_name": "WebSearch", "name": "Web", "params": {"engine": "bing"}}, {"component_name": "Lookup"}]);
+    let tools = json!([{"component_name": "Crawler", "name": "Search", "params": {}}, "Calculater", below,
+        {"component_name": "WebSearch", "name": "Web", "params": {"engine": "tavily"}}, {"component_name": "Lookup"}]);
     let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
     let shape = node.build().shape();
     let told = shape.warnings.iter().map(|warning| warning.pointer.as_str());
@@ -55,13 +55,13 @@ async fn tools_that_are_not_there_are_left_out() {
         [
             "/tools/0/component_name",
             "/tools/1",
-            "/tools/3/component_name",
+            "/tools/3/params/api_key",
             "/tools/4/component_name",
             "/tools/2/params/tools/1",
         ]
     );
     let first = &shape.warnings[0].message;
-    assert!(first.contains("`Search`") && first.contains("TavilySearch isn't part of this build"), "{first}");
+    assert!(first.contains("`Search`") && first.contains("Crawler isn't part of this build"), "{first}");
     assert_eq!(shape.warnings[1].help.as_deref(), Some("did you mean `Calculator`?"));
     assert!(shape.unsupported.is_none());
 

@@ -115,6 +115,8 @@ pub struct ToolShape {
     pub secrets: Vec<Reference>,
     /// How many turns they look back.
     pub history_turns: usize,
+    /// The datasets they search.
+    pub datasets: Vec<(String, String)>,
     /// The models they ask for.
     pub models: Vec<(String, String)>,
     /// Parameters of theirs without effect.
@@ -271,6 +273,11 @@ impl Toolbox {
                 if let Some(reason) = &shape.unsupported {
                     return Err(Lack::LeftOut(ParamProblem::new(&entry.named_at, reason)));
                 }
+                if let Some(lacks) = shape.lacks {
+                    let pointer = format!("{}/params{}", entry.pointer, lacks.pointer);
+                    let message = format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message);
+                    return Err(Lack::LeftOut(ParamProblem { pointer, message, ..lacks }));
+                }
                 self.learn(entry, &shape);
             }
             Err(problems) => {
@@ -324,6 +331,7 @@ impl Toolbox {
         all.history_turns = all.history_turns.max(shape.history_turns);
         let place = |pointer: &str| format!("{}/params{pointer}", entry.pointer);
         all.models.extend(shape.models.iter().map(|(pointer, model)| (place(pointer), model.clone())));
+        all.datasets.extend(shape.datasets.iter().map(|(pointer, name)| (place(pointer), name.clone())));
         let moved =
             |warning: &ParamProblem| ParamProblem { pointer: place(&warning.pointer), ..warning.clone() };
         all.warnings.extend(shape.warnings.iter().map(moved));

@@ -131,7 +131,10 @@ impl Reader<'_> {
             let at = self.at;
             self.at += 1;
             if operator == '/' && self.take('/') {
-                return Err(Wrong { at, message: "`//` is no operator; write `floor(a / b)`".to_owned() });
+                return Err(Wrong {
+                    at,
+                    message: "`//` is not an operator; write `floor(a / b)`".to_owned(),
+                });
             }
             if operator == '%' && matches!(self.peek(), None | Some(')' | ',' | '+' | '*' | '/' | '%' | '^'))
             {
@@ -245,7 +248,7 @@ impl Reader<'_> {
                 "pi" | "π" => Ok(std::f64::consts::PI),
                 "e" => Ok(std::f64::consts::E),
                 "tau" | "τ" => Ok(std::f64::consts::TAU),
-                _ => Err(format!("`{name}` is no constant")),
+                _ => Err(format!("`{name}` is not a constant")),
             };
             return self.step(at, constant.and_then(Number::near));
         }
@@ -357,7 +360,7 @@ mod tests {
         check("min()", 5, "missing");
         check("atan2(1)", 1, "atan2");
         check("sin(1, 2)", 1, "of 2 values");
-        check("1.2.3", 1, "no number");
+        check("1.2.3", 1, "not a number");
         check("1e400^2000", 6, "too large");
         check("501!", 4, "500");
         check("9^9^9^9", 4, "too large");

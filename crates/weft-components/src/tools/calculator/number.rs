@@ -59,7 +59,7 @@ impl Number {
 
     /// A number as written: digits, one point at most, and an exponent.
     pub fn parse(text: &str) -> Result<Self, Fault> {
-        let wrong = || format!("`{text}` is no number");
+        let wrong = || format!("`{text}` is not a number");
         let float: f64 = text.parse().map_err(|_| wrong())?;
         let lower = text.to_ascii_lowercase();
         let (digits, exponent) = lower.split_once('e').unwrap_or((&lower, "0"));

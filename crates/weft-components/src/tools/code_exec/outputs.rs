@@ -34,13 +34,18 @@ enum Type {
 impl Declared {
     /// Reads `outputs`. Without any there is `result`, of any type.
     pub fn read(params: &Params<'_>) -> Self {
-        let declared = params.get("outputs").and_then(Json::as_object).into_iter().flatten();
+        let declared = params.get(&super::OUTPUTS).and_then(Json::as_object).into_iter().flatten();
         let ours = declared.filter(|(name, _)| !OTHERS.contains(&name.as_str()) && *name != "_ERROR");
         let mut outputs: Vec<_> = ours.map(|(name, output)| (name.clone(), Type::of(output))).collect();
         if outputs.is_empty() {
             outputs.push(("result".to_owned(), Type::Any));
         }
         Self(outputs)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_str())
     }
 
     /// The outputs that a result fills.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weft_core::journal::{Onward, Record};
+use weft_core::journal::{NextEdges, Record};
 use weft_core::seam::chat_model::Usage;
 
 use super::town::{Held, Turn};
@@ -56,7 +56,7 @@ fn keeps_its_promises(turn: &Turn, place: &str) {
     assert_eq!(turn.run.ending, Some(*ending), "{place}");
     let mut counted = Usage::default();
     for entry in &turn.entries {
-        if let Record::EffectFinished { usage, .. } = &entry.record {
+        if let Record::ModelUsed { usage, .. } = &entry.record {
             counted += *usage;
         }
     }
@@ -87,7 +87,7 @@ fn values(held: &Held) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     for entry in held.turns.iter().flat_map(|turn| &turn.entries) {
         if let Record::NodeFinished { who, outputs, route, .. } = &entry.record
-            && *route != Onward::Suspended
+            && *route != NextEdges::Suspended
         {
             let rounds: String =
                 who.frame.iter().map(|step| format!(" {} {}", step.node, step.round)).collect();
@@ -101,7 +101,7 @@ fn nodes(held: &Held) -> Vec<String> {
     let mut nodes = Vec::new();
     for entry in held.turns.iter().flat_map(|turn| &turn.entries) {
         if let Record::NodeFinished { who, route, .. } = &entry.record
-            && *route != Onward::Suspended
+            && *route != NextEdges::Suspended
         {
             nodes.push(place_of(who).split(" [").next().unwrap_or_default().to_owned());
         }

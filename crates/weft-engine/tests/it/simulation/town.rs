@@ -165,8 +165,8 @@ impl Held {
                         format!("end {} {} {route:?} {error:?}", who.activation, who.node)
                     }
                     Record::RunFinished { ending, error, .. } => format!("run {ending:?} {error:?}"),
-                    Record::EffectBegan { activation, key, .. } => format!("call {activation} {key}"),
-                    Record::EffectGave { activation, key, .. } => format!("gave {activation} {key}"),
+                    Record::EffectStarted { activation, key, .. } => format!("call {activation} {key}"),
+                    Record::EffectFinished { activation, key, .. } => format!("gave {activation} {key}"),
                     Record::Said { text, .. } => format!("say {text:?}"),
                     other => serde_json::to_value(other).unwrap()["type"].to_string(),
                 };
@@ -442,13 +442,14 @@ impl Town<'_> {
         goes_on
     }
 
+    /// A run's journal as people are shown it: with masks where secrets stood.
     async fn journal(&self, key: &RunKey) -> Vec<Entry> {
         let stored = self.memory.entries(key, 0, u64::MAX).await.unwrap();
         let entry = |stored: weft_core::seam::run_store::StoredEntry| Entry {
             seq: stored.seq,
             event: stored.event,
             at_ms: stored.at_ms,
-            record: serde_json::from_str(&stored.record).unwrap(),
+            record: serde_json::from_str(&weft_core::masking::shown(&stored.record)).unwrap(),
         };
         stored.into_iter().map(entry).collect()
     }

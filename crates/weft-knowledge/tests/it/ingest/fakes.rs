@@ -20,7 +20,7 @@ use weft_core::seam::index::{
     IndexAnswer, IndexChange, IndexQuery, IndexSize, IndexedChunk, IndexedDocument,
 };
 use weft_core::seam::ingest_queue::{
-    Amended, IndexNote, IngestLease, IngestProgress, IngestSettled, NotedFilter, Removed, TakenDocument,
+    Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, NotedFilter, Removed, TakenDocument,
     ToBeFound, Wanted,
 };
 use weft_core::seam::{ChatModel, DocumentReader, Embedder, Index, IngestQueue, ModelDirectory};
@@ -293,7 +293,7 @@ impl IngestQueue for Faulty<Arc<dyn IngestQueue>> {
         self.faults.around(self.inner.forget(dataset, document, now_ms)).await
     }
 
-    async fn settle(&self, lease: &IngestLease, settled: &IngestSettled, now_ms: i64) -> Result<()> {
+    async fn settle(&self, lease: &IngestLease, settled: &IngestOutcome, now_ms: i64) -> Result<()> {
         self.faults.around(self.inner.settle(lease, settled, now_ms)).await
     }
 }

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::json;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::component::{Form, MessageEnd};
-use weft_core::journal::{FrameStep, Onward, WaitingForm, Who};
+use weft_core::journal::{ActivationRef, FrameStep, NextEdges, WaitingForm};
 use weft_core::{Ending, Entry, Outputs, Record, RunId, TurnInput};
 
 use super::*;
@@ -18,8 +18,8 @@ fn view() -> RunView {
     view
 }
 
-fn who() -> Who {
-    Who {
+fn who() -> ActivationRef {
+    ActivationRef {
         activation: 1,
         node: "Agent:A".into(),
         name: "Writer".into(),
@@ -108,7 +108,7 @@ fn messages() {
 #[test]
 fn messages_in_rounds() {
     let rounds = [FrameStep { node: "Iteration:I".into(), activation: 2, round: 3 }];
-    let who = Who { activation: 7, frame: rounds.into(), ..who() };
+    let who = ActivationRef { activation: 7, frame: rounds.into(), ..who() };
     let mut view = view();
     view.learn(&entry(Record::NodeStarted { who }));
     let said = |activation| {
@@ -150,7 +150,7 @@ fn finished() -> Record {
         outputs: Arc::new(Outputs::of("content", json!("Paris"))),
         error: None,
         elapsed: 0.5,
-        route: Onward::default(),
+        route: NextEdges::default(),
         assigned: Vec::new(),
         suspension: None,
         spent: Default::default(),
@@ -214,7 +214,7 @@ fn waiting() {
 #[test]
 fn waiting_in_the_middle() {
     let Record::NodeFinished { who, inputs, elapsed, assigned, .. } = finished() else { panic!() };
-    let route = Onward::Suspended;
+    let route = NextEdges::Suspended;
     let suspended = Record::NodeFinished {
         who,
         inputs,

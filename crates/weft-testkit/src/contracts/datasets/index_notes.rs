@@ -6,7 +6,7 @@ use serde_json::json;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{Document, DocumentChange, Extra, Stage, StoredChunk};
-use weft_core::seam::ingest_queue::{IndexNote, IngestSettled, NotedFilter, ToBeFound};
+use weft_core::seam::ingest_queue::{IndexNote, IngestOutcome, NotedFilter, ToBeFound};
 use weft_core::value::Json;
 
 use super::chunk;
@@ -169,7 +169,7 @@ impl Both<'_> {
         self.store.put_extra(&made.key, Extra::Contents, &json!(["old"])).await.unwrap();
         self.store.put_extra(&made.key, Extra::Graph, &json!({"old": 1})).await.unwrap();
         let old = (Some(json!(["old"])), Some(json!({"old": 1})));
-        let failed = IngestSettled::Failed { reason: "it is broken".into() };
+        let failed = IngestOutcome::Failed { reason: "it is broken".into() };
         for settled in [failed, done()] {
             let taken = self.one(1_000, 2_000).await;
             let put = async |which, value: Json| {

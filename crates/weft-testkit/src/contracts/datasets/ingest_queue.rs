@@ -12,7 +12,7 @@ use weft_core::seam::dataset_store::{
     ChunkFilter, Dataset, Document, DocumentChange, DocumentState, Stage, StoredChunk,
 };
 use weft_core::seam::ingest_queue::{
-    Amended, IngestLease, IngestProgress, IngestQueue, IngestSettled, TakenDocument, Wanted,
+    Amended, IngestLease, IngestOutcome, IngestProgress, IngestQueue, TakenDocument, Wanted,
 };
 
 use super::{chunk, dataset, document, tenant};
@@ -52,18 +52,18 @@ pub(super) fn progress(stage: Stage, share: f64) -> IngestProgress {
     IngestProgress { stage, share, message: format!("at {share}") }
 }
 
-pub(super) fn done() -> IngestSettled {
-    IngestSettled::Done { message: "Task done".into() }
+pub(super) fn done() -> IngestOutcome {
+    IngestOutcome::Done { message: "Task done".into() }
 }
 
-fn every_way() -> [IngestSettled; 6] {
+fn every_way() -> [IngestOutcome; 6] {
     [
         done(),
-        IngestSettled::Failed { reason: "because".into() },
-        IngestSettled::GivenUp { reason: "because".into() },
-        IngestSettled::Again { from_ms: 9_000, reason: "because".into() },
-        IngestSettled::Stopped,
-        IngestSettled::HandedBack,
+        IngestOutcome::Failed { reason: "because".into() },
+        IngestOutcome::Abandoned { reason: "because".into() },
+        IngestOutcome::RetryAt { from_ms: 9_000, reason: "because".into() },
+        IngestOutcome::Stopped,
+        IngestOutcome::Released,
     ]
 }
 
@@ -333,7 +333,7 @@ impl Both<'_> {
         assert_eq!(hears(&first.lease).await, Wanted::GoOn);
         self.queue.stop(&made.key, Wanted::Pause, 1_200).await.unwrap();
         assert_eq!(hears(&first.lease).await, Wanted::Pause);
-        self.queue.settle(&first.lease, &IngestSettled::Stopped, 1_300).await.unwrap();
+        self.queue.settle(&first.lease, &IngestOutcome::Stopped, 1_300).await.unwrap();
         assert_eq!(self.state(&made).await, DocumentState::Paused);
         self.none(END).await;
         self.queue_at(&made, 2_000).await;
@@ -343,7 +343,7 @@ impl Both<'_> {
         self.queue.stop(&made.key, Wanted::Cancel, 2_100).await.unwrap();
         self.queue.stop(&made.key, Wanted::Pause, 2_200).await.unwrap();
         assert_eq!(hears(&second.lease).await, Wanted::Cancel);
-        self.queue.settle(&second.lease, &IngestSettled::Stopped, 2_300).await.unwrap();
+        self.queue.settle(&second.lease, &IngestOutcome::Stopped, 2_300).await.unwrap();
         assert_eq!(self.state(&made).await, DocumentState::Cancelled);
         self.queue_at(&made, 3_000).await;
         let third = self.one(3_000, 4_000).await;
@@ -381,7 +381,7 @@ impl Both<'_> {
         self.queue_at(&made, 2_000).await;
         let second = self.one(2_000, 3_000).await;
         self.queue.put_new(&second.lease, &[chunk(&made.key, 1, "new")], Stage::Indexing).await.unwrap();
-        let failed = IngestSettled::Failed { reason: "it is broken".into() };
+        let failed = IngestOutcome::Failed { reason: "it is broken".into() };
         self.queue.settle(&second.lease, &failed, 2_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
         assert_eq!((state.state, state.message.as_str()), (DocumentState::Failed, "it is broken"));
@@ -398,7 +398,7 @@ impl Both<'_> {
         self.queue.put_new(&taken.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
         let with = Amended { id: new.id, keywords: None, questions: None, vector: Some(vec![1.0]) };
         self.queue.amend_new(&taken.lease, &[with]).await.unwrap();
-        let given_up = IngestSettled::GivenUp { reason: "too busy".into() };
+        let given_up = IngestOutcome::Abandoned { reason: "too busy".into() };
         self.queue.settle(&taken.lease, &given_up, 1_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
         assert_eq!((state.state, state.message.as_str()), (DocumentState::Failed, "too busy"));
@@ -436,7 +436,7 @@ impl Both<'_> {
         let first = self.one(1_000, 2_000).await;
         let new = chunk(&made.key, 0, "new");
         self.queue.put_new(&first.lease, std::slice::from_ref(&new), Stage::Embedding).await.unwrap();
-        let again = IngestSettled::Again { from_ms: 1_000, reason: "too busy".into() };
+        let again = IngestOutcome::RetryAt { from_ms: 1_000, reason: "too busy".into() };
         self.queue.settle(&first.lease, &again, 1_500).await.unwrap();
         let second = self.one(1_500, 2_000).await;
         assert_eq!(second.attempts, 2);
@@ -450,7 +450,7 @@ impl Both<'_> {
         let fourth = self.one(1_500, 2_000).await;
         assert_eq!(fourth.attempts, 1);
         self.queue.amend_new(&fourth.lease, &[with]).await.unwrap();
-        self.queue.settle(&fourth.lease, &IngestSettled::HandedBack, 1_500).await.unwrap();
+        self.queue.settle(&fourth.lease, &IngestOutcome::Released, 1_500).await.unwrap();
         assert_eq!(self.one(1_500, 2_000).await.attempts, 1);
         self.drain().await;
     }
@@ -459,14 +459,14 @@ impl Both<'_> {
         let made = self.queued().await;
         let first = self.one(1_000, 2_000).await;
         self.queue.put_new(&first.lease, &[chunk(&made.key, 0, "x")], Stage::Embedding).await.unwrap();
-        let again = IngestSettled::Again { from_ms: 5_000, reason: "too busy".into() };
+        let again = IngestOutcome::RetryAt { from_ms: 5_000, reason: "too busy".into() };
         self.queue.settle(&first.lease, &again, 1_500).await.unwrap();
         let state = self.store.document(&made.key).await.unwrap();
         assert_eq!((state.state, state.message.as_str()), (DocumentState::Running, "too busy"));
         self.none(4_999).await;
         let second = self.one(5_000, 6_000).await;
         assert_eq!((second.stage, second.attempts), (Stage::Embedding, 2));
-        self.queue.settle(&second.lease, &IngestSettled::HandedBack, 5_500).await.unwrap();
+        self.queue.settle(&second.lease, &IngestOutcome::Released, 5_500).await.unwrap();
         let third = self.one(5_500, 6_500).await;
         assert_eq!((third.stage, third.attempts), (Stage::Embedding, 2));
         assert_eq!(self.queue.new_chunks(&third.lease, None, 9).await.unwrap().len(), 1);

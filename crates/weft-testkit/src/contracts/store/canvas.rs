@@ -48,7 +48,7 @@ async fn versions_are_immutable_and_named_by_content(store: &dyn CanvasStore) {
 
     later().await;
     let renamed = store.put(&key, &titled("Uno"), r#"{"n":1}"#).await.unwrap();
-    assert_eq!(renamed.version, first.version, "an unchanged DSL is no new version");
+    assert_eq!(renamed.version, first.version, "an unchanged DSL is not a new version");
     assert_eq!(renamed.created_ms, first.created_ms);
     assert!(renamed.updated_ms > first.updated_ms);
     assert_eq!(store.get(&key).await.unwrap().head.title, "Uno");

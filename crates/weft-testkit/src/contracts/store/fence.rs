@@ -8,7 +8,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{ProcessId, RunKey, TaskKey};
-use weft_core::seam::run_store::{Retention, RunLease, StoredRun};
+use weft_core::seam::run_store::{Finished, Retention, RunLease, StoredRun};
 use weft_core::seam::session_store::SessionCommit;
 use weft_core::seam::{RunStore, SessionStore, SpendingStore, TaskStore};
 
@@ -129,7 +129,7 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
     assert_eq!(store.cancel_requests(&owner).await.unwrap(), []);
     assert_eq!(store.cancel_requests(&other).await.unwrap(), std::slice::from_ref(&one.key));
-    store.finish(&lease, Ending::Cancelled, 10).await.unwrap();
+    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
     assert_eq!(store.cancel_requests(&other).await.unwrap(), []);
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
@@ -154,7 +154,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         let lease = Some(&new);
         let commit = SessionCommit { revision: 0, state: &state, messages: &messages, tasks: None, lease };
         sessions.commit(&conversation.key, commit).await.unwrap();
-        runs.finish(&new, Ending::Succeeded, 2_000).await.unwrap();
+        runs.finish(&new, Finished::new(Ending::Succeeded, 2_000)).await.unwrap();
     }
     let seen = async || {
         let journal = runs.entries(&one.key, 0, u64::MAX).await.unwrap();
@@ -182,7 +182,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     let mut large = entries(5..=5);
     large[0].record = format!("\"{}\"", "x".repeat(LARGE)).into();
     refused(runs.append(&old, large).await, Conflict);
-    refused(runs.finish(&old, Ending::Failed, 9).await, Conflict);
+    refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, Conflict);
     refused(spending.note(&old, 10, Spent { tokens: 900, ..Spent::default() }).await, Conflict);
     runs.release(std::slice::from_ref(&old)).await.unwrap();
     let change = by("one", &[task(&conversation.key, "t1")], &[]);
@@ -205,7 +205,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         );
         assert_eq!(runs.remove(std::slice::from_ref(&one.key)).await.unwrap(), 1);
         refused(runs.append(&old, entries(5..=5)).await, NotFound);
-        refused(runs.finish(&old, Ending::Failed, 9).await, NotFound);
+        refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, NotFound);
     }
 }
 
@@ -258,7 +258,7 @@ async fn an_owner_that_is_overtaken_while_it_writes_stops(store: &dyn RunStore) 
             let new = store.claim(&one.key, one.fence, &by).await.unwrap().unwrap();
             let found = store.entries(&one.key, 0, 99).await.unwrap().len() as u64;
             store.append(&new, entries(found + 1..=found + 2)).await.unwrap();
-            store.finish(&new, Ending::Succeeded, 9).await.unwrap();
+            store.finish(&new, Finished::new(Ending::Succeeded, 9)).await.unwrap();
             found
         };
         let (told, found) = futures::join!(write, take);

@@ -3,10 +3,11 @@
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
 use futures::future::join_all;
-use weft_core::ErrorKind::NotFound;
+use weft_core::Ending;
+use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::{RunLease, StoredRun};
+use weft_core::seam::run_store::{Finished, RunLease, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -74,6 +75,17 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
         noted.unwrap();
     }
     assert_eq!(store.spent(&crowd, None, 20).await.unwrap(), tokens(8 * 4));
+
+    // The end of a run notes what is new, once, also when it is told again.
+    let finished =
+        Finished { spent: Some((12, Spent { tokens: 11, ..all })), ..Finished::new(Ending::Succeeded, 1) };
+    for _ in 0..2 {
+        runs.finish(&first, finished).await.unwrap();
+    }
+    assert_eq!(store.spent(&here, Some(&a), 12).await.unwrap(), tokens(2));
+    let overtaken = RunLease { fence: first.fence + 1, ..first.clone() };
+    refused(runs.finish(&overtaken, finished).await, Conflict);
+    assert_eq!(store.spent(&here, None, 12).await.unwrap(), tokens(2));
 
     refused(store.note(&RunLease::first(&RunKey::new(&here, generate())), 10, all).await, NotFound);
     refused(store.note(&RunLease::first(&RunKey::new(&elsewhere, first.run.id)), 10, all).await, NotFound);

@@ -2,12 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a contract fails by panicking")]
 
+use futures::future::join_all;
 use serde_json::json;
 use weft_core::Ending;
-use weft_core::ErrorKind::NotFound;
+use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{CanvasKey, RunKey, TenantId};
 use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-use weft_core::seam::run_store::{RunLease, StoredEntry};
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
 use weft_core::seam::session_store::Session;
 use weft_core::seam::work_queue::Work;
 use weft_core::seam::{RunStore, ScheduleStore, SessionStore, WorkQueue};
@@ -56,9 +57,40 @@ pub async fn stores_remove_what_belongs_together(
     all.is_there(&ours, "x1").await;
 }
 
+/// Checks that a run is announced at the revision of its session that it was made for, or not at all, also when several
+/// try at the same time. The two are one store.
+pub async fn runs_are_announced_at_a_revision(sessions: &dyn SessionStore, runs: &dyn RunStore) {
+    let (ours, theirs) = (tenant(), tenant());
+    let at = |id: &str, tenant: &TenantId| run(tenant, id, "s", "c");
+    assert!(!runs.announce(&at("early", &ours), 0).await.unwrap(), "there is no session");
+    for tenant in [&ours, &theirs] {
+        sessions.create(&session(tenant, "s", "c"), &[]).await.unwrap();
+    }
+    for revision in [-1, 1, i64::MAX, i64::MIN] {
+        assert!(!runs.announce(&at("early", &ours), revision).await.unwrap(), "{revision}");
+    }
+    refused(runs.get(&at("early", &ours).key).await, NotFound);
+    assert!(runs.announce(&at("first", &ours), 0).await.unwrap());
+    assert_eq!(runs.get(&at("first", &ours).key).await.unwrap(), at("first", &ours));
+    // Its session has a run at work, and its id is taken.
+    for id in ["second", "first"] {
+        refused(runs.announce(&at(id, &ours), 0).await, Conflict);
+    }
+    assert!(runs.announce(&at("first", &theirs), 0).await.unwrap(), "another tenant's");
+    sessions.commit(&session(&ours, "s", "c").key, change(0, &json!({}), &[])).await.unwrap();
+    let lease = RunLease::first(&at("first", &ours).key);
+    runs.finish(&lease, Finished::new(Ending::Succeeded, 1)).await.unwrap();
+    // The session has gone on.
+    assert!(!runs.announce(&at("third", &ours), 0).await.unwrap());
+    let many: Vec<_> = (0..8).map(|number| at(&format!("many{number}"), &ours)).collect();
+    let announced = join_all(many.iter().map(|run| runs.announce(run, 1))).await;
+    assert_eq!(announced.iter().filter(|one| matches!(one, Ok(true))).count(), 1, "{announced:?}");
+}
+
 /// Checks that values of any size come back as they were, before and after the runs that had them have
 /// ended, while others that had the same are removed. The two are one store.
 pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn RunStore) {
+    runs_are_announced_at_a_revision(sessions, runs).await;
     let tenant = tenant();
     let state = |turn: u64| json!({"note": words(turn / 2), "turns": turn});
     let one = Session { state: state(0), ..session(&tenant, "s", "c") };
@@ -82,7 +114,7 @@ pub async fn stores_keep_large_values(sessions: &dyn SessionStore, runs: &dyn Ru
         }
         sessions.commit(&one.key, change(turn.cast_signed(), &state(turn + 1), &[])).await.unwrap();
         assert!(runs.entries(&run.key, 0, 99).await.unwrap() == written, "turn {turn} under way");
-        runs.finish(&RunLease::first(&run.key), Ending::Succeeded, 1).await.unwrap();
+        runs.finish(&RunLease::first(&run.key), Finished::new(Ending::Succeeded, 1)).await.unwrap();
         kept.push((run.key, written));
     }
     let check = async |kept: &[(RunKey, Vec<StoredEntry>)]| {

@@ -9,7 +9,7 @@ use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::TurnInput;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::WorkQueue;
-use weft_core::seam::work_queue::{Lease, Settled, StoredWork, Taken, Work, WorkFilter, WorkState};
+use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 
 use super::{LARGE, refused, tenant};
 
@@ -44,7 +44,7 @@ async fn drain(queue: &dyn WorkQueue) {
             return;
         }
         for Taken { lease, .. } in taken {
-            queue.settle(&lease, &Settled::Done, END).await.unwrap();
+            queue.settle(&lease, &WorkOutcome::Done, END).await.unwrap();
         }
     }
 }
@@ -96,7 +96,7 @@ async fn a_run_is_queued_once(queue: &dyn WorkQueue) {
     let Taken { lease, .. } = one(queue, 1_000, 2_000).await;
     queue.push(std::slice::from_ref(&again), 950).await.unwrap();
     none(queue, 1_001).await;
-    queue.settle(&lease, &Settled::Done, 1_100).await.unwrap();
+    queue.settle(&lease, &WorkOutcome::Done, 1_100).await.unwrap();
     queue.push(std::slice::from_ref(&again), 950).await.unwrap();
     assert_eq!(queue.get(&first.run).await.unwrap().state, WorkState::Done { at_ms: 1_100 });
     assert_eq!(one(queue, 2_000, 3_000).await.stored.work.run, other.run);
@@ -159,17 +159,17 @@ async fn time_that_has_passed_lets_another_one_take(queue: &dyn WorkQueue) {
     refused(queue.renew(&Lease { fence: 77, ..first.lease.clone() }, 9_000).await, Conflict);
     refused(queue.renew(&Lease { run: RunKey::new(&tenant, "x"), fence: 1 }, 9_000).await, Conflict);
     assert_eq!(queue.get(&second.lease.run).await.unwrap(), second.stored);
-    queue.settle(&second.lease, &Settled::Done, 2_200).await.unwrap();
+    queue.settle(&second.lease, &WorkOutcome::Done, 2_200).await.unwrap();
     none(queue, 9_000).await;
 }
 
-fn every_way(from_ms: i64) -> [Settled; 4] {
+fn every_way(from_ms: i64) -> [WorkOutcome; 4] {
     let reason = || "because".to_owned();
     [
-        Settled::Done,
-        Settled::GivenUp { reason: reason() },
-        Settled::Again { from_ms, reason: reason() },
-        Settled::HandedBack { from_ms, reason: reason() },
+        WorkOutcome::Done,
+        WorkOutcome::Abandoned { reason: reason() },
+        WorkOutcome::RetryAt { from_ms, reason: reason() },
+        WorkOutcome::Released { from_ms, reason: reason() },
     ]
 }
 
@@ -191,18 +191,18 @@ async fn what_is_settled_is_let_go(queue: &dyn WorkQueue) {
         let first = one(queue, 1_000, 2_000).await;
         queue.settle(&first.lease, &settled, 1_500).await.unwrap();
         // It is over; a second word about it comes too late.
-        refused(queue.settle(&first.lease, &Settled::Done, 1_600).await, Conflict);
+        refused(queue.settle(&first.lease, &WorkOutcome::Done, 1_600).await, Conflict);
         refused(queue.renew(&first.lease, 9_000).await, Conflict);
         let stored = queue.get(&one_work.run).await.unwrap();
         none(queue, 2_999).await;
         let (state, attempts) = match settled {
-            Settled::Done => (WorkState::Done { at_ms: 1_500 }, 1),
-            Settled::GivenUp { .. } => (WorkState::GivenUp { at_ms: 1_500 }, 1),
-            Settled::Again { .. } => (WorkState::Waiting { from_ms: 3_000 }, 1),
-            Settled::HandedBack { .. } => (WorkState::Waiting { from_ms: 3_000 }, 0),
+            WorkOutcome::Done => (WorkState::Done { at_ms: 1_500 }, 1),
+            WorkOutcome::Abandoned { .. } => (WorkState::Abandoned { at_ms: 1_500 }, 1),
+            WorkOutcome::RetryAt { .. } => (WorkState::Waiting { from_ms: 3_000 }, 1),
+            WorkOutcome::Released { .. } => (WorkState::Waiting { from_ms: 3_000 }, 0),
         };
         assert_eq!((&stored.state, stored.attempts), (&state, attempts));
-        assert_eq!(stored.reason, if settled == Settled::Done { "" } else { "because" });
+        assert_eq!(stored.reason, if settled == WorkOutcome::Done { "" } else { "because" });
         if state.is_open() {
             let second = one(queue, 3_000, 4_000).await;
             assert!(second.lease.fence > first.lease.fence);
@@ -239,7 +239,7 @@ async fn what_was_settled_long_ago_is_forgotten(queue: &dyn WorkQueue) {
     for (one_work, settled_ms) in all.iter().zip([1_000, 2_000]) {
         queue.push(std::slice::from_ref(one_work), 0).await.unwrap();
         let taken = one(queue, 1_000, 2_000).await;
-        queue.settle(&taken.lease, &Settled::Done, settled_ms).await.unwrap();
+        queue.settle(&taken.lease, &WorkOutcome::Done, settled_ms).await.unwrap();
     }
     queue.push(&all[3..], 0).await.unwrap();
     one(queue, 1_000, 1_500).await;
@@ -260,7 +260,7 @@ async fn work_is_listed_the_latest_first(queue: &dyn WorkQueue) {
     all[1].source = "Daily".into();
     queue.push(&all, 0).await.unwrap();
     let taken = one(queue, 1_000, 2_000).await;
-    queue.settle(&taken.lease, &Settled::Done, 1_500).await.unwrap();
+    queue.settle(&taken.lease, &WorkOutcome::Done, 1_500).await.unwrap();
     let every = WorkFilter { limit: u64::MAX, ..WorkFilter::default() };
     let check = async |filter: WorkFilter, ids: &[&str], total: u64| {
         let (found, count) = queue.list(&tenant, &filter).await.unwrap();

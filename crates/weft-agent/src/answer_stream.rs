@@ -1,0 +1,207 @@
+//! What an agent says: handed on piece by piece, with citation marks put right, and kept.
+
+use weft_core::Piece;
+use weft_core::citation::Citations;
+use weft_core::stream::TextWriter;
+
+use crate::driver::Job;
+use crate::marks::MarkFilter;
+
+/// What stands between the texts of two rounds.
+const BETWEEN: &str = "\n\n";
+
+/// The visible text of an agent while it grows.
+pub struct AnswerStream<'a> {
+    writer: Option<&'a TextWriter>,
+    citations: Option<Citations>,
+    filter: Option<MarkFilter>,
+    told_to_cite: bool,
+    said: String,
+    /// What comes next stands apart from what was said.
+    apart: bool,
+    /// The blanks that a message begins with: they are said when something follows.
+    blanks: String,
+    /// The message has said something.
+    begun: bool,
+}
+
+impl std::fmt::Debug for AnswerStream<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnswerStream").field("said", &self.said).finish_non_exhaustive()
+    }
+}
+
+impl<'a> AnswerStream<'a> {
+    /// The voice of a job that has said `said` already, before it waited for a person.
+    pub fn of(job: &Job<'a>, said: &str) -> Self {
+        let citations = job.options.citing.as_ref().map(|_| job.ctx.run.citations.clone());
+        Self::new(job.writer, citations, said)
+    }
+
+    /// A voice that has said `said` already; a writer begins anew and gets it once more. Pieces go to
+    /// `writer`; with `citations` their marks are put right.
+    pub fn new(writer: Option<&'a TextWriter>, citations: Option<Citations>, said: &str) -> Self {
+        let (said_before, said) = (said, String::with_capacity(said.len()));
+        let mut voice = Self {
+            writer,
+            citations,
+            filter: None,
+            told_to_cite: false,
+            said,
+            apart: !said_before.is_empty(),
+            blanks: String::new(),
+            begun: false,
+        };
+        if voice.apart {
+            voice.push(said_before);
+        }
+        voice
+    }
+
+    /// The model has been asked for marks; see [`MarkFilter::told_to_cite`].
+    #[must_use]
+    pub fn told_to_cite(self) -> Self {
+        Self { told_to_cite: true, ..self }
+    }
+
+    /// Takes a piece as a model gives it.
+    pub fn piece(&mut self, piece: Piece) {
+        match (piece, &self.citations) {
+            (Piece::Text(text), Some(citations)) => {
+                let told = self.told_to_cite;
+                let filter = self.filter.get_or_insert_with(|| {
+                    let filter = MarkFilter::new(citations.clone());
+                    if told { filter.told_to_cite() } else { filter }
+                });
+                let text = filter.push(&text);
+                self.put(&text);
+            }
+            (Piece::Text(text), None) => self.put(&text),
+            (Piece::Thinking(text), _) => {
+                if let Some(writer) = self.writer {
+                    writer.push(Piece::Thinking(text));
+                }
+            }
+        }
+    }
+
+    /// Says something that is no model's: it stands by itself.
+    pub fn say(&mut self, text: &str) {
+        self.pause();
+        self.put(text);
+        self.pause();
+    }
+
+    /// One message of the model is over; what comes next stands apart from it.
+    pub fn pause(&mut self) {
+        if let Some(filter) = self.filter.take() {
+            let rest = filter.finish();
+            self.put(&rest);
+        }
+        self.blanks.clear();
+        self.begun = false;
+        self.apart = !self.said.is_empty();
+    }
+
+    /// Everything said.
+    pub fn finish(mut self) -> String {
+        self.pause();
+        self.said
+    }
+
+    /// Everything said up to the last pause.
+    pub fn said(&self) -> &str {
+        &self.said
+    }
+
+    fn put(&mut self, text: &str) {
+        if !self.begun {
+            let rest = text.trim_start();
+            self.blanks.push_str(&text[..text.len() - rest.len()]);
+            if rest.is_empty() {
+                return;
+            }
+            self.begun = true;
+            let blanks = std::mem::take(&mut self.blanks);
+            if !std::mem::take(&mut self.apart) {
+                return self.push(&format!("{blanks}{rest}"));
+            }
+            if !self.said.ends_with('\n') {
+                self.push(BETWEEN);
+            }
+            return self.push(rest);
+        }
+        self.push(text);
+    }
+
+    fn push(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        self.said.push_str(text);
+        if let Some(writer) = self.writer {
+            writer.push(Piece::Text(text.into()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::citation::Chunk;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.into())
+    }
+
+    #[test]
+    fn the_texts_of_rounds_stand_apart() {
+        let mut voice = AnswerStream::new(None, None, "");
+        for piece in ["I look", " it up."] {
+            voice.piece(text(piece));
+        }
+        voice.pause();
+        voice.pause();
+        voice.piece(Piece::Thinking("hm".into()));
+        voice.piece(text("It is 4."));
+        assert_eq!(voice.finish(), "I look it up.\n\nIt is 4.");
+        let mut resumed = AnswerStream::new(None, None, "before");
+        resumed.piece(text("after"));
+        assert_eq!(resumed.finish(), "before\n\nafter");
+    }
+
+    #[test]
+    fn blanks_around_the_texts_of_rounds_are_not_said() {
+        let mut voice = AnswerStream::new(None, None, "");
+        for message in [&["\n", "\n"][..], &[" ", "\n x"], &["\n\n"], &["\n", "y "], &["z"]] {
+            message.iter().for_each(|piece| voice.piece(text(piece)));
+            voice.pause();
+        }
+        assert_eq!(voice.finish(), " \n x\n\ny \n\nz");
+    }
+
+    #[tokio::test]
+    async fn a_listener_hears_just_what_is_kept() {
+        let (writer, heard) = weft_core::SharedText::new();
+        let mut voice = AnswerStream::new(Some(&writer), None, "before");
+        for piece in ["\n", "after", "", " all"] {
+            voice.piece(text(piece));
+        }
+        voice.say("<block>");
+        let said = voice.finish();
+        writer.finish();
+        assert_eq!(said, "before\n\nafter all\n\n<block>");
+        assert_eq!(heard.text().await.unwrap(), said);
+    }
+
+    #[test]
+    fn marks_are_put_right_however_they_are_cut() {
+        let citations = Citations::default();
+        citations.number([Chunk { id: "a".to_owned(), ..Chunk::default() }]);
+        let mut voice = AnswerStream::new(None, Some(citations), "");
+        for piece in ["It is so (I", "D: 0). And", " so [ID:", "7]."] {
+            voice.piece(text(piece));
+        }
+        assert_eq!(voice.finish(), "It is so [ID:0]. And so.");
+    }
+}

@@ -1,0 +1,160 @@
+//! Threads in a folder: a file each, a line of JSON for each entry.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use weft_core::{Error, ErrorKind, Result};
+
+use super::{CallNote, Checkpoint, Checkpointer, Entry, Saved, Thread, check_name, check_next};
+
+/// Threads whose last entries are remembered, at most.
+const ENDS_MAX: usize = 1_000;
+
+/// Keeps each thread in a file of a folder. Processes of one machine may share it.
+#[derive(Clone, Debug)]
+pub struct FolderCheckpointer {
+    folder: PathBuf,
+    ends: Arc<Mutex<HashMap<PathBuf, End>>>,
+}
+
+/// Where the last whole line of a file ended when it was written, and which checkpoint was the last then. Files
+/// only grow, so that it is still true while the file has this length.
+#[derive(Clone, Debug)]
+struct End {
+    bytes: u64,
+    last: String,
+}
+
+impl FolderCheckpointer {
+    /// One that keeps its files in this folder, which is made when it is not there.
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be made.
+    pub fn open(folder: impl Into<PathBuf>) -> Result<Self> {
+        let folder = folder.into();
+        std::fs::create_dir_all(&folder).map_err(|cause| unavailable("make the folder", &folder, cause))?;
+        Ok(Self { folder, ends: Arc::default() })
+    }
+
+    fn path(&self, thread: &str) -> Result<PathBuf> {
+        check_name(thread)?;
+        let mut name = String::new();
+        for byte in thread.bytes() {
+            match byte {
+                // Upper case is written out as well: some file systems do not tell it from lower case.
+                b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' => name.push(char::from(byte)),
+                _ => drop(write!(name, "%{byte:02x}")),
+            }
+        }
+        Ok(self.folder.join(format!("{name}.jsonl")))
+    }
+
+    async fn add(&self, thread: &str, parent: Option<String>, entry: Entry) -> Result<()> {
+        let (path, name, ends) = (self.path(thread)?, thread.to_owned(), Arc::clone(&self.ends));
+        blocking(move || {
+            let open = OpenOptions::new().read(true).append(true).create(true).open(&path);
+            let mut file = open.map_err(|cause| unavailable("open", &path, cause))?;
+            // Held until the file is closed: whoever else adds to it waits and then sees this entry.
+            file.lock().map_err(|cause| unavailable("lock", &path, cause))?;
+            let length = file.metadata().map_err(|cause| unavailable("read", &path, cause))?.len();
+            let known = held(&ends).remove(&path).filter(|known| known.bytes == length);
+            let (last, end) = match known {
+                Some(known) => (Some(known.last), known.bytes),
+                None => {
+                    let (kept, end) = read(&file, &path)?;
+                    (kept.saved.map(|saved| saved.id), end)
+                }
+            };
+            check_next(&name, last.as_deref(), parent.as_deref())?;
+            let bytes = append(&mut file, &entry, end).map_err(|cause| unavailable("write", &path, cause))?;
+            let last = match entry {
+                Entry::Checkpoint(checkpoint) => Some(checkpoint.id),
+                Entry::Call(_) => last,
+            };
+            let mut ends = held(&ends);
+            if ends.len() >= ENDS_MAX {
+                ends.clear();
+            }
+            ends.extend(last.map(|last| (path, End { bytes, last })));
+            Ok(())
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Checkpointer for FolderCheckpointer {
+    async fn put(&self, thread: &str, checkpoint: &Checkpoint) -> Result<()> {
+        let entry = Entry::Checkpoint(Box::new(checkpoint.clone()));
+        self.add(thread, checkpoint.parent.clone(), entry).await
+    }
+
+    async fn put_call(&self, thread: &str, after: &str, call: &CallNote) -> Result<()> {
+        self.add(thread, Some(after.to_owned()), Entry::Call(call.clone())).await
+    }
+
+    async fn latest(&self, thread: &str) -> Result<Option<Saved>> {
+        let path = self.path(thread)?;
+        blocking(move || match File::open(&path) {
+            Ok(file) => {
+                file.lock_shared().map_err(|cause| unavailable("lock", &path, cause))?;
+                read(&file, &path).map(|(kept, _)| kept.saved)
+            }
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(cause) => Err(unavailable("open", &path, cause)),
+        })
+        .await
+    }
+}
+
+/// The thread in a file, and where its last whole line ends. What stands behind that was being written when a
+/// process ended, and was promised to nobody.
+fn read(file: &File, path: &Path) -> Result<(Thread, u64)> {
+    let mut kept = Thread::default();
+    let mut lines = BufReader::new(file);
+    let (mut line, mut end) = (Vec::new(), 0_u64);
+    lines.seek(SeekFrom::Start(0)).map_err(|cause| unavailable("read", path, cause))?;
+    for number in 1.. {
+        line.clear();
+        let length = lines.read_until(b'\n', &mut line);
+        let length = length.map_err(|cause| unavailable("read", path, cause))?;
+        if line.last() != Some(&b'\n') {
+            break;
+        }
+        let damaged = |cause| {
+            let message = format!("line {number} of {} is no entry of a thread", path.display());
+            Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
+        };
+        kept.take(serde_json::from_slice(&line).map_err(damaged)?)?;
+        end += u64::try_from(length).unwrap_or_default();
+    }
+    Ok((kept, end))
+}
+
+fn held(ends: &Mutex<HashMap<PathBuf, End>>) -> MutexGuard<'_, HashMap<PathBuf, End>> {
+    ends.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes an entry behind the last whole line. Where it ends.
+fn append(file: &mut File, entry: &Entry, end: u64) -> io::Result<u64> {
+    file.set_len(end)?;
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    file.sync_data()?;
+    Ok(end.saturating_add(u64::try_from(line.len()).unwrap_or(u64::MAX)))
+}
+
+fn unavailable(what: &str, path: &Path, cause: io::Error) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("cannot {what} {}", path.display())).because(cause)
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|cause| Error::internal("the thread that keeps checkpoints broke").because(cause))?
+}

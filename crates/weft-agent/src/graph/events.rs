@@ -1,0 +1,142 @@
+//! What a graph agent tells while it works.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+use weft_core::context::{ToolFinished, ToolStarted};
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use super::topology::Node;
+
+/// Events that wait for a reader, at most; then the work waits.
+const EVENTS_QUEUED_MAX: usize = 64;
+/// Characters of a tool's result in an event, at most. The model and the state get all of it.
+pub const EVENT_RESULT_MAX: usize = 4_000;
+
+/// One event, in the order of its `seq`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GraphEvent {
+    /// What has happened, and what belongs to it.
+    #[serde(flatten)]
+    pub kind: EventKind,
+    /// The turn.
+    pub run_id: String,
+    /// 1, 2, 3 … within the turn.
+    pub seq: u64,
+    /// When, in milliseconds since 1970-01-01 UTC.
+    pub ts: i64,
+    /// Rounds of tool calls before it.
+    pub step: u32,
+}
+
+/// What has happened. In JSON its name is under `event` and the rest under `data`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The model is asked.
+    NodeStart {
+        /// Always `agent`: the other nodes are not told of.
+        node: Node,
+    },
+    /// A piece of the model's answer. One of the two is not empty.
+    LlmToken {
+        /// Text.
+        token: String,
+        /// Reasoning.
+        reasoning_token: String,
+    },
+    /// The model's answer begins anew, because its connection broke: the pieces since the last `node_start`
+    /// do not count.
+    LlmRestart {},
+    /// The model has answered, or failed. One for each `node_start`.
+    NodeEnd {
+        /// As in `node_start`.
+        node: Node,
+    },
+    /// A call begins.
+    ToolStart {
+        /// The tool.
+        tool: String,
+        /// What it is called with.
+        args: Json,
+        /// The call.
+        id: String,
+    },
+    /// A call is over. One for each `tool_start`.
+    ToolEnd {
+        /// The tool.
+        tool: String,
+        /// The call.
+        id: String,
+        /// What it gave, as text, [`EVENT_RESULT_MAX`] characters at most.
+        result: String,
+        /// Whether it failed, was refused or was stopped.
+        is_error: bool,
+        /// Whether the result is longer than what is shown of it.
+        truncated: bool,
+    },
+    /// What the user had asked to be remembered is stored.
+    MemoryStored {
+        /// What the store calls it.
+        ids: Vec<String>,
+    },
+}
+
+/// Numbers the events of one turn and hands them on.
+#[derive(Debug)]
+pub(super) struct Events {
+    to: Option<mpsc::Sender<GraphEvent>>,
+    run_id: String,
+    seq: std::sync::atomic::AtomicU64,
+    step: std::sync::atomic::AtomicU32,
+}
+
+impl Events {
+    /// Events that nobody reads.
+    pub(super) fn unread(run_id: &str) -> Self {
+        Self { to: None, run_id: run_id.to_owned(), seq: 0.into(), step: 0.into() }
+    }
+
+    /// Events with their reader.
+    pub(super) fn read(run_id: &str) -> (Self, mpsc::Receiver<GraphEvent>) {
+        let (to, events) = mpsc::channel(EVENTS_QUEUED_MAX);
+        (Self { to: Some(to), ..Self::unread(run_id) }, events)
+    }
+
+    pub(super) fn set_step(&self, step: u32) {
+        self.step.store(step, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Hands on an event. Waits while the reader is far behind.
+    pub(super) async fn send(&self, ts: i64, kind: EventKind) -> Result<()> {
+        let Some(to) = &self.to else { return Ok(()) };
+        let room = to.reserve().await;
+        let room = room.map_err(|_| Error::new(ErrorKind::Cancelled, "nobody reads the events any more"))?;
+        let seq = self.seq.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+        let step = self.step.load(std::sync::atomic::Ordering::Relaxed);
+        room.send(GraphEvent { kind, run_id: self.run_id.clone(), seq, ts, step });
+        Ok(())
+    }
+}
+
+pub(super) fn tool_start(started: &ToolStarted) -> EventKind {
+    EventKind::ToolStart {
+        tool: started.tool.to_string(),
+        args: (*started.arguments).clone(),
+        id: started.call.to_string(),
+    }
+}
+
+pub(super) fn tool_end(finished: &ToolFinished) -> EventKind {
+    let text = match &*finished.result {
+        Json::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let cut = text.char_indices().nth(EVENT_RESULT_MAX).map(|(place, _)| place);
+    EventKind::ToolEnd {
+        tool: finished.started.tool.to_string(),
+        id: finished.started.call.to_string(),
+        result: cut.and_then(|place| text.get(..place)).unwrap_or(&text).to_owned(),
+        is_error: finished.failed,
+        truncated: cut.is_some(),
+    }
+}

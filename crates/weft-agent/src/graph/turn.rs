@@ -1,0 +1,282 @@
+//! One turn: node after node, each kept before the next begins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, Stream};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+use weft_core::context::{RunContext, Signal};
+use weft_core::effect::{Effects, Known};
+use weft_core::seam::chat_model::Usage;
+use weft_core::{Error, Result};
+
+use super::checkpoint::{CallNote, Checkpoint, VERSION};
+use super::events::{EventKind, Events, tool_end, tool_start};
+use super::nodes::{Work, not_executed};
+use super::state::{GraphState, Update};
+use super::topology::{Node, next};
+use super::{Definition, GraphReply, StreamItem, TurnOptions};
+use crate::long_term::{LongTermMemory, Owner, Storing, asked_to_remember};
+use crate::message::{Message, Role};
+use crate::standalone::{Signals, node_context, run_context};
+
+/// Warnings of one turn that are kept, at most.
+const WARNINGS_MAX: usize = 100;
+/// What is said in place of results of a turn that was cut off and is not gone on with.
+const CUT_OFF: &str = "The call was cut off; nobody knows what came of it.";
+
+/// A turn under way.
+struct Turn<'a> {
+    agent: &'a Definition,
+    thread: &'a str,
+    run: Arc<RunContext>,
+    events: Arc<Events>,
+    options: TurnOptions,
+    state: GraphState,
+    /// The last checkpoint's id and node.
+    last: (String, Node),
+    /// What is known of the calls of the next node.
+    known: HashMap<Arc<str>, Known>,
+    notices: Notices,
+}
+
+/// What a turn is told beside what its nodes change.
+#[derive(Default)]
+struct Notices {
+    usage: Usage,
+    warnings: Vec<String>,
+}
+
+/// What is to be stored beside the turn. It tells of a failure.
+type Background = BoxFuture<'static, Option<String>>;
+
+/// Does a turn that nobody looks at.
+pub(super) async fn whole(
+    agent: &Definition,
+    thread: &str,
+    message: Option<Message>,
+    options: TurnOptions,
+) -> Result<GraphReply> {
+    let run = run_context(&agent.seams, agent.settings.budget, thread);
+    let events = Arc::new(Events::unread(run.run.as_str()));
+    turn(agent, thread, message, options, (run, events)).await
+}
+
+/// Does a turn while its events are read.
+pub(super) fn streamed(
+    agent: Arc<Definition>,
+    thread: String,
+    message: Option<Message>,
+    options: TurnOptions,
+) -> impl Stream<Item = Result<StreamItem>> + Send + use<> {
+    async_stream::stream! {
+        let run = run_context(&agent.seams, agent.settings.budget, &thread);
+        let (events, mut coming) = Events::read(run.run.as_str());
+        let mut work = turn(&agent, &thread, message, options, (run, Arc::new(events))).boxed();
+        let done = loop {
+            tokio::select! {
+                biased;
+                Some(event) = coming.recv() => yield Ok(StreamItem::Event(event)),
+                done = &mut work => break done,
+            }
+        };
+        drop(work);
+        while let Some(event) = coming.recv().await {
+            yield Ok(StreamItem::Event(event));
+        }
+        yield done.map(StreamItem::Reply);
+    }
+}
+
+async fn turn(
+    agent: &Definition,
+    thread: &str,
+    message: Option<Message>,
+    options: TurnOptions,
+    (run, events): (Arc<RunContext>, Arc<Events>),
+) -> Result<GraphReply> {
+    let turn = begin(agent, thread, message, options, (run, events)).await?;
+    let (begin_storing, storing) = oneshot::channel::<Background>();
+    let store = async { storing.await.ok()?.await };
+    // Whatever is to be remembered is stored while the nodes go on.
+    let (reply, problem) = futures::future::join(turn.go(begin_storing), store).await;
+    let mut reply = reply?;
+    reply.warnings.extend(problem);
+    Ok(reply)
+}
+
+/// Takes up the thread where it stands, and the message if there is one.
+async fn begin<'a>(
+    agent: &'a Definition,
+    thread: &'a str,
+    message: Option<Message>,
+    options: TurnOptions,
+    (run, events): (Arc<RunContext>, Arc<Events>),
+) -> Result<Turn<'a>> {
+    let saved = agent.checkpointer.latest(thread).await?;
+    if message.is_none() && saved.is_none() {
+        return Err(Error::not_found(format!("there is no thread `{thread}`")));
+    }
+    let (state, last, known) = match saved {
+        Some(saved) => (saved.state, Some((saved.id, saved.node)), saved.calls),
+        None => (GraphState::default(), None, HashMap::new()),
+    };
+    let parent = last.as_ref().map(|(id, _)| id.clone());
+    let last = last.unwrap_or_else(|| (String::new(), Node::End));
+    let notices = Notices::default();
+    let mut turn = Turn { agent, thread, run, events, options, state, last, known, notices };
+    if let Some(message) = message {
+        let now_ms = turn.now_ms();
+        let mut messages = not_executed(&turn.state, CUT_OFF, now_ms);
+        messages.push(Message { role: Role::User, ..message }.stamped(now_ms));
+        turn.keep(Node::Start, parent, Update { messages, ..Update::default() }).await?;
+    }
+    Ok(turn)
+}
+
+impl Turn<'_> {
+    async fn go(mut self, begin_storing: oneshot::Sender<Background>) -> Result<GraphReply> {
+        let mut begin_storing = Some(begin_storing);
+        loop {
+            let node = next(self.last.1, &self.state);
+            let update = match node {
+                Node::End | Node::Start => break,
+                Node::MemoryTrigger => {
+                    if let (Some(begin), Some(storing)) = (begin_storing.take(), self.storing()) {
+                        // Without a listener the turn has ended.
+                        let _ = begin.send(storing);
+                    }
+                    Update::default()
+                }
+                node => self.run(node).await?,
+            };
+            self.keep(node, Some(self.last.0.clone()), update).await?;
+        }
+        let Self { state, notices, .. } = self;
+        let metadata = state.metadata.unwrap_or_default();
+        let Notices { usage, warnings } = notices;
+        Ok(GraphReply { reply: state.final_reply, metadata, usage, warnings })
+    }
+
+    /// Does the work of a node. What it signals is heard while it goes on, and all of it before the next node.
+    async fn run(&mut self, node: Node) -> Result<Update> {
+        let effects = Effects::known(std::mem::take(&mut self.known));
+        let cancel = self.options.cancel.child_token();
+        let (ctx, mut signals) = node_context(&self.run, &self.agent.name, effects, cancel);
+        self.events.set_step(self.state.current_step);
+        let work = Work { agent: self.agent, events: &self.events, state: &self.state, ctx };
+        let mut work = work.of(node).boxed();
+        let mut notices = std::mem::take(&mut self.notices);
+        let done = loop {
+            tokio::select! {
+                biased;
+                Some((_, signal)) = signals.recv() => self.hear(signal, &mut notices).await?,
+                done = &mut work => break done,
+            }
+        };
+        drop(work);
+        self.hear_rest(signals, &mut notices).await?;
+        self.notices = notices;
+        done
+    }
+
+    async fn hear_rest(&self, mut signals: Signals, notices: &mut Notices) -> Result<()> {
+        while let Ok((_, signal)) = signals.try_recv() {
+            self.hear(signal, notices).await?;
+        }
+        Ok(())
+    }
+
+    async fn hear(&self, signal: Signal, notices: &mut Notices) -> Result<()> {
+        match signal {
+            Signal::EffectStarted(started) => {
+                // What may be done again need not be noted when it begins.
+                if let Some(safe) = started.safe {
+                    self.note(CallNote { key: started.key, gave: None }).await?;
+                    let _ = safe.send(self.agent.seams.clock.running());
+                }
+            }
+            Signal::EffectFinished(finished) => {
+                self.note(CallNote { key: finished.key, gave: Some(finished.gave) }).await?;
+            }
+            Signal::ToolStarted(started) => self.events.send(self.now_ms(), tool_start(&started)).await?,
+            Signal::ToolFinished(finished) => self.events.send(self.now_ms(), tool_end(&finished)).await?,
+            Signal::Used(usage) => notices.usage += usage,
+            Signal::Warn(warning) => notices.warn(warning),
+            Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
+            Signal::Speak | Signal::Say(_) | Signal::Publish(..) => {}
+        }
+        Ok(())
+    }
+
+    async fn note(&self, call: CallNote) -> Result<()> {
+        self.agent.checkpointer.put_call(self.thread, &self.last.0, &call).await
+    }
+
+    /// Keeps what a node has changed, then changes it.
+    async fn keep(&mut self, node: Node, parent: Option<String>, update: Update) -> Result<()> {
+        let id = weft_core::id::generate();
+        let at_ms = self.now_ms();
+        let checkpoint = Checkpoint { version: VERSION, id: id.clone(), parent, node, update, at_ms };
+        self.agent.checkpointer.put(self.thread, &checkpoint).await?;
+        self.state.apply(checkpoint.update);
+        self.last = (id, node);
+        self.known.clear();
+        Ok(())
+    }
+
+    /// What the user has asked to be remembered, being stored.
+    fn storing(&self) -> Option<Background> {
+        let memory = Arc::clone(self.agent.memory.as_ref()?);
+        let text = asked_to_remember(&self.state.question()?.text())?.to_owned();
+        let owner = self.options.owner.clone().unwrap_or_else(|| Owner {
+            agent_id: Some(self.agent.name.to_string()),
+            run_id: Some(self.thread.to_owned()),
+            ..Owner::default()
+        });
+        let (events, clock) = (Arc::clone(&self.events), Arc::clone(&self.agent.seams.clock));
+        let (limit, cancel) = (self.agent.settings.memory_time_limit, self.options.cancel.clone());
+        Some(
+            async move {
+                match tokio::time::timeout(limit, stored(&*memory, &owner, &text, &cancel)).await {
+                    Ok(Ok(ids)) => {
+                        let told = events.send(clock.now_ms(), EventKind::MemoryStored { ids }).await;
+                        told.err().map(|error| error.full())
+                    }
+                    Ok(Err(error)) => {
+                        Some(format!("what is to be remembered is not stored: {}", error.full()))
+                    }
+                    Err(_) => Some(format!("what is to be remembered was not stored within {limit:?}")),
+                }
+            }
+            .boxed(),
+        )
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.agent.seams.clock.now_ms()
+    }
+}
+
+async fn stored(
+    memory: &dyn LongTermMemory,
+    owner: &Owner,
+    text: &str,
+    cancel: &CancellationToken,
+) -> Result<Vec<String>> {
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => Err(Error::new(weft_core::ErrorKind::Cancelled, "the turn was cancelled")),
+        ids = memory.add(owner, text, Storing::Verbatim) => ids,
+    }
+}
+
+impl Notices {
+    fn warn(&mut self, warning: String) {
+        if self.warnings.len() < WARNINGS_MAX {
+            self.warnings.push(warning);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Memories in this process, and in a file if they are to outlive it.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use weft_core::{Error, ErrorKind, Result};
+
+use super::{LongTermMemory, Owner, Remembered, Storing};
+
+/// Memories of one owner, at most; the oldest go first.
+pub const MEMORIES_MAX: usize = 10_000;
+/// Bytes of one memory, at most.
+pub const MEMORY_BYTES_MAX: usize = 64 * 1024;
+
+/// Memories that are found by their words. Clones are the same one.
+///
+/// What is stored is stored as it is: there is no model here that would find facts in it.
+#[derive(Clone, Debug, Default)]
+pub struct LocalMemory(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    memories: Vec<Memory>,
+    file: Option<(PathBuf, File)>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Memory {
+    id: String,
+    owner: Owner,
+    text: String,
+}
+
+impl LocalMemory {
+    /// Memories that live as long as the process.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Memories in a file, a line of JSON each. The file is this process's as long as it is open.
+    ///
+    /// # Errors
+    /// `Unavailable` when it cannot be opened or read, `Conflict` when another process has it open or when a line
+    /// of it is damaged.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref().to_owned();
+        let failed = |cause| {
+            Error::new(ErrorKind::Unavailable, format!("cannot open the memories in {}", path.display()))
+                .because(cause)
+        };
+        let file = OpenOptions::new().read(true).append(true).create(true).open(&path).map_err(failed)?;
+        file.try_lock().map_err(|_| {
+            let message = format!("another process has the memories in {} open", path.display());
+            Error::new(ErrorKind::Conflict, message).help("give each process a file of its own")
+        })?;
+        let mut state = State::default();
+        let (mut lines, mut line, mut end) = (BufReader::new(&file), Vec::new(), 0_u64);
+        for number in 1.. {
+            line.clear();
+            let length = lines.read_until(b'\n', &mut line).map_err(failed)?;
+            // Half a line was being written when a process ended, and was promised to nobody.
+            if line.last() != Some(&b'\n') {
+                break;
+            }
+            let damaged = |cause| {
+                let message = format!("line {number} of {} is no memory", path.display());
+                Error::new(ErrorKind::Conflict, message).because(cause).help("put the file back from a copy")
+            };
+            state.take(serde_json::from_slice(&line).map_err(damaged)?);
+            end += u64::try_from(length).unwrap_or_default();
+        }
+        file.set_len(end).map_err(failed)?;
+        state.file = Some((path.clone(), file));
+        Ok(Self(Arc::new(Mutex::new(state))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn take(&mut self, memory: Memory) {
+        let own = |known: &&Memory| known.owner == memory.owner;
+        if self.memories.iter().filter(own).count() >= MEMORIES_MAX
+            && let Some(oldest) = self.memories.iter().position(|known| known.owner == memory.owner)
+        {
+            self.memories.remove(oldest);
+        }
+        self.memories.push(memory);
+    }
+
+    fn add(&mut self, memory: Memory) -> Result<()> {
+        if let Some((path, file)) = &mut self.file {
+            let failed = |cause| {
+                let message = format!("cannot write the memories in {}", path.display());
+                Error::new(ErrorKind::Unavailable, message).because(cause)
+            };
+            let mut line = serde_json::to_vec(&memory)
+                .map_err(|cause| Error::internal("cannot write down a memory").because(cause))?;
+            line.push(b'\n');
+            file.write_all(&line).map_err(failed)?;
+            file.sync_data().map_err(failed)?;
+        }
+        self.take(memory);
+        Ok(())
+    }
+}
+
+impl Owner {
+    /// Whether what this owner asks for may be `other`'s: every id that is given is the same.
+    fn covers(&self, other: &Self) -> bool {
+        let same = |asked: &Option<String>, known: &Option<String>| asked.is_none() || asked == known;
+        same(&self.user_id, &other.user_id)
+            && same(&self.agent_id, &other.agent_id)
+            && same(&self.run_id, &other.run_id)
+    }
+}
+
+#[async_trait]
+impl LongTermMemory for LocalMemory {
+    async fn add(&self, owner: &Owner, text: &str, _: Storing) -> Result<Vec<String>> {
+        owner.check()?;
+        let text = text.trim();
+        if text.is_empty() {
+            return Ok(Vec::new());
+        }
+        if text.len() > MEMORY_BYTES_MAX {
+            return Err(Error::invalid(format!("a memory has {MEMORY_BYTES_MAX} bytes at most")));
+        }
+        let mut state = self.state();
+        if let Some(known) = state.memories.iter().find(|known| known.owner == *owner && known.text == text) {
+            return Ok(vec![known.id.clone()]);
+        }
+        let id = weft_core::id::generate();
+        state.add(Memory { id: id.clone(), owner: owner.clone(), text: text.to_owned() })?;
+        Ok(vec![id])
+    }
+
+    async fn search(&self, owner: &Owner, query: &str, limit: usize) -> Result<Vec<Remembered>> {
+        owner.check()?;
+        let state = self.state();
+        let own: Vec<&Memory> = state.memories.iter().filter(|memory| owner.covers(&memory.owner)).collect();
+        let scores = bm25(&terms(query), &own.iter().map(|memory| terms(&memory.text)).collect::<Vec<_>>());
+        let found = own.iter().zip(scores).filter(|(_, score)| *score > 0.0);
+        let mut found: Vec<Remembered> = found
+            .map(|(memory, score)| Remembered { id: memory.id.clone(), text: memory.text.clone(), score })
+            .collect();
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(limit);
+        Ok(found)
+    }
+}
+
+/// Words in lower case; of scripts without blanks every two neighbouring characters, and each alone.
+fn terms(text: &str) -> Vec<String> {
+    let mut terms = Vec::new();
+    for word in text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        let word = word.to_lowercase();
+        if !word.chars().any(|c| ('\u{3040}'..='\u{9fff}').contains(&c)) {
+            terms.push(word);
+            continue;
+        }
+        let letters: Vec<char> = word.chars().collect();
+        terms.extend(letters.iter().map(char::to_string));
+        terms.extend(letters.windows(2).map(|pair| pair.iter().collect::<String>()));
+    }
+    terms
+}
+
+/// BM25 with the usual parameters (Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond",
+/// 2009, equation 3.15), one score for each document.
+#[expect(clippy::cast_precision_loss, reason = "counts of words in memories of 64 KiB")]
+fn bm25(query: &[String], documents: &[Vec<String>]) -> Vec<f64> {
+    const K1: f64 = 1.2;
+    const B: f64 = 0.75;
+    let wanted: std::collections::HashSet<&str> = query.iter().map(String::as_str).collect();
+    let counts: Vec<HashMap<&str, f64>> = documents
+        .iter()
+        .map(|document| {
+            let mut counts = HashMap::new();
+            for term in document.iter().map(String::as_str).filter(|term| wanted.contains(term)) {
+                *counts.entry(term).or_insert(0.0) += 1.0;
+            }
+            counts
+        })
+        .collect();
+    let total: usize = documents.iter().map(Vec::len).sum();
+    let all = documents.len() as f64;
+    let average = (total as f64 / all.max(1.0)).max(1.0);
+    let rarity: HashMap<&str, f64> = wanted
+        .iter()
+        .map(|term| {
+            let with = counts.iter().filter(|counts| counts.contains_key(term)).count() as f64;
+            (*term, (1.0 + (all - with + 0.5) / (with + 0.5)).ln())
+        })
+        .collect();
+    let score = |(document, counts): (&Vec<String>, &HashMap<&str, f64>)| {
+        let length = document.len() as f64 / average;
+        let of = |(term, count): (&&str, &f64)| {
+            rarity.get(term).unwrap_or(&0.0) * count * (K1 + 1.0) / (count + K1 * (1.0 - B + B * length))
+        };
+        counts.iter().map(of).sum()
+    };
+    documents.iter().zip(&counts).map(score).collect()
+}

@@ -1,0 +1,211 @@
+//! An answer of the model while it is being written: the message so far, shown with every piece.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use serde_json::Map;
+use weft_core::seam::chat_model::{ChatDelta, ChatModel, ChatRequest, ChatStream, ModelInfo, ToolCall};
+use weft_core::{Json, Result};
+
+use super::hooks::HookContext;
+use super::print::{PrintedMessage, Printer};
+use crate::arguments;
+use crate::ask::{Calls, Reply};
+use crate::message::{ContentBlock, Message, Role, ToolUse};
+
+/// Bytes of a call's arguments up to which they are read anew with every piece. What is longer is shown as it
+/// was until it is complete.
+const PARTIAL_INPUT_MAX: usize = 64 * 1_024;
+
+/// A message that a model is writing. Clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Draft {
+    /// The message without its content.
+    frame: Message,
+    state: Arc<Mutex<DraftState>>,
+    /// Who is shown every piece, if anybody.
+    shown: Option<(Arc<Printer>, HookContext)>,
+}
+
+#[derive(Default)]
+struct DraftState {
+    thinking: String,
+    signature: Option<String>,
+    text: String,
+    calls: Calls,
+    /// The arguments so far as far as they could be read, by the call's index.
+    inputs: HashMap<usize, Map<String, Json>>,
+}
+
+impl Draft {
+    pub(crate) fn new(agent: &str, timestamp_ms: i64) -> Self {
+        let frame = Message::new(Role::Assistant, agent, Vec::new()).stamped(timestamp_ms);
+        Self { frame, state: Arc::default(), shown: None }
+    }
+
+    /// Every piece is shown.
+    pub(crate) fn shown_by(self, printer: &Arc<Printer>, context: &HookContext) -> Self {
+        Self { shown: Some((Arc::clone(printer), context.clone())), ..self }
+    }
+
+    /// The message as far as it has come.
+    pub(crate) fn so_far(&self) -> Message {
+        let state = self.lock();
+        let calls = state.calls.so_far().map(|(index, call)| {
+            let input = state.inputs.get(&index).cloned().unwrap_or_default();
+            ToolUse { input, ..tool_use(call, Completeness::Partial) }
+        });
+        let content = content(&state.thinking, state.signature.as_deref(), &state.text, calls.collect());
+        Message { content, ..self.frame.clone() }
+    }
+
+    /// The message when it is complete.
+    pub(crate) fn complete(&self, reply: &Reply) -> Message {
+        let calls = reply.calls.iter().map(|call| tool_use(call, Completeness::Complete)).collect();
+        let content = content(&reply.thinking, reply.signature.as_deref(), &reply.text, calls);
+        Message { content, ..self.frame.clone() }
+    }
+
+    /// Takes a piece. Whether the message has changed by it.
+    fn take(&self, delta: &ChatDelta) -> bool {
+        let mut state = self.lock();
+        match delta {
+            ChatDelta::Text(text) => state.text.push_str(text),
+            ChatDelta::Thinking(text) => state.thinking.push_str(text),
+            ChatDelta::Signature(seal) => state.signature.get_or_insert_default().push_str(seal),
+            ChatDelta::ToolCall { index, id, name, arguments } => {
+                state.calls.add(*index, id.clone(), name.clone(), arguments);
+                let call = state.calls.so_far().find(|(at, _)| at == index).map(|(_, call)| call);
+                let read = call
+                    .filter(|call| call.arguments.len() <= PARTIAL_INPUT_MAX)
+                    .and_then(|call| arguments::object(without_open_escape(&call.arguments)).ok());
+                if let Some((input, _)) = read {
+                    state.inputs.insert(*index, input);
+                }
+            }
+            ChatDelta::Restarted => *state = DraftState::default(),
+            ChatDelta::Warning(_) | ChatDelta::AnsweredBy(_) | ChatDelta::End { .. } => return false,
+        }
+        !matches!(delta, ChatDelta::Signature(_) | ChatDelta::Restarted)
+    }
+
+    async fn heard(&self, delta: &ChatDelta) -> Result<()> {
+        match (self.take(delta), &self.shown) {
+            (true, Some((printer, context))) => {
+                printer.print(context, PrintedMessage { message: self.so_far(), last: false }).await
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, DraftState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn content(thinking: &str, signature: Option<&str>, text: &str, calls: Vec<ToolUse>) -> Vec<ContentBlock> {
+    let mut content = Vec::new();
+    if !thinking.is_empty() {
+        let signature = signature.map(str::to_owned);
+        content.push(ContentBlock::Thinking { thinking: thinking.to_owned(), signature });
+    }
+    if !text.is_empty() {
+        content.push(ContentBlock::text(text));
+    }
+    content.extend(calls.into_iter().map(ContentBlock::ToolUse));
+    content
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Completeness {
+    Complete,
+    Partial,
+}
+
+/// A call as a block. What the model wrote is kept beside it when it is not the plain JSON of an object.
+fn tool_use(call: &ToolCall, completeness: Completeness) -> ToolUse {
+    let (id, name) = (call.id.clone(), call.name.clone());
+    if let Ok(Json::Object(input)) = serde_json::from_str(&call.arguments) {
+        return ToolUse { id, name, input, raw_input: None };
+    }
+    let input = match completeness {
+        Completeness::Complete => {
+            arguments::object(&call.arguments).map(|(input, _)| input).unwrap_or_default()
+        }
+        Completeness::Partial => Map::new(),
+    };
+    let raw_input = Some(call.arguments.clone()).filter(|text| !text.trim().is_empty());
+    ToolUse { id, name, input, raw_input }
+}
+
+/// A JSON text that has not come to its end, without what may be the beginning of an escaped character: else a
+/// backslash would be shown that is none.
+fn without_open_escape(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let (mut place, mut first_half) = (0, None);
+    while let Some(byte) = bytes.get(place) {
+        if *byte != b'\\' {
+            (place, first_half) = (place + 1, None);
+            continue;
+        }
+        let length = if bytes.get(place + 1) == Some(&b'u') { 6 } else { 2 };
+        let Some(escape) = bytes.get(place..place + length) else {
+            return text.get(..first_half.unwrap_or(place)).unwrap_or_default();
+        };
+        // A character beyond the first plane is two escapes.
+        let half = matches!(escape, [b'\\', b'u', b'd' | b'D', b'8' | b'9' | b'a' | b'b' | b'A' | b'B', ..]);
+        first_half = half.then_some(place);
+        place += length;
+    }
+    first_half.and_then(|place| text.get(..place)).unwrap_or(text)
+}
+
+/// A model whose pieces go through a draft.
+pub(crate) struct DraftingModel<'a> {
+    pub(crate) model: &'a dyn ChatModel,
+    pub(crate) draft: Draft,
+}
+
+#[async_trait]
+impl ChatModel for DraftingModel<'_> {
+    fn info(&self) -> &ModelInfo {
+        self.model.info()
+    }
+
+    async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
+        let deltas = self.model.chat(request).await?;
+        let draft = self.draft.clone();
+        let heard = deltas.then(move |delta| {
+            let draft = draft.clone();
+            async move {
+                if let Ok(delta) = &delta {
+                    draft.heard(delta).await?;
+                }
+                delta
+            }
+        });
+        Ok(heard.boxed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_beginning_of_an_escape_is_left_out() {
+        let check = |text: &str, expected: &str| assert_eq!(without_open_escape(text), expected, "{text}");
+        check(r#"{"a": "b"#, r#"{"a": "b"#);
+        check(r#"{"a": "é\\"#, r#"{"a": "é\\"#);
+        check(r#"{"a": "b\"#, r#"{"a": "b"#);
+        check(r#"{"a": "b\\\"#, r#"{"a": "b\\"#);
+        check(r#"{"a": "b\u00e"#, r#"{"a": "b"#);
+        check(r#"{"a": "b\u00e9"#, r#"{"a": "b\u00e9"#);
+        check(r#"{"a": "b\uD83D"#, r#"{"a": "b"#);
+        check(r#"{"a": "b\ud83d\"#, r#"{"a": "b"#);
+        check(r#"{"a": "b\ud83d\ude0"#, r#"{"a": "b"#);
+        check(r#"{"a": "b\ud83d\ude00"#, r#"{"a": "b\ud83d\ude00"#);
+    }
+}

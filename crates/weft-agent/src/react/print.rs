@@ -1,0 +1,106 @@
+//! Showing messages while they are written: hooks around it, and a queue that programs read.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures::stream::{BoxStream, StreamExt as _};
+use tokio::sync::mpsc;
+use weft_core::Result;
+
+use super::finish::as_shown;
+use super::hooks::{HookContext, HookSet};
+use crate::message::Message;
+
+/// Messages that may wait in a queue. Whoever prints waits for its reader then.
+pub const MESSAGES_QUEUED_MAX: usize = 100;
+
+/// A message as far as it is written. A later one with the same id replaces it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PrintedMessage {
+    /// The whole message so far.
+    pub message: Message,
+    /// Whether it is complete. A reply has several messages, each of which has a last chunk.
+    pub last: bool,
+}
+
+/// The end of a queue where sessions put copies of what they print; see [`message_queue`]. Clones are the same
+/// queue, so several sessions can share one.
+#[derive(Clone, Debug)]
+pub struct MessageQueue(mpsc::Sender<PrintedMessage>);
+
+/// The end of a queue where a program reads. It has to read, or to be dropped: nothing is left out for a slow
+/// reader, so sessions wait for it.
+#[derive(Debug)]
+pub struct PrintedMessages(mpsc::Receiver<PrintedMessage>);
+
+/// A queue of printed messages.
+pub fn message_queue() -> (MessageQueue, PrintedMessages) {
+    let (send, receive) = mpsc::channel(MESSAGES_QUEUED_MAX);
+    (MessageQueue(send), PrintedMessages(receive))
+}
+
+impl PrintedMessages {
+    /// The next one. `None` is the end: nobody has the other end of the queue any more.
+    pub async fn next(&mut self) -> Option<PrintedMessage> {
+        self.0.recv().await
+    }
+
+    /// What is printed while `work` goes on. The stream drives the work, and ends with it; an error of the
+    /// work is the last item. Dropping the stream stops the work.
+    pub fn during<'a, T: Send + 'a>(
+        self,
+        work: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> BoxStream<'a, Result<PrintedMessage>> {
+        let mut queue = self.0;
+        async_stream::stream! {
+            let mut work = Box::pin(work);
+            let end = loop {
+                let printed = tokio::select! {
+                    biased;
+                    Some(printed) = queue.recv() => Ok(printed),
+                    end = &mut work => Err(end),
+                };
+                match printed {
+                    Ok(printed) => yield Ok(printed),
+                    Err(end) => break end,
+                }
+            };
+            while let Ok(printed) = queue.try_recv() {
+                yield Ok(printed);
+            }
+            if let Err(error) = end {
+                yield Err(error);
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Shows the messages of one session.
+#[derive(Debug)]
+pub(crate) struct Printer {
+    hooks: HookSet,
+    queue: Mutex<Option<MessageQueue>>,
+}
+
+impl Printer {
+    pub(crate) fn new(hooks: HookSet) -> Self {
+        Self { hooks, queue: Mutex::new(None) }
+    }
+
+    /// Puts what is printed from now on into this queue, or into none.
+    pub(crate) fn attach(&self, queue: Option<MessageQueue>) {
+        *self.queue.lock().unwrap_or_else(PoisonError::into_inner) = queue;
+    }
+
+    /// Shows a message.
+    pub(crate) async fn print(&self, context: &HookContext, printed: PrintedMessage) -> Result<()> {
+        let shown = PrintedMessage { message: as_shown(printed.message), ..printed };
+        let shown = self.hooks.run(|hooks| &hooks.pre_print, context, shown).await?;
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(queue) = queue {
+            // A reader that has gone away wants nothing more; the reply goes on.
+            let _ = queue.0.send(shown.clone()).await;
+        }
+        self.hooks.run(|hooks| &hooks.post_print, context, shown).await.map(drop)
+    }
+}

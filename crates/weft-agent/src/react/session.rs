@@ -1,0 +1,348 @@
+//! One conversation with an agent.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+use weft_core::context::Signal;
+use weft_core::effect::Effects;
+use weft_core::seam::chat_model::Usage;
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use super::finish::{StructuredOutput, finish_toolkit, given_up};
+use super::format::Formatter;
+use super::hooks::{HookContext, HookSet, Hooks};
+use super::print::{MessageQueue, Printer};
+use super::turn::{Turn, TurnOutcome};
+use super::{FinishStyle, ReActAgent, ReplyOptions};
+use crate::ask::Ending;
+use crate::memory::Memory;
+use crate::message::Message;
+use crate::plan_notebook::{Notebook, PlanNotebook};
+use crate::standalone::{Signals, node_context, run_context};
+use crate::toolkit::{Offered, Toolkit};
+
+/// The format of a saved session.
+const FORMAT: u32 = 1;
+/// Warnings of one reply that are kept, at most.
+const WARNINGS_MAX: usize = 100;
+
+/// A conversation with an agent: what was said, which groups of tools are active, who is shown what. Sessions
+/// of one agent know nothing of each other.
+pub struct Session {
+    agent: ReActAgent,
+    id: Arc<str>,
+    instructions: String,
+    memory: Memory,
+    tools: Toolkit,
+    notebook: Option<PlanNotebook>,
+    hooks: HookSet,
+    printer: Arc<Printer>,
+    interrupt: Interrupt,
+    notices: Notices,
+}
+
+/// What a session has been told beside messages.
+#[derive(Debug, Default)]
+struct Notices {
+    usage: Usage,
+    warnings: Vec<String>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("id", &self.id)
+            .field("agent", &self.agent.name())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Interrupts the replies of one session, from wherever it is. Clones are the same.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<Mutex<CancellationToken>>);
+
+impl Interrupt {
+    /// Interrupts the reply that is going on; without one nothing happens. The reply ends soon with a message
+    /// that has `is_interrupted` in its metadata, and the conversation can go on.
+    pub fn interrupt(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).cancel();
+    }
+
+    /// A reply begins; interruptions from before do not count.
+    fn arm(&self) -> CancellationToken {
+        let token = CancellationToken::new();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&token);
+        token
+    }
+}
+
+/// A session as it can be saved, such as in a file: plain data with a stable JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SessionState {
+    format: u32,
+    agent: String,
+    session: String,
+    instructions: String,
+    memory: Memory,
+    active_groups: BTreeSet<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    notebook: Option<Notebook>,
+}
+
+impl Session {
+    pub(super) fn new(agent: ReActAgent) -> Self {
+        Self::with_notebook(agent, Notebook::default())
+    }
+
+    fn with_notebook(agent: ReActAgent, notebook: Notebook) -> Self {
+        let definition = &agent.0;
+        let notebook = definition.notebook(notebook);
+        // It was tried when the agent was built; a tool that was given to it since keeps its name.
+        let tools = definition.equipped(notebook.as_ref()).unwrap_or_else(|_| definition.tools.fork());
+        let hooks = HookSet { session: Hooks::new(), agent: definition.hooks.clone() };
+        Self {
+            id: weft_core::id::generate().into(),
+            instructions: definition.instructions.clone(),
+            memory: Memory::new(),
+            tools,
+            notebook,
+            printer: Arc::new(Printer::new(hooks.clone())),
+            hooks,
+            interrupt: Interrupt::default(),
+            notices: Notices::default(),
+            agent,
+        }
+    }
+
+    pub(super) fn resumed(agent: ReActAgent, state: SessionState) -> Result<Self> {
+        let SessionState { format, agent: of, session, instructions, memory, active_groups, notebook } =
+            state;
+        if format != FORMAT || of != agent.name() {
+            let message = format!("the state is not one of the agent `{}` in this version", agent.name());
+            return Err(Error::new(ErrorKind::Conflict, message).help("begin a new session"));
+        }
+        let resumed = Self::with_notebook(agent, notebook.unwrap_or_default());
+        resumed.tools.set_active(&active_groups)?;
+        Ok(Self { id: session.into(), instructions, memory, ..resumed })
+    }
+
+    /// Replies to a message.
+    ///
+    /// An interruption is no error: see [`Interrupt`]. Dropping the future stops the work, too, and leaves the
+    /// memory as far as it had come; calls that were under way are closed when the conversation goes on.
+    ///
+    /// # Errors
+    /// What the model or a hook fails with, `QuotaExceeded` when the budget is used up, `Garbled` for answers
+    /// that say nothing. Tools do not fail a reply: the model is told.
+    pub async fn reply(&mut self, message: impl Into<Message>) -> Result<Message> {
+        self.reply_with(message, ReplyOptions::default()).await
+    }
+
+    /// Replies with a value of a type beside the text. Nothing when the reply was interrupted.
+    ///
+    /// # Errors
+    /// As [`Session::reply`]; `Invalid` when `T` is no struct with named fields or has a field `response`,
+    /// `Garbled` when the model never gives a value that fits.
+    pub async fn reply_as<T: DeserializeOwned + JsonSchema>(
+        &mut self,
+        message: impl Into<Message>,
+    ) -> Result<(Message, Option<T>)> {
+        let structured = Some(StructuredOutput::of::<T>()?);
+        let options = ReplyOptions { structured, ..ReplyOptions::default() };
+        match self.take_turn(Some(message.into()), options).await? {
+            TurnOutcome::Interrupted(reply) => Ok((reply, None)),
+            TurnOutcome::Completed(reply) => {
+                // It was checked; but a hook may have changed it since.
+                let value = serde_json::from_value(Json::Object(reply.metadata.clone()));
+                let value = value.map_err(|cause| given_up("what was checked was changed").because(cause))?;
+                Ok((reply, Some(value)))
+            }
+        }
+    }
+
+    /// Replies in a particular way.
+    ///
+    /// # Errors
+    /// As [`Session::reply`] and [`Session::reply_as`]; `Invalid` when a tool is forced that is not on offer.
+    /// Then nothing has happened.
+    pub async fn reply_with(
+        &mut self,
+        message: impl Into<Message>,
+        options: ReplyOptions,
+    ) -> Result<Message> {
+        let replied = self.take_turn(Some(message.into()), options).await?;
+        let (TurnOutcome::Completed(reply) | TurnOutcome::Interrupted(reply)) = replied;
+        Ok(reply)
+    }
+
+    /// Replies to what it has observed, without a new message.
+    ///
+    /// # Errors
+    /// As [`Session::reply`].
+    pub async fn reply_to_memory(&mut self) -> Result<Message> {
+        let replied = self.take_turn(None, ReplyOptions::default()).await?;
+        let (TurnOutcome::Completed(reply) | TurnOutcome::Interrupted(reply)) = replied;
+        Ok(reply)
+    }
+
+    async fn take_turn(&mut self, message: Option<Message>, options: ReplyOptions) -> Result<TurnOutcome> {
+        let agent = &*self.agent.0;
+        let run = run_context(&agent.seams, agent.settings.budget, &self.id);
+        let (ctx, signals) = node_context(&run, &agent.name, Effects::unkept(), self.interrupt.arm());
+        let finish = match (agent.settings.finish, &options.structured) {
+            (FinishStyle::Text, None) => Toolkit::new(),
+            (_, structured) => finish_toolkit(structured.as_ref())?,
+        };
+        let turn = Turn {
+            agent,
+            memory: &mut self.memory,
+            formatter: Formatter::new(agent.name.to_string(), self.instructions.clone()),
+            tools: self.tools.clone(),
+            notebook: self.notebook.clone(),
+            hooks: self.hooks.clone(),
+            printer: &self.printer,
+            ctx,
+            finish,
+            structured: options.structured.is_some(),
+            tool_choice: options.tool_choice,
+            context: HookContext {
+                agent: Arc::clone(&agent.name),
+                session: Arc::clone(&self.id),
+                iteration: 0,
+            },
+            options: Turn::call_options(agent),
+            offered: Offered::default(),
+            current: String::new(),
+            ending: Ending::Whole,
+        };
+        self.notices.warnings.clear();
+        let work = turn.reply(message);
+        listening(work, signals, &mut self.notices).await
+    }
+
+    /// Remembers a message without replying to it, such as what another agent has said.
+    ///
+    /// # Errors
+    /// What a hook fails with; one before it keeps the message out.
+    pub async fn observe(&mut self, message: impl Into<Message>) -> Result<()> {
+        let name = Arc::clone(&self.agent.0.name);
+        let context = HookContext { agent: name, session: Arc::clone(&self.id), iteration: 0 };
+        let message = self.hooks.run(|hooks| &hooks.pre_observe, &context, message.into()).await?;
+        self.memory.close_tool_uses(super::acting::INTERRUPTED);
+        self.memory.add(message.clone().stamped(self.agent.0.seams.clock.now_ms()));
+        self.hooks.run(|hooks| &hooks.post_observe, &context, message).await.map(drop)
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What was said so far.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The same, to be edited. A call has to stay together with its result.
+    pub fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
+    }
+
+    /// Its tools. What is changed here concerns no other session.
+    pub fn toolkit(&self) -> &Toolkit {
+        &self.tools
+    }
+
+    /// Its plans, where its agent has a notebook.
+    pub fn plan_notebook(&self) -> Option<&PlanNotebook> {
+        self.notebook.as_ref()
+    }
+
+    /// The hooks of this session alone. They run before those of its agent.
+    pub fn hooks(&self) -> &Hooks {
+        &self.hooks.session
+    }
+
+    /// What interrupts its replies.
+    pub fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
+    /// Puts copies of what is printed from now on into a queue, in the place of the one before; `None` ends
+    /// that.
+    pub fn print_to(&self, queue: Option<MessageQueue>) {
+        self.printer.attach(queue);
+    }
+
+    /// What its model calls have used so far.
+    pub fn usage(&self) -> Usage {
+        self.notices.usage
+    }
+
+    /// What was worth knowing about the last reply and no failure, such as what was left out of a prompt.
+    pub fn warnings(&self) -> &[String] {
+        &self.notices.warnings
+    }
+
+    /// Everything that is needed to go on with it elsewhere; see [`ReActAgent::resume`]. Its hooks and its
+    /// queue are no part of it.
+    pub fn state(&self) -> SessionState {
+        SessionState {
+            format: FORMAT,
+            agent: self.agent.name().to_owned(),
+            session: self.id.to_string(),
+            instructions: self.instructions.clone(),
+            memory: self.memory.clone(),
+            active_groups: self.tools.active_groups(),
+            notebook: self.notebook.as_ref().map(PlanNotebook::notebook),
+        }
+    }
+}
+
+/// Does the work and listens to what it signals.
+async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notices: &mut Notices) -> T {
+    let mut work = Box::pin(work);
+    let done = loop {
+        tokio::select! {
+            biased;
+            Some((_, signal)) = signals.recv() => notices.take(signal),
+            done = &mut work => break done,
+        }
+    };
+    while let Ok((_, signal)) = signals.try_recv() {
+        notices.take(signal);
+    }
+    done
+}
+
+impl Notices {
+    fn take(&mut self, signal: Signal) {
+        match signal {
+            Signal::Used(usage) => self.usage += usage,
+            Signal::Warn(warning) if self.warnings.len() < WARNINGS_MAX => self.warnings.push(warning),
+            Signal::Limited(why) if self.warnings.len() < WARNINGS_MAX => {
+                self.warnings.push(format!("the work was cut short: {}", why.as_str()));
+            }
+            Signal::EffectStarted(mut started) => {
+                // Nothing is written down here, so nothing can get lost.
+                if let Some(safe) = started.safe.take() {
+                    let _ = safe.send(std::time::Duration::MAX);
+                }
+            }
+            // Messages and hooks tell of calls; nobody reads words of components here.
+            Signal::Warn(_)
+            | Signal::Limited(_)
+            | Signal::Speak
+            | Signal::Say(_)
+            | Signal::Publish(..)
+            | Signal::ToolStarted(_)
+            | Signal::ToolFinished(_)
+            | Signal::EffectFinished(_) => {}
+        }
+    }
+}

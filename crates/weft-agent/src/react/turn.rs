@@ -1,0 +1,486 @@
+//! One reply: reason and act in turns until the finish function has been called.
+
+use std::sync::Arc;
+
+use serde_json::Map;
+use weft_core::context::Signal;
+use weft_core::seam::chat_model::{Audience, ChatRequest, ToolChoice};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Result, ToolOutput};
+
+use super::acting::{INTERRUPTED, RoundContext, ToolRound, ends, failed, offered, unasked};
+use super::draft::{Draft, DraftingModel};
+use super::finish::{FINISH_FUNCTION, Finished, finish_call, given_up};
+use super::format::{Formatter, call};
+use super::hooks::{HookContext, HookSet, ReasoningInput};
+use super::print::{PrintedMessage, Printer};
+use super::retrieve::{QueryRewrite, retrieved, rewritten};
+use super::{Definition, FinishStyle, Hints, Output, ToolCalls};
+use crate::ask::{Ending, Reply, ask, empty_answer, warn_of_cut};
+use crate::calls::{self, CallState, OpenCall};
+use crate::driver::{self, Job};
+use crate::memory::Memory;
+use crate::message::{ContentBlock, Message, Role, ToolResult, ToolUse, text_of};
+use crate::plan_notebook::PlanNotebook;
+use crate::toolkit::{Offered, Toolkit};
+use crate::transcript::tidy;
+use crate::window::room;
+
+/// How the model is told that there are no more iterations.
+const SUMMARY: &str = include_str!("../prompts/summary.md");
+/// The same, when a structured value is still to come.
+const FORCED: &str = include_str!("../prompts/forced.md");
+/// How the model is told that it has said nothing.
+const EMPTY: &str = include_str!("../prompts/empty.md");
+/// What the agent says when it was interrupted.
+const INTERRUPTED_REPLY: &str = "I was interrupted. What should I do now?";
+/// Calls that are made side by side, at most.
+const PARALLEL_MAX: usize = 8;
+/// How often a structured answer may be put right after the last iteration.
+const REPAIRS_MAX: u32 = 3;
+
+/// What a reply works with.
+pub(super) struct Turn<'a> {
+    pub(super) agent: &'a Definition,
+    pub(super) memory: &'a mut Memory,
+    pub(super) formatter: Formatter,
+    pub(super) tools: Toolkit,
+    pub(super) notebook: Option<PlanNotebook>,
+    pub(super) hooks: HookSet,
+    pub(super) printer: &'a Arc<Printer>,
+    pub(super) ctx: Arc<NodeContext>,
+    pub(super) finish: Toolkit,
+    /// Whether the finish function has to bring a structured value.
+    pub(super) structured: bool,
+    pub(super) tool_choice: ToolChoice,
+    pub(super) context: HookContext,
+    pub(super) options: driver::Options,
+    pub(super) offered: Offered,
+    /// The id of the message that is replied to.
+    pub(super) current: String,
+    /// How the model's last answer ended.
+    pub(super) ending: Ending,
+}
+
+/// How a reply came about.
+pub(super) enum TurnOutcome {
+    /// By itself.
+    Completed(Message),
+    /// Somebody has interrupted it.
+    Interrupted(Message),
+}
+
+/// What the model is asked in one request.
+struct ModelInput {
+    messages: Vec<Message>,
+    choice: ToolChoice,
+}
+
+impl<'a> Turn<'a> {
+    /// The options that our loop of calls is given.
+    pub(super) fn call_options(agent: &Definition) -> driver::Options {
+        let parallel = match agent.settings.tool_calls {
+            ToolCalls::Sequential => 1,
+            ToolCalls::Parallel => PARALLEL_MAX,
+        };
+        driver::Options { parallel, ..driver::Options::default() }
+    }
+
+    /// Replies to a message; without one to the last thing that somebody else has said.
+    pub(super) async fn reply(mut self, message: Option<Message>) -> Result<TurnOutcome> {
+        let message = match message {
+            Some(message) => Some(self.hooks.run(|hooks| &hooks.pre_reply, &self.context, message).await?),
+            None => None,
+        };
+        self.refuse_unknown(&self.tool_choice)?;
+        // A reply that was dropped in the middle may have left calls behind.
+        self.memory.close_tool_uses(INTERRUPTED);
+        let now_ms = self.now_ms();
+        let asked = match message {
+            Some(message) => {
+                self.current.clone_from(&message.id);
+                let asked = message.text();
+                self.memory.add(message.stamped(now_ms));
+                asked
+            }
+            None => {
+                let others =
+                    |message: &&Message| message.name != *self.context.agent && message.role != Role::System;
+                let last = self.memory.messages().iter().rev().find(others);
+                self.current = last.map(|message| message.id.clone()).unwrap_or_default();
+                last.map(Message::text).unwrap_or_default()
+            }
+        };
+        let (reply, replied): (_, fn(Message) -> TurnOutcome) = match self.informed(&asked).await {
+            Ok(reply) => {
+                self.keep(&asked, &reply).await?;
+                (reply, TurnOutcome::Completed)
+            }
+            Err(_) if self.ctx.cancel.is_cancelled() => (self.interrupted().await?, TurnOutcome::Interrupted),
+            Err(error) => return Err(error),
+        };
+        let reply = self.hooks.run(|hooks| &hooks.post_reply, &self.context, reply).await?;
+        self.memory.add(reply.clone());
+        Ok(replied(reply))
+    }
+
+    /// Begins with what is known and remembered about the message, then reasons and acts.
+    async fn informed(&mut self, asked: &str) -> Result<Message> {
+        self.recall(asked).await?;
+        self.look_up(asked).await?;
+        self.iterate().await
+    }
+
+    /// What fits the message in the long-term memory. Without it there is a reply all the same.
+    async fn recall(&mut self, asked: &str) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.recalled(asked).await {
+            Ok(Some(text)) => self.inform("long_term_memory", text).await,
+            Ok(None) => Ok(()),
+            Err(error) => self.warn("what is remembered is left out", &error).await,
+        }
+    }
+
+    /// What the collections of knowledge have on the message.
+    async fn look_up(&mut self, asked: &str) -> Result<()> {
+        let extras = &self.agent.extras;
+        if extras.knowledge.is_empty() || asked.trim().is_empty() {
+            return Ok(());
+        }
+        let query = match extras.rewrite {
+            QueryRewrite::Off => asked.to_owned(),
+            QueryRewrite::On => match self.reworded().await {
+                Ok(query) => query,
+                Err(error) if self.ctx.cancel.is_cancelled() || error.kind == ErrorKind::QuotaExceeded => {
+                    return Err(error);
+                }
+                Err(error) => {
+                    self.warn("the question is looked up as it stands", &error).await?;
+                    asked.to_owned()
+                }
+            },
+        };
+        let (told, problems) = retrieved(&extras.knowledge, &query).await;
+        for problem in problems {
+            self.warn("a collection of knowledge is left out", &problem).await?;
+        }
+        match told {
+            Some(text) => self.inform("retrieved_knowledge", text).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn reworded(&self) -> Result<String> {
+        let model = &*self.agent.model;
+        let room = room(model.info().window, None, 0);
+        let (messages, _) = self.formatter.format(self.memory.messages(), Some(&self.current), room)?;
+        let asking = rewritten(&self.ctx, model, messages);
+        tokio::select! {
+            biased;
+            () = self.ctx.cancel.cancelled() => {
+                Err(Error::new(ErrorKind::Cancelled, "the reply was interrupted"))
+            }
+            query = Box::pin(asking) => query,
+        }
+    }
+
+    /// Tells the model something beside what the user said. It stays in the memory.
+    async fn inform(&mut self, name: &str, text: String) -> Result<()> {
+        let message = Message::new(Role::User, name, vec![ContentBlock::text(text)]).stamped(self.now_ms());
+        if self.agent.settings.hints == Hints::Printed {
+            self.print(PrintedMessage { message: message.clone(), last: true }).await?;
+        }
+        self.memory.add(message);
+        Ok(())
+    }
+
+    /// Remembers the exchange beyond the session. A memory that fails, fails no reply.
+    async fn keep(&self, asked: &str, reply: &Message) -> Result<()> {
+        let extras = &self.agent.extras;
+        let Some(memory) = extras.memory.as_ref().filter(|memory| memory.control.is_static()) else {
+            return Ok(());
+        };
+        match memory.keep(&format!("user: {asked}\n{}: {}", self.agent.name, reply.text())).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.warn("the exchange is not remembered", &error).await,
+        }
+    }
+
+    async fn warn(&self, what: &str, error: &Error) -> Result<()> {
+        self.ctx.signal(Signal::Warn(format!("{what}: {}", error.full()))).await
+    }
+
+    async fn iterate(&mut self) -> Result<Message> {
+        for iteration in 0..self.agent.settings.max_iters {
+            self.context.iteration = iteration;
+            let Some(message) = self.reasoning().await? else { continue };
+            if message.tool_uses().next().is_none() {
+                return Ok(message);
+            }
+            if let Some(reply) = self.acting(&message).await? {
+                return Ok(reply);
+            }
+        }
+        self.context.iteration = self.agent.settings.max_iters;
+        if self.structured { self.finish_by_force().await } else { self.summarize().await }
+    }
+
+    /// Asks the model what to do. Nothing, when a hook has left nothing of its answer. A message without calls
+    /// is the reply, and not yet remembered.
+    async fn reasoning(&mut self) -> Result<Option<Message>> {
+        let choice = match (&self.tool_choice, self.context.iteration) {
+            // Else the same tool would be called for ever.
+            (ToolChoice::Named(_), 1..) => ToolChoice::Auto,
+            (choice, _) => choice.clone(),
+        };
+        let mut messages = self.memory.messages().to_vec();
+        if let Some(notebook) = &self.notebook {
+            messages.push(self.hint(&notebook.hint()).await?);
+        }
+        let input = ReasoningInput { messages, tool_choice: choice };
+        let input = self.hooks.run(|hooks| &hooks.pre_reasoning, &self.context, input).await?;
+        self.refuse_unknown(&input.tool_choice)?;
+        let asked = ModelInput { messages: input.messages, choice: input.tool_choice };
+        let message = self.think(asked).await?;
+        let mut message = self.hooks.run(|hooks| &hooks.post_reasoning, &self.context, message).await?;
+        if message.tool_uses().next().is_none() {
+            if message.text().trim().is_empty() {
+                return Ok(None);
+            }
+            if !self.finishes_by_function() {
+                return Ok(Some(message));
+            }
+            finish_with_text(&mut message);
+        }
+        self.tidy(&mut message);
+        self.memory.add(message.clone());
+        Ok(Some(message))
+    }
+
+    /// Asks the model, shows what it says, and makes words alone a call of the finish function where there is one.
+    async fn think(&mut self, input: ModelInput) -> Result<Message> {
+        let ModelInput { mut messages, choice } = input;
+        let nothing = |reply: &Reply| reply.calls.is_empty() && reply.text.trim().is_empty();
+        let (mut message, mut reply) = self.ask(&messages, choice.clone()).await?;
+        if nothing(&reply) && reply.ending == Ending::Whole {
+            messages.push(self.hint(EMPTY).await?);
+            (message, reply) = self.ask(&messages, choice).await?;
+        }
+        if nothing(&reply) {
+            return Err(empty_answer(reply.ending));
+        }
+        if reply.calls.is_empty() && self.finishes_by_function() {
+            finish_with_text(&mut message);
+        }
+        self.ending = reply.ending;
+        self.tidy(&mut message);
+        self.print(PrintedMessage { message: message.clone(), last: true }).await?;
+        Ok(message)
+    }
+
+    /// One request to the model.
+    async fn ask(&mut self, messages: &[Message], choice: ToolChoice) -> Result<(Message, Reply)> {
+        let request = self.request(messages, choice).await?;
+        let draft = Draft::new(&self.context.agent, self.now_ms());
+        let draft = match self.agent.settings.output {
+            Output::Streamed => draft.shown_by(self.printer, &self.context),
+            Output::Whole => draft,
+        };
+        let model = DraftingModel { model: &*self.agent.model, draft: draft.clone() };
+        let mut nobody = |_| {};
+        let asking = Box::pin(ask(&self.ctx, &model, request, &mut nobody));
+        let cancel = self.ctx.cancel.clone();
+        let reply = tokio::select! {
+            biased;
+            () = cancel.cancelled() => {
+                let mut partial = draft.so_far();
+                if !partial.content.is_empty() {
+                    self.tidy(&mut partial);
+                    self.print(PrintedMessage { message: partial.clone(), last: true }).await?;
+                    self.memory.add(partial);
+                }
+                return Err(Error::new(ErrorKind::Cancelled, "the reply was interrupted"));
+            }
+            reply = asking => reply?,
+        };
+        Ok((draft.complete(&reply), reply))
+    }
+
+    async fn request(&mut self, messages: &[Message], tool_choice: ToolChoice) -> Result<ChatRequest> {
+        let (tools, tokens) = self.offered.now(offered(&self.tools, &self.finish));
+        let settings = &self.agent.settings;
+        let window = room(self.agent.model.info().window, settings.sampling.max_tokens, tokens);
+        let room = settings.prompt_tokens_max.map_or(window, |max| window.min(max));
+        let (messages, note) = self.formatter.format(messages, Some(&self.current), room)?;
+        if let Some(note) = note {
+            self.ctx.signal(Signal::Warn(note)).await?;
+        }
+        let audience = match settings.output {
+            Output::Streamed => Audience::Listening,
+            Output::Whole => Audience::Nobody,
+        };
+        let sampling = settings.sampling.clone();
+        Ok(ChatRequest { messages, sampling, tools, tool_choice, audience, ..ChatRequest::default() })
+    }
+
+    /// Makes the calls of a message. The reply, when the finish function was among them.
+    async fn acting(&mut self, message: &Message) -> Result<Option<Message>> {
+        let written: Vec<ToolUse> = message.tool_uses().cloned().collect();
+        let round = ToolRound::new(&self.round_context(), &written);
+        // What is done beside finishing is done before it.
+        let (finishing, others): (Vec<_>, Vec<_>) =
+            written.iter().map(call).partition(|call| call.name == FINISH_FUNCTION);
+        let mut open: Vec<OpenCall> = others.into_iter().chain(finishing).map(OpenCall::new).collect();
+        let model = &*self.agent.model;
+        let job = Job { ctx: &self.ctx, model, tools: &round, options: &self.options, writer: None };
+        let made = Box::pin(calls::make(&job, &mut open, &Map::new(), self.ending)).await;
+        let interrupted = made.is_err() || self.ctx.cancel.is_cancelled();
+        let mut reply = None;
+        for call in &written {
+            if round.ended(&call.id).is_none() {
+                match open.iter().find(|open| open.call.id == call.id).map(|open| &open.state) {
+                    Some(CallState::Done(done)) => {
+                        let output = ToolOutput { failed: done.failed, ..ToolOutput::text(&*done.text) };
+                        round.end(&call.id, output).await;
+                    }
+                    _ if interrupted => drop(round.interrupt(&call.id).await),
+                    _ => drop(round.end(&call.id, failed(&unasked())).await),
+                }
+            }
+            let Some((message, response)) = round.ended(&call.id) else { continue };
+            self.memory.add(message);
+            reply = reply.or_else(|| ends(&response).map(|finished| self.replied(finished)));
+        }
+        made?;
+        match round.failure() {
+            Some(error) => Err(error),
+            None => Ok(reply),
+        }
+    }
+
+    /// Asks for an answer without tools.
+    async fn summarize(&mut self) -> Result<Message> {
+        let mut messages = self.memory.messages().to_vec();
+        messages.push(self.hint(SUMMARY).await?);
+        let (mut message, reply) = self.ask(&messages, ToolChoice::None).await?;
+        // Calls of what was not on offer are a slip; the words beside them are the answer.
+        message.content.retain(|block| !matches!(block, ContentBlock::ToolUse(_)));
+        if message.text().trim().is_empty() {
+            return Err(empty_answer(reply.ending));
+        }
+        if reply.ending == Ending::CutOff {
+            warn_of_cut(&self.ctx).await?;
+        }
+        self.print(PrintedMessage { message: message.clone(), last: true }).await?;
+        Ok(message)
+    }
+
+    /// Asks for the structured answer and nothing else.
+    async fn finish_by_force(&mut self) -> Result<Message> {
+        self.tools = Toolkit::new();
+        let mut problem = String::new();
+        for attempt in 0..=REPAIRS_MAX {
+            let mut messages = self.memory.messages().to_vec();
+            if attempt == 0 {
+                messages.push(self.hint(FORCED).await?);
+            }
+            let choice = ToolChoice::Named(FINISH_FUNCTION.to_owned());
+            let message = self.think(ModelInput { messages, choice }).await?;
+            self.memory.add(message.clone());
+            if let Some(reply) = self.acting(&message).await? {
+                return Ok(reply);
+            }
+            let last = self.memory.messages().last();
+            problem = last
+                .and_then(|message| message.tool_results().next().map(|r| text_of(&r.output)))
+                .unwrap_or_default();
+        }
+        Err(given_up(&problem))
+    }
+
+    /// Closes what the interruption left open, and asks what to do.
+    async fn interrupted(&mut self) -> Result<Message> {
+        for call in self.memory.open_tool_uses() {
+            let output = vec![ContentBlock::text(INTERRUPTED)];
+            let message = Message::tool_result(ToolResult { id: call.id, name: call.name, output });
+            let message = message.stamped(self.now_ms());
+            self.memory.add(message.clone());
+            self.print(PrintedMessage { message, last: true }).await?;
+        }
+        let mut reply = self.says(vec![ContentBlock::text(INTERRUPTED_REPLY)]);
+        reply.metadata.insert("is_interrupted".to_owned(), Json::Bool(true));
+        self.print(PrintedMessage { message: reply.clone(), last: true }).await?;
+        Ok(reply)
+    }
+
+    fn finishes_by_function(&self) -> bool {
+        self.structured || self.agent.settings.finish == FinishStyle::Function
+    }
+
+    fn replied(&self, finished: Finished) -> Message {
+        let message = self.says(vec![ContentBlock::text(finished.response)]);
+        Message { metadata: finished.structured, ..message }
+    }
+
+    fn says(&self, content: Vec<ContentBlock>) -> Message {
+        Message::new(Role::Assistant, &*self.context.agent, content).stamped(self.now_ms())
+    }
+
+    /// A message that the model sees once, and the user if they want to.
+    async fn hint(&self, text: &str) -> Result<Message> {
+        let content = vec![ContentBlock::text(text.trim_end())];
+        let message = Message::new(Role::User, "hint", content).stamped(self.now_ms());
+        if self.agent.settings.hints == Hints::Printed {
+            self.print(PrintedMessage { message: message.clone(), last: true }).await?;
+        }
+        Ok(message)
+    }
+
+    /// Gives the calls of a new message ids that no call of the conversation has.
+    fn tidy(&self, message: &mut Message) {
+        let calls = message.content.iter_mut().filter_map(|block| match block {
+            ContentBlock::ToolUse(call) => Some((&mut call.id, &mut call.name)),
+            _ => None,
+        });
+        tidy(self.memory.call_ids(), calls);
+    }
+
+    fn refuse_unknown(&self, choice: &ToolChoice) -> Result<()> {
+        let ToolChoice::Named(name) = choice else { return Ok(()) };
+        let tools = offered(&self.tools, &self.finish);
+        if tools.iter().any(|tool| tool.name == *name) {
+            return Ok(());
+        }
+        let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        Err(Error::invalid(format!("the tool `{name}` cannot be forced: it is not on offer"))
+            .help(format!("choose one of these: {}", known.join(", "))))
+    }
+
+    fn round_context(&self) -> RoundContext<'_> {
+        RoundContext {
+            tools: &self.tools,
+            finish: &self.finish,
+            hooks: &self.hooks,
+            printer: self.printer,
+            context: &self.context,
+            now_ms: self.now_ms(),
+        }
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.ctx.run.seams.clock.now_ms()
+    }
+
+    async fn print(&self, printed: PrintedMessage) -> Result<()> {
+        self.printer.print(&self.context, printed).await
+    }
+}
+
+/// Makes the words of a message a call of the finish function.
+fn finish_with_text(message: &mut Message) {
+    let response = message.text();
+    message.content.retain(|block| !matches!(block, ContentBlock::Text { .. }));
+    message.content.push(ContentBlock::ToolUse(finish_call(&response)));
+}

@@ -1,0 +1,114 @@
+//! What is around an agent that no canvas and no run is around.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
+use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
+use weft_core::effect::Effects;
+use weft_core::reference::Inputs;
+use weft_core::seam::chat_model::NoModels;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::seam::knowledge::NoKnowledge;
+use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::tool_source::NoTools;
+use weft_core::seam::workspace::NoWorkspace;
+use weft_core::seam::{Clock, Http, Seams};
+use weft_core::{Error, ErrorKind, NodeContext, Result, TenantId};
+
+/// What an agent signals while it works.
+pub(crate) type Signals = mpsc::Receiver<(u32, Signal)>;
+
+/// A clock, and nothing else.
+pub(crate) fn seams() -> Seams {
+    Seams {
+        models: Arc::new(NoModels),
+        http: Arc::new(NoHttp),
+        knowledge: Arc::new(NoKnowledge),
+        tools: Arc::new(NoTools),
+        workspace: Arc::new(NoWorkspace),
+        sandbox: Arc::new(NoSandbox),
+        clock: Arc::new(WallClock(Instant::now())),
+    }
+}
+
+/// The run around work of a program. Nothing of it is kept: there is no journal.
+pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &str) -> Arc<RunContext> {
+    Arc::new(RunContext {
+        tenant: TenantId::from("program"),
+        run: weft_core::id::generate().as_str().into(),
+        session: session.into(),
+        input: TurnInput::default(),
+        history: Vec::new(),
+        citations: Default::default(),
+        masks: Default::default(),
+        seams: Arc::clone(seams),
+        components: Arc::default(),
+        budget: Budget::new(Holder::Run, limits, Spent::default(), None),
+        seed: 0,
+    })
+}
+
+/// The context of one piece of work of an agent, and what it signals.
+pub(crate) fn node_context(
+    run: &Arc<RunContext>,
+    agent: &Arc<str>,
+    effects: Effects,
+    cancel: CancellationToken,
+) -> (Arc<NodeContext>, Signals) {
+    let (signals, coming) = mpsc::channel(SIGNALS_IN_FLIGHT_MAX);
+    let ctx = NodeContext {
+        run: Arc::clone(run),
+        node: format!("Agent:{agent}").as_str().into(),
+        name: Arc::clone(agent),
+        activation: 1,
+        inputs: Inputs::default(),
+        alternative: 0,
+        round: None,
+        filled: serde_json::Map::new(),
+        timed_out: false,
+        resumed: None,
+        budget: Arc::clone(&run.budget),
+        effects,
+        part: "".into(),
+        heard: false,
+        floor: Default::default(),
+        cancel,
+        signals,
+    };
+    (Arc::new(ctx), coming)
+}
+
+struct NoHttp;
+
+#[async_trait]
+impl Http for NoHttp {
+    async fn send(&self, _: &TenantId, _: HttpRequest) -> Result<HttpResponse> {
+        Err(no_network())
+    }
+
+    async fn may_reach(&self, _: &TenantId, _: &str) -> Result<()> {
+        Err(no_network())
+    }
+}
+
+fn no_network() -> Error {
+    Error::new(ErrorKind::Denied, "this agent has no way to the network")
+        .help("give its builder `seams` that have one")
+}
+
+struct WallClock(Instant);
+
+impl Clock for WallClock {
+    fn now_ms(&self) -> i64 {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    fn running(&self) -> Duration {
+        self.0.elapsed()
+    }
+}

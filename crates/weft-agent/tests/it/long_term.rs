@@ -1,0 +1,111 @@
+//! What every long-term memory keeps to.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_agent::long_term::{
+    LocalMemory, LongTermMemory, MEMORIES_MAX, MEMORY_BYTES_MAX, Mem0, Owner, Storing,
+};
+use weft_core::seam::Http;
+use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+/// A service with Mem0's interface.
+struct Service(LocalMemory);
+
+#[async_trait]
+impl Http for Service {
+    async fn send(&self, _: &TenantId, request: HttpRequest) -> Result<HttpResponse> {
+        let HttpBody::Json(body) = request.body else { return Err(Error::invalid("no JSON")) };
+        let owner: Owner = serde_json::from_value(body.clone()).unwrap();
+        let body = if request.url.ends_with("/memories") {
+            let text = body["messages"][0]["content"].as_str().unwrap();
+            let ids = self.0.add(&owner, text, Storing::Verbatim).await?;
+            json!({"results": ids.iter().map(|id| json!({"id": id, "event": "ADD"})).collect::<Vec<_>>()})
+        } else {
+            let limit = usize::try_from(body["limit"].as_u64().unwrap()).unwrap();
+            let found = self.0.search(&owner, body["query"].as_str().unwrap(), limit).await?;
+            let found = found.iter().map(|one| json!({"id": one.id, "memory": one.text, "score": one.score}));
+            json!({"results": found.collect::<Vec<_>>()})
+        };
+        Ok(HttpResponse { status: 200, headers: Vec::new(), body: body.to_string() })
+    }
+
+    async fn may_reach(&self, _: &TenantId, _: &str) -> Result<()> {
+        Ok(())
+    }
+}
+
+async fn remembers(memory: &dyn LongTermMemory) {
+    let (eve, bob) = (Owner::user("eve"), Owner::user("bob"));
+    let texts = async |owner: &Owner, query: &str, limit: usize| -> Vec<String> {
+        memory.search(owner, query, limit).await.unwrap().into_iter().map(|one| one.text).collect()
+    };
+    assert!(texts(&eve, "tea", 5).await.is_empty());
+    let ids = memory.add(&eve, "Eve likes green tea.", Storing::Verbatim).await.unwrap();
+    assert_eq!(ids.len(), 1);
+    memory.add(&eve, "The office is in Bergen.", Storing::Verbatim).await.unwrap();
+    memory.add(&eve, "我喜欢绿茶", Storing::Verbatim).await.unwrap();
+    memory.add(&bob, "Bob likes black tea.", Storing::Verbatim).await.unwrap();
+    let found = memory.search(&eve, "Which TEA?", 5).await.unwrap();
+    assert_eq!((found.len(), &found[0].text, &found[0].id), (1, &"Eve likes green tea.".to_owned(), &ids[0]));
+    assert!(found[0].score > 0.0);
+    assert_eq!(texts(&eve, "office Bergen tea", 5).await[0], "The office is in Bergen.", "the best first");
+    assert_eq!(texts(&eve, "绿茶", 5).await, ["我喜欢绿茶"]);
+    assert_eq!(texts(&eve, "office tea", 1).await.len(), 1);
+    assert_eq!(texts(&bob, "tea", 5).await, ["Bob likes black tea."], "memories are of one owner");
+    for work in [
+        memory.add(&Owner::default(), "x", Storing::Verbatim).await.map(drop),
+        memory.search(&Owner::default(), "x", 1).await.map(drop),
+    ] {
+        assert_eq!(work.unwrap_err().kind, ErrorKind::Invalid);
+    }
+}
+
+#[tokio::test]
+async fn memories_of_this_process_are_found() {
+    remembers(&LocalMemory::new()).await;
+}
+
+#[tokio::test]
+async fn memories_of_a_service_are_found() {
+    let http = Arc::new(Service(LocalMemory::new()));
+    remembers(&Mem0::new(http, TenantId::from("t"), "http://mem0.test")).await;
+}
+
+#[tokio::test]
+async fn memories_in_a_file_outlive_the_process() {
+    use std::io::Write as _;
+    let path = std::env::temp_dir().join(format!("weft-memories-{}", weft_core::id::generate()));
+    let memory = LocalMemory::open(&path).unwrap();
+    remembers(&memory).await;
+    assert_eq!(LocalMemory::open(&path).unwrap_err().kind, ErrorKind::Conflict, "one process at a time");
+    drop(memory);
+    std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"id\":").unwrap();
+    let memory = LocalMemory::open(&path).unwrap();
+    memory.add(&Owner::user("eve"), "Eve has a cat.", Storing::Inferred).await.unwrap();
+    drop(memory);
+    let memory = LocalMemory::open(&path).unwrap();
+    assert_eq!(memory.search(&Owner::user("eve"), "tea cat", 5).await.unwrap().len(), 2);
+    drop(memory);
+    std::fs::write(&path, "nonsense\n").unwrap();
+    assert!(LocalMemory::open(&path).unwrap_err().full().contains("line 1 of"));
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[tokio::test]
+async fn memories_have_limits() {
+    let (memory, eve) = (LocalMemory::new(), Owner::user("eve"));
+    let long = memory.add(&eve, &"x".repeat(MEMORY_BYTES_MAX + 1), Storing::Verbatim).await;
+    assert_eq!(long.unwrap_err().kind, ErrorKind::Invalid);
+    assert!(memory.add(&eve, "  ", Storing::Verbatim).await.unwrap().is_empty());
+    let first = memory.add(&eve, "the same", Storing::Verbatim).await.unwrap();
+    assert_eq!(memory.add(&eve, "the same", Storing::Verbatim).await.unwrap(), first, "once");
+    memory.add(&Owner::user("bob"), "the same", Storing::Verbatim).await.unwrap();
+    for nth in 0..MEMORIES_MAX {
+        memory.add(&eve, &format!("number{nth}"), Storing::Verbatim).await.unwrap();
+    }
+    assert!(memory.search(&eve, "same", 5).await.unwrap().is_empty(), "the oldest went");
+    assert_eq!(memory.search(&Owner::user("bob"), "same", 5).await.unwrap().len(), 1, "of that owner alone");
+}

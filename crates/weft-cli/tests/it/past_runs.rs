@@ -1,0 +1,122 @@
+//! Runs of the past: done again, forked, compared; nodes that are pinned; what it all has used.
+
+use serde_json::{Value as Json, json};
+
+use crate::weft::{Home, agent, ask_a_model, sample};
+
+fn last_run(home: &Home) -> String {
+    home.weft(&["runs", "list", "--json"]).json_lines()[0]["id"].as_str().unwrap().to_owned()
+}
+
+/// An agent with a calculator, and a model that says each answer once only.
+fn calculating() -> Home {
+    let call =
+        json!({"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": "6 * 7"}}});
+    let home = Home::scripted(&json!({"replies": [
+        {"when": {"tool": "42"}, "text": "It is 42."},
+        {"when": {"user": "six"}, "say": [{"text": "Let me see."}, call]},
+    ]}));
+    let tool = json!({"component_name": "Calculator", "name": "calculator", "params": {}});
+    let prompts = json!([{"role": "user", "content": "{sys.query}"}]);
+    let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": prompts, "tools": [tool], "cite": false});
+    home.write("c.json", agent(&params).to_string());
+    home
+}
+
+/// The recording answers: the model has nothing more to say, and is not asked.
+#[test]
+fn a_run_is_done_again_without_its_model() {
+    let home = calculating();
+    let events = home.weft(&["run", "c.json", "--query", "six times seven?", "--events"]).with(0).stdout;
+    let id = last_run(&home);
+    std::fs::remove_file(home.path().join("script.json")).unwrap();
+    home.write("weft.toml", "");
+    let again = home.weft(&["runs", "replay", &id]).with(0).says(&["the same when it is done again"]);
+    assert_eq!(again.stdout, events, "every event, byte for byte");
+    let quiet = home.weft(&["runs", "replay", &id, "--quiet"]).with(0);
+    assert_eq!(quiet.stdout, "");
+    home.weft(&["runs", "replay", "absent"]).with(2).says(&["absent"]);
+}
+
+#[test]
+fn a_run_is_forked_with_another_output_and_compared() {
+    let home = Home::quoting();
+    home.weft(&["run", &sample("switch_any_of_join"), "--query", "good morning"]).with(0);
+    let first = last_run(&home);
+    let set = ["--at", "StringTransform:Other", "--set", "result=Nobody calls."];
+    let forked = home.weft(&[&["runs", "fork", &first], &set[..]].concat()).with(0);
+    assert_eq!(forked.stdout.trim(), "Nobody calls.");
+    let forked = forked.says(&["forked from", &first]);
+    let second = last_run(&home);
+    assert!(forked.stderr.contains(&second) && first != second, "{}", forked.stderr);
+
+    let diff = home.weft(&["runs", "diff", &first, &second]).with(1).stdout;
+    for part in [
+        "~ ",
+        "StringTransform:Other",
+        "- result: \"Somebody will call you about: good morning\"",
+        "+ result: \"Nobody calls.\"",
+        "succeeded",
+    ] {
+        assert!(diff.contains(part), "{part}: {diff}");
+    }
+    assert!(!diff.contains("Switch:Topic"), "what is the same is not shown: {diff}");
+    assert!(home.weft(&["runs", "diff", &first, &second, "--all"]).stdout.contains("Switch:Topic"));
+    let json = &home.weft(&["runs", "diff", &first, &second, "--json"]).with(1).json_lines()[0];
+    assert_eq!(json["nodes"].as_array().unwrap().len(), 4, "{json}");
+    home.weft(&["runs", "diff", &first, &first]).with(0);
+
+    // Another branch; and what is not valid is named.
+    let to = ["--at", "Switch:Topic", "--to", "StringTransform:Refund"];
+    let forked = home.weft(&[&["runs", "fork", &first], &to[..]].concat()).with(0);
+    assert_eq!(forked.stdout.trim(), "A refund takes five days.");
+    home.weft(&["runs", "fork", &first, "--at", "Nowhere:X"]).with(2).says(&["Nowhere:X", "weft runs show"]);
+    home.weft(&["runs", "fork", &first, "--at", "Switch:Topic", "--to", "begin"])
+        .with(2)
+        .says(&["no branch"]);
+}
+
+#[test]
+fn a_pinned_node_does_not_run() {
+    let home = Home::scripted(&json!({"replies": [{"when": {"user": "a"}, "text": "from the model"}]}));
+    home.write("c.json", ask_a_model().to_string());
+    let pinned =
+        |pin: &str, code: i32| home.weft(&["run", "c.json", "--query", "b", "--pin", pin]).with(code);
+    let ran = pinned(r#"LLM:A={"content": "from the pin"}"#, 0);
+    assert_eq!(ran.stdout.trim(), "from the pin", "the model has no answer for b");
+    home.weft(&["run", "c.json", "--query", "a"]).with(0);
+    let id = last_run(&home);
+    assert_eq!(pinned(&format!("LLM:A@{id}"), 0).stdout.trim(), "from the model");
+    drop(pinned("LLM:A=7", 2).says(&["LLM:A", "is not a JSON object", "--pin"]));
+    drop(pinned("LLM:Z={}", 2).says(&["LLM:Z"]));
+    drop(pinned("nonsense", 2).says(&["--pin"]));
+}
+
+/// Several runs draw on one budget, and what they used is told.
+#[test]
+fn budgets_hold_over_runs_and_what_was_used_is_shown() {
+    let home = calculating();
+    home.weft(&["spending"]).with(0).says(&["no model and no tool"]);
+    home.write("again.json", json!({"replies": [
+        {"when": {"tool": "42"}, "times": 0, "text": "It is 42."},
+        {"when": {"user": "six"}, "times": 0, "say": [{"call": {"id": "call_1", "name": "calculator_0", "arguments": {"expression": "6 * 7"}}}]},
+    ]}).to_string());
+    home.write(
+        "weft.toml",
+        "[[models.entries]]\nname = \"actor\"\nprovider = \"scripted\"\nscript = \"again.json\"\n\
+         [limits.tenant_budget]\nday = { model_calls = 3 }\n",
+    );
+    let ask = || home.weft(&["run", "c.json", "--query", "six"]);
+    ask().with(0);
+    let used = &home.weft(&["spending", "--json"]).with(0).json_lines()[0];
+    let counts =
+        |line: &Json| ["model_calls", "tool_calls", "rounds"].map(|name| line[name].as_u64().unwrap_or(0));
+    assert_eq!(counts(used), [2, 1, 1], "{used}");
+    let refused = ask().with(1);
+    drop(refused.says(&[
+        "the tenant's budget of model_calls for this day is used up",
+        "limits.tenant_budget.day.model_calls",
+    ]));
+    let line = home.weft(&["spending"]).with(0).stdout;
+    assert!(line.contains("3 model calls") && line.contains("2 tool calls"), "{line}");
+}

@@ -1,0 +1,117 @@
+//! GitHub: searches repositories on GitHub, those with most stars first.
+
+use weft_core::seam::http::HttpResponse;
+use weft_core::{ComponentSpec, Json, Result, Role, Template, ToolSpec};
+
+use super::search::answer::{self, lines, rows, text};
+use super::search::request::AGENT;
+use super::search::{
+    Ask, Asks, BASE_URL, FOUND, Facts, Hit, QUERY, Request, Service, Step, TOP_N, component,
+};
+use crate::params::{Field, FieldGroup, Params, fields};
+use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
+
+const HOST: &str = "https://api.github.com";
+
+static TOKEN: Field<Template> =
+    Field::template("token", "a token of GitHub, with which one may ask more often; it may be empty")
+        .secret();
+
+static FACTS: Facts = Facts {
+    asks: Asks { query: Some(&QUERY), top: Some(&TOP_N), key: Some(&TOKEN), base: &BASE_URL },
+    ..Facts::free("GitHub")
+};
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "GitHub",
+    role: Role::Step,
+    summary: "Searches repositories on GitHub and gives what they are about as sources that can be cited.",
+    fields: &[
+        fields(&[&QUERY, &TOP_N, &TOKEN]),
+        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+    ],
+    outputs: &FOUND,
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec { function: "github_search", idempotent: true, sources: true }),
+    build: |source| component(source, GitHub::of),
+};
+
+/// A search for repositories.
+pub(super) struct GitHub;
+
+impl GitHub {
+    pub(super) fn of(_: &mut Params<'_>) -> Self {
+        Self
+    }
+}
+
+impl Service for GitHub {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
+        let [answer, ..] = answers else {
+            let count = ask.top.to_string();
+            let query = [("q", ask.query), ("sort", "stars"), ("order", "desc"), ("per_page", &count)];
+            let request = Request::get(ask.url(HOST, "/search/repositories", &query)?)
+                .header("Accept", "application/vnd.github+json")
+                .header("X-GitHub-Api-Version", "2022-11-28")
+                .header("User-Agent", AGENT);
+            return Ok(Step::Ask(request.bearer(ask.key)));
+        };
+        Ok(Step::Hits(rows(&answer::json(answer)?, "/items")?.into_iter().map(hit).collect()))
+    }
+}
+
+fn hit(row: Json) -> Hit {
+    let more = [
+        ("Stars", "/stargazers_count"),
+        ("Language", "/language"),
+        ("Topics", "/topics"),
+        ("License", "/license/spdx_id"),
+        ("Last push", "/pushed_at"),
+    ];
+    let content = format!("{}\n{}", text(&row, "/description"), lines(&row, &more)).trim().to_owned();
+    Hit { url: text(&row, "/html_url"), title: text(&row, "/full_name"), content, score: None, row }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::tools::search::testing::{Sample, asked, good, header};
+    use serde_json::json;
+
+    fn found() -> serde_json::Value {
+        json!({"total_count": 1, "incomplete_results": false, "items": [{"full_name": "ada/engine", "html_url":
+            "https://github.com/ada/engine", "description": "Notes on an engine", "stargazers_count": 1843, "language": null,
+            "topics": ["math", "history"], "pushed_at": "2024-05-01T00:00:00Z"}]})
+    }
+
+    #[tokio::test]
+    async fn it_does_what_every_search_does() {
+        let sample = Sample {
+            kind: "GitHub",
+            params: json!({}),
+            key: None,
+            answers: &[good(found())],
+            nothing: &[good(json!({"total_count": 0, "items": []}))],
+        };
+        sample.holds().await;
+    }
+
+    #[tokio::test]
+    async fn repositories_come_with_their_stars_also_without_a_token() {
+        let (sent, result) = asked("GitHub", json!({"top_n": "3"}), &[good(found())]).await;
+        assert_eq!(
+            sent[0].url,
+            "https://api.github.com/search/repositories?q=Q+%26+A&sort=stars&order=desc&per_page=3"
+        );
+        assert_eq!(header(&sent[0], "Authorization"), None);
+        let text = "ID: 0\nTitle: ada/engine\nURL: https://github.com/ada/engine\nNotes on an engine\nStars: 1843\n\
+                    Topics: math, history\nLast push: 2024-05-01T00:00:00Z";
+        assert_eq!(result.unwrap()["formalized_content"], text);
+        let (sent, _) = asked("GitHub", json!({"token": "ghp-x"}), &[good(found())]).await;
+        assert_eq!(header(&sent[0], "Authorization"), Some("Bearer ghp-x"));
+    }
+}

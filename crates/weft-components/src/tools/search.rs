@@ -1,0 +1,441 @@
+//! What the components that ask a service of the web have in common.
+//!
+//! A service is its settings and one pure function: from the question and the answers so far to the next request, or to
+//! what was found. Everything else is here: keys, addresses, limits, sending, and the sources that can be cited.
+
+pub mod answer;
+mod hit;
+pub mod request;
+pub mod several;
+pub mod table;
+#[cfg(test)]
+pub mod testing;
+pub mod xml;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use url::Url;
+use weft_core::citation::Chunk;
+use weft_core::effect::Delivery;
+use weft_core::masking::MASK;
+use weft_core::reference::Inputs;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::{
+    Component, Error, ErrorKind, Finished, Json, NodeContext, NodeSource, OutputSpec, Outputs, ParamProblem,
+    Reads, Result, Shape, Template, Value,
+};
+
+pub use hit::Hit;
+pub use request::Request;
+
+use crate::params::{Field, Params};
+use crate::passages::{chunks, formalized};
+use crate::web::{Retries, refused};
+use hit::chunk;
+use request::Accepts;
+
+/// Hits of one search, at most.
+pub const HITS_MAX: usize = 100;
+/// Characters of one hit, at most.
+pub const HIT_MAX: usize = 10_000;
+/// Bytes of an answer, at most.
+const BODY_MAX: usize = 5 * 1024 * 1024;
+/// Bytes of all that is looked for, at most: services refuse longer questions, each with words of its own.
+const QUERY_MAX: usize = 100_000;
+/// Requests of one question, at most.
+const REQUESTS_MAX: usize = 10;
+/// Characters that a key has at least to be looked for in answers.
+const KEY_MIN: usize = 5;
+/// The statuses with which services say that what was paid for is used up.
+const USED_UP: [u16; 4] = [402, 432, 433, 456];
+/// For one request of a search.
+pub const TIME_LIMIT: Duration = Duration::from_secs(12);
+
+/// What is looked for.
+pub static QUERY: Field<Template> = Field::template("query", "what to look for")
+    .or("sys.query")
+    .by_model("what to look for: the words that a good page would hold");
+/// How many hits there are.
+pub static TOP_N: Field<usize> = Field::count("top_n", 10, &(1..=HITS_MAX), "how many hits, at most");
+/// The key of a service.
+pub static API_KEY: Field<Template> =
+    Field::template("api_key", "the key of the service, best as `{env.NAME}`").secret();
+/// Where else the service is asked.
+pub static BASE_URL: Field<Template> =
+    Field::template("base_url", "another address of the service, such as that of a proxy in front of it");
+
+/// The outputs of a search.
+pub static FOUND: [OutputSpec; 3] = [
+    OutputSpec::new("formalized_content", "string", "what was found as a text for prompts"),
+    OutputSpec::new("json", "array", "what was found"),
+    OutputSpec::new("chunks", "array", "the same as passages"),
+];
+
+/// A service of the web: what to ask it, and how to read its answers. It decides and never waits.
+pub trait Service: Send + Sync {
+    /// What does not depend on a canvas.
+    fn facts(&self) -> &'static Facts;
+
+    /// The texts of its settings that may hold references.
+    fn texts(&self) -> Vec<&Template> {
+        Vec::new()
+    }
+
+    /// Whether it works without a key, with these settings.
+    fn need(&self) -> Need {
+        self.facts().need
+    }
+
+    /// Whether it has to know what time it is.
+    fn wants_time(&self) -> bool {
+        false
+    }
+
+    /// What to do after these answers: none at first, then one for each request so far.
+    ///
+    /// # Errors
+    /// When an answer is not valid, or says that the service failed.
+    fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step>;
+}
+
+/// What is known of a service.
+#[derive(Debug)]
+pub struct Facts {
+    /// Its name for people.
+    pub name: &'static str,
+    /// Whether it works without a key.
+    pub need: Need,
+    /// For one request.
+    pub time_limit: Duration,
+    /// Characters of one hit, at most.
+    pub hit_max: usize,
+    /// The output that a text goes to, of services that give no hits.
+    pub text: Option<&'static str>,
+    /// What to do without an address, of services that everybody runs for themselves.
+    pub server: Option<&'static str>,
+    /// What to do when it refuses to answer and the answer doesn't tell.
+    pub hint: &'static str,
+    /// The parameters that every service has in one form or another.
+    pub asks: Asks,
+}
+
+impl Facts {
+    /// A search that needs no key.
+    pub const fn free(name: &'static str) -> Self {
+        let asks = Asks { query: Some(&QUERY), top: Some(&TOP_N), key: None, base: &BASE_URL };
+        Self {
+            name,
+            need: Need::Never,
+            time_limit: TIME_LIMIT,
+            hit_max: HIT_MAX,
+            text: None,
+            server: None,
+            hint: "try again later, or ask another service",
+            asks,
+        }
+    }
+
+    /// A search that does nothing without a key.
+    pub const fn keyed(name: &'static str) -> Self {
+        let free = Self::free(name);
+        Self { need: Need::Always, asks: Asks { key: Some(&API_KEY), ..free.asks }, ..free }
+    }
+
+    /// A search that takes a key and works without one.
+    pub const fn free_or_keyed(name: &'static str) -> Self {
+        Self { need: Need::Never, ..Self::keyed(name) }
+    }
+}
+
+/// Whether a service wants a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It takes none, or works without it.
+    Never,
+    /// It does nothing without one.
+    Always,
+}
+
+/// The fields of what every service has in one form or another.
+#[derive(Clone, Copy, Debug)]
+pub struct Asks {
+    /// What is looked for; with nothing to look for nobody is asked.
+    pub query: Option<&'static Field<Template>>,
+    /// How many hits there are.
+    pub top: Option<&'static Field<usize>>,
+    /// The key.
+    pub key: Option<&'static Field<Template>>,
+    /// Where the service is asked instead.
+    pub base: &'static Field<Template>,
+}
+
+/// One question to a service.
+pub struct Ask<'a> {
+    /// What is looked for.
+    pub query: &'a str,
+    /// The key; empty when there is none.
+    pub key: &'a str,
+    /// The address that the canvas gives in place of the service's own.
+    pub base: Option<&'a str>,
+    /// The parameter that gives it.
+    pub base_name: &'static str,
+    /// How many hits there are, at most.
+    pub top: usize,
+    /// The values of references.
+    pub inputs: &'a Inputs,
+    /// The time in milliseconds since 1970, for services that want it.
+    pub now_ms: i64,
+}
+
+impl Ask<'_> {
+    /// An address of the service: below `host`, or below what the canvas gives in its place.
+    ///
+    /// # Errors
+    /// `Invalid` when that is no address.
+    pub fn url(&self, host: &str, path: &str, query: &[(&str, &str)]) -> Result<Url> {
+        let base = self.base.unwrap_or(host).trim_end_matches('/');
+        let mut url = Url::parse(&format!("{base}{path}")).map_err(|cause| {
+            Error::invalid(format!("`{}` is not an address", self.base_name))
+                .because(cause)
+                .help("write a whole address, such as `https://service.example/path`")
+        })?;
+        if !query.is_empty() {
+            url.query_pairs_mut().extend_pairs(query);
+        }
+        Ok(url)
+    }
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Step {
+    /// A further request.
+    Ask(Request),
+    /// The last answer, of whatever status, holds nothing that its reader understands.
+    Refused,
+    /// This was found.
+    Hits(Vec<Hit>),
+    /// The service gives a text, and the same as data.
+    Text(String, Json),
+}
+
+/// The component of a service.
+///
+/// # Errors
+/// What is wrong with the parameters.
+pub fn component<S: Service + 'static>(
+    source: &NodeSource<'_>,
+    of: impl FnOnce(&mut Params<'_>) -> S,
+) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
+    let mut params = Params::of(source);
+    let service = Box::new(of(&mut params));
+    let asks = service.facts().asks;
+    let asking = Asking::of(&mut params, asks, service);
+    params.finish(asking)
+}
+
+/// A node that asks a service.
+pub struct Asking {
+    service: Box<dyn Service>,
+    query: Option<Template>,
+    key: Option<(&'static str, Template)>,
+    base: (&'static str, Template),
+    top: usize,
+    retries: Retries,
+    warnings: Vec<ParamProblem>,
+}
+
+impl Asking {
+    /// Reads what every service has.
+    pub fn of(params: &mut Params<'_>, asks: Asks, service: Box<dyn Service>) -> Self {
+        Self {
+            service,
+            query: asks.query.map(|field| params.take(field)),
+            key: asks.key.map(|field| (field.name(), params.take(field))),
+            base: (asks.base.name(), params.take(asks.base)),
+            top: asks.top.map_or(HITS_MAX, |field| params.take(field)),
+            // A question changes nothing, whatever the method that carries it.
+            retries: Retries::of(params).idempotent(),
+            warnings: params.warnings(),
+        }
+    }
+
+    /// What is missing: the address of a server, or a key.
+    fn lacks(&self) -> Option<ParamProblem> {
+        let (name, base) = &self.base;
+        if let Some(help) = self.service.facts().server.filter(|_| base.source().trim().is_empty()) {
+            let message = "is missing, so there is no server to ask";
+            return Some(ParamProblem::new(format!("/{name}"), message).help(help));
+        }
+        let (name, key) = self.key.as_ref()?;
+        let missing = self.service.need() == Need::Always && key.source().trim().is_empty();
+        let problem = || {
+            let message =
+                format!("is missing, and {} answers nobody without a key", self.service.facts().name);
+            ParamProblem::new(format!("/{name}"), message).help(self.remedy())
+        };
+        missing.then(problem)
+    }
+
+    fn remedy(&self) -> String {
+        let (name, service) = (self.key.as_ref().map_or("", |(name, _)| name), self.service.facts().name);
+        format!(
+            "set `{name}` to a key of {service}: keep it in a variable of the canvas and write `{{env.NAME}}` here"
+        )
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &Template> {
+        let own = self.query.iter().chain(self.key.iter().map(|(_, key)| key)).chain([&self.base.1]);
+        own.chain(self.service.texts())
+    }
+
+    /// Asks, and reads what comes back.
+    ///
+    /// # Errors
+    /// `Unauthenticated` without a key that is needed; those of the requests; `Garbled` for an answer that makes no
+    /// sense.
+    pub async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
+        let facts = self.service.facts();
+        let rendered = |text: &Template| text.render(&ctx.inputs).map(|text| text.trim().to_owned());
+        let query = self.query.as_ref().map(rendered).transpose()?;
+        if query.as_deref() == Some("") {
+            return Ok(self.outputs(ctx, Gave::default()));
+        }
+        let query = query.unwrap_or_default();
+        if query.len() > QUERY_MAX {
+            let message = format!("the question has more than {QUERY_MAX} bytes");
+            return Err(Error::invalid(message).help("ask for a few words"));
+        }
+        let key = self.key.as_ref().map(|(_, key)| rendered(key)).transpose()?.unwrap_or_default();
+        if key.is_empty() && self.service.need() == Need::Always {
+            let message = format!("{} needs a key, and there is none", facts.name);
+            return Err(Error::new(ErrorKind::Unauthenticated, message).help(self.remedy()));
+        }
+        let base = Some(rendered(&self.base.1)?).filter(|base| !base.is_empty());
+        if let (Some(help), None) = (facts.server, &base) {
+            return Err(Error::invalid(format!("{}: there is no server to ask", facts.name)).help(help));
+        }
+        let now_ms = match self.service.wants_time() {
+            // Work that is done again is given the time of the first time.
+            true => {
+                ctx.effect(("clock", Delivery::Idempotent), async { Ok(ctx.run.seams.clock.now_ms()) })
+                    .await?
+                    .0
+            }
+            false => 0,
+        };
+        let ask = Ask {
+            query: &query,
+            key: &key,
+            base: base.as_deref(),
+            base_name: self.base.0,
+            top: self.top,
+            inputs: &ctx.inputs,
+            now_ms,
+        };
+        let gave = self.answers(ctx, &ask).await?;
+        Ok(self.outputs(ctx, gave))
+    }
+
+    async fn answers(&self, ctx: &NodeContext, ask: &Ask<'_>) -> Result<Gave> {
+        let mut answers: Vec<HttpResponse> = Vec::new();
+        loop {
+            let request = match self.service.step(ask, &answers).map_err(|error| self.told(error))? {
+                Step::Ask(request) if answers.len() < REQUESTS_MAX => request,
+                Step::Ask(_) => return Err(Error::internal("a service is asked without an end")),
+                Step::Refused => {
+                    let none = || Error::internal("the call was refused without anybody being asked");
+                    return Err(answers.last().map_or_else(none, |answer| self.refused(answer)));
+                }
+                Step::Hits(hits) => {
+                    let hits = hits.into_iter().take(self.top).collect();
+                    return Ok(Gave { hits, ..Gave::default() });
+                }
+                Step::Text(text, json) => return Ok(Gave { text, json, hits: Vec::new() }),
+            };
+            let accepts = request.accepts;
+            let request = HttpRequest {
+                time_limit: self.service.facts().time_limit,
+                body_max: BODY_MAX,
+                ..request.into()
+            };
+            let mut answer = self.retries.send(ctx, request).await?;
+            // A server that repeats the key it was sent must not bring it into outputs and errors.
+            if ask.key.len() >= KEY_MIN && answer.body.contains(ask.key) {
+                answer.body = answer.body.replace(ask.key, MASK);
+            }
+            if accepts == Accepts::Success && answer.status >= 300 {
+                return Err(self.refused(&answer));
+            }
+            answers.push(answer);
+        }
+    }
+
+    fn refused(&self, answer: &HttpResponse) -> Error {
+        let mut error = self.told(refused(answer));
+        if USED_UP.contains(&answer.status) {
+            error.kind = ErrorKind::QuotaExceeded;
+        }
+        match (error.kind, &self.key) {
+            (ErrorKind::Unauthenticated | ErrorKind::Denied, Some((name, _))) => {
+                error.help(format!("look whether `{name}` holds a key that is still good for this"))
+            }
+            (ErrorKind::RateLimited, _) => error.help("ask later, or less often"),
+            _ if answer.status < 400 => {
+                error.help("the service is elsewhere now: `base_url` says where to ask instead")
+            }
+            _ if error.help.is_none() => error.help(self.service.facts().hint),
+            _ => error,
+        }
+    }
+
+    /// Says which service an error is about.
+    fn told(&self, error: Error) -> Error {
+        Error { message: format!("{}: {}", self.service.facts().name, error.message), ..error }
+    }
+
+    fn outputs(&self, ctx: &NodeContext, gave: Gave) -> Outputs {
+        let facts = self.service.facts();
+        if let Some(name) = facts.text {
+            let mut outputs = Outputs::of(name, Value::text(gave.text));
+            outputs.set("json", gave.json);
+            return outputs;
+        }
+        let cited: Vec<Chunk> = gave.hits.iter().filter_map(|hit| chunk(hit, facts.hit_max)).collect();
+        let found = ctx.run.citations.number(cited);
+        let rows: Vec<Json> = gave.hits.into_iter().map(|hit| hit.row).collect();
+        let mut outputs = Outputs::of("formalized_content", Value::text(formalized(&found)));
+        outputs.set("json", Json::from(rows));
+        outputs.set("chunks", chunks(&found));
+        outputs
+    }
+}
+
+/// What a service gave in the end.
+#[derive(Default)]
+struct Gave {
+    hits: Vec<Hit>,
+    text: String,
+    json: Json,
+}
+
+#[async_trait]
+impl Component for Asking {
+    fn shape(&self) -> Shape {
+        let lacks = self.lacks();
+        Shape {
+            reads: Reads::always(self.texts().flat_map(Template::references).cloned()),
+            main_output: self.service.facts().text.unwrap_or("formalized_content"),
+            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            secrets: self.key.iter().flat_map(|(_, key)| key.references()).cloned().collect(),
+            lacks,
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        self.ask(ctx).await.map(Finished::from)
+    }
+}

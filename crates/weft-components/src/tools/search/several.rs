@@ -1,0 +1,66 @@
+//! Parameters that are lists of texts, also as a reference to a list and as one text with commas.
+
+use weft_core::reference::Inputs;
+use weft_core::value::to_text;
+use weft_core::{Error, Json, ParamProblem, Result, Template};
+
+use crate::params::{Field, Params};
+
+/// Texts of one parameter, at most.
+const TEXTS_MAX: usize = 100;
+
+/// A list of texts that may hold references.
+#[derive(Clone, Debug, Default)]
+pub struct Several {
+    name: &'static str,
+    texts: Vec<Template>,
+    /// Written as one text: commas and blanks part it.
+    one: bool,
+}
+
+impl Several {
+    /// Reads one.
+    pub fn of(params: &mut Params<'_>, field: &Field) -> Self {
+        let (name, names) = (field.name(), params.source);
+        let template = |value: &Json| Template::parse_value(&to_text(value), names.names());
+        match params.get(field) {
+            None => Self { name, ..Self::default() },
+            Some(Json::Array(items)) => {
+                Self { name, texts: items.iter().map(template).collect(), one: false }
+            }
+            Some(Json::Object(_)) => {
+                let place = params.pointer(field);
+                params.problem(ParamProblem::new(place, "must be a list of texts"));
+                Self::default()
+            }
+            Some(value) => Self { name, texts: vec![template(value)], one: true },
+        }
+    }
+
+    /// The texts as written.
+    pub fn texts(&self) -> impl Iterator<Item = &Template> {
+        self.texts.iter()
+    }
+
+    /// The texts with their references filled in, none of them empty.
+    ///
+    /// # Errors
+    /// `Invalid` when there are too many, or they grow too large.
+    pub fn rendered(&self, inputs: &Inputs) -> Result<Vec<String>> {
+        let mut found = Vec::new();
+        for text in &self.texts {
+            match text.alone().map(|reference| inputs.json(reference)).as_deref() {
+                Some(Json::Array(items)) => found.extend(items.iter().map(to_text)),
+                _ => found.push(text.render(inputs)?),
+            }
+        }
+        let parting = |c: char| self.one && (c.is_whitespace() || matches!(c, ',' | ';' | '，'));
+        let parts = found.iter().flat_map(|text| text.split(parting)).map(str::trim);
+        let parts: Vec<String> = parts.filter(|text| !text.is_empty()).map(str::to_owned).collect();
+        if parts.len() > TEXTS_MAX {
+            let message = format!("`{}` has more than {TEXTS_MAX} texts", self.name);
+            return Err(Error::invalid(message).help("ask in several steps"));
+        }
+        Ok(parts)
+    }
+}

@@ -1,0 +1,158 @@
+//! XML answers as small trees. Entities that a document declares itself are never expanded.
+
+use quick_xml::events::{BytesRef, BytesStart, Event};
+use quick_xml::reader::Reader;
+use weft_core::Result;
+
+use super::answer::garbled;
+
+/// Elements inside one another, at most.
+const DEPTH_MAX: usize = 100;
+/// Elements of an answer, at most.
+const ELEMENTS_MAX: usize = 300_000;
+
+/// An element. Its names are without prefixes.
+#[derive(Clone, Debug, Default)]
+pub struct Element {
+    name: String,
+    attributes: Vec<(String, String)>,
+    inner: Vec<Inner>,
+}
+
+#[derive(Clone, Debug)]
+enum Inner {
+    Element(Element),
+    Text(String),
+}
+
+impl Element {
+    /// Its children with this name.
+    pub fn children<'e, 'n>(&'e self, name: &'n str) -> impl Iterator<Item = &'e Self> + use<'e, 'n> {
+        self.inner.iter().filter_map(move |inner| match inner {
+            Inner::Element(element) if element.name == name => Some(element),
+            Inner::Element(_) | Inner::Text(_) => None,
+        })
+    }
+
+    /// The first element on a way such as `Article/Journal/Title`.
+    pub fn at(&self, way: &str) -> Option<&Self> {
+        way.split('/').try_fold(self, |element, name| element.children(name).next())
+    }
+
+    /// The value of an attribute.
+    pub fn attribute(&self, name: &str) -> Option<&str> {
+        self.attributes.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All text in it, on one line.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        self.collect(&mut text);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    /// The text on a way; empty when there is nothing.
+    pub fn text_at(&self, way: &str) -> String {
+        self.at(way).map(Self::text).unwrap_or_default()
+    }
+
+    fn collect(&self, text: &mut String) {
+        for inner in &self.inner {
+            match inner {
+                Inner::Element(element) => element.collect(text),
+                Inner::Text(own) => text.push_str(own),
+            }
+        }
+    }
+}
+
+/// Reads a document: what is around its outermost element.
+///
+/// # Errors
+/// `Garbled` when it is broken, nested too deeply, or none.
+pub fn parse(text: &str) -> Result<Element> {
+    let mut reader = Reader::from_str(text);
+    let config = reader.config_mut();
+    config.expand_empty_elements = true;
+    config.allow_dangling_amp = true;
+    let mut open = vec![Element::default()];
+    let mut count = 0_usize;
+    loop {
+        let event =
+            reader.read_event().map_err(|cause| garbled("the XML of the answer is broken").because(cause))?;
+        let text = match event {
+            Event::Start(start) | Event::Empty(start) => {
+                count += 1;
+                if open.len() > DEPTH_MAX || count > ELEMENTS_MAX {
+                    return Err(garbled("the XML of the answer is nested too deeply or too long"));
+                }
+                open.push(element(&start));
+                continue;
+            }
+            Event::End(_) => {
+                if let Some(closed) = open.pop()
+                    && let Some(around) = open.last_mut()
+                {
+                    around.inner.push(Inner::Element(closed));
+                }
+                continue;
+            }
+            Event::Text(text) => text.xml10_content().into_owned(),
+            Event::CData(text) => text.xml10_content().into_owned(),
+            Event::GeneralRef(reference) => entity(&reference),
+            Event::Eof => break,
+            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => continue,
+        };
+        if let Some(around) = open.last_mut() {
+            around.inner.push(Inner::Text(text));
+        }
+    }
+    match (open.pop(), open.is_empty()) {
+        (Some(document), true) if count > 0 => Ok(document),
+        _ => Err(garbled("the answer is not complete XML")),
+    }
+}
+
+fn element(start: &BytesStart<'_>) -> Element {
+    let mut all = start.attributes();
+    all.with_checks(false);
+    let attributes = all.flatten().map(|one| {
+        let value =
+            quick_xml::escape::unescape(&one.value).map_or_else(|_| one.value.to_string(), Into::into);
+        (local(one.key.0).to_owned(), value)
+    });
+    Element { name: local(start.name().0).to_owned(), attributes: attributes.collect(), inner: Vec::new() }
+}
+
+fn local(name: &str) -> &str {
+    name.rsplit_once(':').map_or(name, |(_, local)| local)
+}
+
+fn entity(reference: &BytesRef<'_>) -> String {
+    if let Ok(Some(character)) = reference.resolve_char_ref() {
+        return character.to_string();
+    }
+    let name = reference.xml10_content();
+    quick_xml::escape::resolve_xml_entity(&name).map_or_else(|| format!("&{name};"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_core::ErrorKind;
+
+    #[test]
+    fn a_tree_is_read_and_what_is_none_is_refused() {
+        let document =
+            parse("<?xml version='1.0'?><a:f x='1&amp;2'><t>A <i>b</i> &lt; c</t><t/><u><t>d</t></u></a:f>")
+                .unwrap();
+        let feed = document.at("f").unwrap();
+        assert_eq!((feed.attribute("x"), feed.text_at("t").as_str()), (Some("1&2"), "A b < c"));
+        assert_eq!((feed.children("t").count(), feed.text_at("u/t").as_str()), (2, "d"));
+        assert_eq!(feed.text_at("none"), "");
+        let deep = "<a>".repeat(200);
+        for broken in ["", "plain", "<a>", "<a></b>", "<a", deep.as_str(), "{\"a\": 1}"] {
+            assert_eq!(parse(broken).unwrap_err().kind, ErrorKind::Garbled, "{broken}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! YahooFinance: tells what Yahoo Finance knows about a stock, as a report.
+//!
+//! Figures of companies are given to browsers only: a first page sets a cookie, and for the cookie there is a word that
+//! every further question carries. Prices and news need neither.
+
+mod report;
+
+use std::time::Duration;
+
+use weft_core::seam::http::HttpResponse;
+use weft_core::{ComponentSpec, OutputSpec, Result, Role, Template, ToolSpec};
+
+use super::search::answer::{self, garbled};
+use super::search::request::BROWSER;
+use super::search::{Ask, Asks, BASE_URL, Facts, Request, Service, Step, component};
+use crate::params::{Field, FieldGroup, Params, fields};
+use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
+
+/// Where figures, prices and news are.
+const HOST: &str = "https://query1.finance.yahoo.com";
+/// The page that sets the cookie.
+const COOKIES: &str = "https://fc.yahoo.com";
+/// Characters of the word that goes with the cookie, at most.
+const CRUMB_MAX: usize = 100;
+/// Characters of a stock's symbol, at most.
+const SYMBOL_MAX: usize = 40;
+
+static STOCK_CODE: Field<Template> =
+    Field::template("stock_code", "the symbol of the stock, such as `AAPL` or `0700.HK`")
+        .or("sys.query")
+        .by_model("the symbol of the stock at Yahoo Finance, such as AAPL, 0700.HK or VOD.L");
+static INFO: Field<bool> =
+    Field::flag("info", "whether the company and its present figures are in the report").on_by_default();
+static NEWS: Field<bool> = Field::flag("news", "whether news are in the report").on_by_default();
+static HISTORY: Field<bool> =
+    Field::flag("history", "whether the prices of the last month are in the report");
+static COUNT: Field<bool> = Field::flag("count", "whether the number of shares is in the report");
+static FINANCIALS: Field<bool> = Field::flag("financials", "the same as `income_stmt`");
+static INCOME_STMT: Field<bool> =
+    Field::flag("income_stmt", "whether the income statements of the last years are in the report");
+static BALANCE_SHEET: Field<bool> =
+    Field::flag("balance_sheet", "whether the balance sheets of the last years are in the report");
+static CASH_FLOW_STATEMENT: Field<bool> =
+    Field::flag("cash_flow_statement", "whether the cash flows of the last years are in the report");
+
+static FACTS: Facts = Facts {
+    time_limit: Duration::from_secs(20),
+    text: Some("report"),
+    asks: Asks { query: Some(&STOCK_CODE), top: None, key: None, base: &BASE_URL },
+    ..Facts::free("Yahoo Finance")
+};
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "YahooFinance",
+    role: Role::Step,
+    summary: "Tells what Yahoo Finance knows about a stock: the company, its figures, prices and news.",
+    fields: &[
+        fields(&[&STOCK_CODE]),
+        FieldGroup {
+            title: "What to tell",
+            fields: &[
+                &INFO,
+                &NEWS,
+                &HISTORY,
+                &COUNT,
+                &INCOME_STMT,
+                &FINANCIALS,
+                &BALANCE_SHEET,
+                &CASH_FLOW_STATEMENT,
+            ],
+        },
+        FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
+    ],
+    outputs: &[
+        OutputSpec::new("report", "string", "what is known about the stock, in Markdown"),
+        OutputSpec::new("json", "object", "the same as the service gives it"),
+    ],
+    time_limit: Some(Duration::from_secs(60)),
+    measuring_only: false,
+    tool: Some(ToolSpec { function: "yahoo_finance", idempotent: true, sources: false }),
+    build: |source| component(source, YahooFinance::of),
+};
+
+/// One request of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Cookie,
+    Crumb,
+    Figures,
+    Prices,
+    News,
+}
+
+struct YahooFinance {
+    /// What figures are asked for, by the service's names.
+    modules: Vec<&'static str>,
+    /// The requests in their order.
+    parts: Vec<Part>,
+}
+
+impl YahooFinance {
+    fn of(params: &mut Params<'_>) -> Self {
+        let mut modules = Vec::new();
+        let mut add = |wanted: bool, names: &[&'static str]| modules.extend(names.iter().filter(|_| wanted));
+        add(params.take(&INFO), &["assetProfile", "price", "summaryDetail", "financialData"]);
+        add(params.take(&COUNT), &["defaultKeyStatistics"]);
+        let (income, financials) = (params.take(&INCOME_STMT), params.take(&FINANCIALS));
+        add(income || financials, &["incomeStatementHistory"]);
+        add(params.take(&BALANCE_SHEET), &["balanceSheetHistory"]);
+        add(params.take(&CASH_FLOW_STATEMENT), &["cashflowStatementHistory"]);
+        let mut parts = Vec::new();
+        if !modules.is_empty() {
+            parts.extend([Part::Cookie, Part::Crumb, Part::Figures]);
+        }
+        parts.extend(Some(Part::Prices).filter(|_| params.take(&HISTORY)));
+        parts.extend(Some(Part::News).filter(|_| params.take(&NEWS)));
+        Self { modules, parts }
+    }
+
+    fn request(&self, part: Part, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Request> {
+        let below = |path: &str, symbol: &str| {
+            let mut url = ask.url(HOST, path, &[])?;
+            // One segment, whatever stands in it.
+            if let Ok(mut segments) = url.path_segments_mut() {
+                segments.push(symbol);
+            }
+            Ok::<_, weft_core::Error>(url)
+        };
+        let request = match part {
+            // What it shows is no page; what counts is the cookie.
+            Part::Cookie => Request::get(ask.url(COOKIES, "/", &[])?).any_status(),
+            Part::Crumb => Request::get(ask.url(HOST, "/v1/test/getcrumb", &[])?)
+                .header("Cookie", cookies(answers.first())?),
+            Part::Figures => {
+                let mut url = below("/v10/finance/quoteSummary", ask.query)?;
+                url.query_pairs_mut()
+                    .append_pair("modules", &self.modules.join(","))
+                    .append_pair("crumb", crumb(answers.get(1))?);
+                Request::get(url).header("Cookie", cookies(answers.first())?)
+            }
+            Part::Prices => {
+                let mut url = below("/v8/finance/chart", ask.query)?;
+                url.query_pairs_mut().append_pair("range", "1mo").append_pair("interval", "1d");
+                Request::get(url)
+            }
+            Part::News => {
+                let query = [("q", ask.query), ("quotesCount", "0"), ("newsCount", "10")];
+                Request::get(ask.url(HOST, "/v1/finance/search", &query)?)
+            }
+        };
+        Ok(request.header("User-Agent", BROWSER))
+    }
+}
+
+impl Service for YahooFinance {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
+        let plain = |c: char| c.is_alphanumeric() || matches!(c, '.' | '-' | '^' | '=' | '&' | ' ');
+        if ask.query.chars().count() > SYMBOL_MAX
+            || !ask.query.chars().all(plain)
+            || ask.query.starts_with('.')
+        {
+            let message = "what is asked for is not a symbol of a stock";
+            return Err(
+                weft_core::Error::invalid(message).help("write a symbol, such as `AAPL` or `0700.HK`")
+            );
+        }
+        if let Some(part) = self.parts.get(answers.len()) {
+            return self.request(*part, ask, answers).map(Step::Ask);
+        }
+        let mut known = report::Known::default();
+        for (part, answer) in self.parts.iter().zip(answers) {
+            match part {
+                Part::Cookie | Part::Crumb => {}
+                Part::Figures => known.figures = report::figures(&answer::json(answer)?)?,
+                Part::Prices => known.prices = report::prices(&answer::json(answer)?)?,
+                Part::News => known.news = report::news(&answer::json(answer)?)?,
+            }
+        }
+        Ok(Step::Text(report::markdown(ask.query, &known), known.into_json()))
+    }
+}
+
+/// The cookies that an answer sets, as a request sends them back.
+fn cookies(answer: Option<&HttpResponse>) -> Result<String> {
+    let set = answer.iter().flat_map(|answer| &answer.headers).filter(|(name, _)| name == "set-cookie");
+    let pairs: Vec<&str> = set.filter_map(|(_, cookie)| cookie.split(';').next()).map(str::trim).collect();
+    if pairs.is_empty() {
+        return Err(garbled("the first page sets no cookie"));
+    }
+    Ok(pairs.join("; "))
+}
+
+fn crumb(answer: Option<&HttpResponse>) -> Result<&str> {
+    let crumb = answer.map_or("", |answer| answer.body.trim());
+    let is_one = !crumb.is_empty() && crumb.len() <= CRUMB_MAX && !crumb.contains(['<', '{', ' ']);
+    is_one.then_some(crumb).ok_or_else(|| garbled("there is no word that goes with the cookie"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,49 @@
+//! The parameters that every component has.
+
+use super::{Choice, Field, FieldGroup, Kind, choice};
+
+const METHODS: [Choice; 2] = [
+    choice("comment", "the default value takes the place of the result"),
+    choice("goto", "the run goes on with the components of `exception_goto`"),
+];
+
+/// What happens when the node fails.
+pub static EXCEPTION_METHOD: Field = Field::raw(
+    "exception_method",
+    Kind::Choice(&METHODS),
+    "what happens when the node fails; the run fails when absent",
+);
+/// Where the run goes on.
+pub static EXCEPTION_GOTO: Field = Field::raw(
+    "exception_goto",
+    Kind::Targets,
+    "the components that the run goes on with when the node fails",
+)
+.shown_when("exception_method", &["goto"]);
+/// What takes the place of the result.
+pub static EXCEPTION_DEFAULT_VALUE: Field = Field::raw(
+    "exception_default_value",
+    Kind::Any,
+    "what takes the place of the result when the node fails",
+);
+
+/// What editors write at every node.
+static DESCRIPTION: Field = Field::raw("description", Kind::Text, "what the node is for").not_offered();
+static INPUTS: Field = Field::raw("inputs", Kind::Any, "what an editor shows as the inputs").not_offered();
+static OUTPUTS: Field = Field::raw("outputs", Kind::Any, "what an editor shows as the outputs").not_offered();
+static ON_MISSING_CREDENTIAL: Field =
+    Field::raw("on_missing_credential", Kind::Text, "what happens without a key").not_offered();
+
+/// The parameters that every component has, besides those of its type.
+pub static GROUPS: &[FieldGroup] = &[FieldGroup {
+    title: "When it fails",
+    fields: &[
+        &EXCEPTION_METHOD,
+        &EXCEPTION_GOTO,
+        &EXCEPTION_DEFAULT_VALUE,
+        &DESCRIPTION,
+        &INPUTS,
+        &OUTPUTS,
+        &ON_MISSING_CREDENTIAL,
+    ],
+}];

@@ -1,0 +1,354 @@
+//! Reads the parameters of one node by their fields: notes everything that is wrong instead of stopping at the first
+//! problem.
+
+pub(crate) mod read;
+
+use std::sync::Arc;
+
+use serde_json::Map;
+
+use crate::component::{Component, NodeSource, ParamProblem};
+use crate::exception::Handling;
+use crate::field::{AnyField, Field, FieldSpec};
+use crate::id::ComponentId;
+use crate::reference::Reference;
+use crate::value::{Json, described};
+
+/// The parameters of one node and what was found wrong with them so far.
+#[derive(Debug)]
+pub struct Params<'a> {
+    /// The node.
+    pub source: NodeSource<'a>,
+    problems: Vec<ParamProblem>,
+    warnings: Vec<ParamProblem>,
+}
+
+impl<'a> Params<'a> {
+    /// Starts reading.
+    pub fn of(source: &NodeSource<'a>) -> Self {
+        Self { source: *source, problems: Vec::new(), warnings: Vec::new() }
+    }
+
+    /// What was read, or everything that is wrong.
+    ///
+    /// # Errors
+    /// The problems noted so far, if there are any.
+    pub fn done<T>(self, read: T) -> Result<T, Vec<ParamProblem>> {
+        if self.problems.is_empty() { Ok(read) } else { Err(self.problems) }
+    }
+
+    /// The component, or everything that is wrong.
+    ///
+    /// # Errors
+    /// The problems noted so far, if there are any.
+    pub fn finish(
+        self,
+        component: impl Component + 'static,
+    ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
+        if self.problems.is_empty() { Ok(Arc::new(component)) } else { Err(self.problems) }
+    }
+
+    /// Notes a problem.
+    pub fn problem(&mut self, problem: ParamProblem) {
+        self.problems.push(problem);
+    }
+
+    /// The problems noted so far.
+    pub fn problems(&self) -> &[ParamProblem] {
+        &self.problems
+    }
+
+    /// Notes something that is not as it was meant, but does no harm.
+    pub fn warn(&mut self, problem: ParamProblem) {
+        self.warnings.push(problem);
+    }
+
+    /// What is set and has no effect, so far.
+    pub fn warnings(&mut self) -> Vec<ParamProblem> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    /// Warns when a parameter asks for something that this build does not do.
+    pub fn without_effect(&mut self, field: &dyn AnyField, what: &str) {
+        self.warn_if_set(field, |set| {
+            set.message = format!("has no effect: {what} isn't part of this build");
+        });
+    }
+
+    /// Warns when a parameter is set that changes nothing here, and says why.
+    pub fn ignored(&mut self, field: &dyn AnyField, why: &str) {
+        self.warn_if_set(field, |set| {
+            set.message = format!("has no effect: {why}");
+            set.help = Some("take it out".to_owned());
+        });
+    }
+
+    fn warn_if_set(&mut self, field: &dyn AnyField, say: impl FnOnce(&mut ParamProblem)) {
+        let set = self.found(field.spec()).filter(|(_, value)| asks_for_something(value));
+        if let Some((pointer, _)) = set {
+            let mut warning = ParamProblem::new(pointer, "");
+            say(&mut warning);
+            self.warnings.push(warning);
+        }
+    }
+
+    /// The value of a field, as it is read by what it is; what is wrong with it is noted.
+    pub fn take<T>(&mut self, field: &Field<T>) -> T {
+        (field.read)(self, field.spec())
+    }
+
+    /// A parameter as written; null counts as absent.
+    pub fn get(&self, field: &dyn AnyField) -> Option<&'a Json> {
+        self.found(field.spec()).map(|(_, value)| value)
+    }
+
+    /// Where a field stands, by the name that the canvas uses for it.
+    pub fn pointer(&self, field: &dyn AnyField) -> String {
+        let spec = field.spec();
+        self.found(spec).map_or_else(|| Self::pointer_of(spec), |(pointer, _)| pointer)
+    }
+
+    /// Where a field stands under its own name.
+    pub(crate) fn pointer_of(spec: &FieldSpec) -> String {
+        pointer(&[spec.name])
+    }
+
+    /// The place and the value of a field; null counts as absent. Of several names it had, the first counts whose value is
+    /// not empty.
+    pub(crate) fn found(&self, spec: &FieldSpec) -> Option<(String, &'a Json)> {
+        let names = || std::iter::once(spec.name).chain(spec.older.iter().copied());
+        #[cfg(feature = "asked-for")]
+        names().for_each(asked_for::note);
+        let given = |name: &&str| self.source.params.get(*name).is_some_and(|value| !value.is_null());
+        let mut told = names().filter(given);
+        let name = told.clone().find(|name| !self.source.params.get(*name).is_some_and(is_empty));
+        let name = name.or_else(|| told.next())?;
+        Some((pointer(&[name]), self.source.params.get(name)?))
+    }
+
+    /// A list of objects, each with its place in the list.
+    pub fn objects(&mut self, field: &dyn AnyField) -> Vec<(usize, &'a Map<String, Json>)> {
+        let Some((place, value)) = self.found(field.spec()) else { return Vec::new() };
+        let Some(items) = value.as_array() else {
+            self.problem(ParamProblem::new(place, "must be a list"));
+            return Vec::new();
+        };
+        let mut objects = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            match item.as_object() {
+                Some(object) => objects.push((index, object)),
+                None => self.problem(ParamProblem::new(
+                    format!("{place}/{index}"),
+                    format!("must be an object, and is {}", described(item)),
+                )),
+            }
+        }
+        objects
+    }
+
+    /// An object; nothing and an empty text are none.
+    pub fn object(&mut self, field: &dyn AnyField) -> Option<&'a Map<String, Json>> {
+        let (place, value) = self.found(field.spec())?;
+        match value {
+            Json::Object(members) => Some(members),
+            Json::String(text) if text.trim().is_empty() => None,
+            other => {
+                self.problem(ParamProblem::new(
+                    place,
+                    format!("must be an object, and is {}", described(other)),
+                ));
+                None
+            }
+        }
+    }
+
+    /// A reference somewhere deeper inside the parameters.
+    pub fn reference_at(&mut self, pointer: String, text: &str) -> Option<Reference> {
+        let reference = Reference::whole(text, self.source.names());
+        if reference.is_none() {
+            let problem = ParamProblem::new(pointer, format!("`{text}` is not a reference to anything in this canvas"))
+                .help("write the id of a component and the name of an output, such as `Agent:Writer@content`, or a global, such as `sys.query`");
+            self.problem(problem);
+        }
+        reference
+    }
+
+    /// Ids of components: a list, or one text.
+    pub fn targets(&mut self, pointer: &str, value: Option<&Json>) -> Vec<ComponentId> {
+        let ids: Vec<ComponentId> = match value {
+            Some(Json::String(id)) if !id.is_empty() => vec![id.as_str().into()],
+            Some(Json::Array(ids)) => {
+                ids.iter().filter_map(Json::as_str).filter(|id| !id.is_empty()).map(Into::into).collect()
+            }
+            _ => Vec::new(),
+        };
+        if ids.is_empty() {
+            let problem = ParamProblem::new(pointer, "names no component to go on with")
+                .help("connect this branch to a component");
+            self.problem(problem);
+        }
+        ids
+    }
+
+    /// What should happen when the node fails.
+    pub fn exception(&self) -> Handling {
+        Handling::of(self.source.params)
+    }
+}
+
+/// Which parameters have been asked for, for a test that compares them with what is declared.
+#[cfg(feature = "asked-for")]
+pub mod asked_for {
+    use std::cell::RefCell;
+    use std::collections::BTreeSet;
+
+    thread_local! {
+        static KEYS: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+    }
+
+    pub(super) fn note(key: &'static str) {
+        KEYS.with_borrow_mut(|keys| keys.insert(key));
+    }
+
+    /// Those that this thread has asked for since it was asked last.
+    pub fn take() -> BTreeSet<&'static str> {
+        KEYS.take()
+    }
+}
+
+fn is_empty(value: &Json) -> bool {
+    match value {
+        Json::Null => true,
+        Json::Bool(_) | Json::Number(_) => false,
+        Json::String(text) => text.is_empty(),
+        Json::Array(items) => items.is_empty(),
+        Json::Object(members) => members.is_empty(),
+    }
+}
+
+/// Neither null, false, zero nor empty.
+pub fn asks_for_something(value: &Json) -> bool {
+    match value {
+        Json::Bool(flag) => *flag,
+        Json::Number(number) => number.as_f64() != Some(0.0),
+        value => !is_empty(value),
+    }
+}
+
+/// A JSON pointer from its unescaped parts (RFC 6901).
+pub fn pointer(parts: &[&str]) -> String {
+    parts.iter().flat_map(|part| ["/".to_owned(), part.replace('~', "~0").replace('/', "~1")]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::component::NoOthers;
+    use crate::field::{choice, fields};
+
+    /// What a field reads from these parameters, and the places of what is wrong.
+    fn read<T>(field: &Field<T>, params: &Json) -> (T, Vec<(String, String)>) {
+        let (id, components) = ("X".into(), HashSet::new());
+        let source = NodeSource {
+            id: &id,
+            kind: "X",
+            params: params.as_object().unwrap(),
+            parent: None,
+            components: &components,
+            item: None,
+            downstream: &[],
+            others: &NoOthers,
+            measuring: false,
+        };
+        let mut params = Params::of(&source);
+        let value = params.take(field);
+        let problems = params.problems.into_iter().map(|problem| (problem.pointer, problem.message));
+        (value, problems.collect())
+    }
+
+    #[test]
+    fn values_are_coerced_and_problems_carry_their_place() {
+        static COUNT: Field<usize> = Field::count("a", 7, &(1..=20), "");
+        let check = |value: Json, expected: usize, wrong: &str| {
+            let (count, problems) = read(&COUNT, &json!({"a": value}));
+            assert_eq!(count, expected, "{value}");
+            match problems.as_slice() {
+                [] => assert_eq!(wrong, "", "{value}"),
+                [(pointer, message)] => {
+                    assert_eq!((pointer.as_str(), message.as_str()), ("/a", wrong), "{value}");
+                }
+                more => panic!("{value}: {more:?}"),
+            }
+        };
+        check(json!("10"), 10, "");
+        check(json!(null), 7, "");
+        check(json!(" "), 7, "");
+        check(json!(1.5), 7, "must be a whole number from 1 to 20, and is 1.5");
+        check(json!(21), 7, "must be a whole number from 1 to 20, and is 21");
+        check(json!(-1), 7, "must be a whole number from 1 to 20, and is -1");
+        check(json!(1e300), 7, &format!("must be a whole number from 1 to 20, and is {}", 1e300));
+        assert!(read(&COUNT, &json!({"a": "x"})).1[0].1.starts_with("must be a number"));
+        assert!(read(&COUNT, &json!({"a": [1]})).1[0].1.starts_with("must be a number"));
+    }
+
+    #[test]
+    fn fields_are_read_as_what_they_are() {
+        static FLAG: Field<bool> = Field::flag("f", "").on_by_default();
+        static TEXTS: Field<Vec<String>> = Field::texts("t", "");
+        static NUMBER: Field<f64> = Field::number("n", &(0.0..=1.0), "").or(0.5);
+        static SECONDS: Field<Option<u64>> = Field::seconds("s", "");
+        static TEXT: Field<String> = Field::text("x", "").or("as it was");
+        assert!(read(&FLAG, &json!({})).0 && !read(&FLAG, &json!({"f": "false"})).0);
+        assert_eq!(
+            read(&FLAG, &json!({"f": "so"})),
+            (true, vec![("/f".into(), "must be true or false, and is the text `so`".into())])
+        );
+        assert_eq!(read(&TEXTS, &json!({"t": [1, "b"]})).0, ["1", "b"]);
+        assert_eq!(read(&TEXTS, &json!({"t": "b"})).0, ["b"]);
+        assert_eq!(read(&TEXTS, &json!({"t": {}})).1.len(), 1);
+        assert_eq!(read(&NUMBER, &json!({"n": "0.25"})).0, 0.25);
+        assert_eq!(
+            read(&NUMBER, &json!({"n": 2})),
+            (0.5, vec![("/n".into(), "must be from 0 to 1, and is 2".into())])
+        );
+        assert_eq!(read(&SECONDS, &json!({"s": 1.2})).0, Some(2));
+        assert_eq!(read(&SECONDS, &json!({"s": 1e12})).0, None);
+        assert_eq!(read(&TEXT, &json!({})).0, "as it was");
+        assert_eq!(read(&TEXT, &json!({"x": ""})).0, "");
+        assert_eq!(read(&TEXT, &json!({"x": []})).1.len(), 1);
+    }
+
+    #[test]
+    fn a_choice_is_spelled_as_it_is_declared() {
+        static FIELD: Field<&str> = Field::choice("c", "one", &[choice("one", ""), choice("topN", "")], "");
+        assert_eq!(read(&FIELD, &json!({"c": " TOPN "})), ("topN", Vec::new()));
+        assert_eq!(read(&FIELD, &json!({"c": ""})), ("one", Vec::new()));
+        assert_eq!(
+            read(&FIELD, &json!({"c": "two"})),
+            ("one", vec![("/c".into(), "`two` is not a valid value".into())])
+        );
+    }
+
+    #[test]
+    fn an_older_name_counts_when_the_name_says_nothing() {
+        static FIELD: Field<Vec<String>> = Field::texts("new", "").older(&["old", "oldest"]);
+        let check =
+            |params: Json, expected: &[&str]| assert_eq!(read(&FIELD, &params).0, expected, "{params}");
+        check(json!({"new": ["a"], "old": ["b"]}), &["a"]);
+        check(json!({"new": [], "old": ["b"]}), &["b"]);
+        check(json!({"new": null, "old": "", "oldest": "c"}), &["c"]);
+        check(json!({"new": []}), &[]);
+        assert_eq!(read(&FIELD, &json!({"old": {"a": 1}})).1[0].0, "/old");
+        static GROUPS: [crate::field::FieldGroup; 1] = [fields(&[&FIELD])];
+        assert!(crate::field::is_declared(&GROUPS, "oldest"));
+    }
+
+    #[test]
+    fn pointers_are_escaped() {
+        assert_eq!(pointer(&["a/b", "~c", "0"]), "/a~1b/~0c/0");
+    }
+}

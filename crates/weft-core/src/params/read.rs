@@ -1,0 +1,163 @@
+//! How the value of a field is read, by what it is read as. Canvases are written by many editors and by hand: what they
+//! spell differently is coerced, and what cannot be is a problem with its place.
+
+use crate::field::{FieldSpec, Kind, Preset};
+use crate::params::{ParamProblem, Params};
+use crate::reference::{Reference, Template};
+use crate::value::{Json, described, number as numeric, to_text, truth, whole};
+
+fn preset_text(spec: &FieldSpec) -> &'static str {
+    match spec.default {
+        Preset::Text(text) => text,
+        Preset::Nothing | Preset::Flag(_) | Preset::Whole(_) | Preset::Number(_) => "",
+    }
+}
+
+fn given_text(params: &mut Params<'_>, spec: &FieldSpec) -> Option<String> {
+    let (pointer, value) = params.found(spec)?;
+    match value {
+        Json::Object(_) | Json::Array(_) => {
+            params.problem(ParamProblem::new(pointer, "must be a text"));
+            None
+        }
+        value => Some(to_text(value)),
+    }
+}
+
+pub fn text(params: &mut Params<'_>, spec: &FieldSpec) -> String {
+    given_text(params, spec).unwrap_or_else(|| preset_text(spec).to_owned())
+}
+
+pub fn template(params: &mut Params<'_>, spec: &FieldSpec) -> Template {
+    let text = given_text(params, spec).filter(|text| !text.is_empty());
+    Template::parse_value(text.as_deref().unwrap_or(preset_text(spec)), params.source.names())
+}
+
+pub fn reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
+    let (pointer, _) = params.found(spec)?;
+    let text = given_text(params, spec).filter(|text| !text.trim().is_empty())?;
+    params.reference_at(pointer, &text)
+}
+
+pub fn needed_reference(params: &mut Params<'_>, spec: &FieldSpec) -> Option<Reference> {
+    let found = params.found(spec).map(|(_, value)| value);
+    if found.is_none_or(|value| value.as_str().is_some_and(|text| text.trim().is_empty())) {
+        let problem = ParamProblem::new(Params::pointer_of(spec), "is missing");
+        params.problem(
+            problem.help("refer to an output of an earlier component or to a global, such as `sys.query`"),
+        );
+        return None;
+    }
+    reference(params, spec)
+}
+
+pub fn optional_flag(params: &mut Params<'_>, spec: &FieldSpec) -> Option<bool> {
+    let (pointer, value) = params.found(spec)?;
+    let flag = truth(value);
+    if flag.is_none() {
+        params.problem(ParamProblem::new(
+            pointer,
+            format!("must be true or false, and is {}", described(value)),
+        ));
+    }
+    flag
+}
+
+pub fn flag(params: &mut Params<'_>, spec: &FieldSpec) -> bool {
+    optional_flag(params, spec).unwrap_or(spec.default == Preset::Flag(true))
+}
+
+/// A number, also one written as text; an empty text counts as absent.
+fn given_number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<(String, f64)> {
+    let (pointer, value) = params.found(spec)?;
+    if value.as_str().is_some_and(|text| text.trim().is_empty()) {
+        return None;
+    }
+    match numeric(value) {
+        Some(number) => Some((pointer, number)),
+        None => {
+            let message = format!("must be a number, and is {}", described(value));
+            params.problem(ParamProblem::new(pointer, message));
+            None
+        }
+    }
+}
+
+pub fn number(params: &mut Params<'_>, spec: &FieldSpec) -> Option<f64> {
+    let (pointer, number) = given_number(params, spec)?;
+    let Kind::Number { min, max } = spec.kind else { return Some(number) };
+    if (min..=max).contains(&number) {
+        return Some(number);
+    }
+    params.problem(ParamProblem::new(pointer, format!("must be from {min} to {max}, and is {number}")));
+    None
+}
+
+pub fn number_or(params: &mut Params<'_>, spec: &FieldSpec) -> f64 {
+    let default = match spec.default {
+        Preset::Number(default) => default,
+        Preset::Nothing | Preset::Flag(_) | Preset::Whole(_) | Preset::Text(_) => 0.0,
+    };
+    number(params, spec).unwrap_or(default)
+}
+
+pub fn seconds(params: &mut Params<'_>, spec: &FieldSpec) -> Option<u64> {
+    let seconds = number(params, spec)?;
+    // Parts of a second make no difference to a person.
+    whole(seconds.ceil()).and_then(|seconds| u64::try_from(seconds).ok())
+}
+
+pub fn any_whole(params: &mut Params<'_>, spec: &FieldSpec) -> Option<i64> {
+    given_number(params, spec).and_then(|(_, number)| whole(number))
+}
+
+pub fn optional_count(params: &mut Params<'_>, spec: &FieldSpec) -> Option<usize> {
+    let (pointer, number) = given_number(params, spec)?;
+    let Kind::Whole { min, max } = spec.kind else { return None };
+    let within = whole(number).filter(|number| (min..=max).contains(number));
+    let count = within.and_then(|number| usize::try_from(number).ok());
+    if count.is_none() {
+        let message = format!("must be a whole number from {min} to {max}, and is {number}");
+        params.problem(ParamProblem::new(pointer, message));
+    }
+    count
+}
+
+pub fn count(params: &mut Params<'_>, spec: &FieldSpec) -> usize {
+    let default = match spec.default {
+        Preset::Whole(default) => usize::try_from(default).unwrap_or_default(),
+        Preset::Nothing | Preset::Flag(_) | Preset::Number(_) | Preset::Text(_) => 0,
+    };
+    optional_count(params, spec).unwrap_or(default)
+}
+
+pub fn texts(params: &mut Params<'_>, spec: &FieldSpec) -> Vec<String> {
+    let Some((pointer, value)) = params.found(spec) else { return Vec::new() };
+    match value {
+        Json::Array(items) => items.iter().map(to_text).collect(),
+        Json::Object(_) => {
+            params.problem(ParamProblem::new(pointer, "must be a list of texts"));
+            Vec::new()
+        }
+        value => vec![to_text(value)],
+    }
+}
+
+pub fn choice(params: &mut Params<'_>, spec: &FieldSpec) -> &'static str {
+    let default = preset_text(spec);
+    let Kind::Choice(choices) = spec.kind else { return default };
+    let Some(text) = given_text(params, spec).filter(|text| !text.trim().is_empty()) else { return default };
+    let meant = choices.iter().find(|choice| choice.value.eq_ignore_ascii_case(text.trim()));
+    if let Some(choice) = meant {
+        return choice.value;
+    }
+    let pointer = params.found(spec).map_or_else(|| Params::pointer_of(spec), |(pointer, _)| pointer);
+    let values: Vec<String> = choices.iter().map(|choice| format!("`{}`", choice.value)).collect();
+    let help = match values.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("use {} or {last}", others.join(", ")),
+        _ => format!("use {}", values.concat()),
+    };
+    let message = format!("`{}` is not a valid value", text.trim());
+    params.problem(ParamProblem::new(pointer, message).help(help));
+    default
+}

@@ -1,0 +1,152 @@
+//! Checks that the outputs exist that the texts of a canvas refer to.
+
+use std::collections::{HashMap, HashSet};
+
+use weft_core::component::OutputSpec;
+use weft_core::reference::Names;
+use weft_core::{ComponentId, NodeOutput, Reference};
+
+use crate::build::Built;
+use crate::canvas::{Canvas, CanvasNode};
+use crate::problem::{Problem, Problems};
+use crate::references::places;
+use crate::suggest::{Suggester, misspelled};
+
+/// Names with this beginning are the engine's, of which canvases read one.
+const RESERVED: char = '_';
+const ERROR: &str = "_ERROR";
+
+/// The outputs of all nodes of a canvas.
+pub struct Outputs<'a> {
+    nodes: HashMap<&'a ComponentId, &'a Built>,
+    /// What other nodes write: an assigner may make an output of its own in another component.
+    written: HashMap<&'a ComponentId, HashSet<&'a str>>,
+}
+
+/// Why a reference reads nothing.
+enum Missing<'a> {
+    Output(&'a str),
+    /// A member of an output that has others.
+    Member {
+        output: &'a NodeOutput,
+        member: &'a str,
+    },
+}
+
+impl<'a> Outputs<'a> {
+    /// Looks once over the nodes.
+    pub fn new(built: &'a [Built]) -> Self {
+        let mut written: HashMap<_, HashSet<&str>> = HashMap::new();
+        for reference in built.iter().flat_map(|built| &built.draft.shape.changes) {
+            if let Reference::Output { component, path } = reference {
+                written.entry(component).or_default().insert(path);
+            }
+        }
+        Self { nodes: built.iter().map(|built| (&built.draft.id, built)).collect(), written }
+    }
+
+    /// Reports the references of a node to outputs that the components they name do not have.
+    pub fn check(
+        &self,
+        canvas: &Canvas,
+        (node, names, built): (&CanvasNode, Names<'_>, &Built),
+        suggester: &mut Suggester,
+        problems: &mut Problems,
+    ) {
+        let shape = &built.draft.shape;
+        let collected = shape.collects.iter().map(|(_, reference)| reference);
+        let read: Vec<&Reference> = shape.reads.all().chain(collected).collect();
+        if built.sound && !read.iter().any(|reference| self.missing(reference).is_some()) {
+            return;
+        }
+        let places = places(canvas, node, names);
+        // What a node reads that could not be built is what its texts look like.
+        let written = places.keys().filter(|_| !built.sound).map(|written| Reference::of_name(written));
+        let mut references: Vec<Reference> = read.into_iter().cloned().chain(written).collect();
+        references.sort_by_cached_key(ToString::to_string);
+        references.dedup();
+        for reference in &references {
+            let Some((of, missing)) = self.missing(reference) else { continue };
+            let pointer = places.get(&reference.to_string()).unwrap_or(&node.place.params);
+            let problem = describe((reference, of), &missing, pointer, suggester);
+            problems.add(problem.about(&node.id, &node.name));
+        }
+    }
+
+    fn missing<'r>(&self, reference: &'r Reference) -> Option<(&'a Built, Missing<'r>)>
+    where
+        'a: 'r,
+    {
+        let Reference::Output { component, path } = reference else { return None };
+        let of = *self.nodes.get(component)?;
+        let draft = &of.draft;
+        // Of a node that could not be built nothing is known.
+        if !of.sound || draft.shape.outputs.open {
+            return None;
+        }
+        if path.starts_with(RESERVED) {
+            let slip = **path != *ERROR && misspelled(path, [ERROR]).is_some();
+            return slip.then_some((of, Missing::Output(path)));
+        }
+        let leads_to =
+            |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if let Some(output) = draft.shape.outputs.named.iter().find(|output| leads_to(&output.name)) {
+            let member = path.get(output.name.len() + 1..)?.split('.').next()?;
+            let known = output.members.as_ref()?.iter().any(|known| known == member);
+            return (!known).then_some((of, Missing::Member { output, member }));
+        }
+        let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));
+        let by_default = draft.exception.default.is_some() && leads_to("result");
+        let by_others =
+            self.written.get(component).is_some_and(|paths| paths.iter().any(|path| leads_to(path)));
+        let known = by_type || by_default || by_others;
+        let name = path.split('.').next().unwrap_or(path);
+        (!known).then_some((of, Missing::Output(name)))
+    }
+}
+
+fn describe(
+    (reference, of): (&Reference, &Built),
+    missing: &Missing<'_>,
+    pointer: &str,
+    suggester: &mut Suggester,
+) -> Problem {
+    let draft = &of.draft;
+    match missing {
+        Missing::Member { output, member } => {
+            let members = output.members.iter().flatten().map(String::as_str);
+            let message =
+                format!("`{reference}` is empty: the output `{}` has no member `{member}`", output.name);
+            let listed = listed(members.clone());
+            Problem::warning("unknown-output", pointer, message)
+                .help(format!("the members are {listed}"))
+                .maybe_help(suggester.did_you_mean(member, members))
+        }
+        Missing::Output(name) => {
+            let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
+            let by_type =
+                draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
+            let known: Vec<&str> =
+                by_type.chain(draft.shape.outputs.named.iter().map(|output| output.name.as_str())).collect();
+            let guessed = known.iter().copied().chain([ERROR]);
+            let message = format!("`{reference}` is empty: `{}` has no output `{name}`", draft.id);
+            let problem = Problem::warning("unknown-output", pointer, message);
+            if let Some(output) = draft.spec.outputs.iter().find(asked_for) {
+                return problem
+                    .help(format!("it would hold {}, and the node does not ask for it", output.summary));
+            }
+            match known.is_empty() {
+                true => problem.help("it has no outputs: refer to another component"),
+                false => problem.help(format!("its outputs are {}", listed(known.iter().copied()))),
+            }
+            .maybe_help(suggester.did_you_mean(name, guessed))
+        }
+    }
+}
+
+/// How many names are listed.
+const LISTED_MAX: usize = 12;
+
+fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,166 @@
+//! What an activation says, and which part of it its node has said before: who goes on after a person
+//! has answered begins its text anew, and nobody hears the same words twice.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use weft_core::Piece;
+
+/// What a node had said when its work was put off.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SaidSoFar {
+    /// The visible text.
+    pub text: String,
+    /// The reasoning. It need not come again: models are not asked for it a second time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+}
+
+impl SaidSoFar {
+    /// Whether it has said nothing.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.thinking.is_empty()
+    }
+}
+
+/// What a run has said: the text of each activation, in the order in which they began to speak.
+#[derive(Debug, Default)]
+pub struct Said(Vec<(u32, String)>);
+
+impl Said {
+    /// An activation says more.
+    pub fn add(&mut self, activation: u32, text: &str) {
+        // Whoever speaks is nearly always the last one.
+        match self.0.iter_mut().rfind(|(of, _)| *of == activation) {
+            Some((_, said)) => said.push_str(text),
+            None => self.0.push((activation, text.to_owned())),
+        }
+    }
+
+    /// What an activation has said does not count.
+    pub fn take_back(&mut self, activation: u32) {
+        self.0.retain(|(of, _)| *of != activation);
+    }
+
+    /// What an activation has said.
+    pub fn of(&self, activation: u32) -> &str {
+        self.0.iter().rfind(|(of, _)| *of == activation).map_or("", |(_, said)| said)
+    }
+
+    /// The activation that began to speak last of these.
+    pub fn last_of(&self, meant: impl Fn(u32) -> bool) -> Option<u32> {
+        self.0.iter().rev().map(|(of, _)| *of).find(|of| meant(*of))
+    }
+
+    /// How many bytes were said.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, said)| said.len()).sum()
+    }
+
+    /// Everything that was said.
+    pub fn whole(&self) -> String {
+        self.0.iter().map(|(_, said)| said.as_str()).collect()
+    }
+}
+
+/// The words of one activation.
+#[derive(Debug)]
+pub struct OutputDedup {
+    text: Words,
+    thinking: Words,
+}
+
+impl OutputDedup {
+    /// Of a node that had said this before.
+    pub fn after(before: SaidSoFar) -> Self {
+        Self { text: Words::after(before.text), thinking: Words::after(before.thinking) }
+    }
+
+    /// Takes in a piece; the part of it that is new.
+    pub fn new_part(&mut self, piece: Piece) -> Option<Piece> {
+        match piece {
+            Piece::Text(text) => self.text.new_part(text).map(Piece::Text),
+            Piece::Thinking(text) => self.thinking.new_part(text).map(Piece::Thinking),
+        }
+    }
+
+    /// Everything that has been said, now and before.
+    pub fn spoken(&self) -> SaidSoFar {
+        SaidSoFar { text: self.text.whole().to_owned(), thinking: self.thinking.whole().to_owned() }
+    }
+}
+
+#[derive(Debug)]
+struct Words {
+    before: String,
+    said: String,
+    /// What is being said has been said before, so far.
+    repeats: bool,
+}
+
+impl Words {
+    fn after(before: String) -> Self {
+        Self { repeats: !before.is_empty(), before, said: String::new() }
+    }
+
+    fn new_part(&mut self, text: Arc<str>) -> Option<Arc<str>> {
+        let known = if self.repeats { self.before.get(self.said.len()..).unwrap_or_default() } else { "" };
+        let common = common_start(known, &text);
+        self.repeats &= common == text.len() && common < known.len();
+        self.said.push_str(&text);
+        match text.get(common..) {
+            Some("") if !text.is_empty() => None,
+            Some(rest) if common > 0 => Some(rest.into()),
+            Some(_) | None => Some(text),
+        }
+    }
+
+    fn whole(&self) -> &str {
+        if self.before.starts_with(&self.said) { &self.before } else { &self.said }
+    }
+}
+
+/// How many bytes two texts have in common at their start, in whole characters.
+fn common_start(a: &str, b: &str) -> usize {
+    a.chars().zip(b.chars()).take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_is_not_said_again() {
+        let check = |before: &str, pieces: &[&str], heard: &str, whole: &str| {
+            let mut speech =
+                OutputDedup::after(SaidSoFar { text: before.to_owned(), ..SaidSoFar::default() });
+            let new = pieces.iter().filter_map(|&piece| speech.new_part(Piece::Text(piece.into())));
+            let new: String = new
+                .map(|piece| match piece {
+                    Piece::Text(text) | Piece::Thinking(text) => text.to_string(),
+                })
+                .collect();
+            assert_eq!(new, heard, "{before:?} {pieces:?}");
+            assert_eq!(speech.spoken().text, whole, "{before:?} {pieces:?}");
+        };
+        check("", &["a", "b"], "ab", "ab");
+        check("Let me see. ", &["Let me see. ", "Paris."], "Paris.", "Let me see. Paris.");
+        check("Let me see. ", &["Let ", "me see. Par", "is."], "Paris.", "Let me see. Paris.");
+        check("né", &["nö"], "ö", "nö");
+        // It stops again before it has said what was said before.
+        check("abcd", &["ab"], "", "abcd");
+        // What begins otherwise is new, and what looks like the old text later is new as well.
+        check("abc", &["x", "abc"], "xabc", "xabc");
+        check("ab", &["ab", "ab"], "ab", "abab");
+    }
+
+    #[test]
+    fn reasoning_that_does_not_come_again_holds_nothing_back() {
+        let before = SaidSoFar { text: "So: ".to_owned(), thinking: "hm".to_owned() };
+        let mut speech = OutputDedup::after(before.clone());
+        assert_eq!(speech.new_part(Piece::Text("So: ".into())), None);
+        assert_eq!(speech.new_part(Piece::Text("yes".into())), Some(Piece::Text("yes".into())));
+        let whole = SaidSoFar { text: "So: yes".to_owned(), ..before };
+        assert_eq!(speech.spoken(), whole);
+    }
+}

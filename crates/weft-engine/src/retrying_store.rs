@@ -1,0 +1,375 @@
+//! A store that fails for a moment, does not answer, or has done what it said it could not: whoever asks
+//! it through here waits with a limit, asks again, and knows its own work when it finds it done.
+//!
+//! The failures that may pass are tried again a bounded number of times. What a failed call may have
+//! done all the same is recognised, because it is there word for word.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, TenantId};
+use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
+use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::spending_store::{DaySpent, SpendingStore};
+use weft_core::seam::{ProcessStore, RunStore, SessionStore};
+use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunKey, SessionKey};
+
+use crate::engine::Stores;
+
+/// How long one call of a store may take.
+const CALL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a process waits for the store to take that it is at work. It says so again soon, and must not be
+/// silent for long.
+const BEAT_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// How often a call is made that changes something which the run depends on.
+const WRITES_TRIED_MAX: u32 = 8;
+
+/// How often a call is made that changes nothing.
+const READS_TRIED_MAX: u32 = 4;
+
+/// The pause before the first repetition; each further one is twice as long.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Whether a store that failed so may do it a little later. A full disk may have room then.
+pub(crate) fn may_pass(error: &Error) -> bool {
+    error.kind.is_passing() || error.kind == ErrorKind::Internal
+}
+
+/// A store whose failed calls are made again when that can help and cannot harm.
+struct RetryingStore<S: ?Sized>(Arc<S>);
+
+/// The same stores; failed calls are made again.
+pub(crate) fn retrying(stores: Stores) -> Stores {
+    Stores {
+        runs: Arc::new(RetryingStore(stores.runs)),
+        sessions: Arc::new(RetryingStore(stores.sessions)),
+        spending: Arc::new(RetryingStore(stores.spending)),
+        processes: Arc::new(RetryingStore(stores.processes)),
+    }
+}
+
+/// A call that may be made again.
+struct Tries {
+    left: u32,
+    pause: Duration,
+    /// An earlier one failed, and nobody knows what it did.
+    uncertain: bool,
+}
+
+impl Tries {
+    fn new(most: u32) -> Self {
+        Self { left: most, pause: PAUSE, uncertain: false }
+    }
+
+    /// Waits before the next one.
+    ///
+    /// # Errors
+    /// The failure itself when it does not pass, or after the last try.
+    async fn after(&mut self, error: Error) -> Result<()> {
+        self.left = self.left.saturating_sub(1);
+        if self.left == 0 || !may_pass(&error) {
+            return Err(error);
+        }
+        tracing::warn!(error = error.detail(), "the store failed and is asked again");
+        self.uncertain = true;
+        tokio::time::sleep(self.pause).await;
+        self.pause *= 2;
+        Ok(())
+    }
+
+    /// Whether a refusal may be the answer to what was done by an earlier call of ours.
+    fn may_be_ours(&self, error: &Error) -> bool {
+        self.uncertain && error.kind == ErrorKind::Conflict
+    }
+}
+
+async fn in_time<T>(call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    in_time_of(CALL_TIME_MAX, call).await
+}
+
+async fn in_time_of<T>(most: Duration, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    match tokio::time::timeout(most, call).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            let message = format!("the store did not answer within {} s", most.as_secs());
+            Err(Error::new(ErrorKind::Timeout, message))
+        }
+    }
+}
+
+/// Reads, again and again if need be.
+async fn read<T, F>(mut call: impl FnMut() -> F + Send) -> Result<T>
+where
+    T: Send,
+    F: Future<Output = Result<T>> + Send,
+{
+    let mut tries = Tries::new(READS_TRIED_MAX);
+    loop {
+        match in_time(call()).await {
+            Ok(found) => return Ok(found),
+            Err(error) => tries.after(error).await?,
+        }
+    }
+}
+
+impl RetryingStore<dyn RunStore> {
+    /// Announces a run. `done` is the answer when an earlier call did it that seemed to have failed.
+    async fn announce_by<T: Send, F: Future<Output = Result<T>> + Send>(
+        &self,
+        announce: impl Fn() -> F,
+        (run, done): (&StoredRun, T),
+    ) -> Result<T> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(announce()).await {
+                Ok(announced) => return Ok(announced),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let ours = self.get(&run.key).await.is_ok_and(|found| same_run(&found, run));
+                    return if ours { Ok(done) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn append_by<F: Future<Output = Result<()>> + Send>(
+        &self,
+        append: impl Fn(Vec<StoredEntry>) -> F,
+        (lease, entries): (&RunLease, Vec<StoredEntry>),
+    ) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(append(entries.clone())).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let after = entries.first().map_or(0, |first| first.seq.saturating_sub(1));
+                    let found = self.entries(&lease.run, after, entries.len() as u64).await?;
+                    // What is there may be ours, and the run another process's by now.
+                    let ours = found == entries && self.get(&lease.run).await?.fence == lease.fence;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl RunStore for RetryingStore<dyn RunStore> {
+    async fn create(&self, run: &StoredRun) -> Result<()> {
+        self.announce_by(|| self.0.create(run), (run, ())).await
+    }
+
+    async fn announce(&self, run: &StoredRun, revision: i64) -> Result<bool> {
+        self.announce_by(|| self.0.announce(run, revision), (run, true)).await
+    }
+
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        self.append_by(|entries| self.0.append(lease, entries), (lease, entries)).await
+    }
+
+    async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        self.append_by(|entries| self.0.append_text(lease, entries), (lease, entries)).await
+    }
+
+    /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
+    /// carried out later than that is found by looking for runs that this process has without knowing.
+    async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
+        let mut tries = Tries::new(READS_TRIED_MAX);
+        loop {
+            match in_time(self.0.claim(run, seen, by)).await {
+                Ok(None) if tries.uncertain => {
+                    let found = self.get(run).await?;
+                    let next = seen.checked_add(1);
+                    let ours = found.owner.as_ref() == Some(by) && Some(found.fence) == next;
+                    return Ok((ours && found.ending.is_none()).then(|| RunLease::of(&found)));
+                }
+                Ok(taken) => return Ok(taken),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn release(&self, leases: &[RunLease]) -> Result<()> {
+        in_time(self.0.release(leases)).await
+    }
+
+    async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.request_cancel(run, now_ms)).await {
+                Ok(asked) => return Ok(asked),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+        read(|| self.0.cancel_requests(owner)).await
+    }
+
+    async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
+        read(|| self.0.unattended(gone, count_max)).await
+    }
+
+    async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.finish(lease, finished)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn get(&self, key: &RunKey) -> Result<StoredRun> {
+        read(|| self.0.get(key)).await
+    }
+
+    async fn entries(&self, key: &RunKey, after_seq: u64, count_max: u64) -> Result<Vec<StoredEntry>> {
+        read(|| self.0.entries(key, after_seq, count_max)).await
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &RunFilter) -> Result<Vec<StoredRun>> {
+        read(|| self.0.list(tenant, filter)).await
+    }
+
+    async fn expired(&self, tenant: &TenantId, keep: &Retention, count_max: u64) -> Result<Vec<StoredRun>> {
+        read(|| self.0.expired(tenant, keep, count_max)).await
+    }
+
+    async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
+        in_time(self.0.remove(runs)).await
+    }
+}
+
+/// Whether this is the run as it was stored, and nobody has taken it over since. A store may have
+/// changed its question a little.
+fn same_run(found: &StoredRun, run: &StoredRun) -> bool {
+    let found = StoredRun { query: run.query.clone(), ..found.clone() };
+    found == *run
+}
+
+#[async_trait]
+impl SessionStore for RetryingStore<dyn SessionStore> {
+    async fn create(&self, session: &Session, opening: &[SessionMessage]) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.create(session, opening)).await {
+                Ok(()) => return Ok(()),
+                Err(error) if tries.may_be_ours(&error) => {
+                    let found = self.load(&session.key).await?;
+                    let ours = found.revision == session.revision
+                        && found.canvas_version == session.canvas_version
+                        && found.state == session.state;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn load(&self, key: &SessionKey) -> Result<Session> {
+        read(|| self.0.load(key)).await
+    }
+
+    async fn revision(&self, key: &SessionKey) -> Result<i64> {
+        read(|| self.0.revision(key)).await
+    }
+
+    async fn messages(&self, key: &SessionKey, revision: i64, count_max: u64) -> Result<Vec<SessionMessage>> {
+        read(|| self.0.messages(key, revision, count_max)).await
+    }
+
+    async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.commit(key, commit)).await {
+                Ok(()) => return Ok(()),
+                // Also at the first try: whoever had this run before may have brought it so far.
+                Err(error) if error.kind == ErrorKind::Conflict => {
+                    let ours = self.holds(key, commit.revision, commit.state).await?;
+                    return if ours { Ok(()) } else { Err(error) };
+                }
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
+        read(|| self.0.list(tenant, filter)).await
+    }
+
+    async fn delete(&self, key: &SessionKey) -> Result<()> {
+        in_time(self.0.delete(key)).await
+    }
+}
+
+impl RetryingStore<dyn SessionStore> {
+    /// Whether the change after `revision` is this one: the state names the run that left it so.
+    async fn holds(&self, key: &SessionKey, revision: i64, state: &Json) -> Result<bool> {
+        let found = self.load(key).await?;
+        if Some(found.revision) != revision.checked_add(1) {
+            return Ok(false);
+        }
+        Ok(found.state.get("run").is_some_and(|run| Some(run) == state.get("run")))
+    }
+}
+
+#[async_trait]
+impl ProcessStore for RetryingStore<dyn ProcessStore> {
+    /// Is made twice: who gets no answer says it again soon. A beat that is there was heard, whatever the
+    /// store has said of it.
+    async fn beat(&self, id: &ProcessId, place: Option<&ProcessPlace>) -> Result<()> {
+        if in_time_of(BEAT_TIME_MAX, self.0.beat(id, place)).await.is_ok() {
+            return Ok(());
+        }
+        let before = self.beats_of(id).await;
+        let Err(error) = in_time_of(BEAT_TIME_MAX, self.0.beat(id, place)).await else { return Ok(()) };
+        let heard = before.is_some() && self.beats_of(id).await > before;
+        if heard { Ok(()) } else { Err(error) }
+    }
+
+    async fn list(&self) -> Result<Vec<StoredProcess>> {
+        read(|| self.0.list()).await
+    }
+
+    async fn forget(&self, id: &ProcessId, beat: i64) -> Result<bool> {
+        in_time(self.0.forget(id, beat)).await
+    }
+}
+
+impl RetryingStore<dyn ProcessStore> {
+    /// How often a process has said that it is at work; `None` when the store does not tell.
+    async fn beats_of(&self, id: &ProcessId) -> Option<i64> {
+        let processes = in_time_of(BEAT_TIME_MAX, self.0.list()).await.ok()?;
+        Some(processes.iter().find(|process| process.id == *id).map_or(0, |process| process.beat))
+    }
+}
+
+#[async_trait]
+impl SpendingStore for RetryingStore<dyn SpendingStore> {
+    /// What is noted twice counts once, so nothing need be looked at.
+    async fn note(&self, lease: &RunLease, day: i64, spent: Spent) -> Result<()> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        loop {
+            match in_time(self.0.note(lease, day, spent)).await {
+                Ok(()) => return Ok(()),
+                Err(error) => tries.after(error).await?,
+            }
+        }
+    }
+
+    async fn spent(&self, tenant: &TenantId, canvas: Option<&CanvasId>, since_day: i64) -> Result<Spent> {
+        read(|| self.0.spent(tenant, canvas, since_day)).await
+    }
+
+    async fn days(&self, tenant: &TenantId, since_day: i64, count_max: u64) -> Result<Vec<DaySpent>> {
+        read(|| self.0.days(tenant, since_day, count_max)).await
+    }
+}

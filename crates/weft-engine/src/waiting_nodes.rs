@@ -1,0 +1,84 @@
+//! Nodes that wait for a person before they begin: which they are, what they are told, and how they
+//! go on. Those that wait in the middle of their work are in [`crate::suspend`].
+
+use serde_json::Map;
+use weft_core::Json;
+use weft_core::component::Form;
+use weft_core::journal::WaitingForm;
+use weft_core::reference::Inputs;
+use weft_core::seam::task_store::TaskStatus;
+use weft_dsl::plan::NodeIx;
+
+use crate::form::satisfied;
+use crate::machine::Machine;
+use crate::scope::{Filled, ScopeId, Status};
+
+impl Machine {
+    /// A node waits before it begins.
+    pub(crate) fn wait_for_form(&mut self, scope: ScopeId, ix: NodeIx) {
+        let local = self.plan.nodes[ix].local;
+        self.newly_waiting = true;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |node| {
+                node.status = Status::Suspended;
+                node.asked = None;
+            });
+        }
+    }
+
+    /// What a waiting node asks, with the values of this moment. Of a form that is answered bit by
+    /// bit, what is still open.
+    pub fn form(&self, scope: ScopeId, ix: NodeIx) -> WaitingForm {
+        let node = &self.plan.nodes[ix];
+        let form = match self.suspended_node(scope, ix) {
+            Some(suspended) => suspended.open(),
+            None => {
+                let reads = node.reads.iter();
+                let values = reads.map(|read| (read.reference.clone(), self.value(scope, read)));
+                node.component.form(&Inputs::from_iter(values))
+            }
+        };
+        WaitingForm::new(node.id.clone(), self.path(scope), form)
+    }
+
+    /// Lets a waiting node begin when these answers are all that its form needs. What came under one
+    /// address is used once in a run: a form that comes up again asks again. Whether it goes on.
+    pub fn answer(
+        &mut self,
+        (scope, ix): (ScopeId, NodeIx),
+        form: &Form,
+        (address, answers): (&str, Map<String, Json>),
+    ) -> bool {
+        if !satisfied(form, &answers) || !self.answered.insert(address.to_owned()) {
+            return false;
+        }
+        self.end_task((scope, ix), None, TaskStatus::Answered);
+        self.go_on((scope, ix), Filled { values: answers, timed_out: false });
+        true
+    }
+
+    /// Lets a node begin that waited for a person.
+    pub(crate) fn go_on(&mut self, (scope, ix): (ScopeId, NodeIx), filled: Filled) {
+        self.filled.insert((scope, ix), filled);
+        let local = self.plan.nodes[ix].local;
+        if let Some(run) = self.scopes.get_mut(&scope) {
+            run.change(local, |state| {
+                state.status = Status::Waiting;
+                state.pending = true;
+            });
+        }
+        self.work.push_back((scope, ix));
+        self.settle();
+    }
+
+    /// The nodes that wait for a person.
+    pub fn waiting_nodes(&self) -> Vec<(ScopeId, NodeIx)> {
+        let mut waiting = Vec::new();
+        for (&scope, run) in &self.scopes {
+            let nodes = self.plan.scopes[run.plan_scope].nodes.iter();
+            let suspended = nodes.zip(&run.nodes).filter(|(_, state)| state.status == Status::Suspended);
+            waiting.extend(suspended.map(|(&ix, _)| (scope, ix)));
+        }
+        waiting
+    }
+}

@@ -1,0 +1,207 @@
+//! Runs that are done again from their journals, with nothing outside.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_core::id::{ChunkId, DatasetId};
+use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
+use weft_core::seam::clock::FixedClock;
+use weft_core::seam::http::{HttpRequest, HttpResponse};
+use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, SearchRequest};
+use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::{Http, RunStore, Seams};
+use weft_core::{Entry, Error, ErrorKind, Outputs, Record, Result, RunKey, TenantId, TurnInput};
+use weft_engine::engine::{PickedUp, Replayed};
+use weft_testkit::MemoryWorkspace;
+
+use crate::golden::{Input, read, samples};
+use crate::kit::turn;
+use crate::survival::{World, runtime};
+
+/// Nothing is there.
+struct Nowhere;
+
+fn nothing() -> Error {
+    Error::new(ErrorKind::Unavailable, "there is no outside")
+}
+
+impl ModelDirectory for Nowhere {
+    fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
+        Err(nothing())
+    }
+
+    fn list(&self, _: &TenantId) -> Vec<ModelInfo> {
+        Vec::new()
+    }
+}
+
+#[async_trait]
+impl Http for Nowhere {
+    async fn send(&self, _: &TenantId, _: HttpRequest) -> Result<HttpResponse> {
+        Err(nothing())
+    }
+
+    async fn may_reach(&self, _: &TenantId, _: &str) -> Result<()> {
+        Err(nothing())
+    }
+}
+
+#[async_trait]
+impl Knowledge for Nowhere {
+    async fn datasets(&self, _: &TenantId, _: &[String]) -> Result<Vec<DatasetBrief>> {
+        Err(nothing())
+    }
+
+    async fn search(&self, _: &TenantId, _: &SearchRequest) -> Result<Found> {
+        Err(nothing())
+    }
+
+    async fn passages(&self, _: &TenantId, _: &[DatasetId], _: &[ChunkId]) -> Result<Vec<Passage>> {
+        Err(nothing())
+    }
+}
+
+pub fn nowhere() -> Arc<Seams> {
+    Arc::new(Seams {
+        models: Arc::new(Nowhere),
+        http: Arc::new(Nowhere),
+        knowledge: Arc::new(Nowhere),
+        tools: Arc::new(weft_core::seam::tool_source::NoTools),
+        workspace: Arc::new(MemoryWorkspace::default()),
+        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
+        clock: Arc::new(FixedClock(0)),
+    })
+}
+
+/// Every conversation of every sample, turn by turn.
+pub fn conversations() -> Vec<(PathBuf, Vec<TurnInput>)> {
+    let folders = std::fs::read_dir(samples()).unwrap().map(|e| e.unwrap().path()).filter(|p| p.is_dir());
+    let mut all: Vec<_> = folders
+        .flat_map(|folder| {
+            let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+            input.conversations.into_iter().map(move |c| (folder.clone(), c.turns))
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+async fn replayed(world: &World, key: &RunKey) -> Replayed {
+    let run = RunStore::get(&*world.store, key).await.unwrap();
+    world.engine_with(nowhere()).replay(&run, Arc::clone(&world.plan)).await.unwrap()
+}
+
+pub async fn held(world: &World, turns: &[TurnInput]) -> Vec<RunKey> {
+    let mut keys = Vec::new();
+    for input in turns {
+        let mut handle = world.engine().start(turn(&world.plan, input.clone())).await.unwrap();
+        while handle.entries.next().await.unwrap().is_some() {}
+        keys.push(handle.key);
+    }
+    keys
+}
+
+#[test]
+fn every_run_of_every_sample_is_the_same_when_it_is_done_again_with_nothing_outside() {
+    let mut kinds = BTreeSet::new();
+    for (folder, turns) in conversations() {
+        runtime().block_on(async {
+            let world = World::new(&folder).await;
+            // Later turns have changed the session by the time that the first one is done again.
+            for key in held(&world, &turns).await {
+                let Replayed { entries, differences } = replayed(&world, &key).await;
+                assert_eq!(differences, [], "{}", folder.display());
+                assert_eq!(entries, world.journal(&key).await);
+                kinds.extend(entries.iter().filter_map(|entry| match &entry.record {
+                    Record::EffectFinished { key, .. } => Some(key.rsplit_once('#').unwrap().0.to_owned()),
+                    _ => None,
+                }));
+            }
+        });
+    }
+    assert!(["model", "http", "search"].iter().all(|kind| kinds.contains(*kind)), "{kinds:?}");
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_the_same_when_it_is_done_again() {
+    for name in ["agent_tools", "stream_two_models", "loop_until", "web_lookup"] {
+        let folder = samples().join(name);
+        let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+        let question = input.conversations[0].turns[0].clone();
+        let whole = runtime().block_on(async { World::new(&folder).await.hold(&question).await });
+        for cut in 2..whole.len() as u64 {
+            let (world, key) = runtime().block_on(async {
+                let world = World::new(&folder).await;
+                world.cut_at(Some(cut));
+                let handle = world.engine().start(turn(&world.plan, question.clone())).await.unwrap();
+                world.store.stalled.notified().await;
+                (world, handle.key)
+            });
+            runtime().block_on(async {
+                world.cut_at(None);
+                let run = RunStore::get(&*world.store, &key).await.unwrap();
+                if let PickedUp::Running(mut handle) =
+                    world.engine().pick_up(&run, Arc::clone(&world.plan)).await.unwrap()
+                {
+                    while handle.entries.next().await.unwrap().is_some() {}
+                }
+                assert_eq!(replayed(&world, &key).await.differences, [], "{name} cut after {cut}");
+            });
+        }
+    }
+}
+
+/// A journal that tells another story, in a store of its own.
+async fn retold(folder: &Path, question: &TurnInput, change: impl Fn(&mut Entry)) -> Vec<&'static str> {
+    let world = World::new(folder).await;
+    let key = held(&world, std::slice::from_ref(question)).await.remove(0);
+    let mut entries = world.journal(&key).await;
+    let run = RunStore::get(&*world.store, &key).await.unwrap();
+    entries.iter_mut().for_each(&change);
+    let world = World::new(folder).await;
+    RunStore::create(&*world.store, &StoredRun { ending: None, ..run }).await.unwrap();
+    let stored = |entry: Entry| StoredEntry {
+        seq: entry.seq,
+        event: entry.event,
+        at_ms: entry.at_ms,
+        record: serde_json::to_string(&entry.record).unwrap().into(),
+    };
+    world.store.append(&RunLease::first(&key), entries.into_iter().map(stored).collect()).await.unwrap();
+    replayed(&world, &key).await.differences.into_iter().map(|difference| difference.what).collect()
+}
+
+#[test]
+fn what_is_no_longer_true_is_named() {
+    let folder = samples().join("agent_tools");
+    let input: Input = serde_json::from_str(&read(&folder.join("input.json")).unwrap()).unwrap();
+    let question = input.conversations[0].turns[0].clone();
+    let check = |what: &str, change: &dyn Fn(&mut Record)| {
+        let told = runtime().block_on(retold(&folder, &question, |entry| change(&mut entry.record)));
+        assert!(told.contains(&what), "{what}: {told:?}");
+    };
+    assert_eq!(runtime().block_on(retold(&folder, &question, |_| {})), [""; 0]);
+    check("outputs", &|record| {
+        if let Record::NodeFinished { outputs, .. } = record {
+            *outputs = Arc::new(Outputs::of("content", json!("something else")));
+        }
+    });
+    check("text", &|record| {
+        if let Record::Said { text, .. } = record {
+            *text = "!".into();
+        }
+    });
+    check("tool", &|record| {
+        if let Record::ToolFinished { call, .. } = record {
+            call.result = Arc::new(json!("another result"));
+        }
+    });
+    // A call that nobody recorded is not made: the work fails instead.
+    check("error", &|record| {
+        if let Record::EffectFinished { key, .. } | Record::EffectStarted { key, .. } = record {
+            *key = "elsewhere#0".into();
+        }
+    });
+}

@@ -1,0 +1,142 @@
+//! Documents beside canvases: read anew by every process, searched as datasets are, and gone with the process.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
+use weft_core::seam::dataset_store::{
+    Dataset, DatasetCounts, DatasetStore, Document, DocumentState, Settings,
+};
+use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
+use weft_core::seam::index::IndexChange;
+use weft_core::seam::{Clock, DocumentReader, Index, ModelDirectory};
+use weft_core::{ErrorKind, Result};
+
+use crate::datasets::Datasets;
+use crate::ingest::{ids, indexing};
+
+/// Tokens of a piece, at most. Less than what datasets have: a canvas with a handful of documents cites the
+/// section that it means.
+const PIECE_TOKENS: u32 = 128;
+
+/// What documents beside canvases need. Store and index are for them alone.
+#[derive(Clone)]
+pub struct LocalDocumentsParts {
+    /// Where they are kept as long as the process lasts.
+    pub store: Arc<dyn DatasetStore>,
+    /// Where they are found.
+    pub index: Arc<dyn Index>,
+    /// What reads them.
+    pub reader: Arc<dyn DocumentReader>,
+    /// Who ranks them, when somebody asks for that.
+    pub models: Arc<dyn ModelDirectory>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// Documents beside canvases. They are searched by their words alone: nobody waits for vectors at the
+/// beginning of a command. Cheap to clone; all clones are the same.
+#[derive(Clone)]
+pub struct LocalDocuments(LocalDocumentsParts);
+
+impl std::fmt::Debug for LocalDocuments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalDocuments").finish_non_exhaustive()
+    }
+}
+
+impl LocalDocuments {
+    /// No documents yet.
+    pub fn new(parts: LocalDocumentsParts) -> Self {
+        Self(parts)
+    }
+
+    /// The same documents, to be asked.
+    pub fn datasets(&self) -> Datasets {
+        let LocalDocumentsParts { store, index, models, .. } = &self.0;
+        Datasets::new(Arc::clone(store), Arc::clone(index), Arc::clone(models))
+    }
+
+    /// Reads a file and makes it searchable, in place of what was there under its name. The dataset comes
+    /// into being with its first file, and its id is its name. How many pieces the file has.
+    ///
+    /// Ids follow from names and texts alone, so a run that goes on in another process finds what it found before.
+    ///
+    /// # Errors
+    /// As [`DocumentReader::read`]; otherwise when the store or the index cannot be written.
+    pub async fn add(&self, dataset: &DatasetKey, name: &str, bytes: Bytes) -> Result<usize> {
+        let size = bytes.len() as u64;
+        let settings: Settings = [("chunk_token_num".to_owned(), PIECE_TOKENS.into())].into_iter().collect();
+        let request =
+            ReadRequest { name: name.to_owned(), method: ChunkMethod::Naive, settings: settings.clone() };
+        let read = self.0.reader.read(&request, bytes).await?;
+        let now_ms = self.0.clock.now_ms();
+        let document = Document {
+            key: DocumentKey::new(dataset, id(dataset, name)),
+            name: name.to_owned(),
+            size,
+            blob: String::new(),
+            method: request.method,
+            settings,
+            metadata: read.metadata.clone(),
+            enabled: true,
+            state: DocumentState::Done,
+            progress: 1.0,
+            message: String::new(),
+            begun_ms: None,
+            duration_ms: 0,
+            chunk_count: 0,
+            token_count: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        self.put(&document, read).await
+    }
+
+    async fn put(&self, document: &Document, read: ReadDocument) -> Result<usize> {
+        let LocalDocumentsParts { store, index, .. } = &self.0;
+        let dataset = &document.key.dataset;
+        match store.create(&empty(dataset, document.created_ms)).await {
+            Err(error) if error.kind != ErrorKind::Conflict => return Err(error),
+            _ => {}
+        }
+        let id = document.key.id.clone();
+        store.remove_documents(dataset, std::slice::from_ref(&id)).await?;
+        store.add_document(document).await?;
+        let chunks = ids::chunks(&document.key, read, document.created_ms);
+        store.put_chunks(&document.key, &chunks).await?;
+        let count = chunks.len();
+        let known = IndexChange::Document(indexing::indexed_document(document));
+        let changes = vec![IndexChange::RemoveDocument(id), known, indexing::adding(document, chunks)];
+        index.write(dataset, changes).await?;
+        Ok(count)
+    }
+}
+
+fn id(dataset: &DatasetKey, name: &str) -> DocumentId {
+    let mut hasher = blake3::Hasher::new();
+    // Its length keeps the end of the one apart from the beginning of the other.
+    hasher.update(&(dataset.id.as_str().len() as u64).to_le_bytes());
+    hasher.update(dataset.id.as_str().as_bytes()).update(name.as_bytes());
+    DocumentId::new(&hasher.finalize().to_hex()[..16])
+}
+
+fn empty(key: &DatasetKey, now_ms: i64) -> Dataset {
+    Dataset {
+        key: key.clone(),
+        name: key.id.as_str().to_owned(),
+        avatar: String::new(),
+        description: String::new(),
+        language: String::new(),
+        permission: "me".to_owned(),
+        embedder: String::new(),
+        method: ChunkMethod::Naive,
+        settings: Settings::new(),
+        similarity_threshold: 0.2,
+        vector_similarity_weight: 0.0,
+        pagerank: 0,
+        created_ms: now_ms,
+        updated_ms: now_ms,
+        counts: DatasetCounts::default(),
+    }
+}

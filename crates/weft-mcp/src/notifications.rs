@@ -1,0 +1,177 @@
+//! What a server says without having been asked.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, RoleClient};
+use tokio::sync::Notify;
+use weft_core::ToolOutput;
+
+/// Bytes of what is kept of a call's progress; what was said first goes first.
+const PROGRESS_BYTES_MAX: usize = 16 << 10;
+
+/// Hears progress and changed lists. Clones are the same.
+#[derive(Clone, Debug)]
+pub(crate) struct NotificationHandler {
+    version: ProtocolVersion,
+    growing: Arc<Mutex<HashMap<ProgressToken, Arc<Progress>>>>,
+    changes: Arc<AtomicU64>,
+}
+
+impl NotificationHandler {
+    /// `changes` counts how often the server said that its tools have changed.
+    pub(crate) fn new(version: ProtocolVersion, changes: Arc<AtomicU64>) -> Self {
+        Self { version, growing: Arc::default(), changes }
+    }
+
+    /// Listens for the progress of one call, until what comes back is dropped.
+    pub(crate) fn listen(&self, token: ProgressToken) -> Listening {
+        let progress = Arc::new(Progress::default());
+        self.lock().insert(token.clone(), Arc::clone(&progress));
+        Listening { handler: self.clone(), token, progress }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<ProgressToken, Arc<Progress>>> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ClientHandler for NotificationHandler {
+    async fn on_progress(&self, told: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let progress = self.lock().get(&told.progress_token).cloned();
+        if let Some(progress) = progress {
+            progress.grow(&told);
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let ourselves = Implementation::new("weft", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), ourselves)
+            .with_protocol_version(self.version.clone())
+    }
+}
+
+/// What a call has said of itself so far.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    said: Mutex<Said>,
+    grown: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    text: String,
+    latest: Option<(f64, Option<f64>)>,
+    is_new: bool,
+}
+
+impl Progress {
+    fn grow(&self, told: &ProgressNotificationParam) {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Each is taken up by a task of its own, so an earlier one may come late.
+        if said.latest.is_some_and(|(latest, _)| told.progress <= latest) {
+            return;
+        }
+        said.latest = Some((told.progress, told.total));
+        if !said.text.is_empty() {
+            said.text.push('\n');
+        }
+        said.text.push_str(&line(told));
+        let over = said.text.len().saturating_sub(PROGRESS_BYTES_MAX);
+        if over > 0 {
+            let from = said.text.char_indices().map(|(at, _)| at).find(|at| *at >= over);
+            said.text = said.text.split_off(from.unwrap_or(0));
+        }
+        said.is_new = true;
+        self.grown.notify_one();
+    }
+
+    fn take(&self) -> Option<ToolOutput> {
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::take(&mut said.is_new) {
+            return None;
+        }
+        let (progress, total) = said.latest?;
+        let value = serde_json::json!({"progress": progress, "total": total});
+        Some(ToolOutput { value: Some(value), ..ToolOutput::text(said.text.clone()) })
+    }
+}
+
+fn line(told: &ProgressNotificationParam) -> String {
+    let far = match told.total {
+        Some(total) => format!("{} of {total}", told.progress),
+        None => told.progress.to_string(),
+    };
+    match told.message.as_deref().map(str::trim).filter(|message| !message.is_empty()) {
+        Some(message) => format!("{far}: {message}"),
+        None => far,
+    }
+}
+
+/// Hears the progress of one call.
+pub(crate) struct Listening {
+    handler: NotificationHandler,
+    token: ProgressToken,
+    progress: Arc<Progress>,
+}
+
+impl Listening {
+    /// All that was said so far, as soon as there is more than last time. May be dropped at any time
+    /// without loss.
+    pub(crate) async fn more(&self) -> ToolOutput {
+        loop {
+            if let Some(output) = self.progress.take() {
+                return output;
+            }
+            self.progress.grown.notified().await;
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.handler.lock().remove(&self.token);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::NumberOrString;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn progress_grows_in_order_and_within_bounds() {
+        let handler = NotificationHandler::new(ProtocolVersion::V_2025_11_25, Arc::default());
+        let token = ProgressToken(NumberOrString::Number(1));
+        let listening = handler.listen(token.clone());
+        let tell = |progress: f64, message: &str| {
+            let told = ProgressNotificationParam::new(token.clone(), progress).with_message(message);
+            listening.progress.grow(&told);
+        };
+        tell(1.0, "one");
+        tell(3.0, "three");
+        tell(2.0, "late");
+        let told = listening.more().await;
+        assert_eq!(told.to_text(), "1: one\n3: three");
+        assert_eq!(told.to_json(), serde_json::json!({"progress": 3.0, "total": null}));
+        assert!(listening.progress.take().is_none());
+        for at in 4..100 {
+            tell(f64::from(at), &"汉".repeat(1_000));
+        }
+        let told = listening.more().await.to_text();
+        assert!(told.len() <= PROGRESS_BYTES_MAX && told.ends_with('汉'));
+        drop(listening);
+        assert!(handler.lock().is_empty());
+    }
+}

@@ -1,0 +1,22 @@
+//! canvas JSON → plan → run → components → **tools of plugins** → events → API
+//!
+//! Tools that are added without a new build: files in a folder that is read when the program starts.
+//!
+//! | file | what it adds |
+//! |---|---|
+//! | `NAME.json` | the operations of an HTTP service, as its OpenAPI document describes them (3.0 or 3.1) |
+//! | `NAME.toml` | settings for it: where it is, headers, which operations; see [`PluginSettings`] |
+//!
+//! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has
+//! a plugin or a server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`], [`Combined`] puts it beside
+//! another one.
+
+mod folder;
+mod openapi;
+mod settings;
+mod source;
+
+pub use folder::{FILE_BYTES_MAX, FILES_MAX};
+pub use openapi::{OPERATIONS_MAX, Plugin};
+pub use settings::PluginSettings;
+pub use source::{Combined, Plugins};

@@ -1,0 +1,291 @@
+//! An OpenAPI document as tools: one for each operation.
+
+mod call;
+mod schema;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, json};
+use url::Url;
+use weft_core::tool::{Origin, ToolTraits};
+use weft_core::{Error, Json, Result, Tool};
+
+use crate::settings::PluginSettings;
+use call::{Body, Call, Place};
+use schema::Shapes;
+
+/// Operations of one document, at most.
+pub const OPERATIONS_MAX: usize = 1_000;
+/// Characters of a tool's name, at most: what providers take.
+const NAME_MAX: usize = 60;
+/// Characters of a tool's description, at most.
+const DESCRIPTION_MAX: usize = 1_000;
+/// The methods that an operation may have.
+const METHODS: [&str; 7] = ["get", "put", "post", "delete", "options", "head", "patch"];
+/// Those that the same call twice changes nothing more with (RFC 9110, section 9.2.2).
+const IDEMPOTENT: [&str; 5] = ["get", "put", "delete", "options", "head"];
+/// The argument that a request's body is.
+const BODY: &str = "body";
+
+/// The tools of one document.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    name: String,
+    title: String,
+    tools: Vec<Arc<Tool>>,
+    left_out: Vec<String>,
+}
+
+impl Plugin {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no OpenAPI document of version 3, has more than [`OPERATIONS_MAX`] operations or no
+    /// address, for two operations that make tools of one name, and for settings that do not fit it.
+    pub fn new(name: &str, document: &Json, settings: PluginSettings) -> Result<Self> {
+        let version = document.get("openapi").and_then(Json::as_str).unwrap_or_default();
+        if !version.starts_with("3.") {
+            return Err(Error::invalid(
+                "it is no OpenAPI document of version 3: `openapi` is missing or another",
+            )
+            .help("convert documents of version 2 first"));
+        }
+        if !(1..=3_600).contains(&settings.seconds) {
+            return Err(Error::invalid("`seconds` must be from 1 to 3600"));
+        }
+        let base = base(document, settings.base_url.as_deref())?;
+        let title = text(document, "/info/title");
+        let mut plugin = Self { name: name.to_owned(), title, tools: Vec::new(), left_out: Vec::new() };
+        let settings = Arc::new(settings);
+        let mut count = 0;
+        for (path, item) in document.get("paths").and_then(Json::as_object).into_iter().flatten() {
+            for method in METHODS {
+                let Some(operation) = item.get(method) else { continue };
+                count += 1;
+                if count > OPERATIONS_MAX {
+                    return Err(Error::invalid(format!("it has more than {OPERATIONS_MAX} operations")));
+                }
+                plugin.add(document, (path, method), (item, operation), (&base, &settings))?;
+            }
+        }
+        plugin.check_named(&settings)?;
+        Ok(plugin)
+    }
+
+    fn add(
+        &mut self,
+        document: &Json,
+        (path, method): (&str, &str),
+        (item, operation): (&Json, &Json),
+        (base, settings): (&Url, &Arc<PluginSettings>),
+    ) -> Result<()> {
+        let name = tool_name(operation, (path, method));
+        let enabled = settings.enable.as_ref().is_none_or(|enabled| enabled.contains(&name));
+        if !enabled || settings.disable.contains(&name) {
+            return Ok(());
+        }
+        let mut shapes = Shapes::of(document);
+        let Arguments { schema, places, body } = match arguments(&mut shapes, item, operation) {
+            Ok(arguments) => arguments,
+            Err(why) => {
+                self.left_out.push(format!("{name}: {why}"));
+                return Ok(());
+            }
+        };
+        if self.tools.iter().any(|tool| tool.name == name) {
+            return Err(Error::invalid(format!("two operations are called `{name}`"))
+                .help("give one of them another `operationId`, or disable it"));
+        }
+        let traits = ToolTraits {
+            idempotent: IDEMPOTENT.contains(&method),
+            approval: settings.approval.contains(&name),
+            time_limit: Duration::from_secs(settings.seconds),
+            ..ToolTraits::default()
+        };
+        let call = Call {
+            base: base.clone(),
+            path: path.to_owned(),
+            method: method.to_uppercase(),
+            places,
+            body,
+            settings: Arc::clone(settings),
+        };
+        let description = description(operation, (path, method));
+        let mut tool = Tool::new(name, description, schema, Origin::Function, Arc::new(call));
+        tool.traits = traits;
+        self.tools.push(Arc::new(tool));
+        Ok(())
+    }
+
+    /// Whatever the settings name is there: a name that is misspelled would switch off nothing.
+    fn check_named(&self, settings: &PluginSettings) -> Result<()> {
+        let known = |name: &&String| {
+            self.tools.iter().any(|tool| tool.name == **name)
+                || self.left_out.iter().any(|left| left.starts_with(&format!("{name}: ")))
+                || settings.disable.contains(*name)
+        };
+        let enabled = settings.enable.iter().flatten();
+        match enabled.chain(&settings.approval).find(|name| !known(name)) {
+            None => Ok(()),
+            Some(name) => {
+                let names: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+                Err(Error::invalid(format!("its settings name an operation `{name}`, which it has not"))
+                    .help(format!("it has {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// Its name, as canvases write it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The service's own name.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Its tools.
+    pub fn tools(&self) -> &[Arc<Tool>] {
+        &self.tools
+    }
+
+    /// The operations that cannot be tools, each with the reason.
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+}
+
+fn text(json: &Json, pointer: &str) -> String {
+    json.pointer(pointer).and_then(Json::as_str).unwrap_or_default().to_owned()
+}
+
+fn base(document: &Json, said: Option<&str>) -> Result<Url> {
+    let written = said.map(str::to_owned).unwrap_or_else(|| text(document, "/servers/0/url"));
+    let refused = |why: &str| {
+        Error::invalid(format!("its address `{written}` {why}"))
+            .help("set `base_url` in the file of its settings, such as \"https://api.example\"")
+    };
+    let url = Url::parse(&written).map_err(|_| refused("is no absolute URL"))?;
+    let plain = url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+    match matches!(url.scheme(), "http" | "https") && plain && url.password().is_none() && url.has_host() {
+        true => Ok(url),
+        false => Err(refused("has to be http or https, without a user, a query and a fragment")),
+    }
+}
+
+/// What the operation is called, as providers take names of functions.
+fn tool_name(operation: &Json, (path, method): (&str, &str)) -> String {
+    let written = match operation.get("operationId").and_then(Json::as_str) {
+        Some(id) => id.to_owned(),
+        None => format!("{method}_{}", path.trim_matches('/')),
+    };
+    let mut name = String::new();
+    for c in written.chars().take(NAME_MAX) {
+        match c.is_ascii_alphanumeric() || matches!(c, '_' | '-') {
+            true => name.push(c),
+            false if name.ends_with('_') => {}
+            false => name.push('_'),
+        }
+    }
+    name.trim_matches('_').to_owned()
+}
+
+fn description(operation: &Json, (path, method): (&str, &str)) -> String {
+    let part = |name| operation.get(name).and_then(Json::as_str).unwrap_or_default().trim();
+    let said = [part("summary"), part("description")].into_iter().filter(|text| !text.is_empty());
+    let mut said = said.collect::<Vec<_>>().join("\n");
+    if said.is_empty() {
+        said = format!("{} {path}", method.to_uppercase());
+    }
+    said.chars().take(DESCRIPTION_MAX).collect()
+}
+
+/// What an operation is given.
+struct Arguments {
+    /// The JSON Schema of all of it.
+    schema: Json,
+    /// Where each argument goes, but for the body.
+    places: Vec<(String, Place)>,
+    /// What the body is written as.
+    body: Body,
+}
+
+/// Arguments as they are read.
+#[derive(Default)]
+struct Reading {
+    properties: Map<String, Json>,
+    required: Vec<String>,
+    places: Vec<(String, Place)>,
+}
+
+impl Reading {
+    fn parameter(&mut self, shapes: &mut Shapes<'_>, parameter: &Json) -> std::result::Result<(), String> {
+        let parameter = shapes.resolved(parameter)?;
+        let name = text(&parameter, "/name");
+        let place = match parameter.get("in").and_then(Json::as_str) {
+            Some("path") => Place::Path,
+            Some("query") => Place::Query,
+            Some("header") => Place::Header,
+            // A cookie is nobody's to set.
+            _ => return Ok(()),
+        };
+        if name.is_empty() || name == BODY {
+            return Err(format!("its parameter `{name}` has a name that cannot be used"));
+        }
+        let mut schema = shapes.schema(parameter.get("schema").unwrap_or(&json!({})));
+        if let (Some(said), Some(object)) = (parameter.get("description"), schema.as_object_mut()) {
+            object.entry("description").or_insert_with(|| said.clone());
+        }
+        self.places.retain(|(known, _)| *known != name);
+        self.required.retain(|known| *known != name);
+        if place == Place::Path || parameter.get("required") == Some(&Json::Bool(true)) {
+            self.required.push(name.clone());
+        }
+        self.properties.insert(name.clone(), schema);
+        self.places.push((name, place));
+        Ok(())
+    }
+
+    fn body(&mut self, shapes: &mut Shapes<'_>, request: &Json) -> std::result::Result<Body, String> {
+        let request = shapes.resolved(request)?;
+        let of =
+            |kind: &str| request.get("content").and_then(|content| content.get(kind)?.get("schema").cloned());
+        let (body, schema) = match (of("application/json"), of("application/x-www-form-urlencoded")) {
+            (Some(schema), _) => (Body::Json, schema),
+            (None, Some(schema)) => (Body::Form, schema),
+            (None, None) => return Err("its body is neither JSON nor a form".to_owned()),
+        };
+        self.properties.insert(BODY.to_owned(), shapes.schema(&schema));
+        if request.get("required") == Some(&Json::Bool(true)) {
+            self.required.push(BODY.to_owned());
+        }
+        Ok(body)
+    }
+}
+
+/// What an operation is given; or why that cannot be said to a model.
+fn arguments(
+    shapes: &mut Shapes<'_>,
+    item: &Json,
+    operation: &Json,
+) -> std::result::Result<Arguments, String> {
+    let mut reading = Reading::default();
+    // Those of the operation come last and take the places of those of the path.
+    for json in [item, operation] {
+        for parameter in json.get("parameters").and_then(Json::as_array).into_iter().flatten() {
+            reading.parameter(shapes, parameter)?;
+        }
+    }
+    let body = match operation.get("requestBody") {
+        Some(request) => reading.body(shapes, request)?,
+        None => Body::None,
+    };
+    let Reading { properties, required, places } = reading;
+    Ok(Arguments {
+        schema: json!({"type": "object", "properties": properties, "required": required}),
+        places,
+        body,
+    })
+}

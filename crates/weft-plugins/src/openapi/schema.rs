@@ -1,0 +1,90 @@
+//! Schemas without references, within bounds: a document may describe things by themselves.
+
+use serde_json::Map;
+use weft_core::Json;
+
+/// How deep a schema may go; what lies deeper may be anything.
+const DEPTH_MAX: usize = 12;
+/// Values of the schemas of one operation, at most; what goes beyond may be anything.
+const VALUES_MAX: usize = 5_000;
+
+/// Schemas of one operation.
+pub(super) struct Shapes<'a> {
+    document: &'a Json,
+    left: usize,
+}
+
+impl<'a> Shapes<'a> {
+    pub(super) fn of(document: &'a Json) -> Self {
+        Self { document, left: VALUES_MAX }
+    }
+
+    /// What a value stands for when it is a reference, else itself.
+    pub(super) fn resolved(&self, value: &Json) -> Result<Json, String> {
+        let mut value = value;
+        for _ in 0..DEPTH_MAX {
+            let Some(reference) = value.get("$ref").and_then(Json::as_str) else { return Ok(value.clone()) };
+            value = self
+                .target(reference)
+                .ok_or_else(|| format!("`{reference}` leads nowhere in the document"))?;
+        }
+        Err("its references lead round in circles".to_owned())
+    }
+
+    fn target(&self, reference: &str) -> Option<&'a Json> {
+        self.document.pointer(reference.strip_prefix('#')?)
+    }
+
+    /// A schema with everything it refers to in its place.
+    pub(super) fn schema(&mut self, schema: &Json) -> Json {
+        self.inlined(schema, 0)
+    }
+
+    fn inlined(&mut self, value: &Json, depth: usize) -> Json {
+        if depth > DEPTH_MAX || self.left == 0 {
+            return Json::Object(Map::new());
+        }
+        self.left -= 1;
+        match value {
+            Json::Object(object) => {
+                if let Some(reference) = object.get("$ref").and_then(Json::as_str) {
+                    let target = self.target(reference).cloned();
+                    return target
+                        .map_or_else(|| Json::Object(Map::new()), |target| self.inlined(&target, depth + 1));
+                }
+                let mut inlined = Map::new();
+                for (name, value) in object {
+                    // Examples help nobody here and may be long.
+                    if matches!(
+                        name.as_str(),
+                        "example" | "examples" | "xml" | "externalDocs" | "discriminator"
+                    ) {
+                        continue;
+                    }
+                    inlined.insert(name.clone(), self.inlined(value, depth + 1));
+                }
+                as_of_3_1(&mut inlined);
+                Json::Object(inlined)
+            }
+            Json::Array(items) => items.iter().map(|item| self.inlined(item, depth + 1)).collect(),
+            other => other.clone(),
+        }
+    }
+}
+
+/// What version 3.0 writes in words of its own, in those of JSON Schema.
+fn as_of_3_1(schema: &mut Map<String, Json>) {
+    if schema.get("nullable") == Some(&Json::Bool(true)) {
+        schema.shift_remove("nullable");
+        if let Some(Json::String(kind)) = schema.get("type").cloned() {
+            schema.insert("type".to_owned(), Json::from(vec![kind, "null".to_owned()]));
+        }
+    }
+    for (limit, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
+        let Some(Json::Bool(is)) = schema.get(exclusive).cloned() else { continue };
+        schema.shift_remove(exclusive);
+        if let Some(value) = schema.shift_remove(limit) {
+            schema.insert(if is { exclusive } else { limit }.to_owned(), value);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Plugins as a source of tools.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use weft_core::seam::ToolSource;
+use weft_core::seam::tool_source::Offered;
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::folder;
+use crate::openapi::Plugin;
+
+/// The plugins that were there when they were read.
+#[derive(Clone, Debug, Default)]
+pub struct Plugins(Arc<BTreeMap<String, Plugin>>);
+
+impl Plugins {
+    /// Reads a folder; where there is none there are no plugins.
+    ///
+    /// # Errors
+    /// `Invalid` naming every file that is not valid and why, `Unavailable` when the folder cannot be read.
+    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
+        Ok(Self(Arc::new(folder::read(folder.as_ref())?)))
+    }
+
+    /// All of them, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Plugin> {
+        self.0.values()
+    }
+
+    /// One of them.
+    pub fn get(&self, name: &str) -> Option<&Plugin> {
+        self.0.get(name)
+    }
+
+    /// Their names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+}
+
+#[async_trait]
+impl ToolSource for Plugins {
+    async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
+        let Some(plugin) = self.0.get(server) else {
+            return Err(Error::not_found(format!("there is no plugin `{server}`"))
+                .help("put its OpenAPI document into the folder of plugins"));
+        };
+        Ok(Offered { tools: plugin.tools().to_vec(), ..Offered::default() })
+    }
+}
+
+/// Plugins, and another source for all other names.
+#[derive(Clone)]
+pub struct Combined {
+    plugins: Plugins,
+    others: Arc<dyn ToolSource>,
+}
+
+impl std::fmt::Debug for Combined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Combined").field("plugins", &self.plugins).finish_non_exhaustive()
+    }
+}
+
+impl Combined {
+    /// Both. `taken` are the names of the other source.
+    ///
+    /// # Errors
+    /// `Conflict` when a plugin has a name that is taken: a canvas could mean either.
+    pub fn new(plugins: Plugins, others: Arc<dyn ToolSource>, taken: &[String]) -> Result<Self> {
+        if let Some(name) = taken.iter().find(|name| plugins.get(name).is_some()) {
+            let message = format!("`{name}` is both a plugin and an MCP server");
+            return Err(Error::new(ErrorKind::Conflict, message).help("give one of them another name"));
+        }
+        Ok(Self { plugins, others })
+    }
+}
+
+#[async_trait]
+impl ToolSource for Combined {
+    async fn tools(&self, tenant: &TenantId, server: &str) -> Result<Offered> {
+        match self.plugins.get(server) {
+            Some(_) => self.plugins.tools(tenant, server).await,
+            None => self.others.tools(tenant, server).await,
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The HTTP API as a document: OpenAPI 3.1, and a page for people. Made from what each line of the router says of its
+//! route.
+
+pub mod agents;
+pub mod datasets;
+pub mod page;
+pub mod runs;
+pub mod shape;
+
+use axum::Router;
+use axum::handler::Handler;
+use axum::routing::{MethodRouter, on};
+use serde_json::{Map, Value as Json, json};
+
+pub use axum::routing::MethodFilter;
+
+use self::shape::{Member, Shapes, Type, object, schema};
+use crate::state::ServerState;
+
+/// What is said of a route.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation {
+    /// What it does, as a sentence.
+    pub summary: &'static str,
+    /// What may stand behind the `?` of its address.
+    pub query: &'static [Member],
+    /// What is sent to it.
+    pub body: Body,
+    /// What it answers.
+    pub answer: Answer,
+    /// Whether it needs no token.
+    pub public: bool,
+}
+
+/// What is sent with a request.
+#[derive(Clone, Copy, Debug)]
+pub enum Body {
+    /// Nothing.
+    Nothing,
+    /// A JSON object.
+    Json(Type),
+    /// Files in a form, each in a part with the name `file`.
+    Files,
+}
+
+/// What a request is answered with.
+#[derive(Clone, Copy, Debug)]
+pub enum Answer {
+    /// `{code, message, data}`.
+    Data(Type),
+    /// The same with a number beside the data: how many there are in all.
+    Counted(Type, &'static str),
+    /// JSON as it is.
+    Whole(Type),
+    /// Events.
+    Events,
+    /// Events, or `{code, message, data}` when the caller wants one answer.
+    EventsOrData(Type),
+    /// Events, or JSON as it is when the caller wants one answer.
+    EventsOrWhole(Type),
+    /// A text.
+    Text,
+    /// A file.
+    File,
+}
+
+impl Operation {
+    /// A route that is told nothing and answers with nothing in particular.
+    pub const fn new(summary: &'static str) -> Self {
+        let answer = Answer::Data(Type::Any);
+        Self { summary, query: &[], body: Body::Nothing, answer, public: false }
+    }
+
+    /// With parameters.
+    #[must_use]
+    pub const fn query(self, query: &'static [Member]) -> Self {
+        Self { query, ..self }
+    }
+
+    /// With a JSON body.
+    #[must_use]
+    pub const fn body(self, members: &'static [Member]) -> Self {
+        Self { body: Body::Json(Type::Object(members)), ..self }
+    }
+
+    /// With a JSON body of this type.
+    #[must_use]
+    pub const fn takes(self, body: Body) -> Self {
+        Self { body, ..self }
+    }
+
+    /// With this data in its answer.
+    #[must_use]
+    pub const fn data(self, kind: Type) -> Self {
+        Self { answer: Answer::Data(kind), ..self }
+    }
+
+    /// With this answer.
+    #[must_use]
+    pub const fn answer(self, answer: Answer) -> Self {
+        Self { answer, ..self }
+    }
+
+    /// For whoever reaches the server.
+    #[must_use]
+    pub const fn public(self) -> Self {
+        Self { public: true, ..self }
+    }
+}
+
+/// A route with what is said of it.
+#[derive(Clone, Debug)]
+pub struct Documented {
+    /// `GET`, `POST` …
+    pub method: &'static str,
+    /// Its address, with `{name}` for what differs.
+    pub path: String,
+    /// The heading that it stands under.
+    pub group: &'static str,
+    /// What is said of it.
+    pub operation: &'static Operation,
+}
+
+/// Routes under one heading, each of them with what is said of it.
+#[derive(Debug)]
+pub struct Routes {
+    router: Router<ServerState>,
+    group: &'static str,
+    documented: Vec<Documented>,
+}
+
+fn name(method: MethodFilter) -> &'static str {
+    const NAMES: [(MethodFilter, &str); 4] = [
+        (MethodFilter::POST, "POST"),
+        (MethodFilter::PUT, "PUT"),
+        (MethodFilter::PATCH, "PATCH"),
+        (MethodFilter::DELETE, "DELETE"),
+    ];
+    NAMES.iter().find(|(filter, _)| *filter == method).map_or("GET", |(_, name)| name)
+}
+
+impl Routes {
+    /// None, under this heading.
+    pub fn new(group: &'static str) -> Self {
+        Self { router: Router::new(), group, documented: Vec::new() }
+    }
+
+    /// With one more.
+    #[must_use]
+    pub fn on<H, T>(
+        self,
+        method: MethodFilter,
+        path: &'static str,
+        handler: H,
+        operation: &'static Operation,
+    ) -> Self
+    where
+        H: Handler<T, ServerState>,
+        T: 'static,
+    {
+        self.with(method, path, on(method, handler), operation)
+    }
+
+    /// With one more that has layers of its own.
+    #[must_use]
+    pub fn with(
+        mut self,
+        method: MethodFilter,
+        path: &'static str,
+        handler: MethodRouter<ServerState>,
+        operation: &'static Operation,
+    ) -> Self {
+        let group = self.group;
+        self.documented.push(Documented { method: name(method), path: path.to_owned(), group, operation });
+        Self { router: self.router.route(path, handler), ..self }
+    }
+
+    /// With those under another heading.
+    #[must_use]
+    pub fn merge(mut self, other: Self) -> Self {
+        self.documented.extend(other.documented);
+        Self { router: self.router.merge(other.router), ..self }
+    }
+
+    /// With others below a path.
+    #[must_use]
+    pub fn nest(mut self, path: &str, other: Self) -> Self {
+        let below = other.documented.into_iter().map(|route| {
+            let path = format!("{path}{}", route.path.trim_end_matches('/'));
+            Documented { path, ..route }
+        });
+        self.documented.extend(below);
+        Self { router: self.router.nest(path, other.router), ..self }
+    }
+
+    /// The routes, and what is said of them.
+    pub fn into_parts(self) -> (Router<ServerState>, Vec<Documented>) {
+        (self.router, self.documented)
+    }
+}
+
+/// What goes before the number that tells one operation of a path from another.
+fn id(route: &Documented) -> String {
+    let words = route.path.split(['/', '-', '_']).map(|word| word.trim_matches(['{', '}']));
+    let words: String = words.filter(|word| !word.is_empty()).map(|word| format!("_{word}")).collect();
+    format!("{}{words}", route.method.to_lowercase())
+}
+
+/// The document.
+pub fn document(routes: &[Documented]) -> Json {
+    let (mut paths, mut shapes) = (Map::new(), Shapes::new());
+    let mut groups: Vec<&str> = Vec::new();
+    for route in routes {
+        if !groups.contains(&route.group) {
+            groups.push(route.group);
+        }
+        let operation = operation(route, &mut shapes);
+        let path = paths.entry(route.path.clone()).or_insert_with(|| json!({}));
+        path[route.method.to_lowercase()] = operation;
+    }
+    shapes.insert("Failure".to_owned(), failure());
+    let tags: Vec<Json> = groups.into_iter().map(|group| json!({"name": group})).collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Weft",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Runs agent canvases. Answers are `{code, message, data}` with HTTP status 200, also for most \
+                failures: `code` is 0 when it has worked.",
+            "license": {"name": env!("CARGO_PKG_LICENSE")},
+        },
+        "servers": [{"url": "/"}],
+        "tags": tags,
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": shapes,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer",
+                "description": "a token of `weft token create` or of the settings; none when `auth` is off"}},
+        },
+    })
+}
+
+fn failure() -> Json {
+    json!({"type": "object", "required": ["code", "message"], "description": "what went wrong", "properties": {
+        "code": {"type": "integer", "not": {"const": 0},
+            "description": "100 a defect, 101 a wrong argument, 102 not there or not allowed by the data, 103 not allowed to \
+                the caller, 105 something else cannot be reached, 106 busy, 401 no valid token, 404 no such route, 409 \
+                somebody was first, 413 too large, 429 too many, 500 a run has failed"},
+        "message": {"type": "string"}, "data": {}, "error": {"description": "the same as the OpenAI API has it, on its routes"},
+    }})
+}
+
+fn operation(route: &Documented, shapes: &mut Shapes) -> Json {
+    let Operation { summary, query, body, answer, public } = route.operation;
+    let mut parameters: Vec<Json> = route
+        .path
+        .split('/')
+        .filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+        .map(|name| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}}))
+        .collect();
+    for member in *query {
+        let schema = schema(member.kind, shapes);
+        parameters.push(json!({"name": member.name, "in": "query", "required": member.required,
+            "description": member.summary, "schema": schema}));
+    }
+    let mut operation = json!({"operationId": id(route), "tags": [route.group], "summary": summary,
+        "responses": {"200": {"description": "the answer, or what went wrong", "content": content(*answer, shapes)},
+            "default": {"description": "what went wrong",
+                "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}}}}});
+    if !parameters.is_empty() {
+        operation["parameters"] = parameters.into();
+    }
+    match body {
+        Body::Nothing => {}
+        Body::Json(kind) => {
+            let schema = schema(*kind, shapes);
+            operation["requestBody"] = json!({"content": {"application/json": {"schema": schema}}});
+        }
+        Body::Files => {
+            let files = json!({"type": "object", "properties": {"file": {"type": "array",
+                "items": {"type": "string", "contentMediaType": "application/octet-stream"}}}});
+            operation["requestBody"] = json!({"content": {"multipart/form-data": {"schema": files}}});
+        }
+    }
+    if *public {
+        operation["security"] = json!([]);
+        // They fail in their own shape.
+        let answer = operation["responses"]["200"].clone();
+        operation["responses"]["default"] = answer;
+    }
+    operation
+}
+
+fn content(answer: Answer, shapes: &mut Shapes) -> Json {
+    let failure = || json!({"$ref": "#/components/schemas/Failure"});
+    let or_failure = |schema: Json| json!({"schema": {"anyOf": [schema, failure()]}});
+    let envelope = |kind: Type, count: Option<&'static str>, shapes: &mut Shapes| {
+        let mut success = object(&[], shapes);
+        success["properties"] =
+            json!({"code": {"const": 0}, "message": {"type": "string"}, "data": schema(kind, shapes)});
+        success["required"] = json!(["code", "message", "data"]);
+        if let Some(count) = count {
+            success["properties"][count] =
+                json!({"type": "integer", "description": "how many there are in all"});
+            success["required"] = json!(["code", "message", "data", count]);
+        }
+        success
+    };
+    let events = || json!({"schema": {"type": "string", "description": "server-sent events, each with JSON as its data"}});
+    match answer {
+        Answer::Data(kind) => json!({"application/json": or_failure(envelope(kind, None, shapes))}),
+        Answer::Counted(kind, count) => {
+            json!({"application/json": or_failure(envelope(kind, Some(count), shapes))})
+        }
+        Answer::Whole(kind) => json!({"application/json": or_failure(schema(kind, shapes))}),
+        Answer::Events => {
+            json!({"text/event-stream": events(), "application/json": {"schema": failure()}})
+        }
+        Answer::EventsOrData(kind) => json!({"text/event-stream": events(),
+            "application/json": or_failure(envelope(kind, None, shapes))}),
+        Answer::EventsOrWhole(kind) => {
+            json!({"text/event-stream": events(), "application/json": or_failure(schema(kind, shapes))})
+        }
+        Answer::Text => json!({"text/plain": {"schema": {"type": "string"}}}),
+        Answer::File => {
+            json!({"*/*": {"schema": {"type": "string", "contentMediaType": "application/octet-stream"}},
+            "application/json": {"schema": failure()}})
+        }
+    }
+}

@@ -1,0 +1,430 @@
+//! Agents, their sessions, their answers and their schedules.
+
+use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
+use super::{Answer, Body, Operation};
+
+/// Which page of a list.
+pub const PAGE: [Member; 2] = [
+    whole("page", "which page, from 1 on").optional(),
+    whole("page_size", "how many entries it has").optional(),
+];
+const ORDER: Member = flag("desc", "whether the newest come first; true when absent").optional();
+
+/// What is found wrong with a canvas.
+static PROBLEM: Shape = Shape {
+    name: "Problem",
+    summary: "something that `weft check` would name",
+    members: &[
+        text("code", "what kind of problem"),
+        member("severity", Type::OneOf(&["error", "warning"]), "whether it keeps the canvas from running"),
+        text("pointer", "where it is, as a JSON pointer"),
+        text("message", "what is wrong"),
+        text("help", "what to do about it").optional().nullable(),
+    ],
+};
+
+/// A stored canvas.
+static AGENT: Shape = Shape {
+    name: "Agent",
+    summary: "a stored canvas",
+    members: &[
+        text("id", "its id"),
+        text("title", "its title"),
+        text("avatar", "a picture as a data URI, or nothing"),
+        text("description", "for people"),
+        text("permission", "`me` or `team`"),
+        text("canvas_type", "the heading it is listed under"),
+        text("canvas_category", "`agent_canvas`"),
+        text("tenant_id", "whose it is"),
+        text("user_id", "the same"),
+        time("create_time", "when it was made"),
+        text("create_date", "the same in words"),
+        time("update_time", "when it was changed"),
+        text("update_date", "the same in words"),
+        member("dsl", Type::Any, "the canvas itself, where it is asked for").optional(),
+        list("problems", &Type::Of(&PROBLEM), "what was found in it, in the answer that stores it")
+            .optional(),
+    ],
+};
+
+const AGENT_BODY: [Member; 8] = [
+    text("title", "its title; needed for a new one").optional(),
+    member(
+        "dsl",
+        Type::Either(&[Type::Object(&[]), Type::Text]),
+        "the canvas, also as JSON text; needed for a new one",
+    )
+    .optional(),
+    text("description", "for people").optional(),
+    text("avatar", "a picture as a data URI").optional(),
+    member("permission", Type::OneOf(&["me", "team"]), "who sees it").optional(),
+    text("canvas_type", "the heading it is listed under").optional(),
+    text("canvas_category", "`agent_canvas`").optional(),
+    flag("release", "whether to publish it: no versions are published here").optional(),
+];
+
+const AGENT_QUERY: [Member; 7] = [
+    PAGE[0],
+    PAGE[1],
+    ORDER,
+    text("id", "only this one").optional(),
+    text("title", "only that of this title").optional(),
+    text("keywords", "only those with this in their title").optional(),
+    text("owner_ids", "only those of these owners, of which there is one").optional(),
+];
+
+static AGENTS: [Member; 2] =
+    [list("canvas", &Type::Of(&AGENT), "the page"), whole("total", "how many there are in all")];
+
+/// `GET /api/v1/agents`.
+pub static LIST: Operation =
+    Operation::new("Lists the agents.").query(&AGENT_QUERY).data(Type::Object(&AGENTS));
+/// `POST /api/v1/agents`.
+pub static CREATE: Operation =
+    Operation::new("Stores a canvas as a new agent.").body(&AGENT_BODY).data(Type::Of(&AGENT));
+/// `GET /api/v1/agents/{id}`.
+pub static GET: Operation = Operation::new("Shows an agent with its canvas.").data(Type::Of(&AGENT));
+/// `PUT` and `PATCH /api/v1/agents/{id}`.
+pub static UPDATE: Operation =
+    Operation::new("Changes what is given of an agent; a new canvas is a new version.")
+        .body(&AGENT_BODY)
+        .data(Type::Object(&[
+            time("update_time", "when it was changed"),
+            list("problems", &Type::Of(&PROBLEM), "what was found in its canvas"),
+        ]));
+/// `DELETE /api/v1/agents/{id}`.
+pub static DELETE: Operation = Operation::new("Removes an agent.").data(Type::Flag);
+/// `POST …/reset`.
+pub static RESET: Operation =
+    Operation::new("Starts the caller's own conversation over and answers with the canvas.");
+
+/// `POST …/set` of a canvas.
+pub static SET: Operation = Operation::new("Stores a canvas, or changes the one with the given id.")
+    .body(&[
+        AGENT_BODY[0],
+        AGENT_BODY[1],
+        AGENT_BODY[2],
+        AGENT_BODY[3],
+        AGENT_BODY[4],
+        text("id", "").optional(),
+    ])
+    .data(Type::Object(&[
+        text("id", "its id"),
+        text("title", "its title"),
+        member("dsl", Type::Any, "the canvas"),
+    ]));
+/// `POST …/rm` of canvases.
+pub static REMOVE: Operation = Operation::new("Removes canvases in order, up to the first that is unknown.")
+    .body(&[list("canvas_ids", &Type::Text, "which ones")])
+    .data(Type::Flag);
+/// `POST …/reset` of a canvas.
+pub static RESET_NAMED: Operation =
+    Operation::new("Starts the caller's own conversation over and answers with the canvas.")
+        .body(&[text("id", "the canvas")]);
+
+static SESSION: Shape = Shape {
+    name: "Session",
+    summary: "a conversation with an agent",
+    members: &[
+        text("id", "its id"),
+        text("name", "its name"),
+        text("agent_id", "with which agent"),
+        text("user_id", "who talks"),
+        list("messages", &Type::Of(&MESSAGE), "the messages, the last thousand"),
+        list("message", &Type::Of(&MESSAGE), "the same"),
+        member("dsl", Type::Any, "the canvas it runs on, where it is asked for").optional(),
+        text("version_title", "which version of the canvas"),
+        time("create_time", "when it began"),
+        text("create_date", "the same in words"),
+        time("update_time", "when the last message was stored"),
+        text("update_date", "the same in words"),
+    ],
+};
+
+static MESSAGE: Shape = Shape {
+    name: "Message",
+    summary: "a message of a session",
+    members: &[
+        text("role", "`user` or `assistant`"),
+        text("content", "the words"),
+        whole("created_at", "when, in seconds since 1970"),
+        text("id", "the run that produced it").optional(),
+        list("reference", &Type::Any, "the sources that it cites").optional(),
+    ],
+};
+
+/// `GET …/sessions`.
+pub static LIST_SESSIONS: Operation = Operation::new("Lists the sessions of an agent.")
+    .query(&[
+        PAGE[0],
+        PAGE[1],
+        ORDER,
+        text("id", "only this one").optional(),
+        text("user_id", "only those of this user").optional(),
+        text("keywords", "only those whose messages contain this").optional(),
+        flag("dsl", "whether each has its canvas; true when absent").optional(),
+    ])
+    .answer(Answer::Counted(Type::List(&Type::Of(&SESSION)), "total"));
+/// `POST …/sessions`.
+pub static CREATE_SESSION: Operation =
+    Operation::new("Begins a session with the newest version of an agent.")
+        .query(&[text("user_id", "who talks").optional()])
+        .body(&[
+            text("name", "its name").optional(),
+            text("user_id", "who talks").optional(),
+            flag("release", "whether to run a published version, of which there are none").optional(),
+        ])
+        .data(Type::Of(&SESSION));
+/// `GET …/sessions/{session}`.
+pub static GET_SESSION: Operation = Operation::new("Shows a session.").data(Type::Of(&SESSION));
+/// `DELETE …/sessions/{session}`.
+pub static DELETE_SESSION: Operation = Operation::new("Removes a session.").data(Type::Flag);
+/// `DELETE …/sessions`.
+pub static DELETE_SESSIONS: Operation = Operation::new("Removes sessions.")
+    .body(&[
+        list("ids", &Type::Text, "which ones").optional(),
+        flag("delete_all", "whether all of them; without ids").optional(),
+    ])
+    .data(super::runs::REMOVED);
+
+static ANSWER: Shape = Shape {
+    name: "Answer",
+    summary: "the answer of a run in one piece",
+    members: &[
+        text("event", "the event that ended it, such as `workflow_finished` or `user_inputs`"),
+        text("message_id", "the run"),
+        text("task_id", "the same"),
+        text("session_id", "the session, to go on with"),
+        whole("created_at", "when it began, in seconds since 1970"),
+        member(
+            "data",
+            Type::Object(&[
+                text("content", "the text"),
+                member("reference", Type::Any, "the sources that it cites, by their numbers"),
+                member("outputs", Type::Any, "the outputs of the last component").optional(),
+                member("usage", Type::Any, "tokens that were used").optional(),
+                text("status", "how it ended").optional(),
+                text("stop_reason", "the limit that has cut it short").optional(),
+                member("structured", Type::Any, "the answer as an object").optional(),
+                list("trace", &Type::Any, "the nodes that have finished, when `return_trace` asks for them")
+                    .optional(),
+            ]),
+            "",
+        ),
+    ],
+};
+/// The answer of a run in one piece.
+pub const WHOLE: Type = Type::Of(&ANSWER);
+
+/// What becomes of a question that comes while its session is answering another.
+pub const STRATEGY: Member = member(
+    "multitask_strategy",
+    Type::OneOf(&["reject", "enqueue", "interrupt"]),
+    "what becomes of it while the session is in the middle of a turn",
+)
+.optional();
+/// How an answer is wanted.
+pub const STREAM: Member =
+    flag("stream", "whether to stream events; else one answer comes at the end").optional();
+
+const COMPLETION: [Member; 13] = [
+    text("query", "the question; also read as `question`").optional(),
+    text("session_id", "which session; a new one when absent").optional(),
+    STREAM,
+    member("inputs", Type::Map(&Type::Any), "the fields of the form, by their keys").optional(),
+    list("files", &Type::Any, "files that come with the question").optional(),
+    text("user_id", "who asks").optional(),
+    flag("return_trace", "whether finished nodes are listed").optional(),
+    STRATEGY,
+    text(
+        "idempotency_key",
+        "the same question with the same key is asked once; also the header Idempotency-Key",
+    )
+    .optional(),
+    member("pins", Type::Map(&Type::Any), "outputs that take the place of what nodes would give").optional(),
+    flag("parallel_messages", "whether pieces of several messages may come side by side").optional(),
+    text("agent_id", "which agent, where the address does not say it").optional(),
+    flag("release", "whether to run a published version, of which there are none").optional(),
+];
+const MESSAGES: Member = list(
+    "messages",
+    &Type::Object(&[
+        text("role", "`user`, `assistant` or `system`"),
+        member("content", Type::Any, "the words"),
+    ]),
+    "the conversation; its last question is asked",
+);
+
+/// `POST …/completions`.
+pub static COMPLETE: Operation =
+    Operation::new("Asks an agent.").body(&COMPLETION).answer(Answer::EventsOrData(WHOLE));
+/// `POST …/completion` of a canvas.
+pub static COMPLETE_CANVAS: Operation =
+    Operation::new("Asks a canvas in the caller's own conversation with it.")
+        .takes(Body::Json(Type::Object(&[
+            text("id", "the canvas"),
+            COMPLETION[0],
+            COMPLETION[1],
+            STREAM,
+            COMPLETION[3],
+        ])))
+        .answer(Answer::EventsOrData(WHOLE));
+/// `POST /api/v1/completion`.
+pub static COMPLETE_CONVERSATION: Operation =
+    Operation::new("Asks in a conversation that is named by its id alone.")
+        .body(&[text("conversation_id", "the session"), MESSAGES, STREAM])
+        .answer(Answer::EventsOrData(Type::Object(&[
+            text("answer", "the answer"),
+            list("reference", &Type::Any, "the sources that it cites"),
+            text("id", "the run"),
+            text("session_id", "the session"),
+        ])));
+
+static CHAT_COMPLETION: Shape = Shape {
+    name: "ChatCompletion",
+    summary: "an answer in the shape of OpenAI's chat completions",
+    members: &[
+        text("id", "the session, to go on with"),
+        text("object", "`chat.completion`"),
+        whole("created", "when it began, in seconds since 1970"),
+        text("model", "the agent"),
+        member(
+            "usage",
+            Type::Object(&[
+                whole("prompt_tokens", ""),
+                whole("completion_tokens", ""),
+                whole("total_tokens", ""),
+            ]),
+            "tokens that were used",
+        ),
+        list(
+            "choices",
+            &Type::Object(&[
+                whole("index", ""),
+                text("finish_reason", "").nullable(),
+                member(
+                    "message",
+                    Type::Object(&[
+                        text("role", ""),
+                        text("content", "").nullable(),
+                        member("reference", Type::Any, "sources").optional(),
+                    ]),
+                    "",
+                ),
+            ]),
+            "one",
+        ),
+        member("weft", Type::Any, "what that shape has no place for, such as a form that waits").optional(),
+    ],
+};
+/// `POST …/agents_openai/{id}/chat/completions`.
+pub static COMPLETE_OPENAI: Operation =
+    Operation::new("Asks an agent in the shape of OpenAI's chat completions.")
+        .body(&[
+            text("model", "any name"),
+            MESSAGES,
+            STREAM,
+            text("session_id", "which session; also read as `id`, and in `metadata`").optional(),
+            member("metadata", Type::Any, "").optional(),
+        ])
+        .answer(Answer::EventsOrWhole(Type::Of(&CHAT_COMPLETION)));
+/// `POST /api/v1/agents/chat/completions`.
+pub static COMPLETE_NAMED: Operation = Operation::new("Asks the agent that the body names.")
+    .body(&COMPLETION)
+    .answer(Answer::EventsOrWhole(Type::Either(&[
+        Type::Object(&[whole("code", ""), text("message", ""), member("data", Type::Any, "")]),
+        Type::Of(&CHAT_COMPLETION),
+    ])));
+
+/// `GET …/logs/{message}` and `GET …/trace`.
+pub static TRACE: Operation =
+    Operation::new("Shows the tool calls of a run, by their nodes.").query(&PAGE).data(Type::Any);
+/// `GET …/trace`.
+pub static TRACE_CANVAS: Operation = Operation::new("Shows the tool calls of a run, by their nodes.")
+    .query(&[
+        PAGE[0],
+        PAGE[1],
+        text("canvas_id", "the canvas, the session or the run"),
+        text("message_id", "the run"),
+    ])
+    .data(Type::Any);
+
+static SCHEDULE: Shape = Shape {
+    name: "Schedule",
+    summary: "when an agent is asked by itself",
+    members: &[
+        text("id", "its id"),
+        text("agent_id", "which agent"),
+        text("name", "its name"),
+        text("cron", "a cron expression; null with `every`").nullable(),
+        text("timezone", "the IANA name of its zone").nullable(),
+        text("every", "an interval such as `15m`; null with `cron`").nullable(),
+        text("query", "the question"),
+        member("inputs", Type::Map(&Type::Any), "the fields of the form"),
+        list("files", &Type::Any, "files that come with the question"),
+        text("user_id", "who asks"),
+        text("session_id", "in which session; a new one each time when null").nullable(),
+        member("misfire", Type::OneOf(&["skip", "once", "all"]), "what becomes of times that were missed"),
+        whole("misfire_max", "how many of them are made up for, with `all`").nullable(),
+        flag("enabled", "whether it is on"),
+        time("next_time", "when it is next").nullable(),
+        list("upcoming", &Type::Text, "that time and those after it, as ISO 8601 has them"),
+        time("create_time", "when it was made"),
+        time("update_time", "when it was changed"),
+    ],
+};
+
+const SCHEDULE_BODY: [Member; 12] = [
+    text("cron", "a cron expression; this or `every`").optional(),
+    text("every", "an interval such as `15m`").optional(),
+    text("timezone", "the IANA name of the zone of `cron`; UTC when absent").optional(),
+    text("name", "its name").optional(),
+    text("query", "the question").optional(),
+    member("inputs", Type::Map(&Type::Any), "the fields of the form").optional(),
+    list("files", &Type::Any, "files that come with the question").optional(),
+    text("user_id", "who asks").optional(),
+    text("session_id", "in which session; a new one each time when empty").optional(),
+    member("misfire", Type::OneOf(&["skip", "once", "all"]), "what becomes of times that were missed")
+        .optional(),
+    whole("misfire_max", "how many of them are made up for, with `all`").optional(),
+    flag("enabled", "whether it is on").optional(),
+];
+
+/// `GET …/schedules`.
+pub static LIST_SCHEDULES: Operation =
+    Operation::new("Lists the schedules of an agent.").query(&PAGE).data(Type::Object(&[
+        list("schedules", &Type::Of(&SCHEDULE), "the page"),
+        whole("total", "how many there are in all"),
+    ]));
+/// `POST …/schedules`.
+pub static CREATE_SCHEDULE: Operation =
+    Operation::new("Makes a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
+/// `GET …/schedules/{schedule}`.
+pub static GET_SCHEDULE: Operation = Operation::new("Shows a schedule.").data(Type::Of(&SCHEDULE));
+/// `PUT` and `PATCH …/schedules/{schedule}`.
+pub static UPDATE_SCHEDULE: Operation =
+    Operation::new("Changes what is given of a schedule.").body(&SCHEDULE_BODY).data(Type::Of(&SCHEDULE));
+/// `DELETE …/schedules/{schedule}`.
+pub static DELETE_SCHEDULE: Operation = Operation::new("Removes a schedule.").data(Type::Flag);
+/// `POST …/schedules/{schedule}/run`.
+pub static RUN_SCHEDULE: Operation = Operation::new("Asks for what a schedule asks for, now.")
+    .data(Type::Object(&[text("run_id", "the run")]));
+/// `GET …/schedules/{schedule}/runs`.
+pub static SCHEDULE_RUNS: Operation =
+    Operation::new("Lists what a schedule has asked for.").query(&PAGE).data(Type::Object(&[
+        list(
+            "runs",
+            &Type::Object(&[
+                text("run_id", "the run"),
+                text("session_id", "its session"),
+                time("due_time", "when it was due"),
+                text("status", "how it ended, else `queued`, `running`, `given_up` or `done`"),
+                whole("attempts", "how often a worker has begun with it"),
+                text("reason", "why it was postponed or abandoned"),
+                time("start_time", "").nullable(),
+                time("finish_time", "").nullable(),
+            ]),
+            "the page",
+        ),
+        whole("total", "how many there are in all"),
+    ]));

@@ -1,0 +1,328 @@
+//! Datasets, their documents and chunks, and searching them.
+
+use super::agents::PAGE;
+use super::runs::REMOVED;
+use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
+use super::{Answer, Body, Operation};
+use crate::wire::{dataset, document};
+
+static DATASET: Shape = Shape {
+    name: "Dataset",
+    summary: "documents that can be searched",
+    members: &[
+        text("id", "its id"),
+        text("name", "its name"),
+        text("avatar", "a picture as a data URI, or nothing"),
+        text("description", "for people"),
+        text("language", "for people"),
+        text("permission", "`me` or `team`"),
+        text("tenant_id", "whose it is"),
+        text("embedding_model", "what makes its vectors; empty for none"),
+        text("chunk_method", "how its documents are cut"),
+        member("parser_config", Type::Map(&Type::Any), "the settings of that"),
+        whole("document_count", "how many documents it has"),
+        whole("chunk_count", "how many chunks they have"),
+        whole("token_num", "how many tokens those have"),
+        member("similarity_threshold", Type::Number, "what a chunk has to score at least"),
+        member("vector_similarity_weight", Type::Number, "the share of vectors in a score"),
+        whole("pagerank", "how much it is preferred"),
+        time("create_time", "when it was made"),
+        text("create_date", "the same in words"),
+        time("update_time", "when it was changed"),
+        text("update_date", "the same in words"),
+    ],
+};
+
+/// `GET /api/v1/datasets`.
+pub static LIST: Operation = Operation::new("Lists the datasets.")
+    .query(&[
+        PAGE[0],
+        PAGE[1],
+        text("id", "only this one").optional(),
+        text("name", "only that of this name").optional(),
+        member("orderby", Type::OneOf(&["create_time", "update_time"]), "in which order").optional(),
+        flag("desc", "whether the newest come first").optional(),
+    ])
+    .answer(Answer::Counted(Type::List(&Type::Of(&DATASET)), "total_datasets"));
+/// `POST /api/v1/datasets`.
+pub static CREATE: Operation = Operation::new("Makes a dataset.")
+    .takes(Body::Json(Type::Rules(dataset::FIELDS)))
+    .data(Type::Of(&DATASET));
+/// `GET /api/v1/datasets/{id}`.
+pub static GET: Operation = Operation::new("Shows a dataset.").data(Type::Of(&DATASET));
+/// `PUT` and `PATCH /api/v1/datasets/{id}`.
+pub static UPDATE: Operation = Operation::new("Changes what is given of a dataset.")
+    .takes(Body::Json(Type::Rules(dataset::FIELDS)))
+    .data(Type::Of(&DATASET));
+/// `DELETE /api/v1/datasets`.
+pub static DELETE: Operation = Operation::new("Removes datasets.")
+    .body(&[
+        list("ids", &Type::Text, "which ones").optional().nullable(),
+        flag("delete_all", "whether all of them; without ids").optional(),
+    ])
+    .data(Type::Object(&[whole("success_count", "how many were removed")]));
+
+static DOCUMENT: Shape = Shape {
+    name: "Document",
+    summary: "a file in a dataset",
+    members: &[
+        text("id", "its id"),
+        text("dataset_id", "in which dataset"),
+        text("name", "its name"),
+        text("type", "what kind of file"),
+        text("suffix", "what its name ends with"),
+        whole("size", "its bytes"),
+        text("chunk_method", "how it is cut"),
+        member("parser_config", Type::Map(&Type::Any), "the settings of that"),
+        whole("chunk_count", "how many chunks it has"),
+        whole("token_count", "how many tokens those have"),
+        member("run", Type::OneOf(&["UNSTART", "RUNNING", "CANCEL", "DONE", "FAIL"]), "how far it is read"),
+        member("progress", Type::Number, "the same as a share of 1; -1 when it has failed"),
+        text("progress_msg", "what happened on the way"),
+        member("process_duration", Type::Number, "how long it took, in seconds"),
+        member("meta_fields", Type::Map(&Type::Any), "its metadata"),
+        member("status", Type::OneOf(&["0", "1"]), "whether it is found"),
+        time("create_time", "when it was uploaded"),
+        time("update_time", "when it was changed"),
+    ],
+};
+const IDS: [Member; 2] = [
+    list("ids", &Type::Text, "which ones").optional().nullable(),
+    flag("delete_all", "whether all of them; without ids").optional(),
+];
+const DOCUMENT_IDS: [Member; 1] = [list("document_ids", &Type::Text, "which ones")];
+/// How many there were, and which came twice.
+const COUNTED: Type = Type::Object(&[
+    whole("success_count", "how many"),
+    list("errors", &Type::Text, "which came twice").optional(),
+]);
+
+/// `GET …/documents`.
+pub static LIST_DOCUMENTS: Operation = Operation::new("Lists the documents of a dataset.")
+    .query(&[
+        PAGE[0],
+        PAGE[1],
+        text("id", "only this one").optional(),
+        text("name", "only that of this name").optional(),
+        text("keywords", "only those with this in their name").optional(),
+        text("suffix", "only files of this kind; repeatable").optional(),
+        text("run", "only those that are read so far; repeatable").optional(),
+        text("metadata_condition", "only those whose metadata fits, as JSON").optional(),
+        time("create_time_from", "only those uploaded from then on").optional(),
+        time("create_time_to", "only those uploaded until then").optional(),
+        text("orderby", "`create_time` or `update_time`").optional(),
+        flag("desc", "whether the newest come first").optional(),
+    ])
+    .data(Type::Object(&[
+        list("docs", &Type::Of(&DOCUMENT), "the page"),
+        whole("total", "how many there are in all"),
+    ]));
+/// `POST …/documents`.
+pub static UPLOAD: Operation = Operation::new("Uploads files; they are read when that is asked for.")
+    .query(&[text("type", "`local`").optional()])
+    .takes(Body::Files)
+    .data(Type::List(&Type::Of(&DOCUMENT)));
+/// `DELETE …/documents`.
+pub static DELETE_DOCUMENTS: Operation = Operation::new("Removes documents.")
+    .body(&IDS)
+    .data(Type::Object(&[whole("deleted", "how many were removed")]));
+/// `GET …/documents/{document}`.
+pub static DOWNLOAD: Operation = Operation::new("Sends the file of a document.").answer(Answer::File);
+/// `PUT` and `PATCH …/documents/{document}`.
+pub static UPDATE_DOCUMENT: Operation = Operation::new("Changes what is given of a document.")
+    .takes(Body::Json(Type::Rules(document::FIELDS)))
+    .data(Type::Of(&DOCUMENT));
+/// `POST …/chunks` of a dataset.
+pub static START: Operation =
+    Operation::new("Has documents read.").body(&DOCUMENT_IDS).data(Type::Either(&[Type::Null, COUNTED]));
+/// `DELETE …/chunks` of a dataset.
+pub static STOP: Operation = Operation::new("Has documents no longer read.")
+    .body(&DOCUMENT_IDS)
+    .data(Type::Either(&[Type::Null, COUNTED]));
+/// `POST …/documents/parse`.
+pub static PARSE: Operation = Operation::new("Has documents read.").body(&DOCUMENT_IDS).data(COUNTED);
+/// `POST …/documents/stop`.
+pub static HALT: Operation =
+    Operation::new("Has documents no longer read.").body(&DOCUMENT_IDS).data(COUNTED);
+
+/// `GET …/metadata/summary`.
+pub static SUMMARY: Operation = Operation::new("Counts the values of the metadata of documents.")
+    .query(&[text("doc_ids", "of these documents; repeatable; of all when absent").optional()])
+    .data(Type::Object(&[member(
+        "summary",
+        Type::Map(&Type::Any),
+        "by key: its type, and its values with their numbers",
+    )]));
+/// `POST …/metadata/update`.
+pub static UPDATE_METADATA: Operation =
+    Operation::new("Makes the same change of the metadata of many documents.")
+        .body(&[
+            member("selector", Type::Any, "which documents: `document_ids`, `metadata_condition`").optional(),
+            list("updates", &Type::Any, "`{key, value}`, also with `match`").optional(),
+            list("deletes", &Type::Any, "`{key}`, also with `value`").optional(),
+        ])
+        .data(Type::Object(&[
+            whole("updated", "how many have changed"),
+            whole("matched_docs", "how many it was for"),
+        ]));
+const CONFIG: Type = Type::Object(&[
+    list("metadata", &Type::Any, "what a model is to find out"),
+    list("built_in_metadata", &Type::Any, "what a file says of itself"),
+    flag("enabled", "whether it is on"),
+]);
+/// `GET …/metadata/config`.
+pub static GET_CONFIG: Operation =
+    Operation::new("Shows what a model is to find out about each document.").data(CONFIG);
+/// `PUT …/metadata/config`.
+pub static SET_CONFIG: Operation = Operation::new("Says what a model is to find out about each document.")
+    .takes(Body::Json(Type::Any))
+    .data(CONFIG);
+/// `PUT …/documents/{document}/metadata/config`.
+pub static SET_DOCUMENT_CONFIG: Operation =
+    Operation::new("Says what a model is to find out about a document.")
+        .body(&[member("metadata", Type::Any, "what to find out")])
+        .data(Type::Of(&DOCUMENT));
+
+static CHUNK: Shape = Shape {
+    name: "Chunk",
+    summary: "a part of a document",
+    members: &[
+        text("id", "its id"),
+        text("content", "its text"),
+        text("document_id", "of which document"),
+        text("dataset_id", "of which dataset"),
+        list("important_keywords", &Type::Text, "words it is found by, too"),
+        list("questions", &Type::Text, "questions it is found by, too"),
+        flag("available", "whether it is found"),
+        text("docnm_kwd", "the name of the document").optional(),
+        list("positions", &Type::Any, "where it is: page, left, right, top, bottom").optional(),
+        text("create_time", "when it was made, in words"),
+        member("create_timestamp", Type::Number, "the same in seconds since 1970"),
+    ],
+};
+const CHUNK_BODY: [Member; 5] = [
+    text("content", "its text").optional(),
+    list("important_keywords", &Type::Text, "words it is found by, too").optional().nullable(),
+    list("questions", &Type::Text, "questions it is found by, too").optional().nullable(),
+    member("available", Type::Any, "whether it is found").optional(),
+    list("positions", &Type::Any, "where it is").optional().nullable(),
+];
+
+/// `GET …/chunks`.
+pub static LIST_CHUNKS: Operation = Operation::new("Lists the chunks of a document.")
+    .query(&[
+        PAGE[0],
+        PAGE[1],
+        text("id", "only this one").optional(),
+        text("keywords", "only those with this in their text, which is marked").optional(),
+        flag("available", "only those that are found, or only the others").optional(),
+    ])
+    .data(Type::Object(&[
+        list("chunks", &Type::Of(&CHUNK), "the page"),
+        whole("total", "how many there are in all"),
+        member("doc", Type::Of(&DOCUMENT), "the document"),
+    ]));
+/// `POST …/chunks` of a document.
+pub static ADD_CHUNK: Operation = Operation::new("Adds a chunk.")
+    .body(&CHUNK_BODY)
+    .data(Type::Object(&[member("chunk", Type::Of(&CHUNK), "")]));
+/// `PATCH …/chunks`.
+pub static SWITCH_CHUNKS: Operation = Operation::new("Has chunks found, or no longer.")
+    .body(&[
+        list("chunk_ids", &Type::Text, "which ones"),
+        member("available_int", Type::Any, "1 or 0; also `available`").optional(),
+        member("available", Type::Any, "true or false").optional(),
+    ])
+    .data(Type::Flag);
+/// `DELETE …/chunks` of a document.
+pub static DELETE_CHUNKS: Operation = Operation::new("Removes chunks.")
+    .body(&[
+        list("chunk_ids", &Type::Text, "which ones").optional().nullable(),
+        flag("delete_all", "whether all of them; without ids").optional(),
+    ])
+    .data(REMOVED);
+/// `GET …/chunks/{chunk}`.
+pub static GET_CHUNK: Operation = Operation::new("Shows a chunk.").data(Type::Of(&CHUNK));
+/// `PUT` and `PATCH …/chunks/{chunk}`.
+pub static UPDATE_CHUNK: Operation =
+    Operation::new("Changes what is given of a chunk.").body(&CHUNK_BODY).data(Type::Flag);
+
+/// `GET …/knowledge_graph`.
+pub static GET_GRAPH: Operation = Operation::new(
+    "Shows the most important part of the knowledge graph of a dataset.",
+)
+.data(Type::Object(&[member("graph", Type::Any, "`nodes` and `edges`"), member("mind_map", Type::Any, "")]));
+/// `DELETE …/knowledge_graph`.
+pub static DELETE_GRAPH: Operation =
+    Operation::new("Removes the knowledge graph of a dataset.").data(Type::Flag);
+
+static HIT: Shape = Shape {
+    name: "Hit",
+    summary: "a chunk that was found",
+    members: &[
+        text("id", "its id"),
+        text("content", "its text"),
+        text("document_id", "of which document"),
+        text("document_name", "the name of that"),
+        text("dataset_id", "of which dataset"),
+        member("similarity", Type::Number, "its score, from 0 to 1"),
+        member("vector_similarity", Type::Number, "that of its vector"),
+        member("term_similarity", Type::Number, "that of its words"),
+        list("positions", &Type::Any, "where it is: page, left, right, top, bottom"),
+        text("highlight", "its text with marks, when they are asked for").optional().nullable(),
+        member("document_metadata", Type::Any, "the metadata of the document, when they are asked for")
+            .optional(),
+    ],
+};
+
+/// `POST /api/v1/retrieval`.
+pub static SEARCH: Operation = Operation::new("Searches datasets.")
+    .body(&[
+        text("question", "what to look for"),
+        list("dataset_ids", &Type::Text, "which datasets").optional(),
+        list("document_ids", &Type::Text, "only in these documents").optional(),
+        member("page", Type::Any, "which page, from 1 on").optional(),
+        member("page_size", Type::Any, "how many it has; 30 when absent").optional(),
+        member("similarity_threshold", Type::Any, "what a chunk has to score at least; 0.2 when absent")
+            .optional(),
+        member("vector_similarity_weight", Type::Any, "the share of vectors in a score; 0.3 when absent")
+            .optional(),
+        member("top_k", Type::Any, "how many chunks are looked at; 1024 when absent").optional(),
+        text("rerank_id", "the model that ranks what was found").optional().nullable(),
+        member("keyword", Type::Any, "whether a model adds words to look for").optional(),
+        member("highlight", Type::Any, "whether what was looked for is marked").optional(),
+        list("cross_languages", &Type::Text, "languages that the question is asked in as well")
+            .optional()
+            .nullable(),
+        member("metadata_condition", Type::Any, "only documents whose metadata fits").optional(),
+        member("use_kg", Type::Any, "whether what the knowledge graph says comes first").optional(),
+    ])
+    .data(Type::Object(&[
+        list("chunks", &Type::Of(&HIT), "what was found, the best first"),
+        list(
+            "doc_aggs",
+            &Type::Object(&[text("doc_name", ""), text("doc_id", ""), whole("count", "")]),
+            "how many chunks each document has given",
+        ),
+        whole("total", "how many there are in all"),
+        list("notes", &Type::Text, "what could not be done as asked").optional(),
+    ]));
+/// `POST /api/v1/dify/retrieval`.
+pub static SEARCH_DIFY: Operation =
+    Operation::new("Searches a dataset in the shape of Dify's external knowledge.")
+        .body(&[
+            text("knowledge_id", "which dataset"),
+            text("query", "what to look for"),
+            member("retrieval_setting", Type::Any, "`top_k` and `score_threshold`").optional(),
+            member("metadata_condition", Type::Any, "only documents whose metadata fits").optional(),
+        ])
+        .answer(Answer::Whole(Type::Object(&[list(
+            "records",
+            &Type::Object(&[
+                text("content", "its text"),
+                member("score", Type::Number, "its score"),
+                text("title", "the name of the document"),
+                member("metadata", Type::Map(&Type::Any), "its metadata"),
+            ]),
+            "what was found, the best first",
+        )])));

@@ -1,0 +1,235 @@
+//! What requests and answers look like, as plain data, and its JSON Schema.
+
+use serde_json::{Map, Value as Json, json};
+
+use crate::wire::rules::Rule;
+
+/// An object with a name: the same one wherever it appears.
+#[derive(Debug)]
+pub struct Shape {
+    /// Its name in the document, such as `Agent`.
+    pub name: &'static str,
+    /// What it is, as a sentence fragment.
+    pub summary: &'static str,
+    /// Its members; there may be others.
+    pub members: &'static [Member],
+}
+
+/// A member of an object, or a parameter.
+#[derive(Clone, Copy, Debug)]
+pub struct Member {
+    /// Its name.
+    pub name: &'static str,
+    /// What it may be.
+    pub kind: Type,
+    /// What it is, as a sentence fragment; may be empty where the name says it.
+    pub summary: &'static str,
+    /// Whether it is always there.
+    pub required: bool,
+    /// Whether it may be null.
+    pub nullable: bool,
+}
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub enum Type {
+    /// Anything.
+    Any,
+    /// A text.
+    Text,
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// A whole number.
+    Whole,
+    /// Milliseconds since 1970.
+    Time,
+    /// A number.
+    Number,
+    /// True or false.
+    Flag,
+    /// Nothing.
+    Null,
+    /// A list.
+    List(&'static Type),
+    /// Names and values.
+    Map(&'static Type),
+    /// An object with a name.
+    Of(&'static Shape),
+    /// An object of its own.
+    Object(&'static [Member]),
+    /// One of several.
+    Either(&'static [Type]),
+    /// An object that is checked by these rules.
+    Rules(&'static [(&'static str, Rule)]),
+}
+
+/// A member that is always there.
+pub const fn member(name: &'static str, kind: Type, summary: &'static str) -> Member {
+    Member { name, kind, summary, required: true, nullable: false }
+}
+
+/// A text that is always there.
+pub const fn text(name: &'static str, summary: &'static str) -> Member {
+    member(name, Type::Text, summary)
+}
+
+/// A whole number that is always there.
+pub const fn whole(name: &'static str, summary: &'static str) -> Member {
+    member(name, Type::Whole, summary)
+}
+
+/// A moment that is always there.
+pub const fn time(name: &'static str, summary: &'static str) -> Member {
+    member(name, Type::Time, summary)
+}
+
+/// A truth value that is always there.
+pub const fn flag(name: &'static str, summary: &'static str) -> Member {
+    member(name, Type::Flag, summary)
+}
+
+/// A list that is always there.
+pub const fn list(name: &'static str, of: &'static Type, summary: &'static str) -> Member {
+    member(name, Type::List(of), summary)
+}
+
+impl Member {
+    /// It need not be there.
+    #[must_use]
+    pub const fn optional(mut self) -> Self {
+        self.required = false;
+        self
+    }
+
+    /// It may be null.
+    #[must_use]
+    pub const fn nullable(mut self) -> Self {
+        self.nullable = true;
+        self
+    }
+}
+
+/// The schemas of shapes by their names, found while others are made.
+pub type Shapes = Map<String, Json>;
+
+/// The JSON Schema of a value. Shapes that it names are added to `shapes`.
+pub fn schema(kind: Type, shapes: &mut Shapes) -> Json {
+    match kind {
+        Type::Any => json!({}),
+        Type::Text => json!({"type": "string"}),
+        Type::OneOf(words) => json!({"type": "string", "enum": words}),
+        Type::Whole => json!({"type": "integer"}),
+        Type::Time => json!({"type": "integer", "description": "milliseconds since 1970"}),
+        Type::Number => json!({"type": "number"}),
+        Type::Flag => json!({"type": "boolean"}),
+        Type::Null => json!({"type": "null"}),
+        Type::List(of) => json!({"type": "array", "items": schema(*of, shapes)}),
+        Type::Map(of) => json!({"type": "object", "additionalProperties": schema(*of, shapes)}),
+        Type::Of(shape) => {
+            if !shapes.contains_key(shape.name) {
+                // Before its members, which may name it.
+                shapes.insert(shape.name.to_owned(), Json::Null);
+                let mut made = object(shape.members, shapes);
+                made["description"] = shape.summary.into();
+                shapes.insert(shape.name.to_owned(), made);
+            }
+            json!({"$ref": format!("#/components/schemas/{}", shape.name)})
+        }
+        Type::Object(members) => object(members, shapes),
+        Type::Rules(rules) => of_rules(rules),
+        Type::Either(of) => json!({"anyOf": of.iter().map(|kind| schema(*kind, shapes)).collect::<Vec<_>>()}),
+    }
+}
+
+/// The JSON Schema of an object with these members. It may have others: clients must live with new ones.
+pub fn object(members: &[Member], shapes: &mut Shapes) -> Json {
+    let properties: Map<String, Json> =
+        members.iter().map(|member| (member.name.to_owned(), of_member(member, shapes))).collect();
+    let required: Vec<&str> =
+        members.iter().filter(|member| member.required).map(|member| member.name).collect();
+    let mut made = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        made["required"] = required.into();
+    }
+    made
+}
+
+fn of_member(member: &Member, shapes: &mut Shapes) -> Json {
+    let mut made = schema(member.kind, shapes);
+    if member.nullable {
+        made = match made.get("type") {
+            Some(Json::String(name)) if made.get("enum").is_none() => {
+                let types = json!([name, "null"]);
+                made["type"] = types;
+                made
+            }
+            _ => json!({"anyOf": [made, {"type": "null"}]}),
+        };
+    }
+    if !member.summary.is_empty() {
+        made["description"] = member.summary.into();
+    }
+    made
+}
+
+/// The JSON Schema of an object that is checked by rules: all of its members may be left out, and it has no others.
+fn of_rules(rules: &[(&str, Rule)]) -> Json {
+    let properties: Map<String, Json> =
+        rules.iter().map(|(name, rule)| ((*name).to_owned(), of_rule(*rule))).collect();
+    json!({"type": "object", "properties": properties, "additionalProperties": false})
+}
+
+fn of_rule(rule: Rule) -> Json {
+    match rule {
+        Rule::Text(min, max) | Rule::Trimmed(min, max) => {
+            json!({"type": ["string", "null"], "minLength": min, "maxLength": max})
+        }
+        Rule::Integer(min, max) => json!({"type": ["integer", "null"], "minimum": min, "maximum": max}),
+        Rule::Number(min, max) => {
+            let mut made = json!({"type": ["number", "null"]});
+            for (key, bound) in [("minimum", min), ("maximum", max)] {
+                if bound.is_finite() {
+                    made[key] = bound.into();
+                }
+            }
+            made
+        }
+        Rule::Flag => json!({"type": ["boolean", "null"]}),
+        // Whatever their case and the space around them.
+        Rule::OneOf(words) => json!({"type": ["string", "null"], "examples": words}),
+        Rule::Texts => json!({"type": ["array", "null"], "items": {"type": "string"}}),
+        Rule::Pages => {
+            json!({"type": ["array", "null"], "items": {"type": "array", "items": {"type": "integer"}}})
+        }
+        Rule::Object => json!({"type": ["object", "null"]}),
+        Rule::Fields(rules) => {
+            let mut made = of_rules(rules);
+            made["type"] = json!(["object", "null"]);
+            made
+        }
+        Rule::Any => json!({}),
+    }
+}
+
+/// A type in a word or two, for people.
+pub fn in_words(kind: Type) -> String {
+    match kind {
+        Type::Any => "any".to_owned(),
+        Type::Text => "string".to_owned(),
+        Type::OneOf(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Type::Whole => "integer".to_owned(),
+        Type::Time => "time in ms".to_owned(),
+        Type::Number => "number".to_owned(),
+        Type::Flag => "boolean".to_owned(),
+        Type::Null => "null".to_owned(),
+        Type::List(of) => format!("list of {}", in_words(*of)),
+        Type::Map(of) => format!("object of {}", in_words(*of)),
+        Type::Of(shape) => format!("[{0}](#{1})", shape.name, shape.name.to_lowercase()),
+        Type::Object(members) => {
+            let names: Vec<_> = members.iter().map(|member| format!("`{}`", member.name)).collect();
+            format!("{{{}}}", names.join(", "))
+        }
+        Type::Either(of) => of.iter().map(|kind| in_words(*kind)).collect::<Vec<_>>().join(" or "),
+        Type::Rules(_) => "object".to_owned(),
+    }
+}

@@ -1,0 +1,79 @@
+//! Statements that change the store together. They are made before the first of them is executed, so that none of
+//! them waits for its caller: a file of SQLite executes all of them in one visit of its thread.
+
+use sea_orm::{ConnectionTrait, DbBackend, DbErr, QueryTrait, Statement};
+
+/// A transaction whose statements do not follow from what the ones before have given.
+#[derive(Clone)]
+pub(crate) struct Batch {
+    pub(crate) backend: DbBackend,
+    pub(crate) steps: Vec<Step>,
+}
+
+/// One statement.
+#[derive(Clone)]
+pub(crate) struct Step {
+    pub(crate) statement: Statement,
+    pub(crate) kind: Kind,
+}
+
+/// What is expected of a statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// It is a query, which must give a row.
+    MustFind,
+    /// It must change a row.
+    MustChange,
+    /// It changes what there is.
+    Any,
+}
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchOutcome {
+    /// All of it is stored.
+    Committed,
+    /// This step was not as expected, and nothing is stored.
+    Refused(usize),
+}
+
+impl Batch {
+    pub(crate) fn new(backend: DbBackend) -> Self {
+        Self { backend, steps: Vec::new() }
+    }
+
+    /// Adds a query that must give a row.
+    pub(crate) fn check(&mut self, statement: Statement) {
+        self.steps.push(Step { statement, kind: Kind::MustFind });
+    }
+
+    /// Adds a statement that must change a row.
+    pub(crate) fn must(&mut self, change: &impl QueryTrait) {
+        self.steps.push(Step { statement: change.build(self.backend), kind: Kind::MustChange });
+    }
+
+    /// Adds a statement.
+    pub(crate) fn then(&mut self, change: &impl QueryTrait) {
+        self.steps.push(Step { statement: change.build(self.backend), kind: Kind::Any });
+    }
+
+    /// Whether it is one statement, which is a transaction by itself.
+    pub(crate) fn is_single(&self) -> bool {
+        self.steps.len() == 1
+    }
+
+    /// Executes the steps in a transaction that is open. It is for the caller to end it.
+    pub(crate) async fn run_in(self, transaction: &impl ConnectionTrait) -> Result<BatchOutcome, DbErr> {
+        for (at, Step { statement, kind }) in self.steps.into_iter().enumerate() {
+            let as_expected = match kind {
+                Kind::MustFind => transaction.query_one_raw(statement).await?.is_some(),
+                Kind::MustChange => transaction.execute_raw(statement).await?.rows_affected() > 0,
+                Kind::Any => transaction.execute_raw(statement).await.map(|_| true)?,
+            };
+            if !as_expected {
+                return Ok(BatchOutcome::Refused(at));
+            }
+        }
+        Ok(BatchOutcome::Committed)
+    }
+}

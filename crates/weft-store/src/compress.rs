@@ -1,0 +1,148 @@
+//! Bytes in fewer bytes.
+//!
+//! What is compressed here are small pieces of JSON with the same words in them, which a dictionary of these
+//! words helps most. The dictionary is a part of the format: it is never changed, another one would be
+//! another format.
+
+use std::sync::{LazyLock, Mutex, TryLockError};
+
+use weft_core::{Error, ErrorKind, Result};
+use zstd::dict::{DecoderDictionary, EncoderDictionary};
+use zstd::zstd_safe::{self, CCtx, DCtx};
+
+/// The words of journals and states, the most frequent ones last.
+const WORDS: &[u8] = include_bytes!("words_1.txt");
+
+/// Beyond this the work grows faster than the bytes shrink.
+const LEVEL: i32 = 6;
+
+/// A sixth of the work for a tenth more bytes.
+const LEVEL_FAST: i32 = 1;
+
+/// What every compressed piece would begin with.
+const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// More than one piece ever comes to; a damaged one may claim more.
+const LENGTH_MAX: usize = 1 << 30;
+
+static ENCODER: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(WORDS, LEVEL));
+static ENCODER_FAST: LazyLock<EncoderDictionary<'static>> =
+    LazyLock::new(|| EncoderDictionary::copy(WORDS, LEVEL_FAST));
+static DECODER: LazyLock<DecoderDictionary<'static>> = LazyLock::new(|| DecoderDictionary::copy(WORDS));
+
+/// Setting up the tables of a compressor costs more than a small piece does, so one of each is kept.
+static COMPRESSOR: Kept<CCtx<'static>> = Kept(Mutex::new(None));
+static DECOMPRESSOR: Kept<DCtx<'static>> = Kept(Mutex::new(None));
+
+/// Something that is made when it is needed for the first time, or while somebody else has it.
+struct Kept<T>(Mutex<Option<T>>);
+
+impl<T> Kept<T> {
+    fn lend<U>(&self, make: fn() -> Option<T>, work: impl FnOnce(&mut T) -> U) -> Option<U> {
+        match self.0.try_lock() {
+            Ok(mut kept) => {
+                if kept.is_none() {
+                    *kept = make();
+                }
+                kept.as_mut().map(work)
+            }
+            Err(TryLockError::WouldBlock | TryLockError::Poisoned(_)) => make().as_mut().map(work),
+        }
+    }
+}
+
+/// Squeezes bytes; absent when that does not make them fewer.
+pub(crate) fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    compress_with(&ENCODER, bytes).filter(|compressed| compressed.len() < bytes.len())
+}
+
+/// The same with less effort, for what is not kept for long.
+pub(crate) fn compress_fast(bytes: &[u8]) -> Option<Vec<u8>> {
+    compress_with(&ENCODER_FAST, bytes).filter(|compressed| compressed.len() < bytes.len())
+}
+
+/// What was compressed.
+///
+/// # Errors
+/// `Garbled` when it is damaged.
+pub(crate) fn decompress(compressed: &[u8], length: usize) -> Result<Vec<u8>> {
+    opened(&DECODER, compressed, length)
+}
+
+/// A dictionary for [`compress_with`].
+pub(crate) fn encoder(content: &[u8]) -> EncoderDictionary<'static> {
+    EncoderDictionary::copy(content, LEVEL)
+}
+
+/// Squeezes bytes with a dictionary of their own.
+pub(crate) fn compress_with(encoder: &EncoderDictionary<'static>, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut compressed = Vec::with_capacity(zstd_safe::compress_bound(bytes.len()));
+    let made = COMPRESSOR.lend(CCtx::try_create, |context| {
+        context.compress_using_cdict(&mut compressed, bytes, encoder.as_cdict()).is_ok()
+    });
+    let compressed = made?.then_some(compressed)?;
+    // What is kept has no room for what was not needed.
+    compressed.strip_prefix(&MAGIC).map(<[u8]>::to_vec)
+}
+
+/// What was compressed with the dictionary of this content.
+///
+/// # Errors
+/// `Garbled` when it is damaged.
+pub(crate) fn decompress_with(content: &[u8], compressed: &[u8], length: usize) -> Result<Vec<u8>> {
+    opened(&DecoderDictionary::copy(content), compressed, length)
+}
+
+fn opened(decoder: &DecoderDictionary<'static>, compressed: &[u8], length: usize) -> Result<Vec<u8>> {
+    if length > LENGTH_MAX {
+        return Err(damaged());
+    }
+    let whole = [&MAGIC, compressed].concat();
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(length).map_err(|cause| damaged().because(cause))?;
+    let opened = DECOMPRESSOR.lend(DCtx::try_create, |context| {
+        context.decompress_using_ddict(&mut bytes, &whole, decoder.as_ddict()).is_ok()
+    });
+    if opened == Some(true) && bytes.len() == length { Ok(bytes) } else { Err(damaged()) }
+}
+
+fn damaged() -> Error {
+    Error::new(ErrorKind::Garbled, "a stored piece is damaged")
+        .help("restore the store from a backup; what does not need this piece is not affected")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SAID: &str = r#"{"type":"said","activation":3,"node":"Message:M","text":"w0 "}"#;
+
+    #[test]
+    fn what_was_compressed_once_is_read_for_ever() {
+        let kept = include_bytes!("compressed_1.bin");
+        assert_eq!(decompress(kept, SAID.len()).unwrap(), SAID.as_bytes(), "{:?}", compress(SAID.as_bytes()));
+    }
+
+    #[test]
+    fn the_words_of_a_journal_cost_little() {
+        let compressed = compress(SAID.as_bytes()).unwrap();
+        assert!(compressed.len() < 30, "{} bytes", compressed.len());
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_compressed_comes_back(bytes in prop::collection::vec(0_u8..4, 0..3_000)) {
+            if let Some(compressed) = compress(&bytes) {
+                prop_assert_eq!(decompress(&compressed, bytes.len()).unwrap(), bytes);
+            }
+        }
+
+        #[test]
+        fn damage_is_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), length in 0_usize..9_000) {
+            let _ = decompress(&bytes, length);
+        }
+    }
+}

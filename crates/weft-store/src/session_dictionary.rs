@@ -1,0 +1,182 @@
+//! A compression dictionary for the journals of a session.
+//!
+//! Two runs of one canvas in one session differ in little: what was asked, what was answered, some numbers.
+//! The first journal that this process packs for a session becomes the dictionary of those that follow, which
+//! come to a fraction of what they would be alone. A dictionary is a piece of its session, so it goes when no
+//! journal names it any more, and its content is never in another session.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use weft_core::Result;
+use weft_core::id::SessionKey;
+use zstd::dict::EncoderDictionary;
+
+use crate::compress;
+use crate::pack::{put, take};
+use crate::pieces::{self, Name};
+use crate::rows::piece::Model;
+
+/// The first byte of a body with a dictionary.
+pub(crate) const BASED: u8 = 4;
+
+/// Sessions whose dictionary is known. What is forgotten here gets a new one with its next run.
+const DICTIONARIES_MAX: usize = 256;
+
+/// A longer beginning has nothing new in it.
+const DICTIONARY_BYTES_MAX: usize = 16 * 1024;
+
+/// A journal of a smaller size is small enough.
+const DICTIONARY_BYTES_MIN: usize = 512;
+
+/// A dictionary that saves less than one byte in so many is of no use any more.
+const SAVED_PART_MIN: usize = 8;
+
+/// A run goes with its dictionary, and a dictionary only with the last of its runs.
+const USES_MAX: u32 = 256;
+
+/// The beginning of an earlier journal of a session.
+pub(crate) struct SessionDictionary {
+    pub(crate) row: Model,
+    content: Vec<u8>,
+    name: Name,
+    encoder: OnceLock<EncoderDictionary<'static>>,
+}
+
+/// The dictionaries of the sessions that this process packs for.
+#[derive(Default)]
+pub(crate) struct SessionDictionaries(Mutex<HashMap<SessionKey, (Arc<SessionDictionary>, u32)>>);
+
+impl SessionDictionaries {
+    /// Packs the parts of a journal, with that of its session if that helps.
+    pub(crate) fn pack(
+        &self,
+        session: &SessionKey,
+        parts: &[u8],
+    ) -> Option<(Vec<u8>, Option<Arc<SessionDictionary>>)> {
+        let dictionary = {
+            let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get_mut(session).map(|(dictionary, uses)| {
+                *uses += 1;
+                (Arc::clone(dictionary), *uses)
+            })
+        };
+        let alone = || crate::pack::compressed(parts);
+        let Some((dictionary, uses)) = dictionary else {
+            self.begin(session, parts);
+            return Some((alone()?, None));
+        };
+        let with_dictionary = dictionary.compress(parts)?;
+        // Alone it would hardly come to less than an eighth.
+        if with_dictionary.len() * SAVED_PART_MIN <= parts.len() && uses < USES_MAX {
+            return Some((with_dictionary, Some(dictionary)));
+        }
+        let alone = alone()?;
+        if with_dictionary.len() + with_dictionary.len() / SAVED_PART_MIN < alone.len() && uses < USES_MAX {
+            return Some((with_dictionary, Some(dictionary)));
+        }
+        self.begin(session, parts);
+        Some((alone, None))
+    }
+
+    /// Forgets a dictionary that cannot be stored.
+    pub(crate) fn forget(&self, session: &SessionKey) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(session);
+    }
+
+    fn begin(&self, session: &SessionKey, parts: &[u8]) {
+        if parts.len() < DICTIONARY_BYTES_MIN {
+            return;
+        }
+        let content = parts[..parts.len().min(DICTIONARY_BYTES_MAX)].to_vec();
+        let name = pieces::name(&content);
+        let row = pieces::row(session, name, &content);
+        let dictionary = Arc::new(SessionDictionary { row, content, name, encoder: OnceLock::new() });
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= DICTIONARIES_MAX {
+            known.clear();
+        }
+        known.insert(session.clone(), (dictionary, 0));
+    }
+}
+
+impl SessionDictionary {
+    fn compress(&self, parts: &[u8]) -> Option<Vec<u8>> {
+        let encoder = self.encoder.get_or_init(|| compress::encoder(&self.content));
+        let compressed = compress::compress_with(encoder, parts)?;
+        let mut body = vec![BASED];
+        body.extend_from_slice(&self.name);
+        put(&mut body, parts.len() as u64);
+        body.extend_from_slice(&compressed);
+        Some(body)
+    }
+}
+
+/// The name of the dictionary that a body was compressed with.
+pub(crate) fn named(body: &[u8]) -> Option<Name> {
+    body.strip_prefix(&[BASED])?.get(..size_of::<Name>())?.try_into().ok()
+}
+
+/// The parts of a journal from a body and the content of its dictionary.
+///
+/// # Errors
+/// `Garbled` when one of the two is damaged.
+pub(crate) fn parts(body: &[u8], content: &[u8]) -> Result<Vec<u8>> {
+    let mut rest = body.get(1 + size_of::<Name>()..).unwrap_or_default();
+    let length = usize::try_from(take(&mut rest)?).unwrap_or(usize::MAX);
+    compress::decompress_with(content, rest, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::id::TenantId;
+
+    use super::*;
+
+    fn session(id: &str) -> SessionKey {
+        SessionKey::new(&TenantId::from("t"), id)
+    }
+
+    fn parts_of(words: &str, turn: usize) -> Vec<u8> {
+        let many = (0..200_usize).map(|n| format!("{words} {}; ", n * n * 7_919 % 10_007));
+        many.chain([format!("this is turn {turn}")]).collect::<String>().into_bytes()
+    }
+
+    #[test]
+    fn what_follows_the_first_costs_what_is_new_in_it() {
+        let bases = SessionDictionaries::default();
+        let (first, none) = bases.pack(&session("s"), &parts_of("something", 1)).unwrap();
+        assert!(none.is_none());
+        let second = parts_of("something", 2);
+        let (body, dictionary) = bases.pack(&session("s"), &second).unwrap();
+        assert!(body.len() * 10 < first.len(), "{} and {}", body.len(), first.len());
+        let dictionary = dictionary.unwrap();
+        assert_eq!(named(&body).unwrap(), dictionary.name);
+        assert_eq!(parts(&body, &dictionary.content).unwrap(), second);
+        assert!(
+            parts(&body, b"another content").is_err() && parts(&body[..20], &dictionary.content).is_err()
+        );
+        assert!(bases.pack(&session("another"), &second).unwrap().1.is_none(), "sessions share nothing");
+    }
+
+    #[test]
+    fn a_base_that_is_of_no_use_any_more_is_replaced() {
+        let bases = SessionDictionaries::default();
+        let noise = |seed: u32| {
+            let mut state = seed;
+            let mut next = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (state >> 24) as u8
+            };
+            (0..3_000).map(|_| next()).collect::<Vec<u8>>()
+        };
+        let text = parts_of("something", 1)[..300].to_vec();
+        let mixed = |seed: u32| [noise(seed), text.clone()].concat();
+        bases.pack(&session("s"), &mixed(1)).unwrap();
+        let (_, dictionary) = bases.pack(&session("s"), &mixed(1)).unwrap();
+        let before = dictionary.unwrap().name;
+        assert!(bases.pack(&session("s"), &mixed(2)).unwrap().1.is_none());
+        let (_, dictionary) = bases.pack(&session("s"), &mixed(2)).unwrap();
+        assert_ne!(dictionary.unwrap().name, before);
+    }
+}

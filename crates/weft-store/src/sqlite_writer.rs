@@ -1,0 +1,185 @@
+//! A connection to a SQLite file without anything between: whole transactions are done in one visit of its
+//! thread. It writes what is written at every step of every run.
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::types::{Null, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OpenFlags, ToSql, params_from_iter};
+use sea_orm::sqlx::error::{DatabaseError, ErrorKind};
+use sea_orm::{DbErr, RuntimeErr, Value, sqlx};
+
+use crate::batch::{BatchOutcome, Kind, Step};
+
+/// Statements that are kept for the next time.
+const STATEMENTS_KEPT: usize = 64;
+
+/// A connection that writes. Whoever calls it waits for the disk, so it belongs to a thread of its own.
+pub(crate) struct SqliteWriter(Connection);
+
+impl SqliteWriter {
+    /// Opens a file that is there. The pragmas are executed before anything else.
+    pub(crate) fn open(path: &Path, busy: Duration, pragmas: &[(&str, &str)]) -> Result<Self, DbErr> {
+        let open = || {
+            let connection = Connection::open_with_flags(
+                path,
+                OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+            )?;
+            connection.busy_timeout(busy)?;
+            connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
+            for (name, value) in pragmas {
+                connection.pragma_update(None, name, value)?;
+            }
+            Ok(connection)
+        };
+        open().map(Self).map_err(|error| failed(&error))
+    }
+
+    /// Lets `work` use the connection.
+    pub(crate) fn call<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, DbErr> {
+        work(&mut self.0).map_err(|error| failed(&error))
+    }
+
+    /// Executes all steps in one transaction, or none of them.
+    pub(crate) fn run(&mut self, steps: &[Step]) -> Result<BatchOutcome, DbErr> {
+        self.call(|connection| run(connection, steps))
+    }
+
+    /// Lets go of the file.
+    pub(crate) fn close(self) -> Result<(), DbErr> {
+        self.0.close().map_err(|(_, error)| failed(&error))
+    }
+}
+
+/// Executes `work` as a transaction that has the right to write from its beginning on: whoever reads first and
+/// writes later fails at once when another process wrote in between. It is rolled back unless `work` says that it is
+/// to be kept.
+pub(crate) fn transaction<T>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<(T, bool)>,
+) -> rusqlite::Result<T> {
+    // As `Transaction` does it, but with statements that are read once and kept.
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
+    let ended = work(connection).and_then(|(done, keep)| {
+        connection.prepare_cached(if keep { "COMMIT" } else { "ROLLBACK" })?.execute(())?;
+        Ok(done)
+    });
+    if ended.is_err() && !connection.is_autocommit() {
+        connection.prepare_cached("ROLLBACK")?.execute(())?;
+    }
+    ended
+}
+
+fn run(connection: &mut Connection, steps: &[Step]) -> rusqlite::Result<BatchOutcome> {
+    if let [step] = steps {
+        return Ok(if done(connection, step)? { BatchOutcome::Committed } else { BatchOutcome::Refused(0) });
+    }
+    transaction(connection, |connection| {
+        for (at, step) in steps.iter().enumerate() {
+            if !done(connection, step)? {
+                return Ok((BatchOutcome::Refused(at), false));
+            }
+        }
+        Ok((BatchOutcome::Committed, true))
+    })
+}
+
+/// Executes a step. Whether it was as expected.
+fn done(connection: &Connection, Step { statement, kind }: &Step) -> rusqlite::Result<bool> {
+    let mut prepared = connection.prepare_cached(&statement.sql)?;
+    let values = statement.values.as_ref().map(|values| values.0.as_slice()).unwrap_or_default();
+    let values = params_from_iter(values.iter().map(Bound));
+    match kind {
+        Kind::MustFind => prepared.exists(values),
+        Kind::MustChange => Ok(prepared.execute(values)? > 0),
+        Kind::Any => prepared.execute(values).map(|_| true),
+    }
+}
+
+/// A value of a statement, as SQLite has it.
+struct Bound<'a>(&'a Value);
+
+impl ToSql for Bound<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        let number = |number: Option<i64>| Ok(number.map_or(ToSqlOutput::from(Null), ToSqlOutput::from));
+        match self.0 {
+            Value::Bool(value) => number(value.map(i64::from)),
+            Value::Int(value) => number(value.map(i64::from)),
+            Value::BigInt(value) => number(*value),
+            Value::String(value) => Ok(value.as_deref().map_or(ToSqlOutput::from(Null), ToSqlOutput::from)),
+            Value::Bytes(value) => {
+                let bytes = value.as_deref();
+                Ok(bytes
+                    .map_or(ToSqlOutput::from(Null), |bytes| ToSqlOutput::Borrowed(ValueRef::Blob(bytes))))
+            }
+            other => {
+                let kind = format!("no column of the store has values such as {other:?}");
+                Err(rusqlite::Error::ToSqlConversionFailure(kind.into()))
+            }
+        }
+    }
+}
+
+/// A failure in the form that all databases of the store have.
+fn failed(error: &rusqlite::Error) -> DbErr {
+    let told = match error {
+        rusqlite::Error::SqliteFailure(code, _) => {
+            sqlx::Error::Database(Box::new(Failure { code: code.extended_code, message: error.to_string() }))
+        }
+        _ => sqlx::Error::Protocol(error.to_string()),
+    };
+    DbErr::Exec(RuntimeErr::SqlxError(told.into()))
+}
+
+/// What SQLite says.
+#[derive(Debug)]
+struct Failure {
+    /// Its extended result code.
+    code: i32,
+    message: String,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "(code: {}) {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl DatabaseError for Failure {
+    fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn code(&self) -> Option<std::borrow::Cow<'_, str>> {
+        Some(self.code.to_string().into())
+    }
+
+    fn as_error(&self) -> &(dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn as_error_mut(&mut self) -> &mut (dyn std::error::Error + Send + Sync + 'static) {
+        self
+    }
+
+    fn into_error(self: Box<Self>) -> Box<dyn std::error::Error + Send + Sync + 'static> {
+        self
+    }
+
+    fn kind(&self) -> ErrorKind {
+        use rusqlite::ffi;
+        match self.code {
+            ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY => ErrorKind::UniqueViolation,
+            ffi::SQLITE_CONSTRAINT_FOREIGNKEY => ErrorKind::ForeignKeyViolation,
+            ffi::SQLITE_CONSTRAINT_NOTNULL => ErrorKind::NotNullViolation,
+            ffi::SQLITE_CONSTRAINT_CHECK => ErrorKind::CheckViolation,
+            _ => ErrorKind::Other,
+        }
+    }
+}
