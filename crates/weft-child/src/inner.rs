@@ -58,7 +58,17 @@ enum Unable {
 /// This is all that a worker does after it has read what it is asked; nothing else may have started a
 /// thread or opened a file by then. The result is what the process ends with.
 pub fn confined(bounds: Bounds, work: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> ExitCode {
-    match inside(bounds, work) {
+    confined_with(bounds, || (), work)
+}
+
+/// The same for work that can be interrupted: `alarm` is called when its time is up, so that it can still say what it
+/// has come to.
+pub fn confined_with(
+    bounds: Bounds,
+    alarm: impl FnOnce() + Send + 'static,
+    work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+) -> ExitCode {
+    match inside(bounds, alarm, work) {
         Ok(Ok(())) => ExitCode::SUCCESS,
         // The result could not be written: whoever asked is gone.
         Ok(Err(_)) => ExitCode::from(UNWANTED),
@@ -73,12 +83,13 @@ pub fn confined(bounds: Bounds, work: impl FnOnce() -> std::io::Result<()> + Sen
 
 fn inside(
     bounds: Bounds,
+    alarm: impl FnOnce() + Send + 'static,
     work: impl FnOnce() -> std::io::Result<()> + Send + 'static,
 ) -> Result<std::io::Result<()>, Unable> {
     // Files and rights are given up by this thread and all that it starts from here on; the calls of the
     // system, which starting a thread needs, by all threads at the end.
     give_up(bounds.confinement).map_err(Unable::Confine)?;
-    watched(bounds.time).map_err(Unable::Confine)?;
+    watched(bounds.time, alarm).map_err(Unable::Confine)?;
     let begun = move || -> Result<_, Unable> {
         close(&bounds).map_err(Unable::Confine)?;
         Ok(work())
@@ -87,10 +98,14 @@ fn inside(
     thread.map_err(Unable::Confine)?.join().unwrap_or(Err(Unable::Broke))
 }
 
-/// Ends this process soon after `time`, and as soon as nobody wants its result any more.
-fn watched(time: Duration) -> std::io::Result<()> {
-    let late = time.saturating_add(GRACE);
-    ended_when(LATE, move || thread::sleep(late))?;
+/// Calls `alarm` after `time` and ends this process soon after it, and as soon as nobody wants its result any more.
+fn watched(time: Duration, alarm: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let late = move || {
+        thread::sleep(time);
+        alarm();
+        thread::sleep(GRACE);
+    };
+    ended_when(LATE, late)?;
     ended_when(UNWANTED, wait_for_the_end_of_input)
 }
 

@@ -17,5 +17,5 @@ mod inner;
 mod outer;
 pub mod place;
 
-pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined};
+pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined, confined_with};
 pub use outer::{Duty, Ended, Worker};

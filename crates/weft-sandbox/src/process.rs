@@ -1,32 +1,55 @@
 //! The outer side: a process for every run.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use async_trait::async_trait;
+use tokio::sync::Mutex;
 use weft_child::{Confinement, Duty, Ended, Worker};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
-use crate::worker::Order;
+use crate::worker::{Order, Told};
 
 /// Bytes that one byte of a text takes as JSON, at most.
 const ESCAPED: usize = 6;
+/// Bytes of an answer beside the program's own.
+const ANSWER_REST: usize = 64 << 10;
+/// How long the interpreter of Python may take to be prepared. On an idle machine it takes seconds.
+const PREPARING_MAX: Duration = Duration::from_mins(5);
 
 const DUTY: Duty = Duty { thing: "a program", does: "runs programs", section: "sandbox" };
+const PREPARING: Duty = Duty {
+    thing: "the interpreter of Python",
+    does: "prepares the interpreter of Python",
+    section: "sandbox",
+};
 
-/// Runs JavaScript, each program in a process of its own that inherits nothing.
+/// Runs JavaScript and Python, each program in a process of its own that inherits nothing.
 #[derive(Debug)]
 pub struct ProcessSandbox {
     worker: Worker,
     limits: Limits,
     slots: FairSlots,
     confinement: Confinement,
+    python: Option<Python>,
+}
+
+/// The interpreter of Python.
+#[derive(Debug)]
+struct Python {
+    folder: PathBuf,
+    /// Held by whoever prepares it.
+    preparing: Mutex<()>,
 }
 
 impl ProcessSandbox {
     /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
-        Self { worker, limits, slots: FairSlots::new(at_once), confinement: Confinement::default() }
+        let slots = FairSlots::new(at_once);
+        Self { worker, limits, slots, confinement: Confinement::default(), python: None }
     }
 
     /// The same, where the operator has said what becomes of programs whose worker cannot be confined.
@@ -34,6 +57,56 @@ impl ProcessSandbox {
     pub fn with_confinement(self, confinement: Confinement) -> Self {
         Self { confinement, ..self }
     }
+
+    /// The same with Python, whose interpreter is kept as machine code in this folder: about 40 MiB, made when the first
+    /// program in Python is run, which takes seconds. What lies there is trusted as this program itself is.
+    #[must_use]
+    pub fn with_python(self, folder: PathBuf) -> Self {
+        Self { python: Some(Python { folder, preparing: Mutex::default() }), ..self }
+    }
+
+    async fn ask(&self, duty: &Duty, order: &Order, time: Duration, answer_max: u64) -> Result<Answer> {
+        let mut request = serde_json::to_vec(order)
+            .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
+        request.push(b'\n');
+        let told = match self.worker.ask(duty, &[&request], time, answer_max).await? {
+            Ended::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
+                Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
+            })?,
+            Ended::Late => return Ok(Answer::Late),
+            // The interpreter broke, or the system stopped it.
+            Ended::OutOfTime | Ended::Broken => return Ok(Answer::Broken),
+        };
+        Ok(Answer::Told(told))
+    }
+
+    /// Has the interpreter prepared; whoever comes meanwhile waits.
+    async fn prepare(&self, python: &Python) -> Result<()> {
+        let _alone = python.preparing.lock().await;
+        let order = Order::Prepare { python: python.folder.clone() };
+        let answer_max = u64::try_from(ANSWER_REST).unwrap_or(u64::MAX);
+        match self.ask(&PREPARING, &order, PREPARING_MAX, answer_max).await? {
+            Answer::Told(Told::Prepared) => Ok(()),
+            Answer::Told(Told::Unable(reason)) => Err(self.unprepared(&reason)),
+            Answer::Told(_) => Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked")),
+            Answer::Late => Err(self.unprepared("it took too long")),
+            Answer::Broken => Err(self.unprepared("its worker broke")),
+        }
+    }
+
+    fn unprepared(&self, reason: &str) -> Error {
+        let folder =
+            self.python.as_ref().map(|python| python.folder.display().to_string()).unwrap_or_default();
+        Error::new(ErrorKind::Unavailable, format!("the interpreter of Python cannot be prepared: {reason}"))
+            .help(format!("see whether {folder} can be written to and has 50 MB of room, and whether there is 1 GB of memory"))
+    }
+}
+
+/// How a worker answered.
+enum Answer {
+    Told(Told),
+    Late,
+    Broken,
 }
 
 #[async_trait]
@@ -43,30 +116,36 @@ impl Sandbox for ProcessSandbox {
     }
 
     async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
-        if program.language != Language::JavaScript {
+        let python = self.python.as_ref();
+        if program.language == Language::Python && python.is_none() {
             return Ok(Ran::silent(Err(Failure::Language(program.language))));
         }
         program.limits = program.limits.within(self.limits);
-        let _slot = self.slots.acquire(tenant).await?;
         let limits = program.limits;
-        let mut request = serde_json::to_vec(&Order { program, confinement: self.confinement })
-            .map_err(|cause| Error::internal("cannot write a program down").because(cause))?;
-        request.push(b'\n');
-        let answer_max = answer_max(limits);
-        match self.worker.ask(&DUTY, &[&request], limits.time, answer_max).await? {
-            Ended::Answered(answer) => serde_json::from_slice(&answer).map_err(|cause| {
-                Error::new(ErrorKind::Garbled, "cannot read what the worker of a program says").because(cause)
-            }),
-            Ended::Late => Ok(Ran::silent(Err(Failure::Time))),
-            // The interpreter broke, or the system stopped it.
-            Ended::OutOfTime | Ended::Broken => Ok(Ran::silent(Err(Failure::Broken))),
+        let _slot = self.slots.acquire(tenant).await?;
+        let order = Order::Run {
+            program,
+            confinement: self.confinement,
+            python: python.map(|python| python.folder.clone()),
+        };
+        let ask = || self.ask(&DUTY, &order, limits.time, answer_max(limits));
+        let mut answer = ask().await?;
+        if let (Answer::Told(Told::Unprepared), Some(python)) = (&answer, python) {
+            self.prepare(python).await?;
+            answer = ask().await?;
+        }
+        match answer {
+            Answer::Told(Told::Ran(ran)) => Ok(ran),
+            Answer::Told(Told::Unable(reason)) => Err(self.unprepared(&reason)),
+            Answer::Told(Told::Unprepared | Told::Prepared) => Err(self.unprepared("it is gone again")),
+            Answer::Late => Ok(Ran::silent(Err(Failure::Time))),
+            Answer::Broken => Ok(Ran::silent(Err(Failure::Broken))),
         }
     }
 }
 
 /// Bytes of an answer, at most.
 fn answer_max(limits: Limits) -> u64 {
-    const REST: usize = 64 << 10;
     let bytes = limits.output_bytes.saturating_add(limits.printed_bytes).saturating_mul(ESCAPED);
-    u64::try_from(bytes.saturating_add(REST)).unwrap_or(u64::MAX)
+    u64::try_from(bytes.saturating_add(ANSWER_REST)).unwrap_or(u64::MAX)
 }

@@ -15,7 +15,8 @@ use rquickjs::{CatchResultExt as _, Context, Ctx, Function, Module, Promise, Run
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Program, Ran};
 
-use console::Printed;
+use crate::printed::Printed;
+use crate::result::read;
 use told::{failure, text_of};
 
 /// Bytes of stack of the thread that a program runs on.
@@ -96,7 +97,7 @@ fn run(
     if json.len() > program.limits.output_bytes {
         return Err(Failure::Output);
     }
-    told::read(&json)
+    read(&json)
 }
 
 /// Evaluates a program and finds its `main`.

@@ -1,49 +1,102 @@
-//! The inner side of a process: reads one program, runs it, tells what became of it, and ends.
+//! The inner side of a process: reads one order, does it, tells what became of it, and ends.
 //!
 //! ```text
 //! standard input    one line of JSON, an Order; then it stays open as long as the result is wanted
-//! standard output   JSON, a Ran
+//! standard output   JSON, a Told
 //! exit code         as weft-child says
 //! ```
 
 use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
-use weft_child::{Bounds, Confinement, REFUSED, confined};
-use weft_core::seam::sandbox::{Limits, Program, Ran};
+use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 
-use crate::quick;
+use crate::{python, quick};
 
-/// What a worker is to run.
+/// What a worker is to do.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Order {
-    /// The program.
-    pub program: Program,
-    /// What becomes of it where the worker cannot be confined.
-    #[serde(default)]
-    pub confinement: Confinement,
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Run a program, once.
+    Run {
+        /// The program.
+        program: Program,
+        /// What becomes of it where the worker cannot be confined.
+        #[serde(default)]
+        confinement: Confinement,
+        /// The folder of the interpreter of Python, where there is one.
+        #[serde(default)]
+        python: Option<PathBuf>,
+    },
+    /// Make the interpreter of Python machine code and keep it in this folder. That is no program of anybody's, so it
+    /// is not confined.
+    Prepare {
+        /// The folder.
+        python: PathBuf,
+    },
 }
 
-/// Runs the program on standard input and writes what became of it to standard output. This is all
-/// that a worker does; it must be called before anything else has started a thread or opened a file.
+/// What became of it.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// The program was run.
+    Ran(Ran),
+    /// It was not: the interpreter has to be prepared first.
+    Unprepared,
+    /// The interpreter is prepared.
+    Prepared,
+    /// The interpreter cannot be prepared or set up, for this reason.
+    Unable(String),
+}
+
+/// Does what standard input says and writes what became of it to standard output. This is all that a worker does; it
+/// must be called before anything else has started a thread or opened a file.
 pub fn work() -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    let Some(order) = read.ok().and_then(|_| serde_json::from_str::<Order>(&line).ok()) else {
-        return ExitCode::from(REFUSED);
-    };
-    let Order { program, confinement } = order;
-    let Limits { time, memory_bytes, .. } = program.limits;
-    let bounds = Bounds { time, memory_bytes, stack_bytes: quick::THREAD_STACK, confinement };
-    // Whoever wants it to stop ends the process.
-    confined(bounds, move || tell(&quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
+    match read.ok().and_then(|_| serde_json::from_str::<Order>(&line).ok()) {
+        Some(Order::Run { program, confinement, python }) => run(program, confinement, python.as_deref()),
+        Some(Order::Prepare { python }) => {
+            let told = python::prepare(&python);
+            say(&told.map_or_else(|cause| Told::Unable(cause.to_string()), |()| Told::Prepared))
+        }
+        None => ExitCode::from(REFUSED),
+    }
 }
 
-fn tell(ran: &Ran) -> std::io::Result<()> {
+fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> ExitCode {
+    let Limits { time, memory_bytes, .. } = program.limits;
+    let bounds = |stack_bytes| Bounds { time, memory_bytes, stack_bytes, confinement };
+    match (program.language, python) {
+        // Whoever wants it to stop ends the process.
+        (Language::JavaScript, _) => confined(bounds(quick::THREAD_STACK), move || {
+            tell(&Told::Ran(quick::execute(&program, &Arc::new(AtomicBool::new(false)))))
+        }),
+        (Language::Python, Some(folder)) => match python::Machine::load(folder, program.limits) {
+            Ok(Some(machine)) => confined_with(bounds(python::THREAD_STACK), machine.alarm(), move || {
+                tell(&Told::Ran(machine.run(program)))
+            }),
+            Ok(None) => say(&Told::Unprepared),
+            Err(cause) => say(&Told::Unable(format!("{cause:#}"))),
+        },
+        (language, None) => say(&Told::Ran(Ran::silent(Err(Failure::Language(language))))),
+    }
+}
+
+fn tell(told: &Told) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, ran)?;
+    serde_json::to_writer(&mut out, told)?;
     out.flush()
+}
+
+/// Tells it and ends. Nobody is there to hear of it when that fails.
+fn say(told: &Told) -> ExitCode {
+    drop(tell(told));
+    ExitCode::SUCCESS
 }

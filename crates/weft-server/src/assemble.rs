@@ -164,7 +164,8 @@ fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
         (Some((program, arguments)), Some(limits)) if *at_once > 0 => {
             let arguments = arguments.iter().map(Into::into).collect();
             let worker = Worker { program: program.into(), arguments };
-            Arc::new(ProcessSandbox::new(worker, limits, *at_once).with_confinement(*confinement))
+            let sandbox = ProcessSandbox::new(worker, limits, *at_once).with_confinement(*confinement);
+            Arc::new(sandbox.with_python(config.python_folder()))
         }
         _ => Arc::new(NoSandbox),
     }

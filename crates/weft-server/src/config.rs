@@ -365,6 +365,11 @@ impl Config {
         }
     }
 
+    /// The folder of the interpreter of Python.
+    pub fn python_folder(&self) -> PathBuf {
+        self.data.join("python")
+    }
+
     /// The folder of plugins.
     pub fn plugins_folder(&self) -> PathBuf {
         match self.plugins.folder.as_os_str().is_empty() {

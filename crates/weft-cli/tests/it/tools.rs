@@ -249,3 +249,24 @@ fn a_worker_without_a_program_refuses_and_is_no_command_for_people() {
         assert!(!home.weft(&["--help"]).stdout.contains(worker));
     }
 }
+
+#[test]
+fn programs_in_python_need_nothing_that_is_installed() {
+    let home = Home::scripted(&json!({"replies": []}));
+    let source = "import json, statistics\n\ndef main(numbers):\n    print('so far')\n    return {'mean': statistics.mean(json.loads(numbers))}\n";
+    let part = |name: &str, params: Json, down: &[&str], up: &[&str]| json!({"obj": {"component_name": name, "params": params}, "downstream": down, "upstream": up});
+    let code = json!({
+        "lang": "python", "script": source, "arguments": {"numbers": "{sys.query}"}, "outputs": {"mean": {"type": "Number"}},
+    });
+    let canvas = json!({"components": {
+        "begin": part("Begin", json!({}), &["CodeExec:C"], &[]),
+        "CodeExec:C": part("CodeExec", code, &["Message:M"], &["begin"]),
+        "Message:M": part("Message", json!({"content": ["The mean is {CodeExec:C@mean}. {CodeExec:C@stdout}"]}), &[], &["CodeExec:C"]),
+    }});
+    home.write("c.json", canvas.to_string());
+    home.weft(&["check", "c.json", "--strict"]).with(0);
+    let ran = home.weft(&["run", "c.json", "--query", "[1, 2, 6]"]).with(0);
+    assert_eq!(ran.stdout, "The mean is 3. so far\n");
+    let ran = home.weft(&["run", "c.json", "--query", "[1, 2,"]).with(1);
+    ran.says(&["CodeExec:C", "line 5: JSONDecodeError"]);
+}

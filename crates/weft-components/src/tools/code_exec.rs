@@ -25,8 +25,8 @@ use outputs::Declared;
 const TAIL_MAX: usize = 1_000;
 
 static LANG: Field<String> = Field::text("lang", "the language of the program")
-    .one_of(&[choice("javascript", ""), choice("python", "where a sandbox for it is set up")])
-    .by_model("the language of the program; python only if it is known to work here");
+    .one_of(&[choice("javascript", ""), choice("python", "with the standard library")])
+    .by_model("the language of the program");
 static SCRIPT: Field<String> =
     Field::text("script", "the program, which defines `main`; references in it are left alone")
         .widget(Widget::Code)
@@ -49,8 +49,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "CodeExec",
     role: Role::Step,
     summary: "Runs a program without files, network or packages and gives what it returns and prints. It defines a \
-              function `main`: JavaScript `function main(args) { return ... }`, also async; Python, only where it \
-              is set up, `def main(**args): return ...`.",
+              function `main`: JavaScript `function main(args) { return ... }`, Python `def main(**args): return ...`, \
+              both also async. One in Python may also end in an expression, which is what it gives.",
     fields: &[fields(&[&LANG, &SCRIPT, &ARGUMENTS, &OUTPUTS])],
     outputs: &[
         weft_core::OutputSpec::new("stdout", "string", "what the program has printed"),
@@ -71,14 +71,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let script = script(&mut params);
         let arguments = arguments(&mut params);
         let outputs = Declared::read(&params);
-        let warnings = match language {
-            Language::Python if params.get(&LANG).is_some() => {
-                let message = "Python needs a sandbox of its own; the one of this build runs JavaScript";
-                vec![ParamProblem::new("/lang", message).help("write the program in JavaScript")]
-            }
-            _ => Vec::new(),
-        };
-        params.finish(CodeExec { language, script, arguments, outputs, warnings })
+        params.finish(CodeExec { language, script, arguments, outputs })
     },
 };
 
@@ -142,7 +135,6 @@ struct CodeExec {
     script: Script,
     arguments: Vec<(String, Argument)>,
     outputs: Declared,
-    warnings: Vec<ParamProblem>,
 }
 
 impl CodeExec {
@@ -176,7 +168,6 @@ impl Component for CodeExec {
         // The canvas says which outputs there are; a model is given all of them, so none is the main one.
         Shape {
             reads: Reads::always(reads),
-            warnings: self.warnings.clone(),
             main_output: "",
             outputs: NodeOutputs::named(self.outputs.names()),
             ..Shape::default()
@@ -316,14 +307,12 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_checked_and_python_is_warned_about() {
+    fn parameters_are_checked() {
         let problems = |params: Json| Node::new("CodeExec", params).problems();
         assert_eq!(problems(json!({})), ["/script"]);
         assert_eq!(
             problems(json!({"lang": "bash", "script": " ", "arguments": []})),
             ["/lang", "/script", "/arguments"]
         );
-        let warned = |lang: &str| !node("x", &json!({"lang": lang})).build().shape().warnings.is_empty();
-        assert!(warned("python") && !warned("nodejs"));
     }
 }

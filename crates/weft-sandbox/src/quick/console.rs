@@ -7,47 +7,7 @@ use rquickjs::function::Rest;
 use rquickjs::{Coerced, Ctx, Function, Object, Value};
 
 use super::told::text_of;
-
-/// What has been printed so far.
-#[derive(Debug, Default)]
-pub struct Printed {
-    pub stdout: String,
-    pub stderr: String,
-    pub truncated: bool,
-    left: usize,
-}
-
-impl Printed {
-    /// At most `bytes_max` bytes of both together.
-    pub fn new(bytes_max: usize) -> Self {
-        Self { left: bytes_max, ..Self::default() }
-    }
-
-    fn line(&mut self, stream: Stream, line: &str) {
-        let (kept, whole) = match line.len() < self.left {
-            true => (line, true),
-            false => (&line[..line.floor_char_boundary(self.left)], false),
-        };
-        let text = match stream {
-            Stream::Out => &mut self.stdout,
-            Stream::Error => &mut self.stderr,
-        };
-        text.push_str(kept);
-        self.left -= kept.len();
-        if whole {
-            text.push('\n');
-            self.left -= 1;
-        } else {
-            (self.truncated, self.left) = (true, 0);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Stream {
-    Out,
-    Error,
-}
+use crate::printed::{Printed, Stream};
 
 /// Gives a program its `console`.
 pub fn install(ctx: &Ctx<'_>, printed: &Rc<RefCell<Printed>>) -> rquickjs::Result<()> {

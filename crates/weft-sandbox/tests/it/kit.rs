@@ -17,6 +17,20 @@ pub fn sandbox() -> ProcessSandbox {
     ProcessSandbox::new(worker(), LIMITS, 4)
 }
 
+/// A sandbox that runs Python, too. All tests share the interpreter that the first of them prepares.
+pub fn sandbox_of_python() -> ProcessSandbox {
+    sandbox().with_python(PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("python"))
+}
+
+/// A program in Python.
+pub fn python(source: &str, limits: Limits) -> Program {
+    Program { language: Language::Python, ..program(source, limits) }
+}
+
+pub async fn run_python(source: &str, limits: Limits) -> Ran {
+    sandbox_of_python().run(&TenantId::new("t"), python(source, limits)).await.unwrap()
+}
+
 /// Limits that a test can wait for.
 pub const SHORT: Limits = Limits { time: Duration::from_millis(400), memory_bytes: 16 << 20, ..LIMITS };
 

@@ -3,6 +3,8 @@
 
 mod contracts;
 mod hostile;
+mod hostile_python;
 mod kit;
 mod process;
+mod python;
 mod values;

@@ -130,7 +130,7 @@ fn a_worker_ends_when_nobody_wants_its_result() {
         Command::new(worker().program).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let endless = program("[].reverse.call({length: 2 ** 53 - 1})", LONG);
-    writeln!(input, "{}", serde_json::json!({"program": endless})).unwrap();
+    writeln!(input, "{}", serde_json::json!({"run": {"program": endless}})).unwrap();
     assert_eq!(child.try_wait().unwrap(), None);
     drop(input);
     assert!(!child.wait().unwrap().success());

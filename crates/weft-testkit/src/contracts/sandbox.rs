@@ -50,6 +50,22 @@ pub const JAVASCRIPT: Programs = Programs {
              function main() { return [count, Object.prototype.seen]; }",
 };
 
+/// The suite in Python.
+pub const PYTHON: Programs = Programs {
+    language: Language::Python,
+    foreign: None,
+    echo: "async def main(**given): return given",
+    raises: "def main():\n  x = 1\n  raise ValueError('broken')",
+    empty: "x = 1",
+    prints: "import sys\ndef main():\n  print('out')\n  print('err', file=sys.stderr)\n  return 1",
+    prints_much: "def main():\n  for i in range(50): print('0123456789')",
+    returns_much: "def main(): return 'x' * 200",
+    endless: "def main():\n  while True: pass",
+    greedy: "def main():\n  kept = []\n  while True: kept.append('x' * 1000 + str(len(kept)))",
+    counts: "import builtins, json\nbuiltins.count = getattr(builtins, 'count', 0) + 1\n\
+             json.seen = getattr(json, 'seen', 0) + 1\ndef main(): return [count, json.seen]",
+};
+
 /// Checks every promise. The endless program is given 200 ms.
 ///
 /// # Panics

@@ -1,0 +1,313 @@
+"""What happens between a program and its interpreter: its `main` is found and called, its result becomes JSON, and
+whatever it raises becomes a message and a line of its text.
+
+Nothing here is a boundary. A program may change all of it, and changes only what is left of its own run.
+"""
+
+import ast
+import asyncio
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import inspect
+import io
+import json
+import linecache
+import math
+import pathlib
+import random
+import socket
+import sys
+import time
+import types
+import uuid
+
+FILE = "program.py"
+MESSAGE_MAX = 2_000
+NAMES_MAX = 20
+
+# Modules that a program may expect and that cannot be here.
+ABSENT = {
+    "ctypes": "it has no libraries of the system",
+    "http.client": "it has no network",
+    "multiprocessing": "it has no other processes",
+    "sqlite3": "it has no databases",
+    "ssl": "it has no network",
+    "urllib.request": "it has no network",
+}
+
+
+class Failed(Exception):
+    """Why there is no result: a message, and the line of the program."""
+
+    def __init__(self, message, line=None):
+        super().__init__(message)
+        self.line = line
+
+
+class Stream(io.TextIOBase):
+    """A stream of what is printed, kept by the host."""
+
+    def __init__(self, show, name):
+        self.show = show
+        self.name = name
+
+    encoding = "utf-8"
+    errors = "replace"
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self.show(self.name == "<stderr>", whole(text))
+        return len(text)
+
+
+class Loop(asyncio.BaseEventLoop):
+    """An event loop with nothing outside that could happen: tasks and timers."""
+
+    def __init__(self):
+        super().__init__()
+        self._selector = self
+
+    def select(self, timeout):
+        if timeout is None:
+            raise Failed("`main` waits for something that never happens")
+        if timeout > 0:
+            time.sleep(timeout)
+        return []
+
+    def _process_events(self, events):
+        pass
+
+    def _write_to_self(self):
+        pass
+
+
+def prepare(show, sleep):
+    """Sets up what a program finds beside its text. `show` keeps what it prints, `sleep` waits."""
+    sys.stdout = Stream(show, "<stdout>")
+    sys.stderr = Stream(show, "<stderr>")
+    sys.stdin = io.StringIO()
+    sys.argv = [FILE]
+    sys.path.clear()
+    sys.path_importer_cache.clear()
+    sys.meta_path.append(Missing)
+    # The state that was there when the interpreter was built is the same in every run.
+    random.seed()
+
+    def wait(seconds, /):
+        if not isinstance(seconds, (int, float)):
+            seconds = float(seconds)
+        if math.isnan(seconds):
+            raise ValueError("Invalid value NaN (not a number)")
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        sleep(float(seconds))
+
+    time.sleep = wait
+    socket.socket.__init__ = socket.getaddrinfo = socket.gethostbyname = offline
+    asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
+
+
+def offline(*_, **__):
+    raise OSError("a program has no network")
+
+
+class Missing:
+    """Says why a module is not there."""
+
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        reason = ABSENT.get(name, "it has the standard library and no packages")
+        raise ModuleNotFoundError(f"No module named {name!r}: a program runs alone, {reason}", name=name)
+
+
+def run(source, arguments):
+    """Runs a program; its result as JSON."""
+    given = json.loads(arguments)
+    try:
+        return as_json(value_of(source, given))
+    except Failed:
+        raise
+    except BaseException as error:
+        raise failed(error) from None
+
+
+def value_of(source, given):
+    tree = compile(source, FILE, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    linecache.cache[FILE] = (len(source), None, source.splitlines(True), FILE)
+    last = None
+    if not defines_main(tree) and tree.body and isinstance(tree.body[-1], ast.Expr):
+        last = ast.Expression(tree.body.pop().value)
+    # What stands under `if __name__ == "__main__"` calls a `main` that is called here.
+    module = types.ModuleType("program" if defines_main(tree) else "__main__")
+    module.__file__ = FILE
+    sys.modules[module.__name__] = module
+    names = module.__dict__
+    exec(compile(tree, FILE, "exec", dont_inherit=True), names)
+    main = names.get("main")
+    if callable(main):
+        return settled(call(main, given))
+    if last is not None:
+        return settled(eval(compile(last, FILE, "eval", dont_inherit=True), names))
+    if Printed.any:
+        return None
+    raise Failed("it defines no function `main`, does not end in an expression, and prints nothing")
+
+
+class Printed:
+    """Whether the program has printed."""
+
+    any = False
+
+
+def defines_main(tree):
+    for node in tree.body:
+        match node:
+            case ast.FunctionDef(name="main") | ast.AsyncFunctionDef(name="main") | ast.ClassDef(name="main"):
+                return True
+            case ast.Assign(targets=targets) if any(isinstance(t, ast.Name) and t.id == "main" for t in targets):
+                return True
+            case ast.AnnAssign(target=ast.Name(id="main")):
+                return True
+            case ast.ImportFrom(names=aliases) | ast.Import(names=aliases):
+                if any((alias.asname or alias.name) == "main" for alias in aliases):
+                    return True
+    return False
+
+
+def call(main, given):
+    """Calls `main` with the arguments by name, or with all of them as one dict if that is what it takes."""
+    try:
+        parameters = list(inspect.signature(main).parameters.values())
+    except (TypeError, ValueError):
+        return main(**given)
+    try:
+        inspect.signature(main).bind(**given)
+    except TypeError as error:
+        positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        required = [p for p in positional if p.default is p.empty]
+        alone = len(positional) == 1 or len(required) == 1
+        keywords = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
+        if positional and alone and not keywords and positional[0].name not in given:
+            return main(given)
+        if any(p.kind is p.VAR_POSITIONAL for p in parameters) and not required:
+            return main(given)
+        names = ", ".join(f"`{name}`" for name in list(given)[:NAMES_MAX]) or "none"
+        raise Failed(f"`main` cannot be called: {error}; the arguments of the program are: {names}") from None
+    return main(**given)
+
+
+def settled(value):
+    """What an awaitable comes to."""
+    if inspect.isawaitable(value):
+        async def wait():
+            return await value
+
+        return asyncio.run(wait(), loop_factory=Loop)
+    return value
+
+
+def as_json(value):
+    try:
+        return whole(json.dumps(value, allow_nan=False, ensure_ascii=False, default=plain))
+    except ValueError as error:
+        if "JSON compliant" not in str(error):
+            raise Failed(f"what the program returns is not JSON: {error}") from None
+    except TypeError as error:
+        raise Failed(f"what the program returns is not JSON: {error}") from None
+    default = lambda value: without_nan(plain(value))
+    return whole(json.dumps(without_nan(value), allow_nan=False, ensure_ascii=False, default=default))
+
+
+def without_nan(value):
+    """The same with null for numbers that JSON has no word for."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: without_nan(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [without_nan(item) for item in value]
+    return value
+
+
+def plain(value):
+    """A value of the standard library in the words of JSON."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (set, frozenset)):
+        try:
+            return sorted(value)
+        except TypeError:
+            return list(value)
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, decimal.Decimal):
+        return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+    if isinstance(value, fractions.Fraction):
+        return float(value)
+    if isinstance(value, (uuid.UUID, pathlib.PurePath)):
+        return str(value)
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        try:
+            return bytes(value).decode("utf-8")
+        except UnicodeDecodeError:
+            raise TypeError("bytes that are no text; give them as base64, for example") from None
+    if isinstance(value, types.MappingProxyType) or hasattr(value, "keys") and hasattr(value, "__getitem__"):
+        return {key: value[key] for key in value.keys()}
+    if isinstance(value, (range, types.GeneratorType, type({}.keys()), type({}.values()), type({}.items()))) \
+            or hasattr(value, "__next__") or type(value).__name__ == "deque":
+        return list(value)
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+def failed(error):
+    """What a program raised, as a message and a line of its text."""
+    if isinstance(error, RecursionError):
+        return Failed("RecursionError: it calls itself too deeply", line_of(error))
+    if isinstance(error, SystemExit):
+        code = "" if error.code is None else str(error.code)
+        return Failed(shortened(f"it ended itself with exit({code}); it has to return its result"), line_of(error))
+    name = type(error).__name__
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        return Failed(shortened(f"{name}: {error.msg}"), error.lineno or None)
+    try:
+        message = str(error)
+    except BaseException:
+        message = ""
+    notes = getattr(error, "__notes__", None) or []
+    text = "\n".join([f"{name}: {message}" if message else name, *[str(note) for note in notes][:NAMES_MAX]])
+    return Failed(shortened(text), line_of(error))
+
+
+def line_of(error):
+    """The innermost line of the program on the way to where it was raised."""
+    line, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FILE:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def whole(text):
+    """A text without halves of characters, which have no bytes."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def shortened(text):
+    text = whole(text)
+    return text if len(text) <= MESSAGE_MAX else text[:MESSAGE_MAX] + "…"

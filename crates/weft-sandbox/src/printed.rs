@@ -1,0 +1,65 @@
+//! What a program prints is kept up to a limit.
+
+/// What has been printed so far.
+#[derive(Debug, Default)]
+pub struct Printed {
+    pub stdout: String,
+    pub stderr: String,
+    pub truncated: bool,
+    left: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Stream {
+    Out,
+    Error,
+}
+
+impl Printed {
+    /// At most `bytes_max` bytes of both together.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { left: bytes_max, ..Self::default() }
+    }
+
+    /// Keeps a line and its end.
+    pub fn line(&mut self, stream: Stream, line: &str) {
+        self.piece(stream, line);
+        self.piece(stream, "\n");
+    }
+
+    /// Keeps as much of a text as there is room for. After the first that was cut nothing is kept.
+    pub fn piece(&mut self, stream: Stream, text: &str) {
+        let kept = &text[..text.floor_char_boundary(self.left)];
+        match stream {
+            Stream::Out => &mut self.stdout,
+            Stream::Error => &mut self.stderr,
+        }
+        .push_str(kept);
+        self.left -= kept.len();
+        if kept.len() < text.len() {
+            (self.truncated, self.left) = (true, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_never_exceeds_the_limit_and_ends_with_a_whole_character() {
+        let mut printed = Printed::new(6);
+        printed.line(Stream::Out, "汉");
+        printed.piece(Stream::Error, "é");
+        assert!(!printed.truncated);
+        for more in ["x", ""] {
+            printed.piece(Stream::Out, more);
+            assert_eq!((printed.stdout.as_str(), printed.stderr.as_str()), ("汉\n", "é"));
+        }
+        assert!(printed.truncated);
+        let mut printed = Printed::new(2);
+        printed.piece(Stream::Out, "汉");
+        printed.piece(Stream::Out, "x");
+        assert!(printed.stdout.is_empty() && printed.truncated, "nothing follows what was cut");
+    }
+}

@@ -1,0 +1,16 @@
+//! Programs in Python: CPython as a WebAssembly component, which knows no files, no network and no other module than
+//! those that are in its memory from the beginning.
+//!
+//! `python/build.sh` makes the component of `python/*.py`. Before it can run it is made machine code, which takes
+//! seconds; that is done once, by a worker ([`prepare`]), and kept in a folder of the operator's. Each run maps the
+//! code into a process of its own and has fresh memory, so nothing is left of an earlier one.
+
+mod host;
+mod kept;
+mod machine;
+
+pub use kept::prepare;
+pub use machine::Machine;
+
+/// Bytes of stack of the thread that a program runs on: the interpreter's and some for this program.
+pub const THREAD_STACK: usize = machine::STACK + (4 << 20);

@@ -1,0 +1,156 @@
+//! What the interpreter is given: its two functions, clocks, chance, and an environment with nothing in it. Whatever
+//! else it imports is not there, and ends a program that comes upon it.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use wasmtime::component::{Linker, LinkerInstance, Val};
+use wasmtime::{Engine, ResourceLimiter, Result, StoreContextMut, Trap, bail, format_err};
+use weft_core::seam::sandbox::Limits;
+
+use crate::printed::{Printed, Stream};
+
+/// The version of the interfaces of the system that the component imports.
+const WASI: &str = "0.2.9";
+/// Random bytes that are given at once, at most. The interpreter asks for 256.
+const CHANCE_MAX: u64 = 64 << 10;
+/// Entries of the tables of an instance, at most; the component has some thousands.
+const TABLE_MAX: usize = 1 << 20;
+
+/// What a run has beside its memory.
+#[derive(Debug)]
+pub struct Host {
+    pub printed: Printed,
+    /// Whether the program was refused memory.
+    pub denied: bool,
+    /// Whether it has ended itself.
+    pub exited: bool,
+    memory_left: usize,
+    began: Instant,
+    end: Instant,
+}
+
+impl Host {
+    /// A run that begins now.
+    pub fn new(limits: Limits) -> Self {
+        let began = Instant::now();
+        Self {
+            printed: Printed::new(limits.printed_bytes),
+            denied: false,
+            exited: false,
+            memory_left: limits.memory_bytes,
+            began,
+            end: began.checked_add(limits.time).unwrap_or(began),
+        }
+    }
+
+    /// Waits, and ends the program when that takes longer than it has.
+    fn sleep(&self, seconds: f64) -> Result<()> {
+        let wished = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let left = self.end.saturating_duration_since(Instant::now());
+        std::thread::sleep(wished.min(left));
+        if wished < left { Ok(()) } else { Err(Trap::Interrupt.into()) }
+    }
+}
+
+/// The memory that is there at the beginning is the interpreter's. What is added is the program's.
+impl ResourceLimiter for Host {
+    fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
+        let more = if current == 0 { 0 } else { desired.saturating_sub(current) };
+        let there_is = more <= self.memory_left && maximum.is_none_or(|maximum| desired <= maximum);
+        if there_is {
+            self.memory_left -= more;
+        } else {
+            self.denied = true;
+        }
+        Ok(there_is)
+    }
+
+    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        Ok(desired <= TABLE_MAX)
+    }
+}
+
+/// A linker with all that a component is given.
+///
+/// # Errors
+/// When a name is there twice.
+pub fn linker(engine: &Engine) -> Result<Linker<Host>> {
+    let mut linker = Linker::new(engine);
+    let mut root = linker.root();
+    root.func_wrap("show", |mut host: StoreContextMut<'_, Host>, (error, text): (bool, String)| {
+        let stream = if error { Stream::Error } else { Stream::Out };
+        host.data_mut().printed.piece(stream, &text);
+        Ok(())
+    })?;
+    root.func_wrap("sleep", |host: StoreContextMut<'_, Host>, (seconds,): (f64,)| {
+        host.data().sleep(seconds)
+    })?;
+    clocks(&mut linker)?;
+    chance(&mut linker)?;
+    nothing_else(&mut linker)?;
+    Ok(linker)
+}
+
+fn interface<'a>(linker: &'a mut Linker<Host>, name: &str) -> Result<LinkerInstance<'a, Host>> {
+    linker.instance(&format!("wasi:{name}@{WASI}"))
+}
+
+fn clocks(linker: &mut Linker<Host>) -> Result<()> {
+    let mut wall = interface(linker, "clocks/wall-clock")?;
+    let datetime = |time: Duration| {
+        let record = [
+            ("seconds".to_owned(), Val::U64(time.as_secs())),
+            ("nanoseconds".to_owned(), Val::U32(time.subsec_nanos())),
+        ];
+        Val::Record(record.into())
+    };
+    wall.func_new("now", move |_, _, _, results| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        give(results, datetime(now))
+    })?;
+    wall.func_new("resolution", move |_, _, _, results| give(results, datetime(Duration::from_nanos(1))))?;
+    let mut monotonic = interface(linker, "clocks/monotonic-clock")?;
+    monotonic.func_wrap("now", |host: StoreContextMut<'_, Host>, (): ()| {
+        Ok((u64::try_from(host.data().began.elapsed().as_nanos()).unwrap_or(u64::MAX),))
+    })?;
+    monotonic.func_wrap("resolution", |_: StoreContextMut<'_, Host>, (): ()| Ok((1_u64,)))
+}
+
+fn chance(linker: &mut Linker<Host>) -> Result<()> {
+    let mut random = interface(linker, "random/random")?;
+    random.func_wrap("get-random-bytes", |_: StoreContextMut<'_, Host>, (count,): (u64,)| {
+        if count > CHANCE_MAX {
+            bail!("{count} random bytes at once are too many");
+        }
+        let mut bytes = vec![0; usize::try_from(count).unwrap_or_default()];
+        getrandom::fill(&mut bytes).map_err(|cause| format_err!("no random bytes: {cause}"))?;
+        Ok((bytes,))
+    })?;
+    random.func_wrap("get-random-u64", |_: StoreContextMut<'_, Host>, (): ()| {
+        let number = getrandom::u64().map_err(|cause| format_err!("no random number: {cause}"))?;
+        Ok((number,))
+    })
+}
+
+/// No folders, no variables, no arguments; and a program that wants its process to end has ended.
+fn nothing_else(linker: &mut Linker<Host>) -> Result<()> {
+    let none = |linker: &mut Linker<Host>, name: &str, function: &str, value: Val| -> Result<()> {
+        interface(linker, name)?.func_new(function, move |_, _, _, results| give(results, value.clone()))
+    };
+    none(linker, "filesystem/preopens", "get-directories", Val::List(Vec::new()))?;
+    none(linker, "cli/environment", "get-environment", Val::List(Vec::new()))?;
+    none(linker, "cli/environment", "get-arguments", Val::List(Vec::new()))?;
+    none(linker, "cli/environment", "initial-cwd", Val::Option(None))?;
+    let mut exit = interface(linker, "cli/exit")?;
+    exit.func_new("exit", |mut host: StoreContextMut<'_, Host>, _, _, _| {
+        host.data_mut().exited = true;
+        bail!("the program has ended itself")
+    })
+}
+
+fn give(results: &mut [Val], value: Val) -> Result<()> {
+    if let Some(result) = results.first_mut() {
+        *result = value;
+    }
+    Ok(())
+}

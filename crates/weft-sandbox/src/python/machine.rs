@@ -1,0 +1,118 @@
+//! One program in the interpreter.
+
+use std::path::Path;
+
+use wasmtime::component::{Component, TypedFunc};
+use wasmtime::{Config, Engine, Error, Result, Store, Trap};
+use weft_core::Json;
+use weft_core::seam::sandbox::{Failure, Limits, Program, Ran};
+
+use super::host::{self, Host};
+use super::kept;
+use crate::result::{read, shortened};
+
+/// Bytes of stack for the code of the interpreter.
+pub const STACK: usize = 8 << 20;
+/// What the interpreter raises when it has no memory left.
+const NO_MEMORY: &str = "MemoryError";
+/// What it raises when it has lost another error, as it does sometimes when there is no memory for one.
+const LOST: &str = "SystemError";
+
+/// What the interpreter gives: the result, or a message and a line.
+type Given = (std::result::Result<String, (String, Option<u32>)>,);
+
+/// The machine that all interpreters run on.
+///
+/// # Errors
+/// When there is none for this processor.
+pub fn engine() -> Result<Engine> {
+    let mut config = Config::new();
+    config
+        .async_stack_size(STACK)
+        .max_wasm_stack(STACK)
+        .epoch_interruption(true)
+        .wasm_backtrace_max_frames(None);
+    Engine::new(&config)
+}
+
+/// An interpreter that has run nothing yet.
+pub struct Machine {
+    store: Store<Host>,
+    run: TypedFunc<(String, String), Given>,
+}
+
+impl Machine {
+    /// The interpreter whose code is kept in this folder, with fresh memory; `None` when the code is not there or not
+    /// for this machine. All files are opened here, and none afterwards.
+    ///
+    /// # Errors
+    /// When it cannot be set up.
+    pub fn load(folder: &Path, limits: Limits) -> Result<Option<Self>> {
+        let engine = engine()?;
+        let file = kept::file(folder, &engine);
+        if !file.is_file() {
+            return Ok(None);
+        }
+        // SAFETY: the file was written by `prepare`, as a whole, in a folder that is the operator's own, which also
+        // holds the database; programs and tenants have no way to write there.
+        #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
+        let component = unsafe { Component::deserialize_file(&engine, &file)? };
+        let mut linker = host::linker(&engine)?;
+        linker.define_unknown_imports_as_traps(&component)?;
+        let mut store = Store::new(&engine, Host::new(limits));
+        store.limiter(|host| host);
+        store.set_epoch_deadline(1);
+        let instance = linker.instantiate(&mut store, &component)?;
+        let run = instance.get_typed_func(&mut store, "run")?;
+        Ok(Some(Self { store, run }))
+    }
+
+    /// What ends the program at its next step.
+    pub fn alarm(&self) -> impl FnOnce() + Send + 'static {
+        let engine = self.store.engine().clone();
+        move || engine.increment_epoch()
+    }
+
+    /// Runs a program to its end, its limits, or the alarm.
+    pub fn run(mut self, program: Program) -> Ran {
+        let limits = program.limits;
+        let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
+        let called = self.run.call(&mut self.store, (program.source, arguments));
+        let host = self.store.data_mut();
+        let (printed, denied, exited) = (std::mem::take(&mut host.printed), host.denied, host.exited);
+        // The process ends, which gives the memory back sooner.
+        std::mem::forget(self.store);
+        let result = match called {
+            Ok((Ok(json),)) => result(&json, limits),
+            Ok((Err((message, _)),))
+                if message.starts_with(NO_MEMORY) || denied && message.starts_with(LOST) =>
+            {
+                Err(Failure::Memory)
+            }
+            Ok((Err((message, line)),)) => Err(Failure::Program { message: shortened(message), line }),
+            Err(_) if exited => Err(says("it ended itself instead of returning its result")),
+            Err(error) => Err(broken(&error, denied)),
+        };
+        Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated }
+    }
+}
+
+fn result(json: &str, limits: Limits) -> std::result::Result<Json, Failure> {
+    if json.len() > limits.output_bytes { Err(Failure::Output) } else { read(json) }
+}
+
+/// Why an interpreter did not come to its end.
+fn broken(error: &Error, denied: bool) -> Failure {
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => Failure::Time,
+        // Without memory anything may break, such as the end of what is nested deeply.
+        _ if denied => Failure::Memory,
+        Some(Trap::StackOverflow) => says("RecursionError: it calls itself too deeply"),
+        Some(_) => Failure::Broken,
+        None => says("it asked for what no program has: files, network, other processes or threads"),
+    }
+}
+
+fn says(message: &str) -> Failure {
+    Failure::Program { message: message.to_owned(), line: None }
+}

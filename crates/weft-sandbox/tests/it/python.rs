@@ -1,0 +1,215 @@
+//! Programs in Python as people and models write them.
+
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+use weft_core::seam::Sandbox as _;
+use weft_core::seam::sandbox::{Failure, Limits, Program};
+use weft_core::{ErrorKind, TenantId};
+use weft_sandbox::LIMITS;
+
+use crate::kit::{failed, python, run_python, sandbox, sandbox_of_python};
+
+async fn result(source: &str) -> Result<Json, Failure> {
+    run_python(source, LIMITS).await.result
+}
+
+async fn given(source: &str, arguments: Json) -> Result<Json, Failure> {
+    let arguments = arguments.as_object().unwrap().clone();
+    let program = Program { arguments, ..python(source, LIMITS) };
+    sandbox_of_python().run(&TenantId::new("t"), program).await.unwrap().result
+}
+
+#[tokio::test]
+async fn main_takes_its_arguments_as_people_write_it() {
+    let arguments = json!({"a": 3, "b": 4});
+    for source in [
+        "def main(a, b): return a + b",
+        "def main(a: int, b: int = 9, c=0) -> int: return a + b + c",
+        "def main(**args): return args['a'] + args['b']",
+        "def main(a, **rest): return a + rest['b']",
+        "def main(args): return args['a'] + args['b']",
+        "def main(args: dict = None): return args['a'] + args.get('b')",
+        "def main(*args): return args[0]['a'] + args[0]['b']",
+        "async def main(a, b): return a + b",
+        "import asyncio\nasync def main(a, b):\n  await asyncio.sleep(0.01)\n  return sum(await asyncio.gather(asyncio.sleep(0, a), asyncio.sleep(0, b)))",
+        "main = lambda a, b: a + b",
+        "from operator import add as main\nmain = (lambda f: lambda a, b: f(a, b))(main)",
+        "def helper(x): return x\ndef main(a, b): return helper(a) + b\nif __name__ == '__main__':\n  main()",
+        "class main:\n  def __new__(cls, a, b): return a + b",
+    ] {
+        assert_eq!(given(source, arguments.clone()).await, Ok(json!(7)), "{source}");
+    }
+    let (message, _) = failed(given("def main(x, y): return x", arguments).await);
+    for part in ["missing a required argument: 'x'", "`a`, `b`"] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_without_main_gives_its_last_expression() {
+    let check =
+        async |source: &str, expected: Json| assert_eq!(result(source).await, Ok(expected), "{source}");
+    check("x = 6\nx * 7", json!(42)).await;
+    check("import math\nmath.sqrt(16)", json!(4.0)).await;
+    check("for i in range(3): print(i)", Json::Null).await;
+    check("x = 1\nprint(x)", Json::Null).await;
+    check("def f():\n  return 7\nif __name__ == '__main__':\n  print(f())", Json::Null).await;
+    check("async def f(): return 5\nf()", json!(5)).await;
+    let ran = run_python("print('a', 1, [2, 'b'])\nprint('c', end='')", LIMITS).await;
+    assert_eq!((ran.result, ran.stdout.as_str()), (Ok(Json::Null), "a 1 [2, 'b']\nc"));
+    for source in ["", "x = 1", "# nothing"] {
+        assert!(failed(result(source).await).0.contains("no function `main`"), "{source}");
+    }
+}
+
+#[tokio::test]
+async fn results_are_what_json_has_words_for() {
+    let check = async |body: &str, expected: Json| {
+        assert_eq!(result(&format!("def main():\n  {body}")).await, Ok(expected), "{body}");
+    };
+    check("return 60 * 60", json!(3600)).await;
+    check("pass", Json::Null).await;
+    check(
+        "return (1, {2, 1}, frozenset(), range(3), (i for i in 'ab'), {}.keys())",
+        json!([1, [1, 2], [], [0, 1, 2], ["a", "b"], []]),
+    )
+    .await;
+    check(
+        "return [float('nan'), float('inf'), {'a': (float('-inf'), {float('nan')})}, 0.5]",
+        json!([null, null, {"a": [null, [null]]}, 0.5]),
+    )
+    .await;
+    check("import datetime as d; return [d.datetime(2026, 1, 2, 3), d.date(2026, 1, 2), d.timedelta(minutes=1)]", json!(["2026-01-02T03:00:00", "2026-01-02", 60.0]))
+        .await;
+    check("import decimal, fractions; return [decimal.Decimal('1.5'), decimal.Decimal(10 ** 20), fractions.Fraction(1, 4)]", json!([1.5, 1e20, 0.25])).await;
+    check("import collections; return [collections.Counter('aab'), collections.deque([1]), collections.namedtuple('P', 'x')(1)]", json!([{"a": 2, "b": 1}, [1], [1]]))
+        .await;
+    check("import dataclasses, enum; E = enum.Enum('E', 'A'); D = dataclasses.make_dataclass('D', ['x', 'e']); return D({1}, E.A)", json!({"x": [1], "e": 1})).await;
+    check("return {1: 2, None: 3, True: 4, 1.5: 5}", json!({"1": 4, "null": 3, "1.5": 5})).await;
+    check("return b'text'", json!("text")).await;
+    check("return ['\\ud83d\\ude00', '\\ud800汉😀']", json!(["😀", "\u{fffd}汉😀"])).await;
+    check("return 2 ** 53", json!(9_007_199_254_740_992_i64)).await;
+}
+
+#[tokio::test]
+async fn failures_name_the_line_and_what_was_raised() {
+    let check = async |source: &str, part: &str, line: Option<u32>| {
+        let (message, found) = failed(result(source).await);
+        assert!(message.contains(part) && found == line, "{source}: {message} {found:?}");
+    };
+    check("def main():\n  return nothing", "NameError: name 'nothing' is not defined", Some(2)).await;
+    check("def main():\n\n  return ]", "SyntaxError: unmatched ']'", Some(3)).await;
+    check("def main():\nreturn 1", "IndentationError", Some(2)).await;
+    check("def main():\n  f()\ndef f():\n  {}['key']", "KeyError: 'key'", Some(4)).await;
+    check("async def main():\n  None.x", "AttributeError: 'NoneType'", Some(2)).await;
+    check(
+        "import numpy as np",
+        "No module named 'numpy': a program runs alone, it has the standard library and no packages",
+        Some(1),
+    )
+    .await;
+    check("def main():\n  import requests", "no packages", Some(2)).await;
+    check(
+        "import socket\nsocket.create_connection(('127.0.0.1', 1))",
+        "OSError: a program has no network",
+        Some(2),
+    )
+    .await;
+    check("import subprocess\nsubprocess.run(['id'])", "does not support processes", Some(2)).await;
+    check("import threading\nthreading.Thread(target=print).start()", "can't start new thread", Some(2))
+        .await;
+    check("def main():\n  open('/etc/passwd')", "FileNotFoundError", Some(2)).await;
+    check("import sys\nsys.exit(3)", "ended itself with exit(3)", Some(2)).await;
+    check("def main(): return object()", "Object of type object is not JSON serializable", None).await;
+    check("def main(): return {(1, 2): 3}", "keys must be str", None).await;
+    check("def main():\n  a = []; a.append(a); return a", "Circular", None).await;
+    check("def main():\n  a = 1\n  for i in range(200): a = [a]\n  return a", "recursion limit", None).await;
+    check("def main(): raise ValueError('x' * 10 ** 6)", "xxx…", Some(1)).await;
+    check("class E(Exception):\n  def __str__(self): raise self\ndef main(): raise E", "E", Some(3)).await;
+    check("import asyncio\nasync def main(): await asyncio.Future()", "never happens", None).await;
+    check("def main(): return input()", "EOFError", Some(1)).await;
+    check("main = 7", "no function `main`", None).await;
+    check("\0", "", None).await;
+}
+
+#[tokio::test]
+async fn the_standard_library_is_there() {
+    let source = "
+import ast, base64, bisect, collections, contextlib, csv, dataclasses, datetime, decimal, enum, functools, hashlib, heapq
+import html, io, itertools, json, logging, math, operator, os, pathlib, pickle, random, re, secrets, statistics, string
+import sys, textwrap, time, traceback, typing, unicodedata, urllib.parse, uuid, xml.etree.ElementTree as ET, zlib, zoneinfo
+from datetime import datetime as dt, timezone
+def main():
+    began = time.perf_counter()
+    time.sleep(0.02)
+    waited = time.perf_counter() - began
+    buffer = io.StringIO()
+    csv.writer(buffer).writerow(['a', 'b,c'])
+    logging.warning('careful')
+    return {
+        'now': abs(dt.now(timezone.utc).timestamp() - time.time()) < 5, 'year': dt.now().year >= 2026,
+        'waited': 0.02 <= waited < 5, 'sha': hashlib.sha256(b'x').hexdigest()[:8], 'csv': buffer.getvalue(),
+        're': re.findall(r'\\d+', 'a1b22'), 'xml': ET.fromstring('<a><b>1</b></a>').findtext('b'),
+        'mean': statistics.mean([1, 2, 3]), 'uuid': len(str(uuid.uuid4())), 'name': unicodedata.name('é'),
+        'strptime': dt.strptime('2026-02-03', '%Y-%m-%d').day, 'gbk': '汉'.encode('gbk').hex(),
+        'zlib': zlib.decompress(zlib.compress(b'a' * 100)).decode()[:2], 'cpu': os.cpu_count() is None or True,
+        'pickle': pickle.loads(pickle.dumps({'a': (1,)}))['a'][0], 'url': urllib.parse.quote('a b'), 'env': dict(os.environ),
+    }";
+    let ran = run_python(source, LIMITS).await;
+    let expected = json!({
+        "now": true, "year": true, "waited": true, "sha": "2d711642", "csv": "a,\"b,c\"\r\n", "re": ["1", "22"], "xml": "1",
+        "mean": 2, "uuid": 36, "name": "LATIN SMALL LETTER E WITH ACUTE", "strptime": 3, "gbk": "baba", "zlib": "aa", "cpu": true,
+        "pickle": 1, "url": "a%20b", "env": {},
+    });
+    assert_eq!(ran.result, Ok(expected));
+    assert_eq!(ran.stderr, "WARNING:root:careful\n");
+}
+
+#[tokio::test]
+async fn chance_differs_from_run_to_run() {
+    let source = "import random, secrets, uuid\ndef main(): return [random.random(), secrets.token_hex(8), str(uuid.uuid4())]";
+    let (one, other) = (result(source).await.unwrap(), result(source).await.unwrap());
+    for at in 0..3 {
+        assert_ne!(one[at], other[at]);
+    }
+    let seeded = "import random\nrandom.seed(7)\ndef main(): return random.random()";
+    assert_eq!(result(seeded).await, result(seeded).await);
+}
+
+#[tokio::test]
+async fn what_was_printed_before_the_time_was_up_is_told() {
+    let limits = Limits { time: Duration::from_millis(300), ..LIMITS };
+    for wait in ["while True: pass", "import time; time.sleep(3600)"] {
+        let ran = run_python(&format!("print('so far')\n{wait}"), limits).await;
+        assert_eq!((ran.result, ran.stdout.as_str()), (Err(Failure::Time), "so far\n"), "{wait}");
+    }
+}
+
+#[tokio::test]
+async fn without_an_interpreter_programs_in_python_are_refused_by_name() {
+    let ran = sandbox().run(&TenantId::new("t"), python("1", LIMITS)).await.unwrap();
+    assert_eq!(ran.result, Err(Failure::Language(weft_core::seam::sandbox::Language::Python)));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("in the way");
+    std::fs::write(&file, "x").unwrap();
+    let error = sandbox().with_python(file).run(&TenantId::new("t"), python("1", LIMITS)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    assert!(error.full().contains("in the way can be written to"), "{}", error.full());
+}
+
+/// As two processes would, which know nothing of each other.
+#[tokio::test]
+async fn the_interpreter_is_prepared_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let sandboxes = [(); 2].map(|()| sandbox().with_python(folder.path().join("deep/python")));
+    let tenant = TenantId::new("t");
+    let runs =
+        sandboxes.iter().flat_map(|sandbox| [(); 2].map(|()| sandbox.run(&tenant, python("6 * 7", LIMITS))));
+    for ran in futures::future::join_all(runs).await {
+        assert_eq!(ran.unwrap().result, Ok(json!(42)));
+    }
+    let files = std::fs::read_dir(folder.path().join("deep/python")).unwrap().flatten();
+    let code = files.filter(|entry| entry.path().extension().is_some_and(|ending| ending == "cwasm"));
+    assert_eq!(code.count(), 1);
+}
