@@ -7,6 +7,7 @@
 //! are refused.
 
 mod charges;
+mod python;
 mod rewrite;
 
 use std::io::{self, Write};
@@ -62,7 +63,8 @@ impl Jinja {
         }
         let rewrite::Rewritten { source, variables } = rewrite::rewrite(text, names)?;
         let jinja = Self { source, variables };
-        environment(&Budget::new(0, READ_MAX)).template_from_str(&jinja.source).map_err(|e| failure(&e))?;
+        let environment = environment(&Budget::new(0, READ_MAX));
+        environment.template_from_str(&jinja.source).map_err(|e| failure(&e))?;
         Ok(jinja)
     }
 
@@ -179,13 +181,14 @@ fn environment(budget: &Budget) -> Environment<'static> {
         Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
         None => Err(refused("it writes too much")),
     });
-    for name in ["namespace", "debug", "dict"] {
+    for name in ["debug", "dict"] {
         environment.remove_global(name);
     }
-    for name in ["batch", "chain", "format", "groupby", "pprint", "slice", "zip"] {
+    for name in ["chain", "pprint", "zip"] {
         environment.remove_filter(name);
     }
     charged(&mut environment, budget);
+    python::added(&mut environment, budget);
     environment
 }
 
@@ -304,13 +307,118 @@ mod tests {
         refused("{% include '/etc/passwd' %}", "include");
         refused("{% import 'x' as y %}", "import");
         refused("{{ ''.__class__() }}", "mistake");
-        refused("{{ namespace(a=1) }}", "mistake");
         refused("{% macro f() %}{% endmacro %}", "macro");
         refused("{% set x %}{% endset %}", "set");
         refused("{% for x in [1] recursive %}{% endfor %}", "recursive");
         refused("{{ weft_cost }}", "weft_");
         refused("{% if %}", "mistake");
         refused("{{ sys.query | }}", "mistake");
+    }
+
+    /// As people write them for Jinja on Python.
+    #[test]
+    fn usual_expressions_work() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{{ '%.2f'|format(Agent:A@n) }} {{ '%s-%s'|format('a', 2) }} {{ '%(x)s'|format(x=1) }}",
+            "3.00 a-2 1",
+        );
+        check(
+            "{{ '%d' % Agent:A@n }} {{ '%s of %d' % ('a', 3) }} {{ '%.1f%%' % (Agent:A@n * 10) }} {{ 7 % 4 }}",
+            "3 a of 3 30.0% 3",
+        );
+        check("{{ '{} {:.2f} {x}'.format('a', 1.5, x='b') }}", "a 1.50 b");
+        check(
+            "{{ 'a,b,c'.split(',') }} {{ 'a b'.split()[1] }} {{ 'a-b-c'.split('-', 1) }}",
+            "[\"a\",\"b\",\"c\"] b [\"a\",\"b-c\"]",
+        );
+        check("{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}={{ v }};{% endfor %}", "a=1;b=2;");
+        check(
+            "{{ {'a': 1}.keys()|list }} {{ {'a': 1}.values()|list }} {{ {'a': 1}.get('a') }} {{ {'a': 1}.get('b', 'none') }}",
+            "[\"a\"] [1] 1 none",
+        );
+        check("{{ Agent:A@rows[0].get('name') }} {{ Agent:A@rows[0].items()|list|length }}", "x 2");
+        check(
+            "{{ ' hi '.strip() }}{{ 'HI'.lower() }}{{ 'a-b'.replace('-', '+') }}{{ ', '.join(Agent:A@list) }}",
+            "hihia+ba, b",
+        );
+        check(
+            "{{ 'abc'.startswith('a') }} {{ 'abc'.endswith('x') }} {{ 'abcb'.count('b') }} {{ 'abc'.find('c') }}",
+            "true false 2 2",
+        );
+        check(
+            "{{ 'a\nb'.splitlines() }} {{ 'hello world'.title() }} {{ '12'.isdigit() }}",
+            "[\"a\",\"b\"] Hello World true",
+        );
+        check(
+            "{% set ns = namespace(sum=0) %}{% for r in Agent:A@rows %}{% set ns.sum = ns.sum + r.v %}{% endfor %}{{ ns.sum }}",
+            "3",
+        );
+        check(
+            "{% set ns = namespace(all=[]) %}{% for r in Agent:A@rows %}{% set ns.all = ns.all + [r.name] %}{% endfor %}{{ ns.all }}",
+            "[\"x\",\"y\"]",
+        );
+        check(
+            "{% for v, rows in Agent:A@rows|groupby('v') %}{{ v }}:{{ rows|length }};{% endfor %}",
+            "1:1;2:1;",
+        );
+        check(
+            "{{ 'one two three four five'|truncate(9) }} {{ 'one two three four five'|truncate(6, true, '…') }} {{ 'one'|truncate(length=9) }}",
+            "one... one t… one",
+        );
+        check("{{ 'one two, three'|wordcount }} {{ ''|wordcount }}", "3 0");
+        check("{% for row in [1, 2, 3]|batch(2, '-') %}{{ row }}{% endfor %}", "[1,2][3,\"-\"]");
+        check("{{ [1, 2, 3]|slice(2)|list }}", "[[1,2],[3]]");
+        for text in [
+            "{{ 'a'.nothing() }}",
+            "{{ Agent:A@n.split() }}",
+            "{{ '%d' % 'x' }}",
+            "{{ 'a'.replace('a', 'b', 1) }}",
+        ] {
+            assert_eq!(rendered(text).expect_err(text).kind, ErrorKind::Invalid);
+        }
+    }
+
+    /// What is known from Jinja on Python takes no more than anything else.
+    #[test]
+    fn usual_expressions_have_limits() {
+        let refused = |text: &str, what: &str| {
+            let error = rendered(text).expect_err(text).full();
+            assert!(error.contains(what), "{text}: {error}");
+        };
+        for text in [
+            "{{ '%999999999d'|format(1) }}",
+            "{{ '%.999999999f' % 1 }}",
+            "{{ '%*d'|format(999999999, 1) }}",
+            "{{ '{:>999999999}'.format(1) }}",
+            "{{ '{:>{}}'.format(1, 999999999) }}",
+        ] {
+            refused(text, "wider than 1000");
+        }
+        refused(&format!("{{{{ '{}'.format(Agent:A@big) }}}}", "{0}".repeat(100)), "too large");
+        refused("{{ Agent:A@big.replace('x', Agent:A@big) }}", "too large");
+        refused("{{ Agent:A@big.join(range(1000)) }}", "too large");
+        refused("{{ Agent:A@big.replace('x', 'x ').split() }}", "too large");
+        refused("{{ Agent:A@big.splitlines() }}{{ Agent:A@big.upper() }}", "too large");
+        refused("{{ [1]|batch(999999999, 'x') }}{% if 1 %}{% endif %}", "too large");
+        refused("{{ [1]|slice(999999999) }}{% if 1 %}{% endif %}", "too large");
+        refused(
+            &format!("{{% set n = namespace() %}}{}", "{% set n = namespace(a=n) %}".repeat(100)),
+            "nest too deep",
+        );
+        let grows =
+            "{% set ns = namespace(a='x') %}{% for i in range(99) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}";
+        refused(grows, "too large");
+        // One that is put into itself is a copy of what it was.
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        check(
+            "{% set ns = namespace(a=1) %}{% set ns.b = ns %}{% set ns.c = [ns] %}{{ ns.b }}{{ ns.c[0].b.a }}",
+            "{\"a\":1}1",
+        );
+        refused(
+            "{% set ns = namespace(a=1) %}{% for i in range(200) %}{% set ns.b = ns %}{% endfor %}{{ ns }}",
+            "nest too deep",
+        );
     }
 
     #[test]
@@ -370,7 +478,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "([{}%#'\"()|~+*.,=-]| |set|for|in|raw|endraw|sys.query|Agent:A@n|item|é|1){0,40}") {
+        fn no_text_makes_it_panic(text in "([{}%#'\"()|~+*.,=-]| |set|for|in|raw|endraw|ns.a|namespace(a=1)|.split()|format|batch|sys.query|Agent:A@n|item|é|1){0,40}") {
             if let Ok(text) = rendered(&text) {
                 assert!(text.len() <= OUTPUT_MAX);
             }

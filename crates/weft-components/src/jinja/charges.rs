@@ -39,7 +39,7 @@ impl Budget {
         Self(Arc::new(Counts { built, read, read_max, longest }))
     }
 
-    fn charge(&self, cost: usize) -> Result<(), JinjaError> {
+    pub(super) fn charge(&self, cost: usize) -> Result<(), JinjaError> {
         if fits(&self.0.built, cost, WORK_MAX) {
             Ok(())
         } else {
@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Charges a step that goes through `bytes` of text or through as many values of a list.
-    fn charge_read(&self, bytes: usize) -> Result<(), JinjaError> {
+    pub(super) fn charge_read(&self, bytes: usize) -> Result<(), JinjaError> {
         if fits(&self.0.read, bytes, self.0.read_max) {
             Ok(())
         } else {
@@ -63,7 +63,7 @@ impl Budget {
     }
 
     /// Charges a value with everything in it; shared parts count every time they appear.
-    fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
+    pub(super) fn charge_value(&self, value: &Value, depth: usize) -> Result<(), JinjaError> {
         if depth > DEPTH_MAX {
             return Err(refused("it builds values that nest too deep"));
         }
@@ -99,7 +99,7 @@ impl Budget {
         }
     }
 
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         WORK_MAX.saturating_sub(self.0.built.load(Ordering::Relaxed))
     }
 }

@@ -13,6 +13,8 @@
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
 //! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
 //! | `x[a:b]` | `x[weft_slice(a):b]`, the same |
+//! | `'text' % x` | `weft_printf('text', x)` |
+//! | `set ns.a = x` | `set ns.a = weft_plain(x)`, a copy |
 //!
 //! So whatever is kept beside other values is charged when it is made, and before the next is.
 
@@ -232,7 +234,11 @@ impl<'a> Writer<'a> {
                 let value =
                     tokens.iter().position(|token| token.text() == "=").map_or(tokens.len(), |at| at + 1);
                 write(&tokens[..value], &mut self.source);
+                // What is put into a namespace is a copy: one that held itself would never end, and never go.
+                let member = tokens[..value].iter().any(|token| token.text() == ".");
+                self.source.push_str(if member { "weft_plain(" } else { "" });
                 write_charged(&tokens[value..], &mut self.source);
+                self.source.push_str(if member { ")" } else { "" });
             }
             Some(Token::Atom("with")) => {
                 write(&tokens[..1], &mut self.source);
@@ -309,7 +315,14 @@ impl<'a> Writer<'a> {
         } else {
             return None;
         };
-        let length = rest[..length].trim_end_matches('.').len();
+        let mut length = rest[..length].trim_end_matches('.').len();
+        // What is called is a method of the value.
+        if rest[length..].starts_with('(')
+            && let Some(method) = rest[..length].rfind('.')
+            && rest[..method].contains(['@', '.'])
+        {
+            length = method;
+        }
         Some((length, Reference::parse(&rest[..length], self.names)?))
     }
 }

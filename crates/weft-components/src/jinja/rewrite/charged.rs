@@ -37,6 +37,14 @@ const READING: [&str; 7] = ["is", "==", "!=", "<", "<=", ">", ">="];
 pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
     let mut at = 0;
     while let Some(token) = tokens.get(at) {
+        if is_text(token) && tokens.get(at + 1) == Some(&Token::Operator("%")) {
+            let end = operand_end(tokens, at + 2);
+            out.push_str(&format!("weft_printf({}, ", token.text()));
+            write_charged(&tokens[at + 2..end], out);
+            out.push_str(") ");
+            at = end;
+            continue;
+        }
         let operand_before = at > 0 && tokens[at - 1].ends_operand();
         let wrap = match token.text() {
             "~" | "+" => Some((token.text(), "weft_cost(", ") ")),
@@ -83,6 +91,11 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
             }
         }
     }
+}
+
+/// Whether a token is a text in quotes.
+fn is_text(token: &Token<'_>) -> bool {
+    matches!(token, Token::Atom(text) if text.starts_with(['\'', '"']))
 }
 
 /// Whether the `in` at `at` is one of `not in`.

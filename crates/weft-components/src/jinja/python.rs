@@ -1,0 +1,179 @@
+//! What templates are used to from Jinja on Python: methods of values, formats, namespaces, and some filters; each with
+//! a charge on what it makes.
+
+use minijinja::formatting::{FormatStyle, format};
+use minijinja::value::{Kwargs, Rest, Serde, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error as JinjaError, State, filters};
+use minijinja_contrib::{filters as more, pycompat};
+
+use super::NODE_COST;
+use super::charges::{Budget, refused, written};
+
+/// How wide a format may make a value.
+const WIDTH_MAX: usize = 1_000;
+/// What upper case may make of a byte, at most.
+const UPPER: usize = 3;
+
+/// Adds all of it.
+pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
+    methods(environment, budget);
+    formats(environment, budget);
+    lists(environment, budget);
+    texts(environment, budget);
+    let b = budget.clone();
+    environment.add_function("weft_plain", move |value: Value| {
+        b.charge_value(&value, 0)?;
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable | ValueKind::Map => {
+                let plain =
+                    serde_json::to_value(&value).map_err(|_| refused("it keeps a value that is no data"))?;
+                Ok::<_, JinjaError>(Value::from(Serde(plain)))
+            }
+            _ => Ok(value),
+        }
+    });
+}
+
+/// `x.split(',')`, `x.items()`, `x.get('key')` and their kin.
+fn methods(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.set_unknown_method_callback(move |state, value, method, args| {
+        let size = value.as_str().map_or_else(|| value.len().unwrap_or_default(), str::len);
+        match (value.kind(), method, args) {
+            // As filters they have charges of their own.
+            (ValueKind::String, "split", _) => return state.apply_filter("split", &with(value, args)),
+            (ValueKind::String, "replace", [_, _]) => {
+                return state.apply_filter("replace", &with(value, args));
+            }
+            (ValueKind::String, "join", [items]) => {
+                return state.apply_filter("join", &[items.clone(), value.clone()]);
+            }
+            (ValueKind::String, "replace", _) => return Err(refused("`replace` takes two texts")),
+            (ValueKind::String, "format", _) => {
+                return formatted(&b, FormatStyle::StrFormat, value.as_str().unwrap_or_default(), args);
+            }
+            (ValueKind::String, "splitlines", _) => b.charge(size.saturating_mul(1 + NODE_COST))?,
+            (ValueKind::String, "count" | "find" | "rfind" | "startswith" | "endswith", _) => {
+                b.charge_read(size)?
+            }
+            (ValueKind::String, _, _) => b.charge(size.saturating_mul(UPPER))?,
+            (ValueKind::Map, "items" | "keys" | "values", _) => {
+                b.charge(size.saturating_mul(3 * NODE_COST))?
+            }
+            _ => b.charge_read(size)?,
+        }
+        pycompat::unknown_method_callback(state, value, method, args)
+    });
+}
+
+fn with(value: &Value, args: &[Value]) -> Vec<Value> {
+    std::iter::once(value).chain(args).cloned().collect()
+}
+
+/// `'%.2f' % x`, `'%.2f'|format(x)`, `'{:.2f}'.format(x)`.
+fn formats(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_function("weft_printf", move |text: &str, args: Value| match args.kind() {
+        ValueKind::Seq => formatted(&b, FormatStyle::Printf, text, &args.try_iter()?.collect::<Vec<_>>()),
+        _ => formatted(&b, FormatStyle::Printf, text, &[args]),
+    });
+    let b = budget.clone();
+    environment.add_filter("format", move |text: &str, args: Rest<ValueOrKwargs>| {
+        formatted(&b, FormatStyle::Printf, text, &args.into_values())
+    });
+}
+
+/// A format filled in. What it may come to is charged before.
+fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) -> Result<Value, JinjaError> {
+    let widest = widest(style, text)?;
+    let fields = text.matches(['%', '{']).count();
+    let mut longest = 0;
+    for value in args {
+        let written =
+            written(value, budget.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+        longest = longest.max(written.len());
+    }
+    budget.charge(text.len().saturating_add(fields.saturating_mul(longest + widest)))?;
+    format(style, text, args).map(Value::from)
+}
+
+/// The largest number in the fields of a format: their width, or how many digits they have. One that an argument gives
+/// cannot be known.
+fn widest(style: FormatStyle, text: &str) -> Result<usize, JinjaError> {
+    let unknown = match style {
+        FormatStyle::Printf => text.contains('*'),
+        _ => text.replace("{{", "").split('{').skip(1).any(|field| !field.contains('}')),
+    };
+    let numbers = text.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let widest = numbers.map(|digits| digits.parse().unwrap_or(usize::MAX)).max().unwrap_or_default();
+    if unknown || widest > WIDTH_MAX {
+        return Err(refused("a format makes its values wider than 1000"));
+    }
+    Ok(widest)
+}
+
+/// Filters that arrange lists.
+fn lists(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_filter(
+        "batch",
+        move |state: &State<'_, '_>, items: Value, count: usize, fill: Option<Value>| {
+            let there = counted(&items)?;
+            let made =
+                if fill.is_some() { there.div_ceil(count.max(1)).saturating_mul(count) } else { there };
+            b.charge(made.saturating_mul(2 * NODE_COST))?;
+            filters::batch(state, items, count, fill)
+        },
+    );
+    let b = budget.clone();
+    environment.add_filter(
+        "slice",
+        move |state: &State<'_, '_>, items: Value, count: usize, fill: Option<Value>| {
+            let made = counted(&items)?.saturating_add(count);
+            b.charge(made.saturating_mul(2 * NODE_COST))?;
+            filters::slice(state, items, count, fill)
+        },
+    );
+    let b = budget.clone();
+    environment.add_filter("groupby", move |items: Value, by: Option<&str>, more: Kwargs| {
+        b.charge(counted(&items)?.saturating_mul(3 * NODE_COST))?;
+        filters::groupby(items, by, more)
+    });
+}
+
+/// How many members a list has.
+fn counted(items: &Value) -> Result<usize, JinjaError> {
+    match items.len() {
+        Some(count) => Ok(count),
+        None => Ok(items.try_iter()?.count()),
+    }
+}
+
+/// Filters that shorten and count texts.
+fn texts(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_filter(
+        "truncate",
+        move |state: &mut State<'_, '_>, value: &Value, args: Rest<ValueOrKwargs>| {
+            b.charge(value.as_str().map_or(0, str::len))?;
+            let args = args.into_values();
+            let (given, named) = match args.split_last() {
+                Some((last, before)) if last.is_kwargs() => (before, Kwargs::try_from(last.clone())?),
+                _ => (&args[..], Kwargs::from_iter(std::iter::empty::<(String, Value)>())),
+            };
+            let names = ["length", "killwords", "end", "leeway"].into_iter().map(str::to_owned);
+            let mut all: Vec<(String, Value)> = names.zip(given.iter().cloned()).collect();
+            for name in named.args().map(str::to_owned).collect::<Vec<_>>() {
+                let value = named.get::<Value>(&name)?;
+                all.push((name, value));
+            }
+            more::truncate(state, value, Kwargs::from_iter(all))
+        },
+    );
+    let b = budget.clone();
+    environment.add_filter("wordcount", move |text: &str| {
+        b.charge_read(text.len())?;
+        let words = text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
+        Ok::<_, JinjaError>(words.count())
+    });
+}
