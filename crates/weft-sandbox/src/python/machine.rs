@@ -79,20 +79,14 @@ impl Machine {
         let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
         let called = self.run.call(&mut self.store, (program.source, arguments));
         let host = self.store.data_mut();
-        let (printed, denied, exited) = (std::mem::take(&mut host.printed), host.denied, host.exited);
-        // The process ends, which gives the memory back sooner.
-        std::mem::forget(self.store);
+        let printed = std::mem::take(&mut host.printed);
         let result = match called {
             Ok((Ok(json),)) => result(&json, limits),
-            Ok((Err((message, _)),))
-                if message.starts_with(NO_MEMORY) || denied && message.starts_with(LOST) =>
-            {
-                Err(Failure::Memory)
-            }
-            Ok((Err((message, line)),)) => Err(Failure::Program { message: shortened(message), line }),
-            Err(_) if exited => Err(says("it ended itself instead of returning its result")),
-            Err(error) => Err(broken(&error, denied)),
+            Ok((Err((message, line)),)) => Err(raised(message, line, host)),
+            Err(error) => Err(broken(&error, host)),
         };
+        // The process ends, which gives the memory back sooner.
+        std::mem::forget(self.store);
         Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated }
     }
 }
@@ -101,12 +95,21 @@ fn result(json: &str, limits: Limits) -> std::result::Result<Json, Failure> {
     if json.len() > limits.output_bytes { Err(Failure::Output) } else { read(json) }
 }
 
+/// What the program raised.
+fn raised(message: String, line: Option<u32>, host: &Host) -> Failure {
+    if message.starts_with(NO_MEMORY) || host.denied && message.starts_with(LOST) {
+        return Failure::Memory;
+    }
+    Failure::Program { message: shortened(message), line }
+}
+
 /// Why an interpreter did not come to its end.
-fn broken(error: &Error, denied: bool) -> Failure {
+fn broken(error: &Error, host: &Host) -> Failure {
     match error.downcast_ref::<Trap>() {
+        _ if host.exited => says("it ended itself instead of returning its result"),
         Some(Trap::Interrupt) => Failure::Time,
         // Without memory anything may break, such as the end of what is nested deeply.
-        _ if denied => Failure::Memory,
+        _ if host.denied => Failure::Memory,
         Some(Trap::StackOverflow) => says("RecursionError: it calls itself too deeply"),
         Some(_) => Failure::Broken,
         None => says("it asked for what no program has: files, network, other processes or threads"),
