@@ -85,6 +85,7 @@ pub mod pipeline;
 pub mod plan_notebook;
 pub mod planner;
 pub mod react;
+pub mod research;
 mod standalone;
 pub mod structured;
 pub mod toolkit;

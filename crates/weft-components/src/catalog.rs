@@ -9,7 +9,7 @@ use crate::data::{
     data_operations, list_operations, lookup, retrieval, string_transform, variable_aggregator,
     variable_assigner,
 };
-use crate::model::{agent, llm};
+use crate::model::{agent, deep_research, llm};
 use crate::output::{invoke, message};
 use crate::tools::{
     ak_share, arxiv, bgpt, bing, calculator, code_exec, current_time, deepl, duck_duck_go, git_hub, google,
@@ -32,6 +32,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &current_time::SPEC,
     &data_operations::SPEC,
     &deepl::SPEC,
+    &deep_research::SPEC,
     &duck_duck_go::SPEC,
     &exit_loop::SPEC,
     &git_hub::SPEC,
@@ -135,6 +136,13 @@ mod tests {
         match kind {
             "Agent" | "Categorize" | "LLM" => vec![json!({"temperatureEnabled": true, "topPEnabled": true,
                 "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})],
+            "DeepResearch" => {
+                let engine = |engine: &weft_core::field::Choice| {
+                    json!({"engine": engine.value, "temperatureEnabled": true, "topPEnabled": true,
+                        "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})
+                };
+                web_search::ENGINES.iter().map(engine).collect()
+            }
             "DataOperations" => by(
                 "operations",
                 &["select_keys", "filter_values", "append_or_update", "remove_keys", "rename_keys"],

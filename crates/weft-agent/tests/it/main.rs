@@ -31,5 +31,6 @@ mod react_memory;
 mod react_state;
 mod react_streams;
 mod recovery;
+mod research;
 mod toolkit;
 mod wires;

@@ -2,89 +2,29 @@
 
 mod kept;
 mod model;
+pub mod search;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use weft_core::citation::{Chunk, Cited};
 use weft_core::context::Signal;
 use weft_core::seam::knowledge::Passage;
-use weft_core::value::to_text;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Reference,
-    Result, Role, Shape, Template, ToolSpec, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
+    Shape, Template, ToolSpec, Value,
 };
-use weft_knowledge::retrieve::weights::Interface;
-use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
+use weft_knowledge::retrieve::Retrieved;
 
-use crate::data::retrieval::kept::Kept;
-use crate::data::retrieval::model::Helper;
-use crate::params::{Choice, Field, FieldGroup, Kind, Params, Widget, asks_for_something, choice, fields};
+use crate::data::retrieval::search::{
+    CHOOSE, CROSS_LANGUAGES, DATASET_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
+    LLM_ID, META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
+};
+use crate::params::{Field, FieldGroup, Kind, Params, Widget, asks_for_something, fields};
 use crate::passages::{Block, blocks, chunks, documents};
-
-/// Chunks of one search, at most.
-const CHUNKS_MAX: usize = 1_024;
-
-/// The entry of `dataset_ids` that stands for all datasets of the tenant.
-const ALL: &str = "*";
-/// What to do where none is chosen.
-const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")
     .by_model("what to look for: the keywords or the question, in the words that a good passage would use");
-static DATASET_IDS: Field<Vec<String>> =
-    Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
-        .older(&["kb_ids"])
-        .widget(Widget::Datasets);
-static KB_VARS: Field<Vec<String>> =
-    Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
-static TOP_N: Field<usize> = Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
-static TOP_K: Field<usize> = Field::count(
-    "top_k",
-    CHUNKS_MAX,
-    &(1..=CHUNKS_MAX),
-    "how many passages words and vectors find each, at most",
-);
-static SIMILARITY_THRESHOLD: Field<f64> =
-    Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
-        .or(Interface::Component.default_threshold());
-static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
-    "keywords_similarity_weight",
-    &(0.0..=1.0),
-    "the share of words in a score; vectors have the rest",
-);
-static RERANK_ID: Field<String> =
-    Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
-static CROSS_LANGUAGES: Field<Vec<String>> =
-    Field::texts("cross_languages", "languages that the question is asked in as well");
-static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
-static TOC_ENHANCE: Field<bool> =
-    Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
-static USE_KG: Field<bool> = Field::flag("use_kg", "whether what the knowledge graph says comes first");
-static META_DATA_FILTER: Field = Field::raw(
-    "meta_data_filter",
-    Kind::Object(&[
-        Field::raw("method", Kind::Choice(&FILTER_METHODS), "who chooses"),
-        Field::raw("manual", Kind::List, "`{key, op, value}`"),
-        Field::raw("semi_auto", Kind::List, "the keys that a model may choose by"),
-        Field::raw(
-            "logic",
-            Kind::Choice(&[choice("and", ""), choice("or", "")]),
-            "how conditions are joined",
-        ),
-    ]),
-    "which documents to search, by their metadata",
-);
-const FILTER_METHODS: [Choice; 4] = [
-    choice("disabled", "no filter"),
-    choice("manual", "the canvas"),
-    choice("auto", "a model"),
-    choice("semi_auto", "a model, by some keys"),
-];
-static LLM_ID: Field<String> =
-    Field::text("llm_id", "the model that translates and chooses; the default one when absent")
-        .widget(Widget::ChatModel);
 static EMPTY_RESPONSE: Field<String> =
     Field::text("empty_response", "what to hand on when nothing is found").widget(Widget::Lines);
 static RETRIEVAL_FROM: Field<String> = Field::text("retrieval_from", "`dataset` or `memory`").not_offered();
@@ -130,106 +70,18 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     build: |source| {
         let mut params = Params::of(source);
         let query = params.take(&QUERY);
-        let datasets = datasets(&mut params);
-        let filter = Filter::of(&mut params);
-        let asked = asked(&mut params);
+        let search = DatasetSearch::of(&mut params);
         let empty = params.take(&EMPTY_RESPONSE);
-        let llm_id = params.take(&LLM_ID);
         let memory = params.take(&RETRIEVAL_FROM) == "memory"
-            || (datasets.is_empty() && params.get(&MEMORY_IDS).is_some_and(asks_for_something));
-        params.finish(Retrieval { query, datasets, filter, asked, empty, llm_id, memory })
+            || (search.chooses_nothing() && params.get(&MEMORY_IDS).is_some_and(asks_for_something));
+        params.finish(Retrieval { query, search, empty, memory })
     },
 };
 
-/// How to search, as far as the parameters alone say it.
-fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
-    retrieve::Retrieval {
-        limit: params.take(&TOP_N),
-        candidates_max: params.take(&TOP_K),
-        similarity_min: params.take(&SIMILARITY_THRESHOLD),
-        vector_weight: Interface::Component.vector_weight(params.take(&KEYWORDS_SIMILARITY_WEIGHT)),
-        reranker: params.take(&RERANK_ID).trim().to_owned(),
-        languages: params.take(&CROSS_LANGUAGES).into_iter().filter(|l| !l.trim().is_empty()).collect(),
-        keywords: params.take(&KEYWORD),
-        contents: params.take(&TOC_ENHANCE),
-        graph: params.take(&USE_KG),
-        ..retrieve::Retrieval::default()
-    }
-}
-
-enum Dataset {
-    All,
-    /// A name or an id, and where it stands.
-    Named(String, String),
-    From(Reference),
-}
-
-fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
-    let mut datasets = Vec::new();
-    for (field, only_references) in [(&DATASET_IDS, false), (&KB_VARS, true)] {
-        let at = params.pointer(field);
-        for (place, text) in params.take(field).into_iter().enumerate() {
-            if text.contains('@') || text.trim_start().starts_with('{') || only_references {
-                let reference = params.reference_at(format!("{at}/{place}"), &text);
-                datasets.extend(reference.map(Dataset::From));
-            } else if text.trim() == ALL {
-                datasets.push(Dataset::All);
-            } else if !text.trim().is_empty() {
-                datasets.push(Dataset::Named(text, format!("{at}/{place}")));
-            }
-        }
-    }
-    datasets
-}
-
-/// `meta_data_filter`, with the references in its values.
-struct Filter {
-    setting: Json,
-    values: HashMap<String, Template>,
-}
-
-impl Filter {
-    fn of(params: &mut Params<'_>) -> Self {
-        let setting = params.get(&META_DATA_FILTER).cloned().unwrap_or_default();
-        if let Err((place, what)) = filter_choice(&setting, Json::clone) {
-            params.problem(ParamProblem::new(format!("/meta_data_filter{place}"), what));
-        }
-        let conditions = setting.get("manual").and_then(Json::as_array).into_iter().flatten();
-        let values = conditions.filter_map(|condition| condition.get("value")?.as_str());
-        let names = params.source.names();
-        let values = values.map(|text| (text.to_owned(), Template::parse_value(text, names))).collect();
-        Self { setting, values }
-    }
-
-    fn by_hand(&self) -> bool {
-        self.setting.get("method").and_then(Json::as_str) == Some("manual")
-    }
-
-    fn references(&self) -> impl Iterator<Item = &Reference> {
-        self.values.values().filter(|_| self.by_hand()).flat_map(Template::references)
-    }
-
-    fn choice(&self, ctx: &NodeContext) -> Result<FilterChoice> {
-        let mut values = HashMap::new();
-        for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
-            values.insert(written.as_str(), template.value(&ctx.inputs)?);
-        }
-        let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
-            Some(found) => Json::clone(found),
-            None => value.clone(),
-        };
-        filter_choice(&self.setting, value)
-            .map_err(|(place, what)| Error::invalid(format!("/meta_data_filter{place} {what}")))
-    }
-}
-
 struct Retrieval {
     query: Template,
-    datasets: Vec<Dataset>,
-    filter: Filter,
-    asked: retrieve::Retrieval,
+    search: DatasetSearch,
     empty: String,
-    llm_id: String,
     memory: bool,
 }
 
@@ -244,71 +96,10 @@ impl Retrieval {
 
     /// Published canvases leave the choice to whoever loads them, so this is no error before they run.
     fn warnings(&self) -> Vec<ParamProblem> {
-        let unchosen = self.datasets.is_empty() && !self.memory;
+        let unchosen = self.search.chooses_nothing() && !self.memory;
         let warning =
             || ParamProblem::new("/dataset_ids", "names no dataset, so every search will fail").help(CHOOSE);
         unchosen.then(warning).into_iter().collect()
-    }
-
-    fn asks_a_model(&self) -> bool {
-        let method = self.filter.setting.get("method").and_then(Json::as_str);
-        let asked = &self.asked;
-        !asked.languages.is_empty()
-            || asked.keywords
-            || asked.contents
-            || asked.graph
-            || matches!(method, Some("auto" | "semi_auto"))
-    }
-
-    /// The datasets to search. Only the canvas can say that it is all of them: what a reference gives may
-    /// come from whoever chats.
-    fn chosen(&self, ctx: &NodeContext) -> Result<Chosen> {
-        if self.datasets.is_empty() {
-            return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
-        }
-        match self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
-            true => Ok(Chosen::All),
-            false => self.names(ctx).map(Chosen::Named),
-        }
-    }
-
-    fn names(&self, ctx: &NodeContext) -> Result<Vec<String>> {
-        let mut names: Vec<String> = Vec::new();
-        for dataset in &self.datasets {
-            let more = match dataset {
-                Dataset::All => Vec::new(),
-                Dataset::Named(name, _) => vec![name.clone()],
-                Dataset::From(reference) => match &*ctx.inputs.json(reference) {
-                    Json::Array(items) => items.iter().map(to_text).collect(),
-                    value => vec![to_text(value)],
-                },
-            };
-            for name in more.into_iter().filter(|name| !name.trim().is_empty()) {
-                if !names.contains(&name) {
-                    names.push(name);
-                }
-            }
-        }
-        if names.is_empty() {
-            let message = "no dataset is selected: what `dataset_ids` refers to is empty";
-            return Err(Error::invalid(message).help(CHOOSE));
-        }
-        Ok(names)
-    }
-
-    async fn retrieved(&self, ctx: &NodeContext) -> Result<Retrieved> {
-        let question = self.query.render(&ctx.inputs)?;
-        if retrieve::stripped(&question).is_empty() {
-            return Ok(Retrieved::default());
-        }
-        let asked = retrieve::Retrieval {
-            datasets: self.chosen(ctx)?,
-            question,
-            filter: self.filter.choice(ctx)?,
-            ..self.asked.clone()
-        };
-        let model = Helper { ctx, llm_id: &self.llm_id };
-        retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await
     }
 
     fn outputs(&self, ctx: &NodeContext, retrieved: Retrieved) -> Outputs {
@@ -338,21 +129,11 @@ impl Retrieval {
 #[async_trait]
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
-        let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::All | Dataset::Named(..) => None,
-            Dataset::From(reference) => Some(reference),
-        });
-        let named = self.datasets.iter().filter_map(|dataset| match dataset {
-            Dataset::Named(name, at) => Some((at.clone(), name.clone())),
-            Dataset::All | Dataset::From(_) => None,
-        });
-        let named = named.collect();
-        let reads = self.query.references().chain(datasets).chain(self.filter.references());
-        let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
+        let reads = self.query.references().chain(self.search.references());
         Shape {
             reads: Reads::always(reads.cloned()),
-            models: models.into_iter().collect(),
-            datasets: named,
+            models: self.search.models(),
+            datasets: self.search.named(),
             main_output: "formalized_content",
             unsupported: self.unsupported(),
             warnings: self.warnings(),
@@ -366,7 +147,8 @@ impl Component for Retrieval {
                 Error::new(weft_core::ErrorKind::Unsupported, sentence).help("choose datasets to search")
             );
         }
-        let retrieved = self.retrieved(ctx).await?;
+        let question = self.query.render(&ctx.inputs)?;
+        let retrieved = self.search.retrieved(ctx, question).await?;
         for note in &retrieved.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }

@@ -12,7 +12,7 @@ use weft_core::{Error, Json, NodeContext, Result, Value};
 use crate::model::settings::Settings;
 
 /// How a model is told to cite.
-const CITATION: &str = include_str!("prompts/citation.md");
+pub const CITATION: &str = include_str!("prompts/citation.md");
 
 /// Who asks, and in which words.
 #[derive(Clone, Copy, Debug)]

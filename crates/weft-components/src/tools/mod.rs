@@ -20,7 +20,7 @@ pub mod querit_contents;
 pub mod querit_search;
 pub mod qweather;
 pub mod read_file;
-mod search;
+pub(crate) mod search;
 pub mod searxng;
 pub mod tavily_extract;
 pub mod tavily_search;

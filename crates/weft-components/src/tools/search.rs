@@ -297,13 +297,27 @@ impl Asking {
     /// `Unauthenticated` without a key that is needed; those of the requests; `Garbled` for an answer that makes no
     /// sense.
     pub async fn ask(&self, ctx: &NodeContext) -> Result<Outputs> {
-        let facts = self.service.facts();
-        let rendered = |text: &Template| text.render(&ctx.inputs).map(|text| text.trim().to_owned());
-        let query = self.query.as_ref().map(rendered).transpose()?;
+        let query = self.query.as_ref().map(|query| query.render(&ctx.inputs)).transpose()?;
+        let query = query.map(|query| query.trim().to_owned());
         if query.as_deref() == Some("") {
             return Ok(self.outputs(ctx, Gave::default()));
         }
-        let query = query.unwrap_or_default();
+        let gave = self.gave(ctx, query.unwrap_or_default()).await?;
+        Ok(self.outputs(ctx, gave))
+    }
+
+    /// The hits for another question than the canvas has, as sources that can be cited.
+    ///
+    /// # Errors
+    /// As [`Asking::ask`].
+    pub async fn look_for(&self, ctx: &NodeContext, query: &str) -> Result<Vec<Chunk>> {
+        let gave = self.gave(ctx, query.to_owned()).await?;
+        Ok(self.cited(&gave))
+    }
+
+    async fn gave(&self, ctx: &NodeContext, query: String) -> Result<Gave> {
+        let facts = self.service.facts();
+        let rendered = |text: &Template| text.render(&ctx.inputs).map(|text| text.trim().to_owned());
         if query.len() > QUERY_MAX {
             let message = format!("the question has more than {QUERY_MAX} bytes");
             return Err(Error::invalid(message).help("ask for a few words"));
@@ -335,8 +349,11 @@ impl Asking {
             inputs: &ctx.inputs,
             now_ms,
         };
-        let gave = self.answers(ctx, &ask).await?;
-        Ok(self.outputs(ctx, gave))
+        self.answers(ctx, &ask).await
+    }
+
+    fn cited(&self, gave: &Gave) -> Vec<Chunk> {
+        gave.hits.iter().filter_map(|hit| chunk(hit, self.service.facts().hit_max)).collect()
     }
 
     async fn answers(&self, ctx: &NodeContext, ask: &Ask<'_>) -> Result<Gave> {
@@ -403,8 +420,7 @@ impl Asking {
             outputs.set("json", gave.json);
             return outputs;
         }
-        let cited: Vec<Chunk> = gave.hits.iter().filter_map(|hit| chunk(hit, facts.hit_max)).collect();
-        let found = ctx.run.citations.number(cited);
+        let found = ctx.run.citations.number(self.cited(&gave));
         let rows: Vec<Json> = gave.hits.into_iter().map(|hit| hit.row).collect();
         let mut outputs = Outputs::of("formalized_content", Value::text(formalized(&found)));
         outputs.set("json", Json::from(rows));

@@ -12,7 +12,7 @@ use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES};
 const HELP: &str = "set `searxng_url` to the address of a SearXNG server that gives JSON, and let an operator allow it in `net.allow` when it is not public";
 
 /// Which server is asked.
-pub(super) static SEARXNG_URL: Field<Template> =
+pub(crate) static SEARXNG_URL: Field<Template> =
     Field::template("searxng_url", "the address of the SearXNG server");
 
 static FACTS: Facts = Facts {

@@ -1,7 +1,7 @@
 //! WebSearch: searches the web with the engine that the canvas names. It is the component of that engine under a name of
 //! its own, and understands the parameters of that one.
 
-use weft_core::{ComponentSpec, ParamProblem, Role, ToolSpec};
+use weft_core::{ComponentSpec, ParamProblem, Role, Template, ToolSpec};
 
 use super::arxiv::ArXiv;
 use super::bgpt::Bgpt;
@@ -56,7 +56,7 @@ const READERS: [Reader; ENGINES.len()] = [
     |params| Box::new(Wikipedia::of(params)),
 ];
 
-static ENGINE: Field<String> = Field::text(
+pub(crate) static ENGINE: Field<String> = Field::text(
     "engine",
     "which engine to ask; when absent `searxng` where `searxng_url` is set, else `duckduckgo`",
 )
@@ -67,6 +67,37 @@ const fn of_engine(name: &'static str) -> Field {
     Field::raw(name, Kind::Any, "as in the component of the engine").not_offered()
 }
 
+/// The parameters of the engines.
+pub(crate) static ENGINE_FIELDS: FieldGroup = fields(&[
+    &of_engine("channel"),
+    &of_engine("chunks_per_doc"),
+    &of_engine("country"),
+    &of_engine("country_include"),
+    &of_engine("days"),
+    &of_engine("days_back"),
+    &of_engine("email"),
+    &of_engine("exclude_domains"),
+    &of_engine("include_answer"),
+    &of_engine("include_domains"),
+    &of_engine("include_image_descriptions"),
+    &of_engine("include_images"),
+    &of_engine("include_raw_content"),
+    &of_engine("language"),
+    &of_engine("language_include"),
+    &of_engine("mode"),
+    &of_engine("patents"),
+    &of_engine("search_depth"),
+    &of_engine("site"),
+    &of_engine("site_exclude"),
+    &of_engine("site_include"),
+    &of_engine("sort_by"),
+    &of_engine("start"),
+    &of_engine("time_range"),
+    &of_engine("topic"),
+    &of_engine("year_high"),
+    &of_engine("year_low"),
+]);
+
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "WebSearch",
     role: Role::Step,
@@ -74,35 +105,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     fields: &[
         fields(&[&QUERY, &ENGINE, &API_KEY, &SEARXNG_URL, &TOP_N]),
         FieldGroup { title: "The service", fields: &[&BASE_URL, &MAX_RETRIES, &DELAY_AFTER_ERROR] },
-        fields(&[
-            &of_engine("channel"),
-            &of_engine("chunks_per_doc"),
-            &of_engine("country"),
-            &of_engine("country_include"),
-            &of_engine("days"),
-            &of_engine("days_back"),
-            &of_engine("email"),
-            &of_engine("exclude_domains"),
-            &of_engine("include_answer"),
-            &of_engine("include_domains"),
-            &of_engine("include_image_descriptions"),
-            &of_engine("include_images"),
-            &of_engine("include_raw_content"),
-            &of_engine("language"),
-            &of_engine("language_include"),
-            &of_engine("mode"),
-            &of_engine("patents"),
-            &of_engine("search_depth"),
-            &of_engine("site"),
-            &of_engine("site_exclude"),
-            &of_engine("site_include"),
-            &of_engine("sort_by"),
-            &of_engine("start"),
-            &of_engine("time_range"),
-            &of_engine("topic"),
-            &of_engine("year_high"),
-            &of_engine("year_low"),
-        ]),
+        ENGINE_FIELDS,
     ],
     outputs: &FOUND,
     time_limit: None,
@@ -110,13 +113,21 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     tool: Some(ToolSpec { function: "web_search", idempotent: true, sources: true }),
     build: |source| {
         let mut params = Params::of(source);
-        let service = engine(&mut params);
-        let own = service.facts().asks;
-        let asks = Asks { query: Some(&QUERY), top: Some(&TOP_N), key: own.key.and(Some(&API_KEY)), ..own };
-        let asking = Asking::of(&mut params, asks, service);
+        let asking = asking(&mut params, (&QUERY, &TOP_N));
         params.finish(asking)
     },
 };
+
+/// A search with the engine that the parameters name.
+pub(crate) fn asking(
+    params: &mut Params<'_>,
+    (query, top): (&'static Field<Template>, &'static Field<usize>),
+) -> Asking {
+    let service = engine(params);
+    let own = service.facts().asks;
+    let asks = Asks { query: Some(query), top: Some(top), key: own.key.and(Some(&API_KEY)), ..own };
+    Asking::of(params, asks, service)
+}
 
 fn engine(params: &mut Params<'_>) -> Box<dyn Service> {
     let wanted = params.take(&ENGINE);

@@ -1,0 +1,211 @@
+//! What was found is judged; what is missing becomes questions of its own. One level of questions is worked on at the
+//! same time, so that what comes next does not depend on who was faster.
+
+use std::sync::LazyLock;
+
+use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::json;
+use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
+use weft_core::{Json, NodeContext, Result};
+
+use super::{Answer, Course, Research, StopReason, ends_the_work};
+use crate::ask::ask_text;
+use crate::structured::Schema;
+
+const SUFFICIENT: &str = include_str!("../prompts/research_sufficient.md");
+const QUESTIONS: &str = include_str!("../prompts/research_questions.md");
+/// How often an answer that is not of its form is sent back.
+const REPAIRS: usize = 1;
+/// The share of the model's window that passages may fill: one part of this many.
+const WINDOW_SHARE: usize = 2;
+
+static VERDICT: LazyLock<Json> = LazyLock::new(|| {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "properties": {"is_sufficient": {"type": "boolean"}, "reasoning": {"type": "string"}, "missing_information": texts},
+        "required": ["is_sufficient", "missing_information"],
+    })
+});
+static FURTHER: LazyLock<Json> = LazyLock::new(|| {
+    let entry = json!({
+        "type": "object",
+        "properties": {"question": {"type": "string"}, "query": {"type": "string"}},
+        "required": ["question", "query"],
+    });
+    json!({
+        "type": "object",
+        "properties": {"reasoning": {"type": "string"}, "questions": {"type": "array", "items": entry}},
+        "required": ["questions"],
+    })
+});
+
+#[derive(Debug, Deserialize)]
+struct Verdict {
+    is_sufficient: bool,
+    #[serde(default)]
+    missing_information: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Further {
+    questions: Vec<Question>,
+}
+
+/// A question with the words to look for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+struct Question {
+    question: String,
+    query: String,
+}
+
+/// What came of one question: what is missing, and what to ask then.
+struct Judged {
+    missing: Vec<String>,
+    further: Vec<Question>,
+}
+
+pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<StopReason> {
+    let limits = course.research.limits;
+    let mut level = vec![Question { question: question.to_owned(), query: question.to_owned() }];
+    for depth in (0..=limits.depth).rev() {
+        level.retain(|asked| course.is_new(&asked.query));
+        level.truncate(limits.nodes.saturating_sub(course.findings.queries.len()));
+        if level.is_empty() {
+            break;
+        }
+        if course.is_late().await? {
+            return Ok(StopReason::Time);
+        }
+        for asked in &level {
+            course.say(&format!("Searching for “{}”\n\n", asked.query));
+        }
+        let queries: Vec<String> = level.iter().map(|asked| asked.query.clone()).collect();
+        let answers = course.search(&queries).await?;
+        let judged = judged(course, question, (&level, &answers), depth).await?;
+        course.findings.gaps.clear();
+        let mut next = Vec::new();
+        for ((asked, answer), Judged { missing, further }) in level.iter().zip(&answers).zip(judged) {
+            course.say(&told(answer, &missing));
+            let summary =
+                if missing.is_empty() { String::new() } else { format!("missing: {}", missing.join("; ")) };
+            course.keep(answer, summary);
+            course.findings.gaps.extend(missing);
+            for one in &further {
+                course.say(&format!("To ask next, for “{}”: {}\n\n", asked.question, one.question));
+            }
+            next.extend(further);
+        }
+        level = next;
+    }
+    Ok(if course.findings.gaps.is_empty() { StopReason::Enough } else { StopReason::Limit })
+}
+
+fn told(answer: &Answer, missing: &[String]) -> String {
+    let hits = answer.hits();
+    let passages = if hits == 1 { "passage" } else { "passages" };
+    let verdict = if missing.is_empty() {
+        "That is enough.".to_owned()
+    } else {
+        format!("Missing: {}.", missing.join("; "))
+    };
+    format!("{hits} {passages} for “{}”. {verdict}\n\n", answer.query)
+}
+
+/// Judges what was found for each question of a level.
+async fn judged(
+    course: &mut Course<'_, '_>,
+    original: &str,
+    (level, answers): (&[Question], &[Answer]),
+    depth: usize,
+) -> Result<Vec<Judged>> {
+    let research = course.research;
+    let base = course.findings.queries.len();
+    let each = level.iter().zip(answers).enumerate().map(|(place, (asked, answer))| async move {
+        let part = format!("{}research-{}-judge/", research.ctx.part, base + place).into();
+        let ctx = NodeContext { part, ..research.ctx.clone() };
+        judge(research, &ctx, (original, asked, answer), depth).await
+    });
+    let mut judged = Vec::new();
+    for one in join_all(each).await {
+        match one {
+            Ok(one) => judged.push(one),
+            Err(error) if ends_the_work(error.kind) => return Err(error),
+            Err(error) => {
+                let note = format!("what was found could not be judged: {}", error.full());
+                course.findings.notes.push(note.clone());
+                judged.push(Judged { missing: vec![note], further: Vec::new() });
+            }
+        }
+    }
+    Ok(judged)
+}
+
+async fn judge(
+    research: &Research<'_>,
+    ctx: &NodeContext,
+    (original, asked, answer): (&str, &Question, &Answer),
+    depth: usize,
+) -> Result<Judged> {
+    let passages = answer.text(research.model.info().window / WINDOW_SHARE);
+    let given = format!("The question: {}\n\nThe passages:\n{passages}", asked.question);
+    let verdict: Verdict = structured(research, ctx, (SUFFICIENT, &given), &VERDICT).await?;
+    if verdict.is_sufficient {
+        return Ok(Judged { missing: Vec::new(), further: Vec::new() });
+    }
+    let mut missing: Vec<String> = verdict
+        .missing_information
+        .into_iter()
+        .map(|what| what.trim().to_owned())
+        .filter(|what| !what.is_empty())
+        .collect();
+    if missing.is_empty() {
+        missing.push(asked.question.clone());
+    }
+    if depth == 0 {
+        return Ok(Judged { missing, further: Vec::new() });
+    }
+    let queries = research.limits.queries;
+    let instructions = QUESTIONS.replace("{queries}", &queries.to_string());
+    let given = format!(
+        "The question at the beginning: {original}\n\nWhat was looked for: {}\n\nWhat is missing:\n- {}\n\nThe passages:\n{passages}",
+        asked.query,
+        missing.join("\n- ")
+    );
+    let mut further: Further = structured(research, ctx, (&instructions, &given), &FURTHER).await?;
+    further.questions.retain(|one| !one.query.trim().is_empty());
+    further.questions.truncate(queries);
+    Ok(Judged { missing, further: further.questions })
+}
+
+/// An answer of this form. One that is not is sent back once, with what is wrong about it.
+async fn structured<T: serde::de::DeserializeOwned>(
+    research: &Research<'_>,
+    ctx: &NodeContext,
+    (instructions, given): (&str, &str),
+    schema: &Json,
+) -> Result<T> {
+    let schema = Schema::new(schema.clone())?;
+    let system = format!("{}\n\n{}", instructions.trim_end(), schema.instructions());
+    let mut messages = vec![ChatMessage::new(Author::System, system), ChatMessage::new(Author::User, given)];
+    let mut repairs_left = REPAIRS;
+    loop {
+        let request = (research.request)(messages.clone());
+        let request = ChatRequest { schema: Some(schema.json.clone()), ..request };
+        let answer = ask_text(ctx, research.model, request, &mut |_| {}).await?;
+        let problem = match schema.check(&answer) {
+            Ok(value) => match serde_json::from_value(value) {
+                Ok(value) => return Ok(value),
+                Err(cause) => weft_core::Error::invalid("the answer is not of its form").because(cause),
+            },
+            Err(problem) => problem,
+        };
+        if repairs_left == 0 {
+            return Err(Schema::given_up(problem));
+        }
+        repairs_left -= 1;
+        messages.push(ChatMessage::new(Author::Assistant, answer));
+        messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
+    }
+}

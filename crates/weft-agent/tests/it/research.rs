@@ -1,0 +1,323 @@
+//! A question that is looked into in several searches.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_agent::research::{Findings, Found, Limits, Mode, Research, Source, SourceKind, StopReason, tags};
+use weft_core::citation::Chunk;
+use weft_core::seam::chat_model::{ChatMessage, ChatRequest};
+use weft_core::{Error, ErrorKind, NodeContext, Result};
+use weft_testkit::Reply;
+
+use crate::kit::World;
+
+/// A source that has one passage for each query, named after it, or fails.
+struct Stub {
+    kind: SourceKind,
+    failure: Option<ErrorKind>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Stub {
+    fn new(kind: SourceKind) -> Self {
+        Self { kind, failure: None, asked: Arc::default() }
+    }
+
+    fn failing(kind: SourceKind, failure: ErrorKind) -> Self {
+        Self { failure: Some(failure), ..Self::new(kind) }
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Source for Stub {
+    fn kind(&self) -> SourceKind {
+        self.kind
+    }
+
+    async fn search(&self, ctx: &NodeContext, query: &str) -> Result<Found> {
+        self.asked.lock().unwrap().push(query.to_owned());
+        if let Some(kind) = self.failure {
+            return Err(Error::new(kind, "it is away"));
+        }
+        // Everything about rain is one passage.
+        let id = if query.contains("rain") { "rain" } else { query };
+        let id = format!("{} {id}", self.kind.name());
+        let chunk = Chunk { id: id.clone(), content: format!("passage about {id}"), ..Chunk::default() };
+        let cited = ctx.run.citations.number([chunk]);
+        let text = cited.iter().map(|one| format!("ID: {}\n{}", one.number, one.chunk.content)).collect();
+        Ok(Found { cited, text })
+    }
+}
+
+/// What came of it, and what was shown.
+async fn looked_into(
+    world: &World,
+    sources: &[&dyn Source],
+    (mode, limits): (Mode, Limits),
+) -> (Result<Findings>, String) {
+    let request = |messages: Vec<ChatMessage>| ChatRequest { messages, ..ChatRequest::default() };
+    let research =
+        Research { ctx: &world.ctx, model: &world.model, request: &request, sources, mode, limits };
+    let mut shown = String::new();
+    let findings = research.run("Why is it wet?", &mut |text| shown.push_str(text)).await;
+    tokio::task::yield_now().await;
+    (findings, shown)
+}
+
+async fn iterative(world: &World, sources: &[&dyn Source], limits: Limits) -> (Findings, String) {
+    let (findings, shown) = looked_into(world, sources, (Mode::Iterative, limits)).await;
+    (findings.unwrap(), shown)
+}
+
+fn texts(world: &World, request: usize) -> Vec<String> {
+    world.model.requests()[request].messages.iter().map(|message| message.text.clone()).collect()
+}
+
+#[tokio::test]
+async fn tagged_queries_are_searched_and_never_shown() {
+    let reasoning = format!("I need two things. {} {}", tags::query("rain in April"), tags::query("snow"));
+    let world = World::new([
+        Reply::text(reasoning),
+        Reply::text("What was found: it rains [ID:0]."),
+        Reply::text("What was found: it snows [ID:1]."),
+        Reply::text("That is enough."),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, shown) = iterative(&world, &[&datasets], Limits::default()).await;
+    assert_eq!(datasets.asked(), ["rain in April", "snow"]);
+    assert_eq!(findings.stopped, StopReason::Enough);
+    assert!(!shown.contains("<|"), "{shown}");
+    for part in ["I need two things.", "Searching for “snow”", "it rains [ID:0]", "That is enough."] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let queries: Vec<_> = findings.queries.iter().map(|query| (query.query.as_str(), query.hits)).collect();
+    assert_eq!(queries, [("rain in April", 1), ("snow", 1)]);
+    // The run is told of each, as of a call.
+    let told = &world.trace()[1];
+    assert_eq!(*told.started.arguments, json!({"query": "snow"}));
+    assert_eq!((&*told.result, told.failed), (&json!({"hits": 1, "failed": []}), false));
+}
+
+#[tokio::test]
+async fn a_first_step_without_queries_looks_for_the_question() {
+    let world = World::new([
+        Reply::text("Let me think."),
+        Reply::text("What was found: water."),
+        Reply::text("Now I know."),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = iterative(&world, &[&datasets], Limits::default()).await;
+    assert_eq!(datasets.asked(), ["Why is it wet?"]);
+    assert_eq!((findings.stopped, world.model.requests().len()), (StopReason::Enough, 3));
+}
+
+#[tokio::test]
+async fn all_sources_are_asked_and_one_that_fails_is_told() {
+    let replies =
+        || [Reply::text(tags::query("snow")), Reply::text("What was found."), Reply::text("Enough.")];
+    let world = World::new(replies());
+    let (graph, datasets) =
+        (Stub::new(SourceKind::Graph), Stub::failing(SourceKind::Dataset, ErrorKind::NotFound));
+    let web = Stub::new(SourceKind::Web);
+    let (findings, _) = iterative(&world, &[&graph, &datasets, &web], Limits::default()).await;
+    assert_eq!((graph.asked().len(), datasets.asked().len(), web.asked().len()), (1, 1, 1));
+    assert_eq!(json!(findings.sources), json!({"graph": 1, "web": 1}));
+    assert_eq!(findings.notes, ["the source `dataset` failed: it is away"]);
+    assert_eq!(findings.queries[0].failed, findings.notes);
+    let asked = texts(&world, 1).join("\n");
+    assert!(
+        asked.contains("passage about graph snow") && asked.contains("passage about web snow"),
+        "{asked}"
+    );
+    // What ends the work ends the research.
+    let world = World::new(replies());
+    let cancelled = Stub::failing(SourceKind::Web, ErrorKind::Cancelled);
+    let (findings, _) =
+        looked_into(&world, &[&graph, &cancelled], (Mode::Iterative, Limits::default())).await;
+    assert_eq!(findings.unwrap_err().kind, ErrorKind::Cancelled);
+}
+
+#[tokio::test]
+async fn what_helps_is_extracted_in_the_light_of_the_reasoning() {
+    let world = World::new([
+        Reply::text(format!("It may be the weather. {}", tags::query("rain"))),
+        Reply::text("What was found: <|end_search_result|> it rains [ID:0]."),
+        Reply::text("Enough."),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    iterative(&world, &[&datasets], Limits::default()).await;
+    let extraction = texts(&world, 1);
+    for part in ["It may be the weather.", "The query: rain", "ID: 0\npassage about dataset rain"] {
+        assert!(extraction[1].contains(part), "{}", extraction[1]);
+    }
+    let next = texts(&world, 2);
+    let told = "<|begin_search_result|>\nWhat was found:  it rains [ID:0].\n<|end_search_result|>\n\nGo on";
+    assert!(next[3].starts_with(told), "{}", next[3]);
+    assert!(next[2].contains(&tags::query("rain")), "the model sees what it asked");
+}
+
+#[tokio::test]
+async fn rounds_end_at_their_limit_and_nothing_is_searched_twice() {
+    let ask = |query: &str| Reply::text(tags::query(query));
+    let world = World::new([
+        ask("snow"),
+        Reply::text("What was found."),
+        ask("  SNOW! "),
+        Reply::text(["a", "b", "c", "d"].map(tags::query).concat()),
+        Reply::text("A."),
+        Reply::text("B."),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let limits = Limits { steps: 3, queries: 2, ..Limits::default() };
+    let (findings, shown) = iterative(&world, &[&datasets], limits).await;
+    assert_eq!(datasets.asked(), ["snow", "a", "b"]);
+    assert_eq!(findings.stopped, StopReason::Limit);
+    assert!(shown.trim_end().ends_with("The searches are used up. What was found has to do."), "{shown}");
+    assert!(texts(&world, 3).last().unwrap().contains("This was looked for before"));
+    let world = World::new([]);
+    let limits = Limits { time: Duration::ZERO, ..limits };
+    let (findings, _) = iterative(&world, &[&datasets], limits).await;
+    assert_eq!((findings.stopped, world.model.requests().len()), (StopReason::Time, 0));
+}
+
+#[tokio::test]
+async fn long_reasoning_is_shortened_for_the_extraction() {
+    let mut replies = Vec::new();
+    for step in 0..8 {
+        let thoughts: Vec<String> = (0..3).map(|thought| format!("thought {step}.{thought}")).collect();
+        replies.push(Reply::text(format!(
+            "{}\n\n{}",
+            thoughts.join("\n\n"),
+            tags::query(&format!("q{step}"))
+        )));
+        replies.push(Reply::text(format!("What was found: {step}.")));
+    }
+    let world = World::new(replies);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let limits = Limits { steps: 8, ..Limits::default() };
+    iterative(&world, &[&datasets], limits).await;
+    let last = texts(&world, 15).pop().unwrap();
+    let (reasoning, _) = last.split_once("\n\nThe query: q7").unwrap();
+    let expected = "The reasoning so far:\nthought 0.0\n\n...\n\n<|begin_search_query|>q0<|end_search_query|>\n\n\
+                    <|begin_search_result|>\nWhat was found: 0.\n<|end_search_result|>\n\n...\n\n<|begin_search_query|>q1";
+    assert!(reasoning.starts_with(expected), "{reasoning}");
+    let end = "thought 7.0\n\nthought 7.1\n\nthought 7.2\n\n<|begin_search_query|>q7<|end_search_query|>";
+    assert!(reasoning.ends_with(end) && !reasoning.contains("thought 6."), "{reasoning}");
+}
+
+#[tokio::test]
+async fn a_passage_found_twice_is_one_source() {
+    let world = World::new([
+        Reply::text(tags::query("rain in April")),
+        Reply::text("A."),
+        Reply::text(tags::query("snow")),
+        Reply::text("B."),
+        Reply::text(tags::query("rain in May")),
+        Reply::text("C."),
+        Reply::text("Enough."),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = iterative(&world, &[&datasets], Limits::default()).await;
+    let cited: Vec<_> = findings.cited.iter().map(|one| (one.number, one.chunk.id.as_str())).collect();
+    assert_eq!(cited, [(0, "dataset rain"), (1, "dataset snow")]);
+    assert_eq!(json!(findings.sources), json!({"dataset": 2}));
+    assert_eq!(world.ctx.run.citations.all().len(), 2);
+}
+
+/// After a crash nobody is asked again who has answered.
+#[tokio::test]
+async fn a_research_goes_on_where_it_was() {
+    let replies = || {
+        vec![
+            Reply::text(tags::query("rain")),
+            Reply::text("What was found."),
+            Reply::text(tags::query("snow")),
+            Reply::text("What was found."),
+            Reply::text("Enough."),
+        ]
+    };
+    let world = World::new(replies());
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (whole, shown) = iterative(&world, &[&datasets], Limits::default()).await;
+    let answered = |note: &&String| note.starts_with("gave ") && note.contains("model");
+    for notes in 0..=world.notes().len() {
+        let known = world.notes()[..notes].iter().filter(answered).count();
+        let mut again = World::new(replies().split_off(known));
+        let effects = weft_core::effect::Effects::known(world.known(notes));
+        again.change(|ctx| ctx.effects = effects);
+        let (findings, shown_again) = iterative(&again, &[&datasets], Limits::default()).await;
+        assert_eq!((findings.queries, findings.stopped), (whole.queries.clone(), whole.stopped), "{notes}");
+        assert_eq!((shown_again, again.model.requests().len()), (shown.clone(), 5 - known), "{notes}");
+    }
+}
+
+fn verdict(missing: &[&str]) -> Reply {
+    Reply::text(json!({"is_sufficient": missing.is_empty(), "missing_information": missing}).to_string())
+}
+
+fn further(queries: &[&str]) -> Reply {
+    let questions: Vec<_> =
+        queries.iter().map(|q| json!({"question": format!("{q}?"), "query": q})).collect();
+    Reply::text(json!({"questions": questions}).to_string())
+}
+
+#[tokio::test]
+async fn what_is_missing_becomes_questions_of_its_own() {
+    let world = World::new([
+        verdict(&["when", "where"]),
+        // An answer that is not of its form is sent back.
+        Reply::text("I would ask when."),
+        further(&["when snow falls", "where snow falls", "Why is it wet"]),
+        verdict(&[]),
+        verdict(&[]),
+    ]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Tree, Limits::default())).await;
+    let findings = findings.unwrap();
+    // The last of the questions is the first one again.
+    assert_eq!(datasets.asked(), ["Why is it wet?", "when snow falls", "where snow falls"]);
+    assert_eq!((findings.stopped, findings.gaps.len()), (StopReason::Enough, 0));
+    assert!(shown.contains("Missing: when; where.") && shown.contains("That is enough."), "{shown}");
+    assert_eq!(findings.queries[0].summary, "missing: when; where");
+}
+
+#[tokio::test]
+async fn a_tree_ends_at_its_depth_and_at_its_number_of_searches() {
+    let replies = || {
+        let mut replies = vec![verdict(&["x"]), further(&["a", "b", "c"])];
+        replies.extend((0..3).map(|_| verdict(&["still x"])));
+        replies
+    };
+    for limits in
+        [Limits { depth: 1, ..Limits::default() }, Limits { nodes: 4, depth: 1, ..Limits::default() }]
+    {
+        let world = World::new(replies());
+        let datasets = Stub::new(SourceKind::Dataset);
+        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, limits)).await;
+        let findings = findings.unwrap();
+        assert_eq!(datasets.asked().len(), 4);
+        assert_eq!((findings.stopped, findings.gaps), (StopReason::Limit, vec!["still x".to_owned(); 3]));
+    }
+    let world = World::new(replies());
+    let datasets = Stub::new(SourceKind::Dataset);
+    let limits = Limits { nodes: 2, depth: 1, ..Limits::default() };
+    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, limits)).await;
+    assert_eq!((findings.unwrap().queries.len(), datasets.asked().len()), (2, 2));
+}
+
+/// A judge that fails ends no research: it is told, and the answer is written from what there is.
+#[tokio::test]
+async fn a_judge_that_fails_is_a_note() {
+    let world = World::new([Reply::text("no"), Reply::text("no")]);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Tree, Limits::default())).await;
+    let findings = findings.unwrap();
+    assert!(findings.notes[0].contains("could not be judged"), "{:?}", findings.notes);
+    assert_eq!((findings.cited.len(), findings.stopped), (1, StopReason::Limit));
+}

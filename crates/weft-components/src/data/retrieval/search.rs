@@ -1,0 +1,298 @@
+//! How datasets are searched: what the components that do it have in common.
+
+use std::collections::HashMap;
+
+use weft_core::value::to_text;
+use weft_core::{Error, Json, NodeContext, ParamProblem, Reference, Result, Template};
+use weft_knowledge::retrieve::weights::Interface;
+use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
+
+use super::kept::Kept;
+use super::model::Helper;
+use crate::params::{Choice, Field, Kind, Params, Widget, choice};
+
+/// Chunks of one search, at most.
+pub const CHUNKS_MAX: usize = 1_024;
+
+/// The entry of `dataset_ids` that stands for all datasets of the tenant.
+const ALL: &str = "*";
+/// What to do where none is chosen.
+pub const CHOOSE: &str = "choose a dataset in `dataset_ids`; `\"*\"` means all of them";
+
+/// Which datasets.
+pub static DATASET_IDS: Field<Vec<String>> =
+    Field::texts("dataset_ids", "names, ids or references; `*` for all datasets")
+        .older(&["kb_ids"])
+        .widget(Widget::Datasets);
+/// Which datasets, by reference.
+pub static KB_VARS: Field<Vec<String>> =
+    Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
+/// How many passages.
+pub static TOP_N: Field<usize> = Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
+/// How many candidates.
+pub static TOP_K: Field<usize> = Field::count(
+    "top_k",
+    CHUNKS_MAX,
+    &(1..=CHUNKS_MAX),
+    "how many passages words and vectors find each, at most",
+);
+/// The least score.
+pub static SIMILARITY_THRESHOLD: Field<f64> =
+    Field::number("similarity_threshold", &(0.0..=1.0), "what a passage has to score at least")
+        .or(Interface::Component.default_threshold());
+/// The share of words.
+pub static KEYWORDS_SIMILARITY_WEIGHT: Field<Option<f64>> = Field::number(
+    "keywords_similarity_weight",
+    &(0.0..=1.0),
+    "the share of words in a score; vectors have the rest",
+);
+/// Who ranks.
+pub static RERANK_ID: Field<String> =
+    Field::text("rerank_id", "the model that ranks what was found").widget(Widget::Reranker);
+/// Further languages.
+pub static CROSS_LANGUAGES: Field<Vec<String>> =
+    Field::texts("cross_languages", "languages that the question is asked in as well");
+/// Further words.
+pub static KEYWORD: Field<bool> = Field::flag("keyword", "whether a model adds words to look for");
+/// Tables of contents.
+pub static TOC_ENHANCE: Field<bool> =
+    Field::flag("toc_enhance", "whether a model chooses from the best document's table of contents");
+/// The graph.
+pub static USE_KG: Field<bool> = Field::flag("use_kg", "whether what the knowledge graph says comes first");
+/// Which documents.
+pub static META_DATA_FILTER: Field = Field::raw(
+    "meta_data_filter",
+    Kind::Object(&[
+        Field::raw("method", Kind::Choice(&FILTER_METHODS), "who chooses"),
+        Field::raw("manual", Kind::List, "`{key, op, value}`"),
+        Field::raw("semi_auto", Kind::List, "the keys that a model may choose by"),
+        Field::raw(
+            "logic",
+            Kind::Choice(&[choice("and", ""), choice("or", "")]),
+            "how conditions are joined",
+        ),
+    ]),
+    "which documents to search, by their metadata",
+);
+const FILTER_METHODS: [Choice; 4] = [
+    choice("disabled", "no filter"),
+    choice("manual", "the canvas"),
+    choice("auto", "a model"),
+    choice("semi_auto", "a model, by some keys"),
+];
+/// Who helps.
+pub static LLM_ID: Field<String> =
+    Field::text("llm_id", "the model that translates and chooses; the default one when absent")
+        .widget(Widget::ChatModel);
+/// How to search, as far as the parameters alone say it.
+fn asked(params: &mut Params<'_>) -> retrieve::Retrieval {
+    retrieve::Retrieval {
+        limit: params.take(&TOP_N),
+        candidates_max: params.take(&TOP_K),
+        similarity_min: params.take(&SIMILARITY_THRESHOLD),
+        vector_weight: Interface::Component.vector_weight(params.take(&KEYWORDS_SIMILARITY_WEIGHT)),
+        reranker: params.take(&RERANK_ID).trim().to_owned(),
+        languages: params.take(&CROSS_LANGUAGES).into_iter().filter(|l| !l.trim().is_empty()).collect(),
+        keywords: params.take(&KEYWORD),
+        contents: params.take(&TOC_ENHANCE),
+        graph: params.take(&USE_KG),
+        ..retrieve::Retrieval::default()
+    }
+}
+
+enum Dataset {
+    All,
+    /// A name or an id, and where it stands.
+    Named(String, String),
+    From(Reference),
+}
+
+fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
+    let mut datasets = Vec::new();
+    for (field, only_references) in [(&DATASET_IDS, false), (&KB_VARS, true)] {
+        let at = params.pointer(field);
+        for (place, text) in params.take(field).into_iter().enumerate() {
+            if text.contains('@') || text.trim_start().starts_with('{') || only_references {
+                let reference = params.reference_at(format!("{at}/{place}"), &text);
+                datasets.extend(reference.map(Dataset::From));
+            } else if text.trim() == ALL {
+                datasets.push(Dataset::All);
+            } else if !text.trim().is_empty() {
+                datasets.push(Dataset::Named(text, format!("{at}/{place}")));
+            }
+        }
+    }
+    datasets
+}
+
+/// `meta_data_filter`, with the references in its values.
+struct Filter {
+    setting: Json,
+    values: HashMap<String, Template>,
+}
+
+impl Filter {
+    fn of(params: &mut Params<'_>) -> Self {
+        let setting = params.get(&META_DATA_FILTER).cloned().unwrap_or_default();
+        if let Err((place, what)) = filter_choice(&setting, Json::clone) {
+            params.problem(ParamProblem::new(format!("/meta_data_filter{place}"), what));
+        }
+        let conditions = setting.get("manual").and_then(Json::as_array).into_iter().flatten();
+        let values = conditions.filter_map(|condition| condition.get("value")?.as_str());
+        let names = params.source.names();
+        let values = values.map(|text| (text.to_owned(), Template::parse_value(text, names))).collect();
+        Self { setting, values }
+    }
+
+    fn by_hand(&self) -> bool {
+        self.setting.get("method").and_then(Json::as_str) == Some("manual")
+    }
+
+    fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.values.values().filter(|_| self.by_hand()).flat_map(Template::references)
+    }
+
+    fn choice(&self, ctx: &NodeContext) -> Result<FilterChoice> {
+        let mut values = HashMap::new();
+        for (written, template) in self.values.iter().filter(|_| self.by_hand()) {
+            values.insert(written.as_str(), template.value(&ctx.inputs)?);
+        }
+        let value = |value: &Json| match value.as_str().and_then(|text| values.get(text)) {
+            Some(found) => Json::clone(found),
+            None => value.clone(),
+        };
+        filter_choice(&self.setting, value)
+            .map_err(|(place, what)| Error::invalid(format!("/meta_data_filter{place} {what}")))
+    }
+}
+
+/// A search in datasets.
+pub struct DatasetSearch {
+    datasets: Vec<Dataset>,
+    filter: Filter,
+    asked: retrieve::Retrieval,
+    llm_id: String,
+}
+
+impl DatasetSearch {
+    /// Reads the parameters.
+    pub fn of(params: &mut Params<'_>) -> Self {
+        Self {
+            datasets: datasets(params),
+            filter: Filter::of(params),
+            asked: asked(params),
+            llm_id: params.take(&LLM_ID),
+        }
+    }
+
+    /// Whether no dataset is chosen.
+    pub fn chooses_nothing(&self) -> bool {
+        self.datasets.is_empty()
+    }
+
+    /// How it searches.
+    pub fn how(&self) -> &retrieve::Retrieval {
+        &self.asked
+    }
+
+    /// What it reads, besides the question.
+    pub fn references(&self) -> impl Iterator<Item = &Reference> {
+        let datasets = self.datasets.iter().filter_map(|dataset| match dataset {
+            Dataset::All | Dataset::Named(..) => None,
+            Dataset::From(reference) => Some(reference),
+        });
+        datasets.chain(self.filter.references())
+    }
+
+    /// The datasets that are named, each with its place.
+    pub fn named(&self) -> Vec<(String, String)> {
+        let named = self.datasets.iter().filter_map(|dataset| match dataset {
+            Dataset::Named(name, at) => Some((at.clone(), name.clone())),
+            Dataset::All | Dataset::From(_) => None,
+        });
+        named.collect()
+    }
+
+    /// The model that helps, if one does.
+    pub fn models(&self) -> Vec<(String, String)> {
+        let models = self.asks_a_model().then(|| ("/llm_id".to_owned(), self.llm_id.clone()));
+        models.into_iter().collect()
+    }
+
+    fn asks_a_model(&self) -> bool {
+        let method = self.filter.setting.get("method").and_then(Json::as_str);
+        let asked = &self.asked;
+        !asked.languages.is_empty()
+            || asked.keywords
+            || asked.contents
+            || asked.graph
+            || matches!(method, Some("auto" | "semi_auto"))
+    }
+
+    /// The datasets to search. Only the canvas can say that it is all of them: what a reference gives may
+    /// come from whoever chats.
+    fn chosen(&self, ctx: &NodeContext) -> Result<Chosen> {
+        if self.datasets.is_empty() {
+            return Err(Error::invalid("no dataset is chosen").help(CHOOSE));
+        }
+        match self.datasets.iter().any(|dataset| matches!(dataset, Dataset::All)) {
+            true => Ok(Chosen::All),
+            false => self.names(ctx).map(Chosen::Named),
+        }
+    }
+
+    fn names(&self, ctx: &NodeContext) -> Result<Vec<String>> {
+        let mut names: Vec<String> = Vec::new();
+        for dataset in &self.datasets {
+            let more = match dataset {
+                Dataset::All => Vec::new(),
+                Dataset::Named(name, _) => vec![name.clone()],
+                Dataset::From(reference) => match &*ctx.inputs.json(reference) {
+                    Json::Array(items) => items.iter().map(to_text).collect(),
+                    value => vec![to_text(value)],
+                },
+            };
+            for name in more.into_iter().filter(|name| !name.trim().is_empty()) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        if names.is_empty() {
+            let message = "no dataset is selected: what `dataset_ids` refers to is empty";
+            return Err(Error::invalid(message).help(CHOOSE));
+        }
+        Ok(names)
+    }
+
+    /// Searches for what answers a question.
+    ///
+    /// # Errors
+    /// Those of [`retrieve`]; `Invalid` when no dataset is chosen.
+    pub async fn retrieved(&self, ctx: &NodeContext, question: String) -> Result<Retrieved> {
+        self.retrieved_as(ctx, question, self.asked.clone()).await
+    }
+
+    /// The same in another way.
+    ///
+    /// # Errors
+    /// As [`DatasetSearch::retrieved`].
+    pub async fn retrieved_as(
+        &self,
+        ctx: &NodeContext,
+        question: String,
+        how: retrieve::Retrieval,
+    ) -> Result<Retrieved> {
+        if retrieve::stripped(&question).is_empty() {
+            return Ok(Retrieved::default());
+        }
+        let asked = retrieve::Retrieval {
+            datasets: self.chosen(ctx)?,
+            question,
+            filter: self.filter.choice(ctx)?,
+            ..how
+        };
+        let model = Helper { ctx, llm_id: &self.llm_id };
+        retrieve(&Kept(ctx), &model, &ctx.run.tenant, &asked).await
+    }
+}

@@ -1,0 +1,350 @@
+//! DeepResearch: looks into a question in several searches and answers it from what was found.
+
+mod sources;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::json;
+use weft_agent::answer_stream::AnswerStream;
+use weft_agent::ask::ask_text;
+use weft_agent::research::{Findings, Limits, Mode, Research, Source, StopReason};
+use weft_agent::window::{self, Line};
+use weft_core::context::Signal;
+use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
+use weft_core::stream::TextWriter;
+use weft_core::value::truth;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, Piece, Reads, Result,
+    Role, Shape, SharedText, Template, ToolSpec, Value,
+};
+
+use crate::data::retrieval::search::{
+    CROSS_LANGUAGES, DATASET_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
+    META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
+};
+use crate::model::caller::{end_aloud, warn_of_prices};
+use crate::model::prompt::CITATION;
+use crate::model::settings::{self, Asking};
+use crate::params::{Field, FieldGroup, Params, Widget, asks_for_something, choice, fields};
+use crate::passages::{chunks, documents, formalized};
+use crate::tools::search::{API_KEY, Asking as WebAsking, BASE_URL};
+use crate::tools::searxng::SEARXNG_URL;
+use crate::tools::web_search::{self, ENGINE, ENGINE_FIELDS};
+use sources::{Datasets, Graph, Web};
+
+const ANSWER: &str = include_str!("prompts/research_answer.md");
+/// What an answer without any source begins from.
+const NOTHING: &str = "Nothing was found for this question. Say so, and what was looked for.";
+
+static QUERY: Field<Template> = Field::template("query", "the question to look into")
+    .or("sys.query")
+    .by_model("the question to look into, in one sentence that can be understood by itself");
+static REASONING: Field<Template> = Field::template(
+    "reasoning",
+    "whether to search in several steps: `true`, `false`, or a reference to a switch of a form; `false` searches once",
+)
+.or("true");
+static STRATEGY: Field<&str> = Field::choice(
+    "strategy",
+    "iterative",
+    &[
+        choice("iterative", "the model reasons and has things looked up until it is enough"),
+        choice("tree", "what is missing becomes questions of its own"),
+    ],
+    "how the question is looked into",
+);
+static MAX_STEPS: Field<usize> = Field::count("max_steps", 5, &(1..=20), "rounds of reasoning, at most")
+    .shown_when("strategy", &["iterative"]);
+static MAX_QUERIES: Field<usize> = Field::count(
+    "max_queries_per_step",
+    3,
+    &(1..=10),
+    "searches of one round, or questions that one is taken apart into",
+);
+static DEPTH: Field<usize> = Field::count("depth", 3, &(0..=5), "how often a question is taken apart")
+    .shown_when("strategy", &["tree"]);
+static MAX_SEARCHES: Field<usize> = Field::count("max_searches", 10, &(1..=100), "searches in all, at most")
+    .shown_when("strategy", &["tree"]);
+static SECONDS: Field<usize> =
+    Field::count("seconds", 300, &(1..=3_600), "how long to search; the answer is given all the same")
+        .unit("seconds");
+static WEB_RESULTS: Field<usize> =
+    Field::count("web_results", 6, &(1..=20), "hits of one search of the web, at most");
+static SYS_PROMPT: Field<Template> =
+    Field::template("sys_prompt", "how to answer; our own words when empty").widget(Widget::Lines);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "DeepResearch",
+    role: Role::Step,
+    summary: "Looks into a question in several searches of datasets, their knowledge graph and the web, and answers it \
+              with citations. What it thinks and looks for is shown as thinking.",
+    fields: &[
+        fields(&[
+            &QUERY,
+            &REASONING,
+            &STRATEGY,
+            &MAX_STEPS,
+            &MAX_QUERIES,
+            &DEPTH,
+            &MAX_SEARCHES,
+            &SECONDS,
+            &SYS_PROMPT,
+        ]),
+        settings::MODEL,
+        FieldGroup {
+            title: "Datasets",
+            fields: &[
+                &DATASET_IDS,
+                &KB_VARS,
+                &META_DATA_FILTER,
+                &USE_KG,
+                &TOP_N,
+                &TOP_K,
+                &SIMILARITY_THRESHOLD,
+                &KEYWORDS_SIMILARITY_WEIGHT,
+                &RERANK_ID,
+                &CROSS_LANGUAGES,
+                &KEYWORD,
+                &TOC_ENHANCE,
+            ],
+        },
+        FieldGroup { title: "The web", fields: &[&ENGINE, &API_KEY, &SEARXNG_URL, &BASE_URL, &WEB_RESULTS] },
+        settings::SAMPLING,
+        ENGINE_FIELDS,
+    ],
+    outputs: &[
+        OutputSpec::new("content", "string", "the answer"),
+        OutputSpec::new("formalized_content", "string", "what was found as a text for prompts"),
+        OutputSpec::new("chunks", "array", "the passages that were found"),
+        OutputSpec::new("doc_aggs", "array", "how many passages each document has given"),
+        OutputSpec::new("queries", "array", "what was looked for: `query`, `hits`, `summary`, `failed`"),
+        OutputSpec::new("sources", "array", "how many passages each kind of source has given"),
+        OutputSpec::new("gaps", "array", "what is still missing"),
+        OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, or `once` for a single search"),
+        OutputSpec::new("notes", "array", "what could not be done as asked"),
+    ],
+    time_limit: Some(Duration::from_hours(2)),
+    measuring_only: false,
+    tool: Some(ToolSpec { function: "deep_research", idempotent: true, sources: true }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let query = params.take(&QUERY);
+        let reasoning = params.take(&REASONING);
+        let mode = if params.take(&STRATEGY) == "tree" { Mode::Tree } else { Mode::Iterative };
+        let limits = Limits {
+            steps: params.take(&MAX_STEPS),
+            queries: params.take(&MAX_QUERIES),
+            depth: params.take(&DEPTH),
+            nodes: params.take(&MAX_SEARCHES),
+            time: Duration::from_secs(u64::try_from(params.take(&SECONDS)).unwrap_or(u64::MAX)),
+        };
+        let datasets = DatasetSearch::of(&mut params);
+        let web = web(&mut params);
+        let system = params.take(&SYS_PROMPT);
+        let asking = Asking::read(&mut params);
+        let exception = params.exception();
+        let streams = exception.goto.is_empty();
+        let default = exception.covering();
+        params.finish(DeepResearch {
+            query,
+            reasoning,
+            mode,
+            limits,
+            datasets,
+            web,
+            system,
+            asking,
+            streams,
+            default,
+        })
+    },
+};
+
+/// The search of the web, when an engine is named or its parameters say which one.
+fn web(params: &mut Params<'_>) -> Option<WebAsking> {
+    let named = [&ENGINE as &dyn weft_core::field::AnyField, &SEARXNG_URL, &API_KEY];
+    if !named.into_iter().any(|field| params.get(field).is_some_and(asks_for_something)) {
+        return None;
+    }
+    let mut given = params.source.params.clone();
+    // Whoever looks into something wants more of each page.
+    given.entry("search_depth").or_insert_with(|| json!("advanced"));
+    let key_alone = [&ENGINE as &dyn weft_core::field::AnyField, &SEARXNG_URL]
+        .into_iter()
+        .all(|field| !params.get(field).is_some_and(asks_for_something));
+    if key_alone {
+        given.insert("engine".to_owned(), json!("tavily"));
+    }
+    let source = weft_core::NodeSource { params: &given, ..params.source };
+    let mut own = Params::of(&source);
+    let asking = web_search::asking(&mut own, (&QUERY, &WEB_RESULTS));
+    for problem in own.problems() {
+        params.problem(problem.clone());
+    }
+    Some(asking)
+}
+
+struct DeepResearch {
+    query: Template,
+    /// Whether there are several steps.
+    reasoning: Template,
+    mode: Mode,
+    limits: Limits,
+    datasets: DatasetSearch,
+    web: Option<WebAsking>,
+    system: Template,
+    asking: Asking,
+    streams: bool,
+    default: Option<Json>,
+}
+
+impl DeepResearch {
+    /// Looks into the question, and answers it.
+    async fn work(&self, ctx: &NodeContext, writer: Option<&TextWriter>) -> Result<Outputs> {
+        let question = self.query.render(&ctx.inputs)?.trim().to_owned();
+        if question.is_empty() {
+            return Err(Error::invalid("there is no question").help("say in `query` what to look into"));
+        }
+        let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
+        warn_of_prices(ctx, &*model).await?;
+        let several = truth(&*self.reasoning.value(&ctx.inputs)?).unwrap_or(true);
+        let findings = self.findings(ctx, (&*model, writer), (&question, several)).await?;
+        for note in &findings.notes {
+            ctx.signal(Signal::Warn(note.clone())).await?;
+        }
+        let answer = self.answer(ctx, (&*model, writer), (&question, &findings)).await?;
+        let stopped = if several { json!(findings.stopped) } else { json!("once") };
+        let mut outputs = Outputs::of("content", Value::text(answer));
+        outputs.set("formalized_content", Value::text(formalized(&findings.cited)));
+        outputs.set("chunks", chunks(&findings.cited));
+        outputs.set("doc_aggs", documents(&findings.cited));
+        outputs.set("queries", json!(findings.queries));
+        let sources = findings.sources.iter().map(|(kind, count)| json!({"kind": kind, "count": count}));
+        outputs.set("sources", sources.collect::<Json>());
+        outputs.set("gaps", json!(findings.gaps));
+        outputs.set("stop_reason", stopped);
+        if !findings.notes.is_empty() {
+            outputs.set("notes", json!(findings.notes));
+        }
+        Ok(outputs)
+    }
+
+    async fn findings(
+        &self,
+        ctx: &NodeContext,
+        (model, writer): (&dyn ChatModel, Option<&TextWriter>),
+        (question, several): (&str, bool),
+    ) -> Result<Findings> {
+        let datasets = Datasets(&self.datasets);
+        let graph = Graph(&self.datasets);
+        let web = self.web.as_ref().map(Web);
+        let mut sources: Vec<&dyn Source> = Vec::new();
+        if self.datasets.how().graph {
+            sources.push(&graph);
+        }
+        if !self.datasets.chooses_nothing() {
+            sources.push(&datasets);
+        }
+        sources.extend(web.as_ref().map(|web| web as &dyn Source));
+        if sources.is_empty() {
+            let help = "choose datasets in `dataset_ids`, or an engine of the web in `engine`";
+            return Err(Error::invalid("there is nothing to search").help(help));
+        }
+        let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
+        let request = |messages: Vec<ChatMessage>| ChatRequest { audience, ..self.asking.request(messages) };
+        let research = Research {
+            ctx,
+            model,
+            request: &request,
+            sources: &sources,
+            mode: self.mode,
+            limits: self.limits,
+        };
+        let mut show = |text: &str| {
+            if let Some(writer) = writer
+                && !text.is_empty()
+            {
+                writer.push(Piece::Thinking(text.into()));
+            }
+        };
+        match several {
+            true => research.run(question, &mut show).await,
+            false => research.once(question).await,
+        }
+    }
+
+    async fn answer(
+        &self,
+        ctx: &NodeContext,
+        (model, writer): (&dyn ChatModel, Option<&TextWriter>),
+        (question, findings): (&str, &Findings),
+    ) -> Result<String> {
+        let own = self.system.render(&ctx.inputs)?;
+        let words = if own.trim().is_empty() { ANSWER.trim_end() } else { own.trim_end() };
+        let mut system = vec![words.to_owned()];
+        if findings.cited.is_empty() {
+            let looked: Vec<&str> = findings.queries.iter().map(|query| query.query.as_str()).collect();
+            system.push(format!("{NOTHING}\n{}", looked.join("\n")));
+        } else {
+            // Half of the window, so that there is room for the question and the answer.
+            let passages = formalized(&findings.cited);
+            let passages = window::cut(&passages, model.info().window / 2);
+            system.push(format!("## The material\n\n{passages}"));
+            system.push(CITATION.trim_end().to_owned());
+        }
+        if !findings.gaps.is_empty() && findings.stopped != StopReason::Enough {
+            system.push(format!("## Not found\n\n- {}", findings.gaps.join("\n- ")));
+        }
+        let lines = vec![
+            Line::pinned(ChatMessage::new(Author::System, system.join("\n\n"))),
+            Line::pinned(ChatMessage::new(Author::User, question)),
+        ];
+        let room = window::room(model.info().window, self.asking.sampling.max_tokens, 0);
+        let (messages, note) = window::fit(lines, room)?;
+        if let Some(note) = note {
+            ctx.signal(Signal::Warn(note)).await?;
+        }
+        let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
+        let request = ChatRequest { audience, ..self.asking.request(messages) };
+        let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "");
+        ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
+        Ok(voice.finish())
+    }
+}
+
+#[async_trait]
+impl Component for DeepResearch {
+    fn shape(&self) -> Shape {
+        let web = self.web.as_ref().map(Component::shape);
+        let texts = [&self.query, &self.reasoning, &self.system].into_iter().flat_map(Template::references);
+        let mut reads: Vec<_> = texts.chain(self.datasets.references()).cloned().collect();
+        let mut shape = Shape {
+            streams: self.streams,
+            models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
+            datasets: self.datasets.named(),
+            main_output: "content",
+            ..Shape::default()
+        };
+        if let Some(web) = web {
+            reads.extend(web.reads.all().cloned());
+            (shape.warnings, shape.secrets, shape.lacks) = (web.warnings, web.secrets, web.lacks);
+        }
+        shape.reads = Reads::always(reads);
+        shape
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        if !(self.streams && ctx.heard) {
+            return self.work(ctx, None).await.map(Finished::from);
+        }
+        let (writer, text) = SharedText::new();
+        ctx.publish("content", text).await?;
+        let outputs = self.work(ctx, Some(&writer)).await;
+        end_aloud(writer, &outputs, self.default.as_ref());
+        outputs.map(Finished::from)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+use serde_json::{Value as Json, json};
+use weft_agent::research::tags;
+use weft_core::citation::Chunk;
+use weft_core::context::Signal;
+use weft_core::seam::chat_model::ChatDelta;
+use weft_core::seam::http::HttpResponse;
+use weft_core::{ErrorKind, Piece};
+
+use crate::testing::{Node, Setting, Stage, failure};
+
+fn chunk(id: &str) -> Chunk {
+    Chunk {
+        id: id.to_owned(),
+        content: format!("{id} text"),
+        document_id: "d".to_owned(),
+        document_name: "d.md".to_owned(),
+        ..Chunk::default()
+    }
+}
+
+fn setting() -> Setting {
+    Setting { query: "Why?", ..Setting::default() }
+}
+
+/// A node that has these answers of its model, and these passages in its datasets.
+fn stage(node: &Node, setting: Setting, answers: &[&str], passages: &[&str]) -> Stage {
+    let stage = Stage::new(node, &*node.build(), setting);
+    for answer in answers {
+        stage.answer_text(answer);
+    }
+    *stage.outside.found.lock().unwrap() = passages.iter().map(|id| chunk(id)).collect();
+    stage
+}
+
+fn last_system(stage: &Stage) -> String {
+    stage.asked().last().unwrap().messages[0].text.clone()
+}
+
+#[tokio::test]
+async fn a_question_is_answered_from_all_that_was_found() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "sys_prompt": "Be brief."}));
+    let (first, third) = (tags::query("rain"), tags::query("snow"));
+    let answers =
+        [&*first, "A [ID:0].", &*third, "B [ID:1].", "Enough.", "It rains [ID:0] and snows [ID: 1] [ID:9]."];
+    let stage = stage(&node, setting(), &answers, &["a", "b"]);
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    // A mark of nothing is taken out, and others are put right.
+    assert_eq!(outputs["content"], "It rains [ID:0] and snows [ID:1].");
+    assert_eq!(outputs["chunks"].as_array().unwrap().len(), 2);
+    assert_eq!(outputs["queries"][1]["query"], "snow");
+    assert_eq!(outputs["sources"], json!([{"kind": "dataset", "count": 2}]));
+    assert_eq!((&outputs["stop_reason"], &outputs["gaps"]), (&json!("enough"), &json!([])));
+    let system = last_system(&stage);
+    for part in ["Be brief.", "ID: 0\nTitle: d.md\na text", "ID: 1", "Naming your sources"] {
+        assert!(system.contains(part), "{system}");
+    }
+    assert_eq!(stage.asked().last().unwrap().messages[1].text, "Why?");
+    assert_eq!(stage.outside.searched.lock().unwrap()[1].questions, ["snow"]);
+}
+
+/// A switch of a form, or of the canvas, turns it off: then it searches once, as Retrieval does.
+#[tokio::test]
+async fn without_reasoning_it_searches_once() {
+    for (reasoning, setting) in [
+        (json!(false), setting()),
+        (
+            json!("{begin@deep}"),
+            Setting { query: "Why?", ..Setting::values([("begin@deep", json!("false"))]) },
+        ),
+    ] {
+        let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": reasoning}));
+        let stage = stage(&node, setting, &["So [ID:0]."], &["a"]);
+        let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+        assert_eq!((&outputs["content"], &outputs["stop_reason"]), (&json!("So [ID:0]."), &json!("once")));
+        assert_eq!(stage.outside.searched.lock().unwrap().len(), 1);
+        assert_eq!(stage.asked().len(), 1);
+    }
+}
+
+/// The pieces that a listener sees.
+async fn heard(stage: &mut Stage) -> (Vec<Piece>, Option<ErrorKind>) {
+    let mut pieces = Vec::new();
+    for signal in stage.signals() {
+        let Signal::Publish(_, text) = signal else { continue };
+        let mut reader = text.read();
+        loop {
+            match reader.next().await {
+                Ok(Some(piece)) => pieces.push(piece),
+                Ok(None) => return (pieces, None),
+                Err(error) => return (pieces, Some(error.kind)),
+            }
+        }
+    }
+    panic!("nothing was published")
+}
+
+fn all(pieces: &[Piece], thinking: impl Fn(&Piece) -> Option<String>) -> String {
+    pieces.iter().filter_map(thinking).collect()
+}
+
+#[tokio::test]
+async fn the_research_is_shown_as_thinking_and_the_answer_as_text() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"]}));
+    let query = format!("I look. {}", tags::query("rain"));
+    let setting = Setting { heard: true, ..setting() };
+    let mut stage = stage(&node, setting, &[&query, "It rains.", "Enough.", "So [ID:0]."], &["a"]);
+    node.build().run(&stage.ctx).await.unwrap();
+    let (pieces, end) = heard(&mut stage).await;
+    let thought =
+        all(&pieces, |piece| if let Piece::Thinking(text) = piece { Some(text.to_string()) } else { None });
+    let said =
+        all(&pieces, |piece| if let Piece::Text(text) = piece { Some(text.to_string()) } else { None });
+    assert!(
+        thought.contains("I look.") && thought.contains("It rains.") && !thought.contains("<|"),
+        "{thought}"
+    );
+    assert_eq!((said.as_str(), end), ("So [ID:0].", None));
+    let first_text = pieces.iter().position(|piece| matches!(piece, Piece::Text(_))).unwrap();
+    assert!(pieces[first_text..].iter().all(|piece| matches!(piece, Piece::Text(_))));
+}
+
+#[tokio::test]
+async fn a_failure_ends_what_is_shown() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"]}));
+    let mut stage = stage(&node, Setting { heard: true, ..setting() }, &[], &["a"]);
+    stage.answer([ChatDelta::Text("I look.".to_owned()), ChatDelta::Warning("break".to_owned())]);
+    let error = node.build().run(&stage.ctx).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Unavailable);
+    let (pieces, end) = heard(&mut stage).await;
+    assert!(matches!(pieces.as_slice(), [Piece::Thinking(_), ..]), "{pieces:?}");
+    assert_eq!(end, Some(ErrorKind::Unavailable));
+}
+
+#[tokio::test]
+async fn the_web_is_searched_as_well() {
+    let params = json!({"dataset_ids": ["missing"], "api_key": "k-12345", "strategy": "tree", "depth": 0});
+    let node = Node::new("DeepResearch", params);
+    let verdict = json!({"is_sufficient": false, "missing_information": ["when"]}).to_string();
+    let stage = stage(&node, setting(), &[&verdict, "It is so [ID:0]."], &[]);
+    let body =
+        json!({"results": [{"url": "https://a.example/", "title": "A", "content": "Page."}]}).to_string();
+    stage.outside.pages.lock().unwrap().push(Ok(HttpResponse { status: 200, headers: Vec::new(), body }));
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    let sent = stage.outside.sent.lock().unwrap();
+    assert_eq!(sent[0].url, "https://api.tavily.com/search");
+    assert!(matches!(&sent[0].body, weft_core::seam::http::HttpBody::Json(body)
+        if body["query"] == "Why?" && body["search_depth"] == "advanced" && body["max_results"] == 6));
+    assert_eq!(outputs["sources"], json!([{"kind": "web", "count": 1}]));
+    assert_eq!((&outputs["gaps"], &outputs["stop_reason"]), (&json!(["when"]), &json!("limit")));
+    assert!(outputs["notes"][0].as_str().unwrap().contains("the source `dataset` failed: "));
+    assert!(last_system(&stage).contains("## Not found\n\n- when"), "what is missing is told to who answers");
+}
+
+#[tokio::test]
+async fn nothing_found_and_nothing_to_search() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "reasoning": false}));
+    let stage = stage(&node, setting(), &["I found nothing."], &[]);
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!((&outputs["content"], &outputs["chunks"]), (&json!("I found nothing."), &json!([])));
+    assert!(last_system(&stage).contains("Nothing was found"));
+    let error = failure(&Node::new("DeepResearch", json!({})), setting()).await;
+    assert!(error.full().contains("there is nothing to search (choose datasets"), "{}", error.full());
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"]}));
+    let error = failure(&node, Setting::default()).await;
+    assert!(error.full().contains("there is no question"), "{}", error.full());
+}
+
+#[test]
+fn parameters_are_checked() {
+    let problems = |params: Json| Node::new("DeepResearch", params).problems();
+    assert_eq!(problems(json!({"dataset_ids": ["one"], "engine": "altavista"})), ["/engine"]);
+    let wrong = json!({"strategy": "guess", "max_steps": 0, "depth": 9, "seconds": "x", "web_results": 21, "engine": "tavily"});
+    let mut found = problems(wrong);
+    found.sort();
+    assert_eq!(found, ["/depth", "/max_steps", "/seconds", "/strategy", "/web_results"]);
+    let shape = Node::new("DeepResearch", json!({"engine": "tavily"})).build().shape();
+    assert_eq!(shape.lacks.unwrap().pointer, "/api_key");
+    let arguments = super::SPEC.arguments().unwrap();
+    assert_eq!(arguments["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["query"]);
+}
