@@ -5,17 +5,21 @@
 //! WebAssembly component; both know no files, no network and no other module. Both boundaries are needed: the inner
 //! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
+//!
+//! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
 
 mod in_process;
 mod printed;
 mod process;
 mod python;
 mod quick;
+mod remote;
 mod result;
 mod worker;
 
 pub use in_process::InProcess;
 pub use process::ProcessSandbox;
+pub use remote::RemoteSandbox;
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
 

@@ -24,7 +24,7 @@ use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
 use weft_parse::ChildReader;
 use weft_plugins::{Combined, Plugins};
-use weft_sandbox::{ProcessSandbox, Worker};
+use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
@@ -158,9 +158,12 @@ fn workspace(config: &Config) -> Arc<dyn Workspace> {
     }
 }
 
-fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
-    let SandboxConfig { at_once, worker, confinement, .. } = &config.sandbox;
-    match (worker.split_first(), config.sandbox.limits()) {
+fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
+    let SandboxConfig { at_once, worker, confinement, remote, .. } = &config.sandbox;
+    Ok(match (worker.split_first(), config.sandbox.limits()) {
+        (_, Some(limits)) if *at_once > 0 && !remote.trim().is_empty() => {
+            Arc::new(RemoteSandbox::new(Arc::new(OperatorHttp::new()?), remote.trim(), limits, *at_once)?)
+        }
         (Some((program, arguments)), Some(limits)) if *at_once > 0 => {
             let arguments = arguments.iter().map(Into::into).collect();
             let worker = Worker { program: program.into(), arguments };
@@ -168,7 +171,7 @@ fn sandbox(config: &Config) -> Arc<dyn Sandbox> {
             Arc::new(sandbox.with_python(config.python_folder()))
         }
         _ => Arc::new(NoSandbox),
-    }
+    })
 }
 
 /// What reads documents; none when the configuration names no worker or lets none run.
@@ -252,7 +255,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         knowledge: Arc::clone(&knowledge),
         tools: Arc::new(tools) as Arc<dyn ToolSource>,
         workspace: workspace(config),
-        sandbox: sandbox(config),
+        sandbox: sandbox(config)?,
         clock: Arc::clone(&clock),
     });
     let runs = store.runs();
@@ -325,7 +328,7 @@ mod tests {
         let mut check = async |worker: &str, at_once: usize, kind: ErrorKind| {
             config.sandbox.worker = worker.split_whitespace().map(str::to_owned).collect();
             config.sandbox.at_once = at_once;
-            let sandbox = sandbox(&config);
+            let sandbox = sandbox(&config).unwrap();
             let (arguments, limits) = (serde_json::Map::new(), sandbox.limits());
             let source = "function main() {}".to_owned();
             let program = Program { language: Language::JavaScript, source, arguments, limits };

@@ -3,7 +3,7 @@
 use serde_json::json;
 use weft_core::TurnInput;
 use weft_core::journal::{Ending, Record};
-use weft_models::script::{Reply, Script, Step};
+use weft_models::script::{Fault, Reply, Script, Step};
 use weft_testkit::fake_http::FakeHttp;
 
 use crate::kit::asking;
@@ -138,6 +138,30 @@ async fn a_model_streams_into_a_message() {
         ]
     );
     assert_eq!(ran.output("Agent:a", "content"), "Paris");
+}
+
+/// Row 80 of the contract: reasoning that breaks off is closed all the same.
+#[tokio::test(start_paused = true)]
+async fn a_research_that_fails_closes_its_reasoning() {
+    let params = json!({"llm_id": "m", "dataset_ids": ["*"]});
+    let plan = drawn(&[
+        ("begin", "Begin", json!({}), &["DeepResearch:d"], None),
+        ("DeepResearch:d", "DeepResearch", params, &["Message:m"], None),
+        ("Message:m", "Message", json!({"content": ["{DeepResearch:d@content}"]}), &[], None),
+    ]);
+    let reply = Reply::default().then(Step::Text("I look.".into())).then(Step::Fault(Fault::Cut));
+    let ran = ask(&plan, Script::new().reply(reply.delay_ms(5).always()), "why?").await;
+    let log = ran.log();
+    let thought = |line: &&String| ["think", "thought"].contains(&line.split(' ').next().unwrap());
+    assert_eq!(
+        log.iter().filter(thought).collect::<Vec<_>>(),
+        ["think Message:m", "thought Message:m"],
+        "{log:#?}"
+    );
+    assert!(
+        log.contains(&"say Message:m \"I look.\"".to_owned()) && log.last().unwrap().starts_with("failed"),
+        "{log:#?}"
+    );
 }
 
 /// Row 51 of the contract: it streams only into a Message, without an exception branch and without a

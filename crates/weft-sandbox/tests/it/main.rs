@@ -7,4 +7,5 @@ mod hostile_python;
 mod kit;
 mod process;
 mod python;
+mod remote;
 mod values;

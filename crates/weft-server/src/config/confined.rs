@@ -25,14 +25,16 @@ pub struct SandboxConfig {
     pub worker: Vec<String>,
     /// What becomes of them where their process cannot be confined.
     pub confinement: Confinement,
+    /// The address of a service that runs them instead; empty: this machine does.
+    pub remote: String,
 }
 
 impl Default for SandboxConfig {
     fn default() -> Self {
         let Limits { time, memory_bytes, output_bytes, printed_bytes } = weft_sandbox::LIMITS;
         let (at_once, seconds) = (weft_sandbox::AT_ONCE, time.as_secs_f64());
-        let (worker, confinement) = (Vec::new(), Confinement::default());
-        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker, confinement }
+        let (worker, confinement, remote) = (Vec::new(), Confinement::default(), String::new());
+        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker, confinement, remote }
     }
 }
 

@@ -1,0 +1,308 @@
+//! Programs at a service that runs them elsewhere, by the contract of RAGFlow's executor: `POST /run`, also known as
+//! `POST /execute`.
+//!
+//! ```text
+//! {"code_b64", "language": "python" | "nodejs", "arguments"}
+//! {"status", "stdout", "stderr", "exit_code", "detail", "resource_limit_type", "result": {"present", "value"}}
+//! ```
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+use url::Url;
+use weft_core::fair::FairSlots;
+use weft_core::seam::Sandbox;
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_net::{StreamRequest, StreamingHttp};
+
+use crate::printed::{Printed, Stream};
+use crate::result::shortened;
+
+/// How much longer than a program may take its service is waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Bytes of an answer beside what the program gives.
+const REST: usize = 1 << 20;
+/// Bytes that one byte of a text takes as JSON, at most.
+const ESCAPED: usize = 6;
+/// What stands before a result in the last line of what was printed, of services that have no other place for it.
+const MARKER: &str = "__RAGFLOW_RESULT__:";
+/// Where programs are sent at an address that names no path.
+const PATH: &str = "/run";
+/// Exit codes that services keep for themselves.
+const OUT_OF_TIME: i64 = -124;
+const OUT_OF_MEMORY: i64 = -137;
+const ALL_TAKEN: i64 = -10;
+const TOO_OFTEN: i64 = -429;
+
+/// Runs JavaScript and Python at a service. The boundary is the service's; its limits count beside these.
+pub struct RemoteSandbox {
+    http: Arc<dyn StreamingHttp>,
+    url: Url,
+    limits: Limits,
+    slots: FairSlots,
+}
+
+impl std::fmt::Debug for RemoteSandbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RemoteSandbox").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl RemoteSandbox {
+    /// A service at this address, such as `http://127.0.0.1:9385` or `http://executor:8080/execute`. At most `at_once`
+    /// programs are sent at the same time; tenants take turns.
+    ///
+    /// # Errors
+    /// `Invalid` when it is no address.
+    pub fn new(http: Arc<dyn StreamingHttp>, address: &str, limits: Limits, at_once: usize) -> Result<Self> {
+        let url = Url::parse(address).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let mut url = url.ok_or_else(|| {
+            Error::invalid("the address of the sandbox is not valid")
+                .help("write `sandbox.remote` as in `http://127.0.0.1:9385`")
+        })?;
+        if url.path() == "/" {
+            url.set_path(PATH);
+        }
+        Ok(Self { http, url, limits, slots: FairSlots::new(at_once) })
+    }
+
+    async fn answer(&self, program: &Program) -> Result<(u16, Vec<u8>)> {
+        let request = StreamRequest {
+            method: "POST".to_owned(),
+            url: self.url.to_string(),
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            body: asked(program).to_string().into_bytes(),
+        };
+        let Limits { time, output_bytes, printed_bytes, .. } = program.limits;
+        let answer_max =
+            output_bytes.saturating_add(printed_bytes).saturating_mul(ESCAPED).saturating_add(REST);
+        let exchange = async {
+            let response = self.http.open(request).await?;
+            Ok((response.status, response.read(answer_max).await?))
+        };
+        tokio::time::timeout(time.saturating_add(PATIENCE), exchange)
+            .await
+            .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the sandbox does not answer")))
+    }
+}
+
+#[async_trait]
+impl Sandbox for RemoteSandbox {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn run(&self, tenant: &TenantId, mut program: Program) -> Result<Ran> {
+        program.limits = program.limits.within(self.limits);
+        let _slot = self.slots.acquire(tenant).await?;
+        let (status, body) = self.answer(&program).await?;
+        told(status, &body, program.limits)
+    }
+}
+
+/// What a service is sent.
+fn asked(program: &Program) -> Json {
+    let language = match program.language {
+        Language::Python => "python",
+        Language::JavaScript => "nodejs",
+    };
+    json!({"code_b64": STANDARD.encode(&program.source), "language": language, "arguments": program.arguments})
+}
+
+/// What a service says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Answer {
+    status: String,
+    stdout: String,
+    stderr: String,
+    exit_code: i64,
+    detail: Option<String>,
+    resource_limit_type: Option<String>,
+    unauthorized_access_type: Option<String>,
+    result: Option<Outcome>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outcome {
+    #[serde(default = "yes")]
+    present: bool,
+    #[serde(default)]
+    value: Json,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What became of a program, in words of ours.
+fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
+    if status == 429 {
+        return Err(
+            Error::new(ErrorKind::RateLimited, "the sandbox is asked too often").help("try again later")
+        );
+    }
+    if !(200..300).contains(&status) {
+        let message = format!("the sandbox answers with the status {status}");
+        return Err(
+            Error::new(ErrorKind::Unavailable, message).help("see whether `sandbox.remote` is its address")
+        );
+    }
+    let mut answer: Answer = serde_json::from_slice(body).map_err(|cause| {
+        Error::new(ErrorKind::Garbled, "cannot read what the sandbox says")
+            .because(cause)
+            .help("see whether `sandbox.remote` is the address of an executor")
+    })?;
+    let outcome = outcome(&mut answer)?;
+    let result = match failure(&answer) {
+        Some(failure) => Err(failure?),
+        None => value(outcome, &answer, limits),
+    };
+    let mut printed = Printed::new(limits.printed_bytes);
+    printed.piece(Stream::Out, &answer.stdout);
+    printed.piece(Stream::Error, &answer.stderr);
+    Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated })
+}
+
+/// Why there is no result: of the program, or of the service.
+fn failure(answer: &Answer) -> Option<Result<Failure>> {
+    let detail = answer.detail.as_deref().filter(|text| !text.trim().is_empty());
+    let said = detail.unwrap_or(answer.stderr.trim());
+    let of_program = |message: &str| {
+        let message = shortened(if message.is_empty() { "it failed".to_owned() } else { message.to_owned() });
+        Some(Ok(Failure::Program { message, line: None }))
+    };
+    let of_service = |kind, message: String| Some(Err(Error::new(kind, message)));
+    match (answer.exit_code, answer.resource_limit_type.as_deref(), answer.status.as_str()) {
+        (OUT_OF_TIME, ..) | (_, Some("time"), _) => Some(Ok(Failure::Time)),
+        (OUT_OF_MEMORY, ..) | (_, Some("memory"), _) => Some(Ok(Failure::Memory)),
+        (_, Some("output"), _) => Some(Ok(Failure::Output)),
+        (ALL_TAKEN, ..) => {
+            of_service(ErrorKind::Unavailable, "the sandbox has no place for another program".to_owned())
+        }
+        (TOO_OFTEN, ..) => of_service(ErrorKind::RateLimited, "the sandbox is asked too often".to_owned()),
+        (.., "success") => None,
+        (.., "unauthorized_access") => {
+            let what = answer.unauthorized_access_type.as_deref().unwrap_or("something");
+            of_program(&format!("it wants what it may not have ({what}): {said}"))
+        }
+        (.., "program_runner_error") => {
+            of_service(ErrorKind::Unavailable, format!("the sandbox failed: {said}"))
+        }
+        (.., "program_error" | "runtime_error" | "resource_limit_exceeded") => of_program(said),
+        (.., other) => {
+            of_service(ErrorKind::Garbled, format!("the sandbox says `{other}`, which has no meaning"))
+        }
+    }
+}
+
+/// The result, from whichever place the service has for it; it is taken out of what was printed.
+fn outcome(answer: &mut Answer) -> Result<Option<Outcome>> {
+    if let Some(outcome) = answer.result.take() {
+        return Ok(Some(outcome));
+    }
+    let printed = answer.stdout.trim_end();
+    let start = printed.rfind('\n').map_or(0, |at| at + 1);
+    let Some(encoded) = printed[start..].strip_prefix(MARKER) else { return Ok(None) };
+    let garbled = || Error::new(ErrorKind::Garbled, "cannot read the result that the sandbox gives");
+    let decoded = STANDARD.decode(encoded.trim()).map_err(|cause| garbled().because(cause))?;
+    let outcome = serde_json::from_slice(&decoded).map_err(|cause| garbled().because(cause))?;
+    answer.stdout.truncate(start);
+    Ok(Some(outcome))
+}
+
+fn value(outcome: Option<Outcome>, answer: &Answer, limits: Limits) -> std::result::Result<Json, Failure> {
+    let value = match outcome {
+        Some(Outcome { present: true, value }) => value,
+        Some(_) => Json::Null,
+        // The oldest services have printed the result and nothing else.
+        None => match answer.stdout.trim() {
+            "" => Json::Null,
+            printed => serde_json::from_str(printed).unwrap_or_else(|_| Json::from(printed)),
+        },
+    };
+    if value.to_string().len() > limits.output_bytes { Err(Failure::Output) } else { Ok(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LIMITS;
+
+    fn read(answer: &Json) -> Ran {
+        told(200, answer.to_string().as_bytes(), LIMITS).unwrap()
+    }
+
+    #[test]
+    fn a_program_is_sent_as_data() {
+        let arguments = json!({"a": [1, null]}).as_object().unwrap().clone();
+        let program =
+            Program { language: Language::JavaScript, source: "汉".to_owned(), arguments, limits: LIMITS };
+        assert_eq!(
+            asked(&program),
+            json!({"code_b64": "5rGJ", "language": "nodejs", "arguments": {"a": [1, null]}})
+        );
+        let python = Program { language: Language::Python, ..program };
+        assert_eq!(asked(&python)["language"], "python");
+    }
+
+    #[test]
+    fn results_are_found_wherever_services_put_them() {
+        let check = |answer: Json, result: Json, stdout: &str| {
+            let ran = read(&answer);
+            assert_eq!((ran.result, ran.stdout.as_str()), (Ok(result), stdout), "{answer}");
+        };
+        let value = json!({"present": true, "value": {"a": 1}, "type": "json"});
+        check(json!({"status": "success", "stdout": "x\n", "result": value}), json!({"a": 1}), "x\n");
+        let marked = format!("x\n{MARKER}{}\n", STANDARD.encode(value.to_string()));
+        check(json!({"status": "success", "stdout": marked}), json!({"a": 1}), "x\n");
+        check(json!({"status": "success", "stdout": "", "result": {"present": false}}), Json::Null, "");
+        check(json!({"status": "success", "stdout": "[1, 2]\n"}), json!([1, 2]), "[1, 2]\n");
+        check(json!({"status": "success", "stdout": "it is so"}), json!("it is so"), "it is so");
+        check(json!({"status": "success", "stdout": ""}), Json::Null, "");
+    }
+
+    #[test]
+    fn every_way_to_fail_has_its_word() {
+        let check =
+            |answer: Json, expected: Failure| assert_eq!(read(&answer).result, Err(expected), "{answer}");
+        let program = |message: &str| Failure::Program { message: message.to_owned(), line: None };
+        check(
+            json!({"status": "program_error", "stderr": "NameError: x\n", "exit_code": 1}),
+            program("NameError: x"),
+        );
+        check(json!({"status": "program_error", "stderr": "a", "detail": "no main"}), program("no main"));
+        check(json!({"status": "resource_limit_exceeded", "resource_limit_type": "time"}), Failure::Time);
+        check(json!({"status": "resource_limit_exceeded", "exit_code": -137}), Failure::Memory);
+        check(json!({"status": "resource_limit_exceeded", "resource_limit_type": "output"}), Failure::Output);
+        check(json!({"status": "resource_limit_exceeded", "exit_code": -124}), Failure::Time);
+        check(
+            json!({"status": "unauthorized_access", "unauthorized_access_type": "network", "detail": "connect"}),
+            program("it wants what it may not have (network): connect"),
+        );
+        check(json!({"status": "runtime_error"}), program("it failed"));
+        let large = json!({"status": "success", "result": {"value": "x".repeat(LIMITS.output_bytes)}});
+        check(large, Failure::Output);
+    }
+
+    #[test]
+    fn what_the_service_fails_with_is_no_failure_of_the_program() {
+        let check = |status: u16, body: &str, expected: ErrorKind| {
+            assert_eq!(told(status, body.as_bytes(), LIMITS).unwrap_err().kind, expected, "{status} {body}");
+        };
+        check(429, "", ErrorKind::RateLimited);
+        check(500, "oh", ErrorKind::Unavailable);
+        check(200, "<html>", ErrorKind::Garbled);
+        check(200, r#"{"status": "well"}"#, ErrorKind::Garbled);
+        check(200, r#"{"status": "program_runner_error", "detail": "no docker"}"#, ErrorKind::Unavailable);
+        check(200, r#"{"status": "program_runner_error", "exit_code": -10}"#, ErrorKind::Unavailable);
+        check(200, r#"{"status": "program_runner_error", "exit_code": -429}"#, ErrorKind::RateLimited);
+        check(200, &format!(r#"{{"status": "success", "stdout": "{MARKER}?"}}"#), ErrorKind::Garbled);
+    }
+}
