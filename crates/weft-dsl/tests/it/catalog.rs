@@ -39,6 +39,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("Calculator", Role::Step),
     spec("Categorize", Role::Step),
     spec("CodeExec", Role::Step),
+    spec("DeepResearch", Role::Step),
     spec("CurrentTime", Role::Step),
     spec("DataOperations", Role::Step),
     spec("DeepL", Role::Step),
