@@ -123,7 +123,10 @@ class Missing:
 
     @staticmethod
     def find_spec(name, path=None, target=None):
-        reason = ABSENT.get(name, "it has the standard library and no packages")
+        reason = ABSENT.get(name)
+        if reason is None and name.partition(".")[0] in sys.stdlib_module_names:
+            reason = "this module is of no use to it"
+        reason = reason or "it has the standard library and no packages"
         raise ModuleNotFoundError(f"No module named {name!r}: a program runs alone, {reason}", name=name)
 
 

@@ -55,6 +55,7 @@ import hmac
 import html
 import html.entities
 import html.parser
+import http
 import inspect
 import io
 import ipaddress

@@ -110,6 +110,7 @@ async fn failures_name_the_line_and_what_was_raised() {
     )
     .await;
     check("def main():\n  import requests", "no packages", Some(2)).await;
+    check("import smtplib", "this module is of no use to it", Some(1)).await;
     check(
         "import socket\nsocket.create_connection(('127.0.0.1', 1))",
         "OSError: a program has no network",

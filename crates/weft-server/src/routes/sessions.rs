@@ -1,13 +1,13 @@
 //! Conversations with agents.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
-use weft_core::seam::session_store::{Session, SessionFilter};
-use weft_core::{CanvasKey, Error, ErrorKind, SessionId, SessionKey};
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::{CanvasKey, ComponentId, Error, ErrorKind, Record, RunId, RunKey, SessionId, SessionKey};
 
 use super::agents::stored;
 use super::turn::canvas_key;
@@ -25,6 +25,13 @@ const MESSAGES_SHOWN_MAX: u64 = 1_000;
 
 /// Sessions that are removed at a time when all of them are to go.
 const REMOVED_AT_ONCE: u64 = 100;
+
+/// Turns whose nodes are told: the last ones.
+const PATH_TURNS_MAX: usize = 20;
+/// Nodes that are told, at most.
+const PATH_MAX: usize = 10_000;
+/// Entries of a journal that are read at once.
+const ENTRIES_AT_ONCE: u64 = 500;
 
 fn not_found() -> ApiError {
     ApiError::data("Session not found!")
@@ -123,8 +130,10 @@ pub async fn get(
 ) -> Result<Response, ApiError> {
     let canvas = canvas_key(&caller, agent);
     let session = of_agent(&state, &canvas, &id).await?;
-    let dsl = drawing(&state, &canvas, &session.canvas_version).await?;
-    Ok(Success(view(&state, session, Some(dsl)).await?).into_response())
+    let mut dsl = drawing(&state, &canvas, &session.canvas_version).await?;
+    let messages = messages(&state, &session).await?;
+    dsl["path"] = json!(path(&state, &session, &messages).await?);
+    Ok(Success(SessionView::new(session, &messages, Some(dsl))).into_response())
 }
 
 /// `DELETE …/sessions/{session}`.
@@ -224,8 +233,53 @@ async fn of_agent(state: &ServerState, canvas: &CanvasKey, id: &str) -> Result<S
 }
 
 async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> weft_core::Result<SessionView> {
-    let messages = state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await?;
+    let messages = messages(state, &session).await?;
     Ok(SessionView::new(session, &messages, dsl))
+}
+
+async fn messages(state: &ServerState, session: &Session) -> weft_core::Result<Vec<SessionMessage>> {
+    state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await
+}
+
+/// The nodes of the last turns in the order in which they began. A run that is no longer kept has none.
+async fn path(
+    state: &ServerState,
+    session: &Session,
+    messages: &[SessionMessage],
+) -> weft_core::Result<VecDeque<ComponentId>> {
+    let mut runs: Vec<&RunId> = messages.iter().filter_map(|message| message.run.as_ref()).collect();
+    runs.dedup();
+    let mut path = VecDeque::new();
+    for run in runs.into_iter().rev().take(PATH_TURNS_MAX) {
+        let key = RunKey::new(&session.key.tenant, run.clone());
+        let room = PATH_MAX.saturating_sub(path.len());
+        for node in began(state, &key, room).await?.into_iter().rev() {
+            path.push_front(node);
+        }
+    }
+    Ok(path)
+}
+
+/// The nodes of a run in the order in which they began, up to a number.
+async fn began(state: &ServerState, key: &RunKey, count_max: usize) -> weft_core::Result<Vec<ComponentId>> {
+    let (mut nodes, mut after) = (Vec::new(), 0);
+    while nodes.len() < count_max {
+        let entries = match state.app.runs.entries(key, after, ENTRIES_AT_ONCE).await {
+            Err(error) if error.kind == ErrorKind::NotFound => break,
+            entries => entries?,
+        };
+        let Some(last) = entries.last() else { break };
+        after = last.seq;
+        // Most entries are something else, which the text tells without taking it apart.
+        let starts = entries.iter().filter(|entry| entry.record.contains("\"node_started\""));
+        for entry in starts {
+            if let Ok(Record::NodeStarted { who }) = serde_json::from_str(&entry.record) {
+                nodes.push(who.node);
+            }
+        }
+    }
+    nodes.truncate(count_max);
+    Ok(nodes)
 }
 
 async fn drawing(state: &ServerState, canvas: &CanvasKey, version: &str) -> weft_core::Result<Json> {

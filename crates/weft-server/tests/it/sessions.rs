@@ -45,6 +45,32 @@ async fn a_session_holds_the_conversation() {
     assert_eq!(bench.get(&format!("{path}?user_id=bob")).await.json()["data"], json!([]));
 }
 
+/// Row 86 of the contract: what a session says that has run is what has run, in that order.
+#[tokio::test]
+async fn the_path_of_a_session_is_the_order_of_its_nodes() {
+    let bench = bench(Script::new()).await;
+    let canvas: serde_json::Value =
+        serde_json::from_str(include_str!("../../../../canvases/diamond/canvas.json")).unwrap();
+    let id = bench.store("Diamond", canvas).await;
+    let sessions = format!("/api/v1/agents/{id}/sessions");
+    let session = bench.post(&sessions, json!({})).await.data()["id"].as_str().unwrap().to_owned();
+    let path = async || bench.get(&format!("{sessions}/{session}")).await.data()["dsl"]["path"].clone();
+    assert_eq!(path().await, json!([]));
+    let mut expected = Vec::new();
+    for _ in 0..2 {
+        let ask = json!({"query": "x", "session_id": session, "stream": false});
+        let answer = bench.post(&format!("/api/v1/agents/{id}/completions"), ask).await.data();
+        let run = answer["message_id"].as_str().unwrap();
+        let events = bench.get(&format!("/api/v1/runs/{run}/events")).await.frames();
+        let events: Vec<_> = events.iter().map(|frame| frame.json()).collect();
+        let began = events.iter().filter(|event| event["event"] == "node_started");
+        expected.extend(began.map(|event| event["data"]["component_id"].clone()));
+        assert_eq!(path().await, json!(expected));
+    }
+    assert_eq!(expected.len() % 2, 0);
+    assert_eq!((&expected[0], &expected[expected.len() / 2]), (&json!("begin"), &json!("begin")));
+}
+
 #[tokio::test]
 async fn nothing_is_removed_without_being_named() {
     let bench = bench(Script::new()).await;
