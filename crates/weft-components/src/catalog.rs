@@ -12,9 +12,9 @@ use crate::data::{
 use crate::model::{agent, deep_research, llm};
 use crate::output::{invoke, message};
 use crate::tools::{
-    ak_share, arxiv, bgpt, bing, calculator, code_exec, current_time, deepl, duck_duck_go, git_hub, google,
-    google_scholar, http_get, jin10, keenable_search, pub_med, querit_contents, querit_search, qweather,
-    read_file, searxng, tavily_extract, tavily_search, tu_share, web_search, wikipedia, write_file,
+    ak_share, arxiv, bgpt, bing, calculator, code_exec, crawler, current_time, deepl, duck_duck_go, git_hub,
+    google, google_scholar, http_get, jin10, keenable_search, pub_med, querit_contents, querit_search,
+    qweather, read_file, searxng, tavily_extract, tavily_search, tu_share, web_search, wikipedia, write_file,
     yahoo_finance,
 };
 
@@ -29,6 +29,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &calculator::SPEC,
     &categorize::SPEC,
     &code_exec::SPEC,
+    &crawler::SPEC,
     &current_time::SPEC,
     &data_operations::SPEC,
     &deepl::SPEC,

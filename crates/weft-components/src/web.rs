@@ -1,6 +1,7 @@
 //! What the components that ask web servers have in common.
 
 pub mod elements;
+pub mod fetch;
 mod page;
 
 use std::fmt::Write as _;
@@ -272,6 +273,18 @@ pub async fn page_text(page: String) -> Result<String> {
         let page = page::reduced(&page);
         html2text::config::plain().allow_width_overflow().string_from_read(page.as_bytes(), PAGE_WIDTH)
     });
+    let garbled = |cause: Box<dyn std::error::Error + Send + Sync>| {
+        Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
+    };
+    text.await.map_err(|cause| garbled(cause.into()))?.map_err(|cause| garbled(cause.into()))
+}
+
+/// The same as Markdown, with its headings, lists, tables and links.
+///
+/// # Errors
+/// `Garbled` for what is no web page.
+pub async fn page_markdown(page: String) -> Result<String> {
+    let text = tokio::task::spawn_blocking(move || htmd::convert(&page::reduced(&page)));
     let garbled = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
     };

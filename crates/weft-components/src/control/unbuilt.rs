@@ -23,10 +23,9 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 14] = [
+pub static ALL: [ComponentSpec; 13] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("Browser", "Lets a model drive a web browser."),
-    unbuilt("Crawler", "Fetches a web page."),
     unbuilt("DocGenerator", "Makes a document from Markdown."),
     unbuilt("Email", "Sends an e-mail."),
     unbuilt("ExcelProcessor", "Reads and writes spreadsheets."),

@@ -54,11 +54,11 @@ fn methods(environment: &mut Environment<'static>, budget: &Budget) {
             }
             (ValueKind::String, "splitlines", _) => b.charge(size.saturating_mul(1 + NODE_COST))?,
             (ValueKind::String, "count" | "find" | "rfind" | "startswith" | "endswith", _) => {
-                b.charge_read(size)?
+                b.charge_read(size)?;
             }
             (ValueKind::String, _, _) => b.charge(size.saturating_mul(UPPER))?,
             (ValueKind::Map, "items" | "keys" | "values", _) => {
-                b.charge(size.saturating_mul(3 * NODE_COST))?
+                b.charge(size.saturating_mul(3 * NODE_COST))?;
             }
             _ => b.charge_read(size)?,
         }

@@ -1,26 +1,17 @@
 //! HttpGet: fetches a web page and gives its text.
-//!
-//! A redirect is followed by asking again, so each address on the way is checked like the first. The
-//! headers of the canvas go to the first server only.
 
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::time::Instant;
-use url::Url;
-use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
 use weft_core::{
-    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, Outputs, ParamProblem, Reads,
-    Result, Role, Shape, Template, ToolSpec, Value,
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value,
 };
 
 use crate::params::{Field, Params, fields};
-use crate::web::{self, HEADERS, headers, page_text, refused, rendered, send, shown};
+use crate::web::fetch::{Content, How, content, fetch};
+use crate::web::{self, HEADERS, headers, page_text};
 
-/// Bytes of an answer, at most.
-const BODY_MAX: usize = 5 * 1024 * 1024;
-/// Redirects that are followed, at most.
-const REDIRECTS_MAX: usize = 5;
 /// Seconds of all requests together when the canvas does not say.
 const SECONDS: usize = 30;
 /// The same, at most.
@@ -73,93 +64,6 @@ struct HttpGet {
     warnings: Vec<ParamProblem>,
 }
 
-fn address(text: &str) -> Result<Url> {
-    let text = text.trim();
-    let wrong = |why: &str| {
-        Error::invalid(format!("`{}` {why}", shown(text)))
-            .help("write a whole address, such as `https://example.org/page`")
-    };
-    let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
-    let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
-    if !matches!(url.scheme(), "http" | "https") {
-        return Err(wrong("is not an address of the web"));
-    }
-    url.set_fragment(None);
-    Ok(url)
-}
-
-/// Where an answer sends us, if it does.
-fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
-    if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
-        return Ok(None);
-    }
-    let Some(place) = header(answer, "location") else { return Ok(None) };
-    let to = from.join(place).map_err(|cause| {
-        Error::new(
-            ErrorKind::Garbled,
-            format!("`{}` redirects to `{}`, which is no address", shown(from.as_str()), shown(place)),
-        )
-        .because(cause)
-    })?;
-    address(to.as_str()).map(Some)
-}
-
-fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
-    answer.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
-}
-
-/// What an answer is, by its declared type.
-enum Content {
-    Page,
-    Text,
-}
-
-fn content(answer: &HttpResponse) -> Result<Content> {
-    let declared = header(answer, "content-type").unwrap_or_default();
-    let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    match media.as_str() {
-        "text/html" | "application/xhtml+xml" => Ok(Content::Page),
-        ""
-        | "application/json"
-        | "application/xml"
-        | "application/javascript"
-        | "application/x-ndjson"
-        | "application/yaml" => Ok(Content::Text),
-        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
-            Ok(Content::Text)
-        }
-        other => Err(Error::invalid(format!("the answer is `{other}`, which is not text"))
-            .help("name the address of a page or of a text")),
-    }
-}
-
-impl HttpGet {
-    async fn fetch(&self, ctx: &NodeContext) -> Result<(Url, HttpResponse)> {
-        let until = Instant::now() + self.time_limit;
-        let first = address(&web::address(&self.url, &ctx.inputs)?)?;
-        let mut url = first.clone();
-        for _ in 0..=REDIRECTS_MAX {
-            let own = url.origin() == first.origin();
-            let headers = if own { self.headers.as_slice() } else { &[] };
-            let request = HttpRequest {
-                method: "GET".to_owned(),
-                url: url.clone().into(),
-                headers: rendered(headers, &ctx.inputs)?,
-                body: HttpBody::Empty,
-                time_limit: until.saturating_duration_since(Instant::now()),
-                body_max: BODY_MAX,
-                proxy: None,
-            };
-            let answer = send(ctx, request).await?;
-            match next(&url, &answer)? {
-                Some(next) => url = next,
-                None => return Ok((url, answer)),
-            }
-        }
-        Err(Error::invalid(format!("`{}` redirects more than {REDIRECTS_MAX} times", shown(first.as_str()))))
-    }
-}
-
 #[async_trait]
 impl Component for HttpGet {
     fn shape(&self) -> Shape {
@@ -171,10 +75,9 @@ impl Component for HttpGet {
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        let (url, answer) = self.fetch(ctx).await?;
-        if answer.status >= 400 {
-            return Err(refused(&answer).help("try another address"));
-        }
+        let first = web::address(&self.url, &ctx.inputs)?;
+        let how = How { headers: &self.headers, time_limit: self.time_limit, proxy: None };
+        let (url, answer) = fetch(ctx, &first, &how).await?;
         let status = answer.status;
         let text = match content(&answer)? {
             Content::Page if self.clean_html => page_text(answer.body).await?,

@@ -1,0 +1,126 @@
+//! A page by its address.
+//!
+//! A redirect is followed by asking again, so each address on the way is checked like the first. The
+//! headers of the canvas go to the first server only.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use url::Url;
+use weft_core::seam::http::{HttpBody, HttpRequest, HttpResponse};
+use weft_core::{Error, ErrorKind, NodeContext, Result, Template};
+
+use super::{refused, rendered, send, shown};
+
+/// Bytes of an answer, at most.
+const BODY_MAX: usize = 5 * 1024 * 1024;
+/// Redirects that are followed, at most.
+const REDIRECTS_MAX: usize = 5;
+
+/// How a page is asked for.
+pub struct How<'a> {
+    /// For the first server.
+    pub headers: &'a [(String, Template)],
+    /// For the answer and all redirects on the way.
+    pub time_limit: Duration,
+    /// A proxy to go through.
+    pub proxy: Option<&'a str>,
+}
+
+/// What is at an address, and where it is in the end.
+///
+/// # Errors
+/// `Invalid` for what is no address of the web, `Denied` for one that canvases may not reach, those of the request, and
+/// what a status from 400 on stands for.
+pub async fn fetch(ctx: &NodeContext, address: &str, how: &How<'_>) -> Result<(Url, HttpResponse)> {
+    let until = Instant::now() + how.time_limit;
+    let first = self::address(address)?;
+    let mut url = first.clone();
+    for _ in 0..=REDIRECTS_MAX {
+        let own = url.origin() == first.origin();
+        let headers = if own { how.headers } else { &[] };
+        let request = HttpRequest {
+            method: "GET".to_owned(),
+            url: url.clone().into(),
+            headers: rendered(headers, &ctx.inputs)?,
+            body: HttpBody::Empty,
+            time_limit: until.saturating_duration_since(Instant::now()),
+            body_max: BODY_MAX,
+            proxy: how.proxy.map(str::to_owned),
+        };
+        let answer = send(ctx, request).await?;
+        match next(&url, &answer)? {
+            Some(next) => url = next,
+            None if answer.status >= 400 => return Err(refused(&answer).help("try another address")),
+            None => return Ok((url, answer)),
+        }
+    }
+    Err(Error::invalid(format!("`{}` redirects more than {REDIRECTS_MAX} times", shown(first.as_str()))))
+}
+
+fn address(text: &str) -> Result<Url> {
+    let text = text.trim();
+    let wrong = |why: &str| {
+        Error::invalid(format!("`{}` {why}", shown(text)))
+            .help("write a whole address, such as `https://example.org/page`")
+    };
+    let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
+    let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err(wrong("is not an address of the web"));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// Where an answer sends us, if it does.
+fn next(from: &Url, answer: &HttpResponse) -> Result<Option<Url>> {
+    if !matches!(answer.status, 301 | 302 | 303 | 307 | 308) {
+        return Ok(None);
+    }
+    let Some(place) = header(answer, "location") else { return Ok(None) };
+    let to = from.join(place).map_err(|cause| {
+        Error::new(
+            ErrorKind::Garbled,
+            format!("`{}` redirects to `{}`, which is no address", shown(from.as_str()), shown(place)),
+        )
+        .because(cause)
+    })?;
+    address(to.as_str()).map(Some)
+}
+
+fn header<'a>(answer: &'a HttpResponse, name: &str) -> Option<&'a str> {
+    answer.headers.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+}
+
+/// What an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A web page.
+    Page,
+    /// Any other text.
+    Text,
+}
+
+/// What an answer is, by its declared type.
+///
+/// # Errors
+/// `Invalid` when it is no text.
+pub fn content(answer: &HttpResponse) -> Result<Content> {
+    let declared = header(answer, "content-type").unwrap_or_default();
+    let media = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    match media.as_str() {
+        "text/html" | "application/xhtml+xml" => Ok(Content::Page),
+        ""
+        | "application/json"
+        | "application/xml"
+        | "application/javascript"
+        | "application/x-ndjson"
+        | "application/yaml" => Ok(Content::Text),
+        text if text.starts_with("text/") || text.ends_with("+json") || text.ends_with("+xml") => {
+            Ok(Content::Text)
+        }
+        other => Err(Error::invalid(format!("the answer is `{other}`, which is not text"))
+            .help("name the address of a page or of a text")),
+    }
+}
