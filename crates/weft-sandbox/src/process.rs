@@ -122,13 +122,16 @@ impl Sandbox for ProcessSandbox {
         }
         program.limits = program.limits.within(self.limits);
         let limits = program.limits;
-        let _slot = self.slots.acquire(tenant).await?;
         let order = Order::Run {
             program,
             confinement: self.confinement,
             python: python.map(|python| python.folder.clone()),
         };
-        let ask = || self.ask(&DUTY, &order, limits.time, answer_max(limits));
+        // Whoever waits for the interpreter takes nobody's place meanwhile.
+        let ask = async || {
+            let _slot = self.slots.acquire(tenant).await?;
+            self.ask(&DUTY, &order, limits.time, answer_max(limits)).await
+        };
         let mut answer = ask().await?;
         if let (Answer::Told(Told::Unprepared), Some(python)) = (&answer, python) {
             self.prepare(python).await?;

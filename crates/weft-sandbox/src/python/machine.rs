@@ -56,7 +56,12 @@ impl Machine {
         // SAFETY: the file was written by `prepare`, as a whole, in a folder that is the operator's own, which also
         // holds the database; programs and tenants have no way to write there.
         #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
-        let component = unsafe { Component::deserialize_file(&engine, &file)? };
+        let read = unsafe { Component::deserialize_file(&engine, &file) };
+        let Ok(component) = read else {
+            // It is made anew, as if it had never been there.
+            std::fs::remove_file(&file)?;
+            return Ok(None);
+        };
         let mut linker = host::linker(&engine)?;
         linker.define_unknown_imports_as_traps(&component)?;
         let mut store = Store::new(&engine, Host::new(limits));

@@ -85,6 +85,10 @@ pub async fn list(
         let message = format!("sessions are not chosen by `{key}`; leave it out and look at `create_time`");
         return Err(ApiError::argument(message));
     }
+    if let Some(other) = params.get("orderby").filter(|by| !matches!(*by, "create_time" | "update_time")) {
+        let message = format!("sessions are not ordered by `{other}`; write `create_time` or `update_time`");
+        return Err(ApiError::argument(message));
+    }
     let page = params.page(state.app.limits.page_size);
     let filter = SessionFilter {
         canvas: Some(canvas.id.clone()),

@@ -18,7 +18,7 @@ const UNNAMED: &str = "api";
 /// `POST /api/v1/system/tokens {"name"?}`: the only answer that has the token itself.
 ///
 /// # Errors
-/// 101 for a name that is no line.
+/// 101 for a name that is no line, and for another tenant than the caller's own.
 pub async fn create(
     State(state): State<ServerState>,
     caller: Caller,
@@ -29,6 +29,10 @@ pub async fn create(
         Some(name) => name,
         None => params.get("name").unwrap_or(UNNAMED).to_owned(),
     };
+    if body.text("tenant")?.is_some_and(|tenant| tenant != caller.tenant.as_str()) {
+        let message = "`tenant`: tokens are made here for the caller's own tenant; `weft token create` makes those of others";
+        return Err(ApiError::argument(message));
+    }
     let made = tokens::create(&*state.app.tokens, &caller.tenant, &name, state.app.clock.now_ms()).await?;
     Ok(Success(TokenRow::made(&made)).into_response())
 }

@@ -131,7 +131,7 @@ pub fn response_mode(body: &Body, default: ResponseMode) -> Result<ResponseMode,
 /// The text of the last user message, its parts joined; `None` when nobody says anything.
 ///
 /// # Errors
-/// 102 when there are no messages.
+/// 102 when there are no messages, or when the question has parts that are no text: nothing of it is lost unsaid.
 pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
     if messages.is_empty() {
         return Err(ApiError::data("You must provide at least one message."));
@@ -141,18 +141,25 @@ pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
         return Ok(None);
     }
     let last = messages.iter().rev().find(|message| role(message, "user"));
-    Ok(Some(last.and_then(|message| message.get("content")).map(content_text).unwrap_or_default()))
+    last.and_then(|message| message.get("content")).map_or(Ok(String::new()), content_text).map(Some)
 }
 
-fn content_text(content: &Json) -> String {
-    match content {
-        Json::String(text) => text.clone(),
-        Json::Array(parts) => {
-            let texts = parts.iter().filter_map(|part| part.as_str().or_else(|| part.get("text")?.as_str()));
-            texts.collect::<Vec<_>>().join("\n")
+fn content_text(content: &Json) -> Result<String, ApiError> {
+    let Json::Array(parts) = content else { return Ok(content.as_str().unwrap_or_default().to_owned()) };
+    let text = |part: &Json| part.as_str().or_else(|| part.get("text")?.as_str()).map(str::to_owned);
+    let mut texts = Vec::new();
+    for part in parts {
+        let kind = part.get("type").and_then(Json::as_str);
+        match (text(part), kind) {
+            (Some(text), _) => texts.push(text),
+            (None, Some(kind)) => {
+                let message = format!("Parts of the type `{kind}` are not read: send the question as text.");
+                return Err(ApiError::data(message));
+            }
+            (None, None) => {}
         }
-        _ => String::new(),
     }
+    Ok(texts.join("\n"))
 }
 
 /// A run's answer in one piece: its last event, with everything it said as `content`.
@@ -197,10 +204,12 @@ mod tests {
             question(json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])),
             Some("a".into())
         );
-        let parts =
-            json!([{"role": "user", "content": [{"type": "text", "text": "x"}, {"type": "image_url"}, "y"]}]);
+        let parts = json!([{"role": "user", "content": [{"type": "text", "text": "x"}, {"other": 1}, "y"]}]);
         assert_eq!(question(parts), Some("x\ny".into()));
         assert_eq!(question(json!([{"role": "system", "content": "a"}, 7])), None);
         assert!(last_question(&[]).is_err());
+        let image = json!([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {}}]}]);
+        let error = last_question(&messages(image)).unwrap_err();
+        assert!(format!("{error:?}").contains("`image_url` are not read"), "{error:?}");
     }
 }

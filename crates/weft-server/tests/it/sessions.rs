@@ -43,6 +43,18 @@ async fn a_session_holds_the_conversation() {
     );
     assert!(listed["data"][0].get("dsl").is_none());
     assert_eq!(bench.get(&format!("{path}?user_id=bob")).await.json()["data"], json!([]));
+    for (by, code) in [("create_time", 0), ("update_time", 0), ("garbage", 101)] {
+        assert_eq!(bench.get(&format!("{path}?orderby={by}")).await.json()["code"], code, "{by}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_made_for_ones_own_tenant_alone() {
+    let bench = bench(Script::new()).await;
+    let (code, message) =
+        bench.post("/api/v1/system/tokens", json!({"name": "x", "tenant": "other"})).await.refusal();
+    assert!(code == 101 && message.contains("`tenant`"), "{message}");
+    assert_eq!(bench.post("/api/v1/system/tokens", json!({"name": "x"})).await.data()["name"], "x");
 }
 
 /// Row 86 of the contract: what a session says that has run is what has run, in that order.
