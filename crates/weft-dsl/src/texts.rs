@@ -75,8 +75,10 @@ impl Texts<'_> {
 fn unclosed<'t>(text: &'t str, names: Names<'_>) -> Option<&'t str> {
     let of_id = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':' | '-');
     let of_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
-    // What is between one brace and the next.
+    // What is between one brace and the next; behind two of them an expression may go on after the reference.
+    let mut before = "x";
     text.split('{').skip(1).find_map(|rest| {
+        let expression = std::mem::replace(&mut before, rest).is_empty() && rest.contains("}}");
         let rest = rest.trim_start_matches(' ');
         let id_end = rest.find(|c: char| !of_id(c))?;
         let path = rest[id_end..].strip_prefix('@')?;
@@ -85,7 +87,7 @@ fn unclosed<'t>(text: &'t str, names: Names<'_>) -> Option<&'t str> {
         }
         let path_end = path.find(|c: char| !of_path(c)).unwrap_or(path.len());
         let closed = path[path_end..].trim_start_matches(' ').starts_with('}');
-        (!closed && path_end > 0).then(|| rest[..id_end + 1 + path_end].trim_end_matches('.'))
+        (!closed && !expression && path_end > 0).then(|| rest[..id_end + 1 + path_end].trim_end_matches('.'))
     })
 }
 
@@ -103,6 +105,8 @@ mod tests {
             |text: &str, expected: Option<&str>| assert_eq!(unclosed(text, names), expected, "{text}");
         check("{Agent:A@content}", None);
         check("{{ Agent:A@content }}", None);
+        check("{{ Agent:A@content.upper() }} {{Agent:A@n|length}}", None);
+        check("{{ Agent:A@content | upper", Some("Agent:A@content"));
         check("{Agent:A@content", Some("Agent:A@content"));
         check("so {Agent:A@content. And {b@x}", Some("Agent:A@content"));
         check("{b@x} {Agent:A@a.b.0 and more", Some("Agent:A@a.b.0"));
