@@ -6,9 +6,11 @@ use weft_core::budget::Limit;
 use weft_core::context::{Limited, Signal};
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{
-    Audience, ChatDelta, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
+    Audience, Author, ChatDelta, ChatMessage, ChatModel, ChatRequest, ModelInfo, StopReason, ToolCall, Usage,
 };
-use weft_core::{Error, ErrorKind, NodeContext, Piece, Result};
+use weft_core::{Error, ErrorKind, Json, NodeContext, Piece, Result};
+
+use crate::structured::Schema;
 
 /// Bytes of one answer, its reasoning and its calls included, at most.
 const ANSWER_MAX: usize = 16 * 1024 * 1024;
@@ -224,6 +226,32 @@ impl Coming {
             // They are told to the run, which takes waiting.
             ChatDelta::Warning(_) | ChatDelta::End { .. } => {}
         }
+    }
+}
+
+/// Asks the model for a value of this form, unseen. An answer that is not of the form is sent back with what is
+/// wrong about it, so many times.
+///
+/// # Errors
+/// Those of [`ask_text`]; `Garbled` when no answer keeps to the form.
+pub async fn ask_structured(
+    ctx: &NodeContext,
+    model: &dyn ChatModel,
+    mut request: ChatRequest,
+    (schema, mut repairs_left): (&Schema, u32),
+) -> Result<Json> {
+    loop {
+        let answer = ask_text(ctx, model, request.clone(), &mut |_| {}).await?;
+        let problem = match schema.check(&answer) {
+            Ok(value) => return Ok(value),
+            Err(problem) => problem,
+        };
+        if repairs_left == 0 {
+            return Err(Schema::given_up(problem));
+        }
+        repairs_left -= 1;
+        request.messages.push(ChatMessage::new(Author::Assistant, answer));
+        request.messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
     }
 }
 

@@ -268,15 +268,10 @@ pub fn refused(response: &HttpResponse) -> Error {
 /// # Errors
 /// `Garbled` for what is no web page.
 pub async fn page_text(page: String) -> Result<String> {
-    // A long page takes a while.
-    let text = tokio::task::spawn_blocking(move || {
-        let page = page::reduced(&page);
+    converted(page, |page| {
         html2text::config::plain().allow_width_overflow().string_from_read(page.as_bytes(), PAGE_WIDTH)
-    });
-    let garbled = |cause: Box<dyn std::error::Error + Send + Sync>| {
-        Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
-    };
-    text.await.map_err(|cause| garbled(cause.into()))?.map_err(|cause| garbled(cause.into()))
+    })
+    .await
 }
 
 /// The same as Markdown, with its headings, lists, tables and links.
@@ -284,7 +279,18 @@ pub async fn page_text(page: String) -> Result<String> {
 /// # Errors
 /// `Garbled` for what is no web page.
 pub async fn page_markdown(page: String) -> Result<String> {
-    let text = tokio::task::spawn_blocking(move || htmd::convert(&page::reduced(&page)));
+    converted(page, htmd::convert).await
+}
+
+/// What becomes of a page that was cut down before. A long one takes a while.
+async fn converted<E>(
+    page: String,
+    convert: impl FnOnce(&str) -> Result<String, E> + Send + 'static,
+) -> Result<String>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let text = tokio::task::spawn_blocking(move || convert(&page::reduced(&page)));
     let garbled = |cause: Box<dyn std::error::Error + Send + Sync>| {
         Error::new(ErrorKind::Garbled, "cannot read the answer as a web page").because(cause)
     };

@@ -10,13 +10,13 @@ use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest};
 use weft_core::{Json, NodeContext, Result};
 
 use super::{Answer, Course, Research, StopReason, ends_the_work};
-use crate::ask::ask_text;
+use crate::ask::ask_structured;
 use crate::structured::Schema;
 
 const SUFFICIENT: &str = include_str!("../prompts/research_sufficient.md");
 const QUESTIONS: &str = include_str!("../prompts/research_questions.md");
 /// How often an answer that is not of its form is sent back.
-const REPAIRS: usize = 1;
+const REPAIRS: u32 = 1;
 /// The share of the model's window that passages may fill: one part of this many.
 const WINDOW_SHARE: usize = 2;
 
@@ -188,24 +188,10 @@ async fn structured<T: serde::de::DeserializeOwned>(
 ) -> Result<T> {
     let schema = Schema::new(schema.clone())?;
     let system = format!("{}\n\n{}", instructions.trim_end(), schema.instructions());
-    let mut messages = vec![ChatMessage::new(Author::System, system), ChatMessage::new(Author::User, given)];
-    let mut repairs_left = REPAIRS;
-    loop {
-        let request = (research.request)(messages.clone());
-        let request = ChatRequest { schema: Some(schema.json.clone()), ..request };
-        let answer = ask_text(ctx, research.model, request, &mut |_| {}).await?;
-        let problem = match schema.check(&answer) {
-            Ok(value) => match serde_json::from_value(value) {
-                Ok(value) => return Ok(value),
-                Err(cause) => weft_core::Error::invalid("the answer is not of its form").because(cause),
-            },
-            Err(problem) => problem,
-        };
-        if repairs_left == 0 {
-            return Err(Schema::given_up(problem));
-        }
-        repairs_left -= 1;
-        messages.push(ChatMessage::new(Author::Assistant, answer));
-        messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
-    }
+    let messages = vec![ChatMessage::new(Author::System, system), ChatMessage::new(Author::User, given)];
+    let request = ChatRequest { schema: Some(schema.json.clone()), ..(research.request)(messages) };
+    let value = ask_structured(ctx, research.model, request, (&schema, REPAIRS)).await?;
+    serde_json::from_value(value).map_err(|cause| {
+        Schema::given_up(weft_core::Error::invalid("the answer is not of its form").because(cause))
+    })
 }

@@ -1,10 +1,10 @@
 //! A node that asks a model once: LLM, and an Agent without tools.
 
 use weft_agent::answer_stream::AnswerStream;
-use weft_agent::ask::ask_text;
+use weft_agent::ask::{ask_structured, ask_text};
 use weft_agent::structured::Schema;
 use weft_core::context::Signal;
-use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
+use weft_core::seam::chat_model::{Audience, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::to_text;
 use weft_core::{
@@ -64,7 +64,8 @@ impl Caller {
             ctx.signal(Signal::Warn(note)).await?;
         }
         if let Some(schema) = &settings.schema {
-            let value = self.structured(ctx, &*model, request, schema).await?;
+            let repairs = settings.asking.repairs();
+            let value = ask_structured(ctx, &*model, request, (schema, repairs)).await?;
             return Ok(Outputs::of("structured", value).into());
         }
         let answer = if settings.streams && ctx.heard {
@@ -91,29 +92,6 @@ impl Caller {
         let mut voice = AnswerStream::new(writer, citations, "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
         Ok(voice.finish())
-    }
-
-    async fn structured(
-        &self,
-        ctx: &NodeContext,
-        model: &dyn ChatModel,
-        mut request: ChatRequest,
-        schema: &Schema,
-    ) -> Result<Json> {
-        let mut repairs_left = self.settings.asking.repairs();
-        loop {
-            let answer = ask_text(ctx, model, request.clone(), &mut |_| {}).await?;
-            let problem = match schema.check(&answer) {
-                Ok(value) => return Ok(value),
-                Err(problem) => problem,
-            };
-            if repairs_left == 0 {
-                return Err(Schema::given_up(problem));
-            }
-            repairs_left -= 1;
-            request.messages.push(ChatMessage::new(Author::Assistant, answer));
-            request.messages.push(ChatMessage::new(Author::User, Schema::complaint(&problem)));
-        }
     }
 }
 

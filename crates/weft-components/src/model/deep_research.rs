@@ -11,6 +11,7 @@ use weft_agent::ask::ask_text;
 use weft_agent::research::{Findings, Limits, Mode, Research, Source, StopReason};
 use weft_agent::window::{self, Line};
 use weft_core::context::Signal;
+use weft_core::field::AnyField;
 use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, ChatRequest};
 use weft_core::stream::TextWriter;
 use weft_core::value::truth;
@@ -163,17 +164,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
 
 /// The search of the web, when an engine is named or its parameters say which one.
 fn web(params: &mut Params<'_>) -> Option<WebAsking> {
-    let named = [&ENGINE as &dyn weft_core::field::AnyField, &SEARXNG_URL, &API_KEY];
-    if !named.into_iter().any(|field| params.get(field).is_some_and(asks_for_something)) {
+    let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
+    let named = says(&ENGINE) || says(&SEARXNG_URL);
+    if !named && !says(&API_KEY) {
         return None;
     }
     let mut given = params.source.params.clone();
     // Whoever looks into something wants more of each page.
     given.entry("search_depth").or_insert_with(|| json!("advanced"));
-    let key_alone = [&ENGINE as &dyn weft_core::field::AnyField, &SEARXNG_URL]
-        .into_iter()
-        .all(|field| !params.get(field).is_some_and(asks_for_something));
-    if key_alone {
+    if !named {
         given.insert("engine".to_owned(), json!("tavily"));
     }
     let source = weft_core::NodeSource { params: &given, ..params.source };
@@ -230,6 +229,12 @@ impl DeepResearch {
         Ok(outputs)
     }
 
+    /// A request whose pieces go to `writer`, or to nobody.
+    fn request(&self, writer: Option<&TextWriter>, messages: Vec<ChatMessage>) -> ChatRequest {
+        let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
+        ChatRequest { audience, ..self.asking.request(messages) }
+    }
+
     async fn findings(
         &self,
         ctx: &NodeContext,
@@ -251,8 +256,7 @@ impl DeepResearch {
             let help = "choose datasets in `dataset_ids`, or an engine of the web in `engine`";
             return Err(Error::invalid("there is nothing to search").help(help));
         }
-        let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
-        let request = |messages: Vec<ChatMessage>| ChatRequest { audience, ..self.asking.request(messages) };
+        let request = |messages| self.request(writer, messages);
         let research = Research {
             ctx,
             model,
@@ -305,8 +309,7 @@ impl DeepResearch {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
-        let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
-        let request = ChatRequest { audience, ..self.asking.request(messages) };
+        let request = self.request(writer, messages);
         let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
         Ok(voice.finish())

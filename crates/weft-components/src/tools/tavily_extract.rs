@@ -87,13 +87,9 @@ impl Service for TavilyExtract {
 
     fn step(&self, ask: &Ask<'_>, answers: &[HttpResponse]) -> Result<Step> {
         let [answer, ..] = answers else {
-            let urls = self.urls.rendered(ask.inputs)?;
+            let urls = self.urls.pages(ask.inputs, PAGES_MAX)?;
             if urls.is_empty() {
                 return Ok(Step::Hits(Vec::new()));
-            }
-            if urls.len() > PAGES_MAX {
-                let message = format!("{} pages are more than the {PAGES_MAX} of one request", urls.len());
-                return Err(Error::invalid(message).help("ask for fewer at a time"));
             }
             let body = json!({"urls": urls, "extract_depth": self.depth, "format": self.format});
             return Ok(Step::Ask(Request::post(ask.url(HOST, "/extract", &[])?, body).bearer(ask.key)));

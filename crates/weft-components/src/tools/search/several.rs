@@ -63,4 +63,17 @@ impl Several {
         }
         Ok(parts)
     }
+
+    /// The same for addresses of pages, of which a service takes so many in one request.
+    ///
+    /// # Errors
+    /// Those of [`Several::rendered`]; `Invalid` also when there are more.
+    pub fn pages(&self, inputs: &Inputs, pages_max: usize) -> Result<Vec<String>> {
+        let pages = self.rendered(inputs)?;
+        if pages.len() > pages_max {
+            let message = format!("{} pages are more than the {pages_max} of one request", pages.len());
+            return Err(Error::invalid(message).help("ask for fewer at a time"));
+        }
+        Ok(pages)
+    }
 }
