@@ -30,6 +30,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-knowledge", may_use: &["weft-core", "weft-agent"] },
     Layer { name: "weft-components", may_use: &["weft-core", "weft-agent", "weft-knowledge"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
+    Layer { name: "weft-sql", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-plugins", may_use: &["weft-core"] },
     Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
@@ -52,6 +53,7 @@ const LAYERS: &[Layer] = &[
             "weft-models",
             "weft-sandbox",
             "weft-search",
+            "weft-sql",
             "weft-store",
         ],
     },
@@ -101,6 +103,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
     "foldhash",
     "futures",
     "indexmap",
+    // The conditions of every node: `retry_if`.
+    "regex",
     "serde",
     "serde_json",
     "thiserror",
@@ -111,8 +115,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
 
 /// Packages that can open a connection on somebody's behalf, and who may link them. Everything a
 /// canvas asks for leaves through weft-net, which checks the address first; weft-models and `genai` are
-/// handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database and
-/// are not listed. Axum and weft-server use hyper's side for servers.
+/// handed weft-net's client and make none. The database drivers of weft-store connect to the operator's own database, those
+/// of weft-sql to a socket of weft-net; they are not listed. Axum and weft-server use hyper's side for servers.
 const CLIENTS: &[(&str, &[&str])] = &[
     ("reqwest", &["weft-net", "weft-models", "genai"]),
     ("genai", &["weft-models"]),
@@ -129,7 +133,7 @@ const CLIENTS: &[(&str, &[&str])] = &[
     ("h3", &[]),
     ("hyper-tls", &[]),
     ("isahc", &[]),
-    ("lettre", &[]),
+    ("lettre", &["weft-net"]),
     ("minreq", &[]),
     ("native-tls", &[]),
     ("octocrab", &[]),

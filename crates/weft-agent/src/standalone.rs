@@ -11,8 +11,12 @@ use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
 use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::NoModels;
+use weft_core::seam::databases::NoDatabases;
+use weft_core::seam::document_writer::NoWriter;
+use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::NoKnowledge;
+use weft_core::seam::mailer::NoMailer;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
@@ -31,6 +35,10 @@ pub(crate) fn seams() -> Seams {
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
+        files: Arc::new(NoFiles),
+        documents: Arc::new(NoWriter),
+        databases: Arc::new(NoDatabases),
+        mailer: Arc::new(NoMailer),
         clock: Arc::new(WallClock(Instant::now())),
     }
 }

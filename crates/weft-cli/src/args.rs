@@ -180,6 +180,9 @@ pub struct RunArgs {
     /// A form value, read as JSON if it is JSON and as text otherwise; repeatable
     #[arg(long = "input", value_name = "KEY=VALUE")]
     pub inputs: Vec<String>,
+    /// A file that comes with the question; repeatable
+    #[arg(long = "file", value_name = "PATH")]
+    pub attached: Vec<PathBuf>,
     /// Begin this session, or go on with it
     #[arg(long, value_name = "ID")]
     pub session: Option<String>,

@@ -1,9 +1,13 @@
 //! `weft run`: one turn, its answer on standard output.
 
+use std::path::PathBuf;
+
+use serde_json::json;
 use weft_core::journal::Ending;
 use weft_core::seam::session_store::Session;
-use weft_core::{Json, SessionId, TurnInput};
+use weft_core::{Json, SessionId, TenantId, TurnInput};
 use weft_server::answer::Answer;
+use weft_server::{App, DEFAULT_TENANT};
 
 use crate::args::RunArgs;
 use crate::failure::{Exit, Failure, Outcome};
@@ -27,12 +31,39 @@ pub async fn run(args: &RunArgs, setup: &Setup) -> Outcome {
         ..TurnInput::default()
     };
     let opened = local::open(setup, &args.file).await?;
-    let ended = match pins::read(&args.pins, &opened.app).await {
-        Ok(pins) => turn(args, setup, &opened, TurnInput { pins, ..input }).await,
-        Err(failure) => Err(failure),
+    let ended = async {
+        let pins = pins::read(&args.pins, &opened.app).await?;
+        let files = attached(&args.attached, &opened.app).await?;
+        turn(args, setup, &opened, TurnInput { pins, files, ..input }).await
     };
+    let ended = ended.await;
     opened.close().await?;
     ended
+}
+
+/// Keeps the files that come with a question; what the question hands over of them.
+async fn attached(paths: &[PathBuf], app: &App) -> Outcome<Vec<Json>> {
+    let tenant = TenantId::new(DEFAULT_TENANT);
+    let mut files = Vec::with_capacity(paths.len());
+    for path in paths {
+        let unread = |cause: std::io::Error| {
+            Failure::usage(format!("cannot read {}: {cause}", path.display()))
+                .help("name a file that is there")
+        };
+        let size = tokio::fs::metadata(path).await.map_err(unread)?.len();
+        if size > app.file_bytes_max {
+            let most = app.file_bytes_max;
+            let message = format!("{} has {size} bytes, and {most} are the most", path.display());
+            return Err(
+                Failure::usage(message).help("make it smaller, or raise `attachments.file_bytes_max`")
+            );
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = tokio::fs::read(path).await.map_err(unread)?;
+        let file = app.keep_file(&tenant, &name, bytes.into()).await?;
+        files.push(json!(file));
+    }
+    Ok(files)
 }
 
 async fn turn(args: &RunArgs, setup: &Setup, opened: &Opened, input: TurnInput) -> Outcome {

@@ -6,16 +6,16 @@ use crate::control::{
     begin, categorize, exit_loop, iteration, iteration_item, loop_item, repeat, switch, unbuilt, user_fill_up,
 };
 use crate::data::{
-    data_operations, list_operations, lookup, retrieval, string_transform, variable_aggregator,
-    variable_assigner,
+    data_operations, excel_processor, list_operations, lookup, retrieval, string_transform,
+    variable_aggregator, variable_assigner,
 };
 use crate::model::{agent, deep_research, llm};
-use crate::output::{invoke, message};
+use crate::output::{doc_generator, invoke, message};
 use crate::tools::{
-    ak_share, arxiv, bgpt, bing, calculator, code_exec, crawler, current_time, deepl, duck_duck_go, git_hub,
-    google, google_scholar, http_get, jin10, keenable_search, pub_med, querit_contents, querit_search,
-    qweather, read_file, searxng, tavily_extract, tavily_search, tu_share, web_search, wikipedia, write_file,
-    yahoo_finance,
+    ak_share, arxiv, bgpt, bing, calculator, code_exec, crawler, current_time, deepl, duck_duck_go, email,
+    exe_sql, git_hub, google, google_scholar, http_get, jin10, keenable_search, pub_med, querit_contents,
+    querit_search, qweather, read_file, searxng, tavily_extract, tavily_search, tu_share, web_search,
+    wikipedia, write_file, yahoo_finance,
 };
 
 /// Every component that this build can run.
@@ -34,7 +34,11 @@ pub static ALL: &[&ComponentSpec] = &[
     &data_operations::SPEC,
     &deepl::SPEC,
     &deep_research::SPEC,
+    &doc_generator::SPEC,
     &duck_duck_go::SPEC,
+    &email::SPEC,
+    &excel_processor::SPEC,
+    &exe_sql::SPEC,
     &exit_loop::SPEC,
     &git_hub::SPEC,
     &google::SPEC,
@@ -174,6 +178,10 @@ mod tests {
                 let _ = crate::testing::Node::new(spec.kind, params).try_build();
             }
             let mut read = asked_for::take();
+            // Those that every component has.
+            let common =
+                [weft_core::field::common::RETRY_IF.name(), weft_core::field::common::RETRY_MAX.name()];
+            read.retain(|name| !common.contains(name));
             if spec.kind == "LoopItem" {
                 // It reads those of its Loop.
                 read.clear();

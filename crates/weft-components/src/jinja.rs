@@ -21,6 +21,7 @@ use weft_core::reference::{Inputs, Names};
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
 use charges::{Budget, charged, refused, written};
+use rewrite::Named;
 
 /// Bytes of template source, at most.
 pub const SOURCE_MAX: usize = 64 * 1024;
@@ -43,6 +44,7 @@ const DEPTH_MAX: usize = 64;
 pub struct Jinja {
     source: String,
     variables: Vec<(String, Reference)>,
+    unknown: Vec<String>,
 }
 
 impl Jinja {
@@ -61,16 +63,21 @@ impl Jinja {
         if text.len() > SOURCE_MAX {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
-        let rewrite::Rewritten { source, variables } = rewrite::rewrite(text, names)?;
-        let jinja = Self { source, variables };
+        let rewrite::Rewritten { source, variables, named } = rewrite::rewrite(text, names)?;
         let environment = environment(&Budget::new(0, READ_MAX));
-        environment.template_from_str(&jinja.source).map_err(|e| failure(&e))?;
-        Ok(jinja)
+        environment.template_from_str(&source).map_err(|e| failure(&e))?;
+        let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
+        Ok(Self { source, variables, unknown })
     }
 
     /// What it reads.
     pub fn references(&self) -> impl Iterator<Item = &Reference> {
         self.variables.iter().map(|(_, reference)| reference)
+    }
+
+    /// What it asks for by names that nothing here has, as sentence fragments. It fails when it comes to one of them.
+    pub fn unknown(&self) -> &[String] {
+        &self.unknown
     }
 
     /// The finished text. References have their own types: a list can be looped over.
@@ -112,6 +119,62 @@ impl Jinja {
                 Err(Error::invalid(format!("the Jinja template writes more than {max} bytes")))
             }
             Err(error) => Err(failure(&error)),
+        }
+    }
+}
+
+/// Methods of values, besides those of what a template makes itself: texts, objects, lists, and the helpers of loops.
+const METHODS: [&str; 34] = [
+    "capitalize",
+    "changed",
+    "count",
+    "current",
+    "cycle",
+    "endswith",
+    "find",
+    "format",
+    "get",
+    "isalnum",
+    "isalpha",
+    "isascii",
+    "isdigit",
+    "islower",
+    "isnumeric",
+    "isspace",
+    "isupper",
+    "items",
+    "join",
+    "keys",
+    "lower",
+    "lstrip",
+    "next",
+    "replace",
+    "reset",
+    "rfind",
+    "rstrip",
+    "split",
+    "splitlines",
+    "startswith",
+    "strip",
+    "title",
+    "upper",
+    "values",
+];
+
+/// What is wrong with a name that a template uses, if nothing here has it.
+fn unknown(environment: &Environment<'_>, named: &Named) -> Option<String> {
+    let mut state = environment.empty_state();
+    match named {
+        Named::Filter(name) => {
+            let error = state.apply_filter(name, &[Value::UNDEFINED]).err()?;
+            (error.kind() == JinjaKind::UnknownFilter).then(|| format!("there is no filter `{name}`"))
+        }
+        Named::Test(name) => {
+            let error = state.perform_test(name, &[Value::UNDEFINED]).err()?;
+            (error.kind() == JinjaKind::UnknownTest).then(|| format!("there is no test `is {name}`"))
+        }
+        Named::Method(name) => {
+            (!METHODS.contains(&name.as_str())).then(|| format!("no value has a method `{name}`"))
         }
     }
 }
@@ -220,6 +283,29 @@ mod tests {
     }
 
     /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
+    #[test]
+    fn names_that_nothing_has_are_told_before() {
+        let components = HashSet::new();
+        let unknown = |text: &str| {
+            let names = Names { components: &components, item: None };
+            Jinja::parse(text, names).unwrap().unknown().to_vec()
+        };
+        assert_eq!(
+            unknown(
+                "{{ sys.query|uper }}{{ sys.query is evn }}{{ sys.query.spilt(',') }}{% if sys.query is not odly %}{% endif %}"
+            ),
+            [
+                "there is no filter `uper`",
+                "there is no test `is evn`",
+                "there is no test `is odly`",
+                "no value has a method `spilt`"
+            ]
+        );
+        let known = "{{ sys.query|upper|default('x', true)|format(1) }}{{ sys.query is not defined }}{{ sys.query.split(',') }}\
+            {% for x in [1]|batch(2)|map('upper') %}{{ loop.cycle('a', 'b') }}{% endfor %}{{ x is in [1] }}{{ 'a|b is c.d()' }}{{ x is divisibleby 3 }}";
+        assert_eq!(unknown(known), Vec::<String>::new());
+    }
+
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_template_that_takes_long_keeps_nobody_waiting() {
         use std::sync::Arc;

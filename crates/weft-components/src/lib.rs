@@ -9,8 +9,8 @@ pub mod model;
 pub mod output;
 pub mod tools;
 
+mod artifact;
 mod jinja;
-mod operators;
 mod params;
 mod passages;
 mod suggest;

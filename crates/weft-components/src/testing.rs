@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::{Map, Value as Json, json};
 use tokio::sync::mpsc;
@@ -17,9 +18,10 @@ use weft_core::reference::Names;
 use weft_core::seam::chat_model::{
     ChatDelta, ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind, StopReason, Usage,
 };
+use weft_core::seam::document_writer::{Sheet, WriteRequest};
 use weft_core::seam::http::{Http, HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::{DatasetBrief, Found, Knowledge, Passage, Scored, SearchRequest};
-use weft_core::seam::{Sandbox, Seams};
+use weft_core::seam::{DocumentWriter, Sandbox, Seams};
 use weft_core::{
     Component, ComponentId, Error, Finished, NodeContext, NodeSource, ParamProblem, Reference, Result,
     TenantId, Value,
@@ -413,5 +415,20 @@ impl Knowledge for FakeKnowledge {
         let find = |id: &ChunkId| found.iter().find(|chunk| chunk.id == id.as_str()).cloned();
         let passage = |chunk| Passage { chunk, ..Passage::default() };
         Ok(ids.iter().filter_map(find).map(passage).collect())
+    }
+}
+
+/// Documents that hold what was asked for, and tables that are written as JSON.
+#[derive(Debug)]
+pub struct PlainDocuments;
+
+#[async_trait]
+impl DocumentWriter for PlainDocuments {
+    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
+        Ok(serde_json::to_vec(request).unwrap().into())
+    }
+
+    async fn sheets(&self, _name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+        Ok(serde_json::from_slice(&bytes).unwrap())
     }
 }

@@ -30,6 +30,16 @@ impl Text {
         Ok(Self::Plain(Template::parse(text, source.names())))
     }
 
+    /// Names in it that nothing here has, as warnings about the parameter at `pointer`.
+    pub fn unknown_names(&self, pointer: &str) -> Vec<ParamProblem> {
+        let Self::Jinja(jinja) = self else { return Vec::new() };
+        let warning = |what: &String| {
+            let problem = ParamProblem::new(pointer, format!("fails when the template comes to it: {what}"));
+            problem.help("docs/templates.md has the filters, tests and methods that there are")
+        };
+        jinja.unknown().iter().map(warning).collect()
+    }
+
     /// What it reads.
     pub fn references(&self) -> Vec<Reference> {
         match self {
@@ -75,4 +85,15 @@ impl Text {
         }
         Ok(text.finish())
     }
+}
+/// A text without what a model has thought aloud in it.
+pub fn without_thinking(text: &str) -> String {
+    let mut rest = text;
+    let mut kept = String::with_capacity(text.len());
+    while let Some((before, behind)) = rest.split_once("<think>") {
+        kept.push_str(before);
+        rest = behind.split_once("</think>").map_or("", |(_, behind)| behind);
+    }
+    kept.push_str(rest);
+    kept
 }

@@ -13,7 +13,7 @@ use crate::citation::Cited;
 use crate::context::NodeContext;
 use crate::error::Result;
 use crate::field::{FieldGroup, schema};
-use crate::id::ComponentId;
+use crate::id::{ComponentId, FileId};
 use crate::reference::{Inputs, Names, Reference};
 use crate::value::{Json, Outputs};
 
@@ -353,6 +353,23 @@ pub struct MessageEnd {
     /// The sources that the text cites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cited: Vec<Cited>,
+    /// The file that the text has become.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachment: Option<Attachment>,
+    /// How to get the files that it shows: objects with `doc_id`, `filename`, `mime_type` and more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub downloads: Vec<Json>,
+}
+
+/// A file that a message has become.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// Its id.
+    pub doc_id: FileId,
+    /// What kind of file: `pdf`, `docx` …
+    pub format: String,
+    /// Its name.
+    pub file_name: String,
 }
 
 /// A form that a person fills in before a Pause node runs.

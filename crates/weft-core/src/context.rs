@@ -58,8 +58,8 @@ impl TurnInput {
     pub fn check_files(&self) -> Result<()> {
         let picture = |file: &Json| file.as_str().is_some_and(|text| text.starts_with("data:image/"));
         let refused = |what: &str| {
-            Err(Error::new(ErrorKind::Unsupported, format!("{what}: reading files in a chat isn't part of this build"))
-                .help("put the file's text into the question, or add the file to a dataset that the canvas searches"))
+            Err(Error::new(ErrorKind::Unsupported, format!("{what}: there is nobody here who could read it"))
+                .help("put the file's text into the question, or ask over HTTP, where files are read"))
         };
         if let Some(place) = self.files.iter().position(|file| !picture(file)) {
             return refused(&format!(
@@ -312,6 +312,16 @@ impl NodeContext {
             .send((self.activation, signal))
             .await
             .map_err(|_| Error::new(ErrorKind::Cancelled, "the run has been cancelled"))
+    }
+
+    /// What names the work at hand: its run, its activation, and within an agent's work the calls that lead to it.
+    /// All of them are the same when the work is done again after a crash.
+    pub fn call_key(&self) -> String {
+        let (run, activation) = (&self.run.run, self.activation);
+        match self.part.trim_end_matches('/') {
+            "" => format!("{run}-{activation}"),
+            part => format!("{run}-{activation}-{}", part.replace('/', "-")),
+        }
     }
 
     /// Makes a call to the outside, or gives what it gave before. The second value says whether it was

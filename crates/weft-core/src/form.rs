@@ -1,5 +1,6 @@
 //! Whether what a person fills in suits the field of a form.
 
+use crate::seam::file_store::named_in;
 use crate::value::{Json, described, number, to_text, truth, whole};
 
 /// What is wrong with a value for a field with this description, as a sentence fragment that follows the
@@ -15,9 +16,9 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
         return None;
     }
     if kind.contains("file") {
-        // Its content would become text of a prompt as it stands, megabytes of base64.
-        let refused = "must be left empty: reading files in a chat isn't part of this build";
-        return (!nothing(value)).then(|| refused.to_owned());
+        // Files are read before anything begins; what was not would become text of a prompt as it stands.
+        let refused = "must be a file: what an upload answers, a data URI, or a list of these";
+        return (!nothing(value) && !is_read(value)).then(|| refused.to_owned());
     }
     let must = |what: &str| Some(format!("must be {what}, and is {}", described(value)));
     match kind.as_str() {
@@ -37,6 +38,15 @@ pub fn problem(description: &Json, value: &Json) -> Option<String> {
         return None;
     }
     must(&format!("one of {}", listed(&offered)))
+}
+
+/// Whether a value is a file that was read: a picture, a text that says which file it is of, or a list of these.
+fn is_read(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => items.iter().all(is_read),
+        Json::String(text) => text.starts_with("data:image/") || named_in(text).is_some(),
+        _ => false,
+    }
 }
 
 /// An option is its value, or an object that has one beside its label.
@@ -84,7 +94,13 @@ mod tests {
         check("object", &[json!({}), json!("{\"a\": 1}")], &[json!("a"), json!([1]), json!(1)]);
         check(
             "file",
-            &[json!(""), json!([]), Json::Null],
+            &[
+                json!(""),
+                json!([]),
+                Json::Null,
+                json!("data:image/png;base64,AA"),
+                json!(["File: a.txt (5f)\n\nx"]),
+            ],
             &[json!("data:,"), json!({"id": "1"}), json!(["a"])],
         );
         check("", &[json!("x"), json!([1])], &[]);

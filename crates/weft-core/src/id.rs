@@ -54,6 +54,8 @@ macro_rules! ids {
 ids! {
     /// Whose data it is. Part of every storage key.
     TenantId,
+    /// A file of a conversation.
+    FileId,
     /// A stored canvas.
     CanvasId,
     /// One conversation with one canvas.

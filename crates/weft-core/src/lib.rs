@@ -21,10 +21,12 @@ pub mod form;
 pub mod id;
 pub mod journal;
 pub mod masking;
+pub mod operators;
 mod ordered;
 pub mod params;
 pub mod reference;
 pub mod rendering;
+pub mod retry;
 pub mod seam;
 pub mod secret;
 #[cfg(test)]

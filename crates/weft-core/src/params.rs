@@ -9,9 +9,10 @@ use serde_json::Map;
 
 use crate::component::{Component, NodeSource, ParamProblem};
 use crate::exception::Handling;
-use crate::field::{AnyField, Field, FieldSpec};
+use crate::field::{AnyField, Field, FieldSpec, common};
 use crate::id::ComponentId;
 use crate::reference::Reference;
+use crate::retry::RetryIf;
 use crate::value::{Json, described};
 
 /// The parameters of one node and what was found wrong with them so far.
@@ -42,10 +43,20 @@ impl<'a> Params<'a> {
     /// # Errors
     /// The problems noted so far, if there are any.
     pub fn finish(
-        self,
+        mut self,
         component: impl Component + 'static,
     ) -> Result<Arc<dyn Component>, Vec<ParamProblem>> {
-        if self.problems.is_empty() { Ok(Arc::new(component)) } else { Err(self.problems) }
+        let mut component: Arc<dyn Component> = Arc::new(component);
+        let retries = self.take(&common::RETRY_MAX);
+        let retry = RetryIf::read(self.get(&common::RETRY_IF).unwrap_or(&Json::Null), retries);
+        match retry.and_then(|retry| {
+            retry.map(|retry| retry.around(Arc::clone(&component), &self.source)).transpose()
+        }) {
+            Ok(Some(retrying)) => component = retrying,
+            Ok(None) => {}
+            Err(problem) => self.problem(problem),
+        }
+        self.done(component)
     }
 
     /// Notes a problem.

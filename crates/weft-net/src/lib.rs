@@ -6,14 +6,18 @@
 mod address;
 mod allow_list;
 mod connector;
+mod mail;
 mod operator;
 mod outbound;
 mod streaming;
 mod tls;
+mod tunnel;
 
 pub use address::{Refusal, refusal};
 pub use allow_list::AllowList;
 pub use connector::DirectConnector;
+pub use mail::SmtpMailer;
 pub use operator::{CONNECT_LIMIT, operator_client};
 pub use outbound::{Connector, Outbound, Pinned, Resolver, Route, SystemResolver};
 pub use streaming::{NotSent, OperatorHttp, StreamRequest, StreamResponse, StreamingHttp};
+pub use tunnel::Tunnel;

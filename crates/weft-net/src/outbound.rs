@@ -130,8 +130,12 @@ impl Outbound {
     }
 
     async fn pin(&self, url: &Url) -> Result<Pinned> {
-        let port = url.port_or_known_default().unwrap_or(80);
-        let (host, ips) = match url.host() {
+        self.pin_host(url.host(), url.port_or_known_default().unwrap_or(80)).await
+    }
+
+    /// Resolves and checks one host.
+    pub(crate) async fn pin_host(&self, host: Option<Host<&str>>, port: u16) -> Result<Pinned> {
+        let (host, ips) = match host {
             Some(Host::Ipv4(ip)) => (ip.to_string(), vec![IpAddr::V4(ip)]),
             Some(Host::Ipv6(ip)) => (ip.to_string(), vec![IpAddr::V6(ip)]),
             Some(Host::Domain(name)) => (name.to_owned(), self.addresses(name).await?),

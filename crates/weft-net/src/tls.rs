@@ -17,12 +17,30 @@ use weft_core::{Error, Result};
 /// `Internal` when the crypto provider offers no TLS version at all.
 pub fn config() -> Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = LateVerifier { provider: Arc::clone(&provider), platform: LazyLock::new(platform) };
+    verified(Arc::new(LateVerifier { provider, platform: LazyLock::new(platform) }))
+}
+
+/// The same, where these certificates vouch for servers, too.
+///
+/// # Errors
+/// As [`config`].
+pub fn config_trusting(certificates: &[CertificateDer<'static>]) -> Result<ClientConfig> {
+    if certificates.is_empty() {
+        return config();
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Verifier::new_with_extra_roots(certificates.iter().cloned(), provider)
+        .map_err(|cause| Error::internal("cannot set up TLS").because(cause))?;
+    verified(Arc::new(verifier))
+}
+
+fn verified(verifier: Arc<dyn ServerCertVerifier>) -> Result<ClientConfig> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|cause| Error::internal("cannot set up TLS").because(cause))?
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_custom_certificate_verifier(verifier)
         .with_no_client_auth();
     Ok(config)
 }

@@ -7,6 +7,7 @@ pub mod chunk;
 pub mod element;
 pub mod format;
 mod grid;
+pub mod make;
 mod markup;
 mod parts;
 pub mod reader;
@@ -14,6 +15,7 @@ mod tokens;
 mod words;
 
 pub use format::{Settings, parse};
+pub use make::make;
 pub use reader::{ChildReader, Confinement, InProcess, Limits, Worker, work};
 pub use tokens::tokens;
 

@@ -7,19 +7,21 @@
 mod worker;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use tokio::sync::Semaphore;
 use weft_child::{Duty, Ended};
-use weft_core::seam::DocumentReader;
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
+use weft_core::seam::{DocumentReader, DocumentWriter};
+use weft_core::{Error, ErrorKind, Json, Result};
 
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
-use worker::{Answer, Order};
+use worker::{Answer, Job, Order};
 
 const DUTY: Duty = Duty { thing: "a document", does: "reads documents", section: "documents" };
 /// Bytes that a worker answers, at most.
@@ -43,16 +45,13 @@ impl Default for Limits {
 }
 
 impl Limits {
-    fn check(&self, request: &ReadRequest, bytes: &[u8]) -> Result<()> {
+    fn check(&self, name: &str, bytes: &[u8]) -> Result<()> {
         if bytes.len() <= self.file_bytes {
             return Ok(());
         }
         let (size, most) = (bytes.len() >> 20, self.file_bytes >> 20);
-        Err(Error::invalid(format!(
-            "cannot read `{}`: it has {size} MiB, {most} MiB are the most",
-            request.name
-        ))
-        .help("divide the file, or raise `documents.file_bytes_max`"))
+        Err(Error::invalid(format!("cannot read `{name}`: it has {size} MiB, {most} MiB are the most"))
+            .help("divide the file, or raise `documents.file_bytes_max`"))
     }
 }
 
@@ -63,13 +62,14 @@ pub struct ChildReader {
     limits: Limits,
     slots: Semaphore,
     confinement: Confinement,
+    font: Option<PathBuf>,
 }
 
 impl ChildReader {
     /// At most `at_once` files at the same time, each within `limits`. The worker calls [`work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = Semaphore::new(at_once.min(Semaphore::MAX_PERMITS));
-        Self { worker, limits, slots, confinement: Confinement::default() }
+        Self { worker, limits, slots, confinement: Confinement::default(), font: None }
     }
 
     /// The same, where the operator has said what becomes of files whose worker cannot be confined.
@@ -88,31 +88,96 @@ impl ChildReader {
     }
 }
 
-#[async_trait]
-impl DocumentReader for ChildReader {
-    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
-        self.limits.check(request, &bytes)?;
+impl ChildReader {
+    /// The same, where PDFs have this font for letters that the built-in one lacks.
+    #[must_use]
+    pub fn with_font(self, font: Option<PathBuf>) -> Self {
+        Self { font, ..self }
+    }
+
+    /// Has a job done on some bytes: the answer, and the bytes that follow it.
+    async fn ask(&self, name: &str, job: Job, bytes: &[u8]) -> Result<(Answer, Vec<u8>)> {
         let _slot = self.slots.acquire().await.map_err(|_| Error::internal("the reader is closed"))?;
-        let order = Order::new(request, self.limits, bytes.len()).with_confinement(self.confinement);
+        let order = Order::new(job, self.limits, bytes.len()).with_confinement(self.confinement);
         let mut order = serde_json::to_vec(&order)
             .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
         order.push(b'\n');
-        let (asked, time) = ([order.as_slice(), &bytes], self.limits.time);
+        let (asked, time) = ([order.as_slice(), bytes], self.limits.time);
         match self.worker.ask(&DUTY, &asked, time, ANSWER_BYTES_MAX).await? {
-            Ended::Answered(answer) => {
-                let answer: Answer = serde_json::from_slice(&answer).map_err(|cause| {
-                    Error::new(ErrorKind::Garbled, "cannot read what the worker of a document says")
-                        .because(cause)
-                })?;
-                answer.into()
+            Ended::Answered(told) => {
+                let (answer, made) = Answer::read(&told)?;
+                let from = told.len() - made.len();
+                let mut made = told;
+                made.drain(..from);
+                Ok((answer, made))
             }
-            Ended::Late | Ended::OutOfTime => Err(self.late(&request.name)),
+            Ended::Late | Ended::OutOfTime => Err(self.late(name)),
             // Without memory a program ends itself by a signal.
             Ended::Broken => {
-                let (name, most) = (&request.name, self.limits.memory_bytes >> 20);
-                Err(Error::invalid(format!("cannot read `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
+                let most = self.limits.memory_bytes >> 20;
+                Err(Error::invalid(format!("cannot work on `{name}`: it takes more than {most} MiB of memory, or is made to break its reader"))
                     .help("divide the file, or raise `documents.memory_bytes`"))
             }
+        }
+    }
+
+    /// The bytes of the operator's font, if a text may want it.
+    async fn font_for(&self, request: &WriteRequest) -> Result<Vec<u8>> {
+        let text = match &request.content {
+            DocumentContent::Markdown(text) => text.contains(is_rare),
+            DocumentContent::Sheets(sheets) => {
+                let cells = sheets.iter().flat_map(|sheet| sheet.rows.iter().flatten());
+                cells.filter_map(Json::as_str).any(|text| text.contains(is_rare))
+            }
+        };
+        let page = &request.page;
+        let around = [&page.header, &page.footer, &page.watermark];
+        let wanted = text || around.into_iter().any(|text| text.contains(is_rare));
+        match &self.font {
+            Some(font) if wanted && request.format == DocumentFormat::Pdf => {
+                let unread = |cause: std::io::Error| {
+                    Error::invalid(format!("the font {} cannot be read", font.display()))
+                        .because(cause)
+                        .help("look at `documents.font`")
+                };
+                tokio::fs::read(font).await.map_err(unread)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Letters that the built-in font may lack: scripts beyond Latin, Greek and Cyrillic.
+fn is_rare(letter: char) -> bool {
+    letter >= '\u{530}'
+}
+
+#[async_trait]
+impl DocumentReader for ChildReader {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        self.limits.check(&request.name, &bytes)?;
+        match self.ask(&request.name, Job::Read(request.clone()), &bytes).await? {
+            (Answer::Read(document), _) => Ok(document),
+            (answer, _) => Err(answer.failed()),
+        }
+    }
+}
+
+#[async_trait]
+impl DocumentWriter for ChildReader {
+    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
+        let font = self.font_for(request).await?;
+        match self.ask("the document", Job::Write(request.clone()), &font).await? {
+            (Answer::Made, made) => Ok(made.into()),
+            (answer, _) => Err(answer.failed()),
+        }
+    }
+
+    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+        self.limits.check(name, &bytes)?;
+        match self.ask(name, Job::Sheets(name.to_owned()), &bytes).await? {
+            (Answer::Sheets(sheets), _) => Ok(sheets),
+            (answer, _) => Err(answer.failed()),
         }
     }
 }
@@ -134,7 +199,7 @@ impl InProcess {
 #[async_trait]
 impl DocumentReader for InProcess {
     async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
-        self.limits.check(request, &bytes)?;
+        self.limits.check(&request.name, &bytes)?;
         let request = request.clone();
         tokio::task::spawn_blocking(move || guarded(&request, &bytes)).await.map_err(|cause| {
             Error::internal("the reading of a document stopped unexpectedly").because(cause)
@@ -142,10 +207,37 @@ impl DocumentReader for InProcess {
     }
 }
 
+#[async_trait]
+impl DocumentWriter for InProcess {
+    async fn write(&self, request: &WriteRequest) -> Result<Bytes> {
+        let request = request.clone();
+        let made = move || harmless("the document", || crate::make(&request, &[]));
+        let ended = tokio::task::spawn_blocking(made).await;
+        ended
+            .map_err(|cause| Error::internal("the making of a document stopped unexpectedly").because(cause))?
+            .map(Bytes::from)
+    }
+
+    async fn sheets(&self, name: &str, bytes: Bytes) -> Result<Vec<Sheet>> {
+        self.limits.check(name, &bytes)?;
+        let name = name.to_owned();
+        let read = move || harmless(&name, || crate::make::sheets(&name, &bytes));
+        let ended = tokio::task::spawn_blocking(read).await;
+        ended
+            .map_err(|cause| Error::internal("the reading of a table stopped unexpectedly").because(cause))?
+    }
+}
+
 /// Reads a file. Readers fail with a reason whatever a library does; what is left are defects of the cutting.
 fn guarded(request: &ReadRequest, bytes: &[u8]) -> Result<ReadDocument> {
-    catch_unwind(AssertUnwindSafe(|| crate::read(request, bytes))).unwrap_or_else(|_| {
-        let name = &request.name;
-        Err(Error::invalid(format!("cannot read `{name}`: its text cannot be cut, which is a defect")))
+    harmless(&request.name, || crate::read(request, bytes))
+}
+
+/// Work on a file, whatever a library does.
+fn harmless<T>(name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::invalid(format!(
+            "cannot work on `{name}`: a part of it cannot be handled, which is a defect"
+        )))
     })
 }

@@ -16,7 +16,7 @@ def show(error, text):
 class WitWorld(wit_world.WitWorld):
     def run(self, source: str, arguments: str) -> str:
         try:
-            guest.prepare(show, wit_world.sleep)
+            guest.prepare(show, wit_world.sleep, wit_world.keep)
             return guest.run(source, arguments)
         except guest.Failed as failed:
             raise Err((str(failed), failed.line))

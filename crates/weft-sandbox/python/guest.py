@@ -6,6 +6,7 @@ Nothing here is a boundary. A program may change all of it, and changes only wha
 
 import ast
 import asyncio
+import builtins
 import dataclasses
 import datetime
 import decimal
@@ -88,8 +89,10 @@ class Loop(asyncio.BaseEventLoop):
         pass
 
 
-def prepare(show, sleep):
-    """Sets up what a program finds beside its text. `show` keeps what it prints, `sleep` waits."""
+def prepare(show, sleep, keep):
+    """Sets up what a program finds beside its text. `show` keeps what it prints, `sleep` waits, `keep` keeps a file."""
+    Files.keep = keep
+    builtins.open = io.open = opened
     sys.stdout = Stream(show, "<stdout>")
     sys.stderr = Stream(show, "<stderr>")
     sys.stdin = io.StringIO()
@@ -114,6 +117,74 @@ def prepare(show, sleep):
     asyncio.new_event_loop = asyncio.events.new_event_loop = Loop
 
 
+class Files:
+    """What the program has written, by name. It is kept for whoever asked for the program."""
+
+    keep = None
+    written = {}
+    # Those that nobody has closed.
+    live = []
+
+    @classmethod
+    def close(cls, name, content):
+        cls.written[name] = content
+
+    @classmethod
+    def hand_over(cls):
+        for file in cls.live:
+            file.flush()
+        for name, content in cls.written.items():
+            if not cls.keep(name, content):
+                raise Failed(f"the file {name!r} is one too many, or too large: a program keeps few files")
+
+
+class Written(io.BytesIO):
+    """A file that is being written."""
+
+    def __init__(self, name, content, at_end):
+        super().__init__(content)
+        self.name = name
+        if at_end:
+            self.seek(0, io.SEEK_END)
+        Files.close(name, self.getvalue())
+        Files.live.append(self)
+
+    def flush(self):
+        if not self.closed:
+            Files.close(self.name, self.getvalue())
+
+    def close(self):
+        if not self.closed:
+            Files.close(self.name, self.getvalue())
+        super().close()
+
+
+def opened(file, mode="r", buffering=-1, encoding=None, errors=None, newline=None, closefd=True, opener=None):
+    """`open` of a program: files of its own, which nobody else has written, in one folder."""
+    if isinstance(file, int):
+        raise OSError(9, "a program has no files that somebody else has opened")
+    name = str(file.decode() if isinstance(file, bytes) else file)
+    plain_name = name.removeprefix("./")
+    kinds = [kind for kind in mode if kind in "rwax"]
+    if len(kinds) != 1 or set(mode) - set("rwaxbt+") or ("b" in mode and "t" in mode):
+        raise ValueError(f"invalid mode: {mode!r}")
+    known = Files.written.get(plain_name)
+    if mode.startswith("r") and known is None:
+        raise FileNotFoundError(2, "a program has no files but those that it writes", name)
+    if not plain_name or "/" in plain_name or "\\" in plain_name or plain_name.startswith("."):
+        raise PermissionError(13, "a program writes files into its own folder only, without any below it", name)
+    if "x" in mode and known is not None:
+        raise FileExistsError(17, "the program has written it already", name)
+    if kinds == ["r"] and "+" not in mode:
+        raw = io.BytesIO(known)
+        raw.name = plain_name
+    else:
+        raw = Written(plain_name, b"" if "w" in mode or known is None else known, "a" in mode)
+    if "b" in mode:
+        return raw
+    return io.TextIOWrapper(raw, encoding or "utf-8", errors, newline, write_through=True)
+
+
 def offline(*_, **__):
     raise OSError("a program has no network")
 
@@ -134,7 +205,9 @@ def run(source, arguments):
     """Runs a program; its result as JSON."""
     given = json.loads(arguments)
     try:
-        return as_json(value_of(source, given))
+        result = as_json(value_of(source, given))
+        Files.hand_over()
+        return result
     except Failed:
         raise
     except BaseException as error:

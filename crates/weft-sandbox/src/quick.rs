@@ -55,7 +55,13 @@ pub fn execute(program: &Program, stop: &Arc<AtomicBool>) -> Ran {
     let printed = Rc::new(RefCell::new(Printed::new(program.limits.printed_bytes)));
     let result = result(program, stop, &printed);
     let printed = printed.take();
-    Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated }
+    Ran {
+        result,
+        stdout: printed.stdout,
+        stderr: printed.stderr,
+        truncated: printed.truncated,
+        files: Vec::new(),
+    }
 }
 
 fn result(

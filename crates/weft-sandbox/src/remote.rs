@@ -17,7 +17,10 @@ use serde_json::{Value as Json, json};
 use url::Url;
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
-use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::seam::file_store::plain_name;
+use weft_core::seam::sandbox::{
+    FILES_BYTES_MAX, FILES_MAX, Failure, Language, Limits, Program, Ran, WrittenFile,
+};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 use weft_net::{StreamRequest, StreamingHttp};
 
@@ -127,6 +130,32 @@ struct Answer {
     resource_limit_type: Option<String>,
     unauthorized_access_type: Option<String>,
     result: Option<Outcome>,
+    artifacts: Vec<Artifact>,
+}
+
+/// A file, by one of the names that services have for its bytes in base64.
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    name: String,
+    #[serde(alias = "content_b64", alias = "data")]
+    content: String,
+}
+
+/// The files that a service gives, as many as a program may leave.
+fn files(artifacts: Vec<Artifact>) -> Result<Vec<WrittenFile>> {
+    let most = FILES_BYTES_MAX.div_ceil(3) * 4;
+    let bytes: usize = artifacts.iter().map(|file| file.content.len()).sum();
+    if artifacts.len() > FILES_MAX || bytes > most {
+        let message = format!("the program leaves more than {FILES_MAX} files or {FILES_BYTES_MAX} bytes");
+        return Err(Error::invalid(message).help("let it write fewer or smaller files"));
+    }
+    let read = |file: Artifact| {
+        STANDARD.decode(&file.content).map_err(|cause| {
+            Error::new(ErrorKind::Garbled, "cannot read a file that the sandbox gives").because(cause)
+        })?;
+        Ok(WrittenFile { name: plain_name(&file.name), base64: file.content })
+    };
+    artifacts.into_iter().map(read).collect()
 }
 
 #[derive(Debug, Deserialize)]
@@ -167,7 +196,8 @@ fn told(status: u16, body: &[u8], limits: Limits) -> Result<Ran> {
     let mut printed = Printed::new(limits.printed_bytes);
     printed.piece(Stream::Out, &answer.stdout);
     printed.piece(Stream::Error, &answer.stderr);
-    Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated })
+    let files = files(std::mem::take(&mut answer.artifacts))?;
+    Ok(Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files })
 }
 
 /// Why there is no result: of the program, or of the service.
@@ -237,6 +267,17 @@ mod tests {
 
     fn read(answer: &Json) -> Ran {
         told(200, answer.to_string().as_bytes(), LIMITS).unwrap()
+    }
+
+    #[test]
+    fn files_come_along_within_their_limits() {
+        let file = json!({"name": "a/b.png", "content_b64": "iVBO"});
+        let ran = read(&json!({"status": "success", "stdout": "1", "artifacts": [file]}));
+        assert_eq!(ran.files, [WrittenFile { name: "b.png".to_owned(), base64: "iVBO".to_owned() }]);
+        for artifacts in [json!(vec![file; 11]), json!([{"name": "x", "data": "*"}])] {
+            let answer = json!({"status": "success", "stdout": "1", "artifacts": artifacts}).to_string();
+            assert!(told(200, answer.as_bytes(), LIMITS).is_err());
+        }
     }
 
     #[test]

@@ -10,8 +10,8 @@ use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
 use weft_core::seam::run_store::RunFilter;
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, DatasetStore, Knowledge, ModelDirectory, RunStore, ScheduleStore, SessionStore,
-    SpendingStore, TaskStore, TokenStore, WorkQueue,
+    CanvasStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
+    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey,
@@ -25,7 +25,7 @@ use weft_plugins::Plugins;
 
 use crate::config::LimitsConfig;
 use crate::plans::Plans;
-use crate::tokens::{self, NewToken};
+use crate::tokens;
 use crate::turns::{Lines, Waiting};
 
 /// Whose everything is as long as nobody asks for more tenants.
@@ -70,6 +70,12 @@ pub struct Parts {
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
     pub beside: LocalDocuments,
+    /// Files of conversations.
+    pub files: Arc<dyn FileStore>,
+    /// Bytes that one of them may have.
+    pub file_bytes_max: u64,
+    /// Reads them.
+    pub reader: Arc<dyn DocumentReader>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// Whether a model that a canvas names can be used.
@@ -124,6 +130,12 @@ pub struct App {
     pub knowledge: Arc<dyn Knowledge>,
     /// Documents beside canvases, which are searched like datasets and kept by this process alone.
     pub beside: LocalDocuments,
+    /// Files of conversations.
+    pub files: Arc<dyn FileStore>,
+    /// Bytes that one of them may have.
+    pub file_bytes_max: u64,
+    /// Reads them.
+    pub(crate) reader: Arc<dyn DocumentReader>,
     /// Language models.
     pub models: Arc<dyn ModelDirectory>,
     /// What canvases may be made of.
@@ -170,6 +182,9 @@ impl App {
             library: parts.library,
             knowledge: parts.knowledge,
             beside: parts.beside,
+            files: parts.files,
+            file_bytes_max: parts.file_bytes_max,
+            reader: parts.reader,
             models: parts.models,
             catalog: parts.catalog,
             plugins: parts.plugins,
@@ -296,7 +311,7 @@ impl App {
     }
 
     async fn start_turn_as(&self, id: RunId, session: &Session, input: TurnInput) -> Result<RunHandle> {
-        input.check_files()?;
+        let input = self.with_files_read(&session.key.tenant, input).await?;
         if session.state.get("paused").is_some_and(|paused| !paused.is_null()) {
             // Most turns have nothing to wait for before them, and need no room for it.
             Box::pin(self.time_out_before(session)).await?;
@@ -387,18 +402,6 @@ impl App {
         self.canvases.delete(key).await?;
         self.plans.forget(key);
         Ok(())
-    }
-
-    /// Makes the first token of a new store; nothing when there is one already.
-    ///
-    /// # Errors
-    /// When the store cannot be read or written.
-    pub async fn first_token(&self) -> Result<Option<NewToken>> {
-        if self.tokens.count().await? > 0 {
-            return Ok(None);
-        }
-        let tenant = TenantId::new(DEFAULT_TENANT);
-        tokens::create(&*self.tokens, &tenant, "first start", self.clock.now_ms()).await.map(Some)
     }
 
     /// Whether the store can be written now.

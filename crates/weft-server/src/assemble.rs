@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::document_reader::NoReader;
+use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
-    BlobStore, Clock, DocumentReader, Index, Knowledge, ModelDirectory, Sandbox, Seams, ToolSource, Workspace,
+    BlobStore, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge, ModelDirectory,
+    Sandbox, Seams, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
@@ -21,20 +23,21 @@ use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_mcp::Servers;
 use weft_models::Directory;
-use weft_net::{AllowList, OperatorHttp, Outbound, StreamingHttp};
+use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
 use weft_parse::ChildReader;
 use weft_plugins::{Combined, Plugins};
 use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
-use weft_store::{FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
+use weft_sql::{DatabaseClients, OwnDatabase};
+use weft_store::{FileLimits, Files, FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
 
 pub use weft_mcp::{Surveyed, Verdict};
 pub use weft_models::{Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret};
 pub use weft_parse::work as document_work;
 pub use weft_sandbox::work as sandbox_work;
 
-use crate::app::{App, Parts, Probe};
-use crate::config::{Config, DocumentsConfig, STORE_FILE, SandboxConfig};
+use crate::app::{App, Close, Parts, Probe};
+use crate::config::{AttachmentsConfig, Config, DocumentsConfig, STORE_FILE, SandboxConfig};
 
 /// A store that ends with the process.
 const MEMORY: &str = "sqlite::memory:";
@@ -176,12 +179,24 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
 
 /// What reads documents; none when the configuration names no worker or lets none run.
 pub fn document_reader(config: &Config) -> Option<Arc<dyn DocumentReader>> {
+    document_worker(config).map(|worker| worker as Arc<dyn DocumentReader>)
+}
+
+/// What makes documents.
+fn document_writer(config: &Config) -> Arc<dyn DocumentWriter> {
+    match document_worker(config) {
+        Some(worker) => worker,
+        None => Arc::new(NoWriter),
+    }
+}
+
+fn document_worker(config: &Config) -> Option<Arc<ChildReader>> {
     let DocumentsConfig { at_once, worker, confinement, .. } = &config.documents;
     let (program, arguments) = worker.split_first().filter(|_| *at_once > 0)?;
     let arguments = arguments.iter().map(Into::into).collect();
     let worker = weft_parse::Worker { program: program.into(), arguments };
     let reader = ChildReader::new(worker, config.documents.limits()?, *at_once);
-    Some(Arc::new(reader.with_confinement(*confinement)))
+    Some(Arc::new(reader.with_confinement(*confinement).with_font(config.documents.font())))
 }
 
 /// Where an app keeps what is in no database.
@@ -196,15 +211,12 @@ enum Place {
 /// Datasets, to be changed and to be asked.
 fn datasets(
     config: &Config,
-    place: Place,
+    (place, blobs): (Place, Arc<dyn BlobStore>),
     (store, models, clock): (&Store, &Arc<Directory>, &Arc<dyn Clock>),
 ) -> Result<(Arc<Library>, Datasets)> {
-    let (blobs, index): (Arc<dyn BlobStore>, Arc<dyn Index>) = match place {
-        Place::Folders => (
-            Arc::new(FolderBlobs::new(config.blobs_folder()?)),
-            Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
-        ),
-        Place::Memory => (Arc::new(MemoryBlobs::default()), Arc::new(TantivyIndex::in_memory())),
+    let index: Arc<dyn Index> = match place {
+        Place::Folders => Arc::new(TantivyIndex::in_folder(config.index_folder()?)),
+        Place::Memory => Arc::new(TantivyIndex::in_memory()),
     };
     let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
     let asked = Datasets::new(store.datasets(), Arc::clone(&index), Arc::clone(&models));
@@ -222,6 +234,27 @@ fn datasets(
     Ok((Arc::new(Library::new(parts, limits)), asked))
 }
 
+/// Where bytes are kept.
+fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
+    Ok(match place {
+        Place::Folders => Arc::new(FolderBlobs::new(config.blobs_folder()?)),
+        Place::Memory => Arc::new(MemoryBlobs::default()),
+    })
+}
+
+/// Files of conversations.
+fn files(config: &Config, store: &Store, blobs: Arc<dyn BlobStore>) -> Arc<dyn FileStore> {
+    let AttachmentsConfig { file_bytes_max, tenant_bytes_max } = config.attachments;
+    Arc::new(Files::new(store, blobs, FileLimits { file_bytes_max, tenant_bytes_max }))
+}
+
+/// Databases of others; never the one of this program itself.
+fn databases(config: &Config, store_url: &str, outbound: &Arc<Outbound>) -> DatabaseClients {
+    let root = config.files_root();
+    let folder = move |tenant: &TenantId| root.as_deref().map(|root| weft_store::tenant_folder(root, tenant));
+    DatabaseClients::new(Arc::clone(outbound), Arc::new(folder), OwnDatabase::of_url(store_url))
+}
+
 /// Documents beside canvases, for this process alone.
 fn beside(
     config: &Config,
@@ -236,6 +269,34 @@ fn beside(
     })
 }
 
+/// What components use of the outside that others use, too.
+struct Given {
+    models: Arc<dyn ModelDirectory>,
+    knowledge: Arc<dyn Knowledge>,
+    tools: Arc<dyn ToolSource>,
+    files: Arc<dyn FileStore>,
+    clock: Arc<dyn Clock>,
+}
+
+/// What components may use of the outside.
+fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
+    let Given { models, knowledge, tools, files, clock } = given;
+    let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
+    Ok(Seams {
+        models,
+        http: Arc::clone(&outbound) as Arc<dyn Http>,
+        knowledge,
+        tools,
+        workspace: workspace(config),
+        sandbox: sandbox(config)?,
+        files,
+        documents: document_writer(config),
+        databases: Arc::new(databases(config, store_url, &outbound)),
+        mailer: Arc::new(SmtpMailer::new(outbound)),
+        clock,
+    })
+}
+
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
@@ -244,20 +305,21 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let plugins = Plugins::open(config.plugins_folder())?;
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let (library, datasets) = datasets(config, place, (&store, &models, &clock))?;
+    let blobs = blobs(config, place)?;
+    let (library, datasets) = datasets(config, (place, Arc::clone(&blobs)), (&store, &models, &clock))?;
+    let files = files(config, &store, blobs);
     let passing = Store::open(MEMORY).await?;
     let beside = beside(config, (&passing, &models, &clock));
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
-    let seams = Arc::new(Seams {
+    let given = Given {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
-        http: Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?)),
         knowledge: Arc::clone(&knowledge),
-        tools: Arc::new(tools) as Arc<dyn ToolSource>,
-        workspace: workspace(config),
-        sandbox: sandbox(config)?,
+        tools: Arc::new(tools),
+        files: Arc::clone(&files),
         clock: Arc::clone(&clock),
-    });
+    };
+    let seams = Arc::new(seams(config, store_url, given)?);
     let runs = store.runs();
     #[cfg(feature = "fault-points")]
     let runs = crate::fault_points::on_the_way_to(runs);
@@ -287,6 +349,9 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         library,
         knowledge,
         beside,
+        files,
+        file_bytes_max: config.attachments.file_bytes_max,
+        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
         models,
         model_check: Arc::new(move |_: &TenantId, llm_id: &str| {
             checked.resolve_with_notice(llm_id).map(|(_, notice)| notice).map_err(|error| error.full())
@@ -295,16 +360,21 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         plugins,
         clock,
         probe: probe(&store),
-        close: Arc::new(move || {
-            let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
-            Box::pin(async move {
-                servers.close().await;
-                passing.close().await?;
-                store.close().await
-            })
-        }),
+        close: close(servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// Lets go of everything.
+fn close(servers: Servers, store: Store, passing: Store) -> Arc<Close> {
+    Arc::new(move || {
+        let (servers, store, passing) = (servers.clone(), store.clone(), passing.clone());
+        Box::pin(async move {
+            servers.close().await;
+            passing.close().await?;
+            store.close().await
+        })
+    })
 }
 
 /// Looks whether the store can be written.

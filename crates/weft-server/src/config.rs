@@ -62,6 +62,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// Programs of canvases and models.
     pub sandbox: SandboxConfig,
+    /// Files of conversations.
+    pub attachments: AttachmentsConfig,
     /// Files that are read into datasets.
     pub documents: DocumentsConfig,
     /// The HTTP server.
@@ -115,13 +117,37 @@ fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
 }
 
 /// How long runs are kept. What either number lets go is removed; conversations are not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {
     /// Runs that ended more than so many days ago are removed; 0: none is.
     pub runs_days: u64,
     /// So many runs of each session are kept, the newest ones; 0: all are.
     pub runs_per_session: u64,
+    /// Files of conversations that are older than so many days are removed; 0: none is.
+    pub files_days: u64,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { runs_days: 0, runs_per_session: 0, files_days: 90 }
+    }
+}
+
+/// Files of conversations: what people attach, and what runs make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AttachmentsConfig {
+    /// Bytes of one file.
+    pub file_bytes_max: u64,
+    /// Bytes of all files of a tenant.
+    pub tenant_bytes_max: u64,
+}
+
+impl Default for AttachmentsConfig {
+    fn default() -> Self {
+        Self { file_bytes_max: 100 << 20, tenant_bytes_max: 10 << 30 }
+    }
 }
 
 /// What runs and requests may use.
@@ -255,6 +281,7 @@ impl Default for Config {
             net: NetConfig::default(),
             files: FilesConfig::default(),
             sandbox: SandboxConfig::default(),
+            attachments: AttachmentsConfig::default(),
             documents: DocumentsConfig::default(),
             server: ServerConfig::default(),
             worker: WorkerConfig::default(),
@@ -409,6 +436,9 @@ impl Config {
             self.limits.zeros().map(|name| format!("limits.{name} must be at least 1")).collect();
         if self.files.bytes_max == 0 {
             wrong.push("files.bytes_max must be at least 1".to_owned());
+        }
+        if self.attachments.file_bytes_max == 0 {
+            wrong.push("attachments.file_bytes_max must be at least 1".to_owned());
         }
         if self.worker.concurrency == 0 {
             wrong.push("worker.concurrency must be at least 1".to_owned());

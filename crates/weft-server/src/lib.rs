@@ -7,6 +7,7 @@
 pub mod answer;
 pub mod app;
 pub mod assemble;
+mod attachments;
 pub mod auth;
 mod backup;
 pub mod body;

@@ -25,6 +25,14 @@ impl RetentionConfig {
     }
 }
 
+impl RetentionConfig {
+    /// Files of conversations that were kept before this time are removed; absent when none is.
+    fn files_before(&self, now_ms: i64) -> Option<i64> {
+        let days = i64::try_from(self.files_days).unwrap_or(i64::MAX).saturating_mul(86_400_000);
+        (self.files_days > 0).then(|| now_ms.saturating_sub(days))
+    }
+}
+
 impl App {
     /// Removes the runs that these rules let go, some at a time; tells about each lot before it goes.
     /// How many there were.
@@ -63,6 +71,15 @@ impl App {
                     }
                 }
             }
+            if let Some(before_ms) = config.files_before(self.clock.now_ms()) {
+                match self.remove_old_files(before_ms).await {
+                    Ok(0) => {}
+                    Ok(removed) => tracing::info!(removed, "old files of conversations are removed"),
+                    Err(error) => {
+                        tracing::warn!(error = error.detail(), "old files of conversations are still there");
+                    }
+                }
+            }
             tokio::time::sleep(EVERY).await;
         }
     }
@@ -76,10 +93,13 @@ mod tests {
     fn nothing_is_removed_unless_the_settings_say_so() {
         const DAY: i64 = 86_400_000;
         let check = |runs_days, runs_per_session, ended_before_ms, per_session_max| {
-            let rules = RetentionConfig { runs_days, runs_per_session }.rules(100 * DAY);
+            let rules = RetentionConfig { runs_days, runs_per_session, files_days: 0 }.rules(100 * DAY);
             assert_eq!(rules.unwrap_or_default(), Retention { ended_before_ms, per_session_max });
         };
         assert_eq!(RetentionConfig::default().rules(100 * DAY), None);
+        let files =
+            |files_days| RetentionConfig { files_days, ..RetentionConfig::default() }.files_before(100 * DAY);
+        assert_eq!([0, 90, u64::MAX].map(files), [None, Some(10 * DAY), Some(100 * DAY - i64::MAX)]);
         check(30, 0, Some(70 * DAY), None);
         check(0, 5, None, Some(5));
         check(u64::MAX, 1, Some(100 * DAY - i64::MAX), Some(1));

@@ -19,9 +19,9 @@ use crate::openapi::datasets as of_dataset;
 use crate::openapi::runs as of_run;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
-    agents, canvas, chunks, completions, components, conversations, datasets, documents, graph, health,
-    metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions, spending,
-    tasks, tokens, traces, uploads,
+    agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents, graph,
+    health, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions,
+    spending, tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -64,6 +64,7 @@ pub fn documented() -> Vec<Documented> {
 fn all(upload_max: usize) -> Routes {
     public()
         .merge(of_agents())
+        .merge(of_attachments(upload_max))
         .merge(of_sessions())
         .merge(of_schedules())
         .merge(of_runs())
@@ -102,6 +103,20 @@ fn of_agents() -> Routes {
         .on(DELETE, "/api/v1/agents/{id}", agents::delete, &of_agent::DELETE)
         .on(POST, "/api/v1/agents/{id}/reset", canvas::reset_agent, &of_agent::RESET)
         .on(GET, "/api/v1/agents/{id}/logs/{message}", traces::of_agent, &of_agent::TRACE)
+}
+
+fn of_attachments(upload_max: usize) -> Routes {
+    let upload = || post(attachments::upload).layer(DefaultBodyLimit::max(upload_max));
+    Routes::new("Files of conversations")
+        .with(POST, "/api/v1/agents/{id}/upload", upload(), &of_agent::UPLOAD)
+        .on(GET, "/api/v1/agents/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
+        .on(GET, "/api/v1/agents/attachments/{id}/download", attachments::download, &of_agent::DOWNLOAD)
+        .on(GET, "/api/v1/agents/attachments/{id}/preview", attachments::download, &of_agent::DOWNLOAD)
+        // The older names.
+        .with(POST, "/v1/canvas/upload/{id}", upload(), &of_agent::UPLOAD)
+        .on(GET, "/v1/canvas/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
+        .on(GET, "/api/v1/file/download/{id}", attachments::download, &of_agent::DOWNLOAD)
+        .on(GET, "/v1/document/download/{id}", attachments::download, &of_agent::DOWNLOAD)
 }
 
 fn of_sessions() -> Routes {

@@ -12,6 +12,8 @@ use weft_core::seam::token_store::StoredToken;
 use weft_core::{Error, Result, TenantId};
 use weft_models::Secret;
 
+use crate::app::{App, DEFAULT_TENANT};
+
 /// What every token begins with, so that people and scanners recognise one.
 const PREFIX: &str = "weft-";
 
@@ -30,6 +32,20 @@ impl NewToken {
     /// The token, for the one place that shows it.
     pub fn reveal(&self) -> &str {
         self.secret.reveal()
+    }
+}
+
+impl App {
+    /// Makes the first token of a new store; nothing when there is one already.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn first_token(&self) -> Result<Option<NewToken>> {
+        if self.tokens.count().await? > 0 {
+            return Ok(None);
+        }
+        let tenant = TenantId::new(DEFAULT_TENANT);
+        create(&*self.tokens, &tenant, "first start", self.clock.now_ms()).await.map(Some)
     }
 }
 

@@ -88,18 +88,11 @@ impl App {
     }
 
     async fn request(&self, work: &Work) -> Result<StartRun> {
-        work.input.check_files()?;
         let session = self.session_of(work).await?;
+        let input = self.with_files_read(&session.key.tenant, work.input.clone()).await?;
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
         let plan = self.plan(&canvas, &session.canvas_version).await?;
-        Ok(StartRun {
-            plan,
-            canvas: canvas.id,
-            session: session.key,
-            input: work.input.clone(),
-            seed: None,
-            task: None,
-        })
+        Ok(StartRun { plan, canvas: canvas.id, session: session.key, input, seed: None, task: None })
     }
 
     /// The conversation of a piece of work. One that is its own has the id of the run, so that a second

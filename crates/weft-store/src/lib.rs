@@ -2,7 +2,7 @@
 //!
 //! Canvases, sessions, runs with their journals, datasets, tokens and accepted tools, in SQLite, PostgreSQL or MariaDB: one
 //! set of tables, one set of queries. [`Store::open`] is the one door. The files of agents are in a
-//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`].
+//! folder: [`FolderWorkspace`]; so are uploads: [`FolderBlobs`]. Files of conversations are both: [`Files`].
 
 mod batch;
 mod blobs;
@@ -32,4 +32,5 @@ mod write_gate;
 pub use blobs::FolderBlobs;
 pub use memory_blobs::MemoryBlobs;
 pub use open::Store;
-pub use workspace::FolderWorkspace;
+pub use rows::file::{FileLimits, Files};
+pub use workspace::{FolderWorkspace, tenant_folder};

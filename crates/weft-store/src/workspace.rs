@@ -5,7 +5,7 @@
 //! and then put there in one move.
 
 use std::io::{ErrorKind as IoKind, Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -50,6 +50,11 @@ impl FolderWorkspace {
             .await
             .map_err(|cause| Error::internal("the work on a file stopped unexpectedly").because(cause))?
     }
+}
+
+/// A tenant's folder below the root of all workspaces; it need not be there.
+pub fn tenant_folder(root: &Path, tenant: &TenantId) -> PathBuf {
+    root.join(folder_name(tenant))
 }
 
 /// What a tenant's folder is called. A name of plain lower-case characters is its own; any other is

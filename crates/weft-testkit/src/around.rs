@@ -10,7 +10,11 @@ use weft_core::reference::Inputs;
 use weft_core::seam::Seams;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::clock::FixedClock;
+use weft_core::seam::databases::NoDatabases;
+use weft_core::seam::document_writer::NoWriter;
+use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::knowledge::NoKnowledge;
+use weft_core::seam::mailer::NoMailer;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
@@ -29,6 +33,10 @@ pub fn no_seams() -> Seams {
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
+        files: Arc::new(NoFiles),
+        documents: Arc::new(NoWriter),
+        databases: Arc::new(NoDatabases),
+        mailer: Arc::new(NoMailer),
         clock: Arc::new(FixedClock(0)),
     }
 }

@@ -250,26 +250,26 @@ fn datasets_that_are_not_there_are_named() {
 #[test]
 fn a_component_that_every_run_gets_to_and_that_cannot_run_is_named_as_such() {
     let code = |canvas: &Json| found(canvas).into_iter().map(|found| found.code).collect::<Vec<_>>();
-    let unbuilt = |params: Json| part("ExeSQL", params, &["Message:M"]);
+    let unbuilt = |params: Json| part("WenCai", params, &["Message:M"]);
     let canvas = |first: Json, more: Json| {
-        let mut canvas = json!({"components": {"begin": first, "ExeSQL:E": more,
-            "Message:M": part("Message", json!({"content": ["{ExeSQL:E@json}"]}), &[])}});
+        let mut canvas = json!({"components": {"begin": first, "WenCai:E": more,
+            "Message:M": part("Message", json!({"content": ["{WenCai:E@json}"]}), &[])}});
         canvas["components"]["Switch:S"] = part(
             "Switch",
-            json!({"conditions": [{"to": ["ExeSQL:E"],
+            json!({"conditions": [{"to": ["WenCai:E"],
             "items": [{"cpn_id": "sys.query", "operator": "=", "value": "x"}]}], "end_cpn_ids": ["Message:M"]}),
-            &["ExeSQL:E", "Message:M"],
+            &["WenCai:E", "Message:M"],
         );
         canvas
     };
     let begin = |to: &[&str]| part("Begin", json!({}), to);
-    let straight = canvas(begin(&["ExeSQL:E", "Switch:S"]), unbuilt(json!({})));
+    let straight = canvas(begin(&["WenCai:E", "Switch:S"]), unbuilt(json!({})));
     assert_eq!(code(&straight), ["will-fail"]);
     // One branch leads round it.
     assert_eq!(code(&canvas(begin(&["Switch:S"]), unbuilt(json!({})))), ["unsupported-component"]);
     // The failure is caught.
     let caught = json!({"exception_method": "comment", "exception_default_value": "none"});
-    assert_eq!(code(&canvas(begin(&["ExeSQL:E", "Switch:S"]), unbuilt(caught))), ["unsupported-component"]);
+    assert_eq!(code(&canvas(begin(&["WenCai:E", "Switch:S"]), unbuilt(caught))), ["unsupported-component"]);
 }
 
 /// The ways in which a name goes wrong: two letters have changed places, early or late in it; one is missing, one is there

@@ -18,6 +18,24 @@ fn only_the_answer_goes_to_standard_output() {
 }
 
 #[test]
+fn files_come_with_the_question() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let canvas = json!({"components": {
+        "begin": {"obj": {"component_name": "Begin", "params": {}}, "downstream": ["Message:M"], "upstream": []},
+        "Message:M": {"obj": {"component_name": "Message", "params": {"content": ["{sys.files}"]}}, "downstream": [], "upstream": []},
+    }});
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(path("canvas.json"), canvas.to_string()).unwrap();
+    std::fs::write(path("notes.csv"), "name,n\nAda,1\n").unwrap();
+    let run = home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("notes.csv")]).with(0);
+    assert!(run.stdout.contains("File: notes.csv (") && run.stdout.contains("Ada"), "{}", run.stdout);
+    let missing =
+        home.weft(&["run", &path("canvas.json"), "--query", "x", "--file", &path("none.csv")]).with(2);
+    assert!(missing.stderr.contains("none.csv"), "{}", missing.stderr);
+}
+
+#[test]
 fn events_come_in_order_one_a_line() {
     let home = Home::quoting();
     let run = home.weft(&["run", &sample("diamond"), "--query", "x", "--events"]).with(0);

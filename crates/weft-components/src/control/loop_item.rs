@@ -7,8 +7,8 @@ use weft_core::{
 };
 
 use crate::control::repeat;
-use crate::operators::{Operator, holds_typed};
 use crate::params::{Params, pointer};
+use weft_core::operators::{Operator, holds_typed};
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "LoopItem",

@@ -7,8 +7,8 @@ use weft_core::{
     Reference, Result, Role, Route, Shape, Template,
 };
 
-use crate::operators::{Operator, holds};
 use crate::params::{Field, Kind, Params, choice, fields, pointer};
+use weft_core::operators::{Operator, holds};
 
 static CONDITIONS: Field = Field::raw(
     "conditions",

@@ -23,15 +23,10 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 13] = [
+pub static ALL: [ComponentSpec; 8] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("Browser", "Lets a model drive a web browser."),
-    unbuilt("DocGenerator", "Makes a document from Markdown."),
-    unbuilt("Email", "Sends an e-mail."),
-    unbuilt("ExcelProcessor", "Reads and writes spreadsheets."),
-    unbuilt("ExeSQL", "Asks a database."),
     unbuilt("Generate", "An older name for a model call."),
-    unbuilt("PDFGenerator", "Makes a PDF document."),
     unbuilt("RewriteQuestion", "An older node that rewrote the question."),
     unbuilt("WaitingDialogue", "An older node that waited for the next question."),
     unbuilt("WenCai", "Chinese financial questions."),

@@ -10,8 +10,8 @@ use weft_core::{
 };
 
 use crate::data::literal::literal;
-use crate::operators::{Operator, holds_as_text};
 use crate::params::{Field, Kind, Params, choice, fields, pointer};
+use weft_core::operators::{Operator, holds_as_text};
 
 static QUERY: Field = Field::raw("query", Kind::List, "references to objects or lists of objects");
 static OPERATIONS: Field<&str> = Field::choice(

@@ -13,8 +13,8 @@ use weft_core::{
     Result, Role, Shape,
 };
 
-use crate::operators::{Operator, holds_as_text};
 use crate::params::{Field, Kind, Params, choice, described, fields};
+use weft_core::operators::{Operator, holds_as_text};
 
 static QUERY: Field<Option<Reference>> = Field::needed_reference("query", "the list");
 static OPERATIONS: Field<&str> = Field::choice(

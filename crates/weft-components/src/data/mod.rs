@@ -1,6 +1,7 @@
 //! Values in, values out.
 
 pub mod data_operations;
+pub mod excel_processor;
 pub mod list_operations;
 pub mod lookup;
 pub mod retrieval;

@@ -56,14 +56,16 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             _ if params.problems().len() > wrong_so_far => None,
             "merge" => {
                 let script = params.take(&SCRIPT);
-                Text::parse(&script, source, "/script")
-                    .map_err(|problem| params.problem(problem))
-                    .ok()
-                    .map(Work::Merge)
+                let script =
+                    Text::parse(&script, source, "/script").map_err(|problem| params.problem(problem)).ok();
+                let unknown = script.iter().flat_map(|script| script.unknown_names("/script"));
+                unknown.for_each(|warning| params.warn(warning));
+                script.map(Work::Merge)
             }
             _ => params.take(&SPLIT_REF).map(Work::Split),
         };
-        params.finish(StringTransform { work, delimiters })
+        let warnings = params.warnings();
+        params.finish(StringTransform { work, delimiters, warnings })
     },
 };
 
@@ -75,6 +77,7 @@ enum Work {
 struct StringTransform {
     work: Option<Work>,
     delimiters: Vec<String>,
+    warnings: Vec<ParamProblem>,
 }
 
 impl StringTransform {
@@ -119,7 +122,8 @@ impl Component for StringTransform {
             Some(Work::Merge(script)) => script.references(),
             None => Vec::new(),
         };
-        Shape { reads: Reads::always(reads), main_output: "result", ..Shape::default() }
+        let warnings = self.warnings.clone();
+        Shape { reads: Reads::always(reads), main_output: "result", warnings, ..Shape::default() }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

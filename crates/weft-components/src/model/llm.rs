@@ -67,6 +67,32 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn it_asks_again_when_the_answer_is_not_what_was_wanted() {
+        use weft_core::context::Signal;
+
+        let retry = json!([{"operator": "not json"}, {"output": "content", "operator": "matches", "value": r"^\[\s*\]$"}]);
+        let node = Node::new("LLM", json!({"prompts": "Q", "retry_if": retry, "retry_max": "2"}));
+        let component = node.build();
+        assert!(!component.shape().streams);
+        let stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("sorry").answer_text("[ ]").answer_text("[1]");
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!((json!(finished.outputs)["content"].clone(), stage.asked().len()), (json!("[1]"), 3));
+        let mut stage = Stage::new(&node, &*component, Setting { query: "Q", ..Setting::default() });
+        stage.answer_text("one").answer_text("two").answer_text("three");
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!((json!(finished.outputs)["content"].clone(), stage.asked().len()), (json!("three"), 3));
+        let told =
+            |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("after 3 tries"));
+        assert!(stage.signals().iter().any(told));
+        let message = Node::new("Message", json!({"content": "x", "retry_if": [{"operator": "empty"}]}));
+        assert_eq!(message.problems(), ["/retry_if"]);
+        let wrong =
+            Node::new("LLM", json!({"prompts": "Q", "retry_if": [{"operator": "odd"}], "retry_max": 11}));
+        assert_eq!(wrong.problems(), ["/retry_max", "/retry_if/0/operator"]);
+    }
+
+    #[tokio::test]
     async fn the_prompt_is_put_together() {
         let check = async |params: Json, history: &[(&'static str, &'static str)], expected: &[&str]| {
             let setting = Setting { query: "Q", history: history.to_vec(), ..Setting::default() };

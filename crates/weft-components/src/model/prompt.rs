@@ -7,7 +7,7 @@ use weft_core::effect::Delivery;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::{Author, ChatMessage, ChatRequest, ModelInfo};
 use weft_core::value::to_text;
-use weft_core::{Error, Json, NodeContext, Result, Value};
+use weft_core::{Error, Json, NodeContext, Reference, Result, Value};
 
 use crate::model::settings::Settings;
 
@@ -53,6 +53,7 @@ pub async fn conversation(settings: &Settings, ctx: &NodeContext, asker: Asker<'
                 let message = ChatMessage::new(prompt.author, prompt.text.render(&inputs)?);
                 add(&mut lines, Line::pinned(message));
             }
+            attach_texts(&mut lines, settings, ctx);
             attach(&mut lines, images)?;
         }
     }
@@ -106,6 +107,20 @@ fn add(lines: &mut Vec<Line>, line: Line) {
         Some(last) if last.message.author == line.message.author => *last = line,
         _ => lines.push(line),
     }
+}
+
+/// Puts the texts of attached files to the last thing the user says, unless a prompt says where they go.
+fn attach_texts(lines: &mut Vec<Line>, settings: &Settings, ctx: &NodeContext) {
+    let files: Vec<&str> =
+        ctx.run.input.files.iter().filter_map(Json::as_str).filter(|file| !is_image(file)).collect();
+    let prompts = settings.prompts.iter().flat_map(|prompt| prompt.text.references());
+    let named = prompts
+        .chain(settings.system.references())
+        .any(|name| *name == Reference::Global("sys.files".into()));
+    if files.is_empty() || named {
+        return;
+    }
+    add(lines, Line::pinned(ChatMessage::new(Author::User, files.join("\n\n"))));
 }
 
 /// Puts images to the last thing the user says.

@@ -149,16 +149,6 @@ struct Invoke {
 /// The header that makes a request known when it comes again.
 const KEY_HEADER: &str = "Idempotency-Key";
 
-/// What names a call: its run, its activation, and within an agent's work the calls that lead to it. All of
-/// them are the same when the work is done again after a crash.
-fn call_key(ctx: &NodeContext) -> String {
-    let (run, activation) = (&ctx.run.run, ctx.activation);
-    match ctx.part.trim_end_matches('/') {
-        "" => format!("{run}-{activation}"),
-        part => format!("{run}-{activation}-{}", part.replace('/', "-")),
-    }
-}
-
 fn variables(params: &mut Params<'_>) -> Vec<Variable> {
     let objects = params.objects(&VARIABLES);
     let mut variables: Vec<_> =
@@ -250,7 +240,7 @@ impl Invoke {
         let mut headers = rendered(&self.headers, &ctx.inputs)?;
         // A canvas may know a better key, such as the number of an order.
         if self.idempotent && !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(KEY_HEADER)) {
-            headers.push((KEY_HEADER.to_owned(), call_key(ctx)));
+            headers.push((KEY_HEADER.to_owned(), ctx.call_key()));
         }
         Ok(HttpRequest {
             method: self.method.clone(),

@@ -4,16 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use serde_json::json;
 use weft_core::component::MessageEnd;
 use weft_core::reference::Segment;
 use weft_core::rendering::BoundedText;
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Piece, Reads,
-    Result, Role, Shape, SharedText, Template, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
 };
 
-use crate::params::{Field, Kind, Params, fields};
-use crate::text::Text;
+use crate::artifact;
+use crate::params::{Field, Kind, Params, choice, fields};
+use crate::text::{Text, without_thinking};
 
 /// How long a text may take. It is written by others, who have limits of their own, as has the run.
 const WAITING_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -24,7 +27,15 @@ static CONTENT: Field<Vec<String>> =
 static STREAM: Field<bool> =
     Field::flag("stream", "whether to show the text while it is being written").on_by_default();
 static STATUS: Field<Option<i64>> = Field::whole("status", "the HTTP status of a webhook's answer");
-static OUTPUT_FORMAT: Field = Field::raw("output_format", Kind::Text, "a file to make of it").not_offered();
+static OUTPUT_FORMAT: Field<String> =
+    Field::text("output_format", "a file to make of the text; empty for none").one_of(&[
+        choice("", "none"),
+        choice("pdf", ""),
+        choice("docx", ""),
+        choice("xlsx", "the tables of the text, each a sheet"),
+        choice("html", ""),
+        choice("markdown", ""),
+    ]);
 static AUTO_PLAY: Field = Field::raw("auto_play", Kind::Flag, "whether to read it aloud").not_offered();
 static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "where to remember it").not_offered();
 
@@ -33,7 +44,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Step,
     summary: "Shows a text to the user.",
     fields: &[fields(&[&CONTENT, &STREAM, &STATUS, &OUTPUT_FORMAT, &AUTO_PLAY, &MEMORY_IDS])],
-    outputs: &[weft_core::OutputSpec::new("content", "string", "what was said")],
+    outputs: &[
+        OutputSpec::new("content", "string", "what was said"),
+        OutputSpec::new("attachment", "object", "the file that it has become").when_asked_for(),
+        OutputSpec::new("downloads", "array", "the files that it shows").when_asked_for(),
+    ],
     time_limit: Some(WAITING_MAX),
     measuring_only: false,
     tool: None,
@@ -47,17 +62,25 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut parsed = Vec::new();
         for (place, text) in texts.iter().enumerate() {
             match Text::parse(text, source, &format!("{at}/{place}")) {
-                Ok(text) => parsed.push(text),
+                Ok(text) => {
+                    text.unknown_names(&format!("{at}/{place}"))
+                        .into_iter()
+                        .for_each(|warning| params.warn(warning));
+                    parsed.push(text);
+                }
                 Err(problem) => params.problem(problem),
             }
         }
         let listens = params.take(&STREAM) && parsed.iter().all(|text| matches!(text, Text::Plain(_)));
         let status = params.take(&STATUS);
-        params.without_effect(&OUTPUT_FORMAT, "converting a message to a file");
+        let format = params.take(&OUTPUT_FORMAT);
+        // Editors of others offer names that mean Markdown to them.
+        let format = (!format.trim().is_empty())
+            .then(|| DocumentFormat::named(&format).unwrap_or(DocumentFormat::Markdown));
         params.without_effect(&AUTO_PLAY, "reading aloud");
         params.without_effect(&MEMORY_IDS, "long-term memory");
         let warnings = params.warnings();
-        params.finish(Message { texts: parsed, listens, status, warnings })
+        params.finish(Message { texts: parsed, listens, status, format, warnings })
     },
 };
 
@@ -65,12 +88,14 @@ struct Message {
     texts: Vec<Text>,
     listens: bool,
     status: Option<i64>,
+    format: Option<DocumentFormat>,
     warnings: Vec<ParamProblem>,
 }
 
 impl Message {
-    /// Says the text piece by piece; the text without reasoning.
-    async fn stream(template: &Template, ctx: &NodeContext) -> Result<String> {
+    /// Says the text piece by piece; the text without reasoning. Values that say how to get a file are not said, and
+    /// are noted.
+    async fn stream(template: &Template, ctx: &NodeContext, downloads: &mut Vec<Json>) -> Result<String> {
         let mut said = String::new();
         for segment in template.segments() {
             match segment {
@@ -78,13 +103,25 @@ impl Message {
                 Segment::Reference(reference) => match ctx.value(reference) {
                     Value::Stream(text) => pipe(ctx, &mut said, &text).await?,
                     value @ (Value::Json(_) | Value::Pending(_)) => {
-                        say_value(ctx, &mut said, &*value.settled().await?).await?;
+                        let value = value.settled().await?;
+                        match shown_as_files(&value) {
+                            Some(files) => downloads.extend(files),
+                            None => say_value(ctx, &mut said, &value).await?,
+                        }
                     }
                 },
             }
         }
         Ok(said)
     }
+}
+
+/// The files that a value shows, unless it says that it wants to be read.
+fn shown_as_files(value: &Json) -> Option<Vec<Json>> {
+    let files = artifact::downloads(value)?;
+    let as_text =
+        |file: &Json| file.get("include_download_info_in_content").is_some_and(|flag| *flag == true);
+    (!files.iter().any(as_text)).then_some(files)
 }
 
 async fn say(ctx: &NodeContext, said: &mut String, text: Arc<str>) -> Result<()> {
@@ -126,6 +163,7 @@ impl Component for Message {
             reads: Reads { always: Vec::new(), alternatives },
             listens: self.listens,
             main_output: "content",
+            outputs: NodeOutputs::named(self.format.map(|_| "attachment").into_iter().chain(["downloads"])),
             warnings: self.warnings.clone(),
             ..Shape::default()
         }
@@ -135,8 +173,9 @@ impl Component for Message {
         let Some(text) = self.texts.get(ctx.alternative) else {
             return Err(Error::internal(format!("the Message has no text number {}", ctx.alternative)));
         };
+        let mut downloads = Vec::new();
         let said = match text {
-            Text::Plain(template) if self.listens => Self::stream(template, ctx).await?,
+            Text::Plain(template) if self.listens => Self::stream(template, ctx, &mut downloads).await?,
             text => {
                 let whole = text.render(&ctx.inputs)?;
                 if !whole.is_empty() {
@@ -145,8 +184,25 @@ impl Component for Message {
                 whole
             }
         };
-        let end = MessageEnd { status: self.status, cited: ctx.run.citations.cited_in(&said) };
-        Ok(Finished { message_end: Some(end), ..Outputs::of("content", Value::text(said)).into() })
+        let attachment = match self.format {
+            Some(format) => {
+                let content = DocumentContent::Markdown(without_thinking(&said));
+                let request = WriteRequest { format, content, page: PageSettings::default() };
+                let file = artifact::made(ctx, &ctx.name, &request).await?;
+                Some(artifact::attachment(&file, format))
+            }
+            None => None,
+        };
+        let cited = ctx.run.citations.cited_in(&said);
+        let mut outputs = Outputs::of("content", Value::text(said));
+        if let Some(attachment) = &attachment {
+            outputs.set("attachment", json!(attachment));
+        }
+        if !downloads.is_empty() {
+            outputs.set("downloads", Json::Array(downloads.clone()));
+        }
+        let end = MessageEnd { status: self.status, cited, attachment, downloads };
+        Ok(Finished { message_end: Some(end), ..outputs.into() })
     }
 }
 
@@ -237,11 +293,44 @@ mod tests {
         assert_eq!(said(&mut stage), ["b ", "0"]);
     }
 
+    #[tokio::test]
+    async fn a_text_becomes_a_file_and_files_are_shown_as_such() {
+        let files = Arc::new(weft_testkit::MemoryFiles::default());
+        let download = json!({"doc_id": "d", "filename": "f.pdf", "mime_type": "m"});
+        let mut node = Node::new(
+            "Message",
+            json!({"content": "<think>x</think>A {Agent:A@download}{Agent:B@download}"}),
+        );
+        node.add(json!({"output_format": "md"}));
+        let kept = json!({"doc_id": "e", "filename": "g", "mime_type": "m", "include_download_info_in_content": true});
+        let kept_files = Arc::clone(&files);
+        let setting = Setting {
+            seams: Some(Box::new(move |seams| {
+                seams.files = kept_files;
+                seams.documents = Arc::new(crate::testing::PlainDocuments);
+            })),
+            ..Setting::values([
+                ("Agent:A@download", json!(download.to_string())),
+                ("Agent:B@download", kept.clone()),
+            ])
+        };
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, setting);
+        let finished = component.run(&stage.ctx).await.unwrap();
+        assert_eq!(said(&mut stage).concat(), format!("<think>x</think>A {kept}"));
+        let end = finished.message_end.unwrap();
+        let file = files.all().pop().unwrap();
+        assert_eq!(end.downloads, [download]);
+        let attachment = end.attachment.unwrap();
+        assert_eq!((attachment.doc_id, attachment.file_name.as_str()), (file.id, "test.md"));
+        assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
+    }
+
     #[test]
     fn problems_and_warnings() {
         assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
         assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
-        let shape = Node::new("Message", json!({"content": "x", "output_format": "pdf", "auto_play": false}))
+        let shape = Node::new("Message", json!({"content": "x", "memory_ids": ["m"], "auto_play": false}))
             .build()
             .shape();
         assert_eq!(shape.warnings.len(), 1);

@@ -1,4 +1,5 @@
 //! What leaves the run.
 
+pub mod doc_generator;
 pub mod invoke;
 pub mod message;

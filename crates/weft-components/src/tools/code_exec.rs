@@ -10,14 +10,18 @@ mod outputs;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
 use weft_core::effect::Delivery;
+use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::seam::sandbox::{Language, Program, Ran};
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, Outputs, ParamProblem, Reads,
-    Reference, Result, Role, Shape, Template, ToolSpec,
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
+    ParamProblem, Reads, Reference, Result, Role, Shape, Template, ToolSpec,
 };
 
+use crate::artifact;
 use crate::params::{Field, Kind, Params, Widget, choice, described, fields, pointer};
 use outputs::Declared;
 
@@ -48,14 +52,24 @@ static OUTPUTS: Field = Field::raw(
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "CodeExec",
     role: Role::Step,
-    summary: "Runs a program without files, network or packages and gives what it returns and prints. It defines a \
-              function `main`: JavaScript `function main(args) { return ... }`, Python `def main(**args): return ...`, \
+    summary: "Runs a program without network or packages and gives what it returns and prints, and the files that one in \
+              Python writes. It defines a function `main`: JavaScript `function main(args) { return ... }`, Python `def main(**args): return ...`, \
               both also async. One in Python may also end in an expression, which is what it gives.",
     fields: &[fields(&[&LANG, &SCRIPT, &ARGUMENTS, &OUTPUTS])],
     outputs: &[
         weft_core::OutputSpec::new("stdout", "string", "what the program has printed"),
         weft_core::OutputSpec::new("stderr", "string", "what it has printed as errors"),
         weft_core::OutputSpec::new("truncated", "boolean", "whether it has printed more than was kept"),
+        weft_core::OutputSpec::new(
+            "attachments",
+            "string",
+            "links to the files that it has written, in Markdown",
+        ),
+        weft_core::OutputSpec::new(
+            "artifacts",
+            "array",
+            "the same files: `doc_id`, `filename`, `mime_type`, `size`, `url`",
+        ),
     ],
     time_limit: Some(Duration::from_secs(600)),
     measuring_only: false,
@@ -186,10 +200,9 @@ impl Component for CodeExec {
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
         let program = self.program(ctx)?;
         let limits = program.limits;
-        let Ran { result, stdout, stderr, truncated } = {
+        let (Ran { result, stdout, stderr, truncated, files: _ }, files): (Ran, Vec<StoredFile>) = {
             let question = ctx.effects.question("program", &(&program.source, &program.arguments));
-            let run = ctx.run.seams.sandbox.run(&ctx.run.tenant, program);
-            ctx.effect_asking(("program", Delivery::Idempotent), question, run).await?.0
+            ctx.effect_asking(("program", Delivery::Idempotent), question, ran(ctx, program)).await?.0
         };
         let told = |error: Error| with_printed(error, &stdout, &stderr);
         let value = result.map_err(|failure| told(failure.error(limits)))?;
@@ -202,8 +215,35 @@ impl Component for CodeExec {
         if truncated {
             outputs.set("truncated", Json::from(true));
         }
+        if !files.is_empty() {
+            outputs.set("attachments", Json::from(links(&files)));
+            outputs.set("artifacts", files.iter().map(artifact::download).collect::<Json>());
+        }
         Ok(outputs.into())
     }
+}
+
+/// Runs a program and keeps what it has written with the conversation; in the journal are the files' ids and not their
+/// bytes.
+async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile>)> {
+    let mut ran = ctx.run.seams.sandbox.run(&ctx.run.tenant, program).await?;
+    let mut kept = Vec::new();
+    for file in std::mem::take(&mut ran.files) {
+        let bytes = STANDARD.decode(&file.base64).map_err(|cause| {
+            Error::new(ErrorKind::Garbled, format!("the file `{}` cannot be read", file.name)).because(cause)
+        })?;
+        kept.push(artifact::keep(ctx, (&file.name, artifact::media_type(&file.name)), bytes.into()).await?);
+    }
+    Ok((ran, kept))
+}
+
+/// Files as links; pictures are shown.
+fn links(files: &[StoredFile]) -> String {
+    let link = |file: &StoredFile| {
+        let mark = if file.mime_type.starts_with("image/") { "!" } else { "" };
+        format!("{mark}[{}]({})", file.name.replace(['[', ']'], ""), download_path(&file.id))
+    };
+    files.iter().map(link).collect::<Vec<_>>().join("\n")
 }
 
 /// The failure with the end of what was printed, which often tells why.
@@ -297,6 +337,33 @@ mod tests {
         assert_eq!(python.seen()[0].language, Language::Python);
         let error = failure(&self::node(source, &json!({})), setting()).await;
         assert_eq!(error.kind, Failure::Language(Language::JavaScript).error(python.seen()[0].limits).kind);
+    }
+
+    #[tokio::test]
+    async fn files_of_a_program_can_be_had() {
+        use weft_core::seam::sandbox::WrittenFile;
+
+        let source = "open('chart.png', 'wb').write(b'PNG')";
+        let files = |_: &weft_core::seam::sandbox::Program| Ran {
+            files: vec![WrittenFile { name: "chart.png".to_owned(), base64: "UE5H".to_owned() }],
+            ..Ran::silent(Ok(json!(3)))
+        };
+        let python = Arc::new(ScriptedSandbox::new(&[Language::Python]).with(source, files));
+        let kept = Arc::new(weft_testkit::MemoryFiles::default());
+        let store = Arc::clone(&kept);
+        let setting = Setting {
+            sandbox: Some(python),
+            seams: Some(Box::new(move |seams| seams.files = store)),
+            ..Setting::default()
+        };
+        let found = outputs(&Node::new("CodeExec", json!({"script": source})), setting).await;
+        let file = kept.all().pop().unwrap();
+        let path = format!("/api/v1/agents/attachments/{}/download", file.id);
+        assert_eq!(found["attachments"], format!("![chart.png]({path})"));
+        assert_eq!(
+            found["artifacts"][0],
+            json!({"doc_id": file.id, "filename": "chart.png", "mime_type": "image/png", "size": 3, "url": path})
+        );
     }
 
     #[tokio::test]

@@ -10,6 +10,8 @@ pub mod crawler;
 pub mod current_time;
 pub mod deepl;
 pub mod duck_duck_go;
+pub mod email;
+pub mod exe_sql;
 pub mod git_hub;
 pub mod google;
 pub mod google_scholar;

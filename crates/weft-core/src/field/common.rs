@@ -1,6 +1,7 @@
 //! The parameters that every component has.
 
 use super::{Choice, Field, FieldGroup, Kind, choice};
+use crate::retry::{RETRIES, RETRIES_MAX};
 
 const METHODS: [Choice; 2] = [
     choice("comment", "the default value takes the place of the result"),
@@ -27,6 +28,28 @@ pub static EXCEPTION_DEFAULT_VALUE: Field = Field::raw(
     "what takes the place of the result when the node fails",
 );
 
+/// When the node does its work again.
+pub static RETRY_IF: Field = Field::raw(
+    "retry_if",
+    Kind::Objects(&[
+        Field::raw("output", Kind::Text, "which output; the main one when absent"),
+        Field::raw(
+            "operator",
+            Kind::Text,
+            "an operator of Switch, or `json`, `not json`, or `matches` with a regular expression",
+        ),
+        Field::raw("value", Kind::Any, "what the output is compared with"),
+    ]),
+    "conditions on what came out; when one of them holds the work is done again",
+);
+/// How often, at most.
+pub static RETRY_MAX: Field<usize> = Field::count(
+    "retry_max",
+    RETRIES,
+    &(0..=RETRIES_MAX),
+    "how often the work is done again, with `retry_if`",
+);
+
 /// What editors write at every node.
 static DESCRIPTION: Field = Field::raw("description", Kind::Text, "what the node is for").not_offered();
 static INPUTS: Field = Field::raw("inputs", Kind::Any, "what an editor shows as the inputs").not_offered();
@@ -41,6 +64,8 @@ pub static GROUPS: &[FieldGroup] = &[FieldGroup {
         &EXCEPTION_METHOD,
         &EXCEPTION_GOTO,
         &EXCEPTION_DEFAULT_VALUE,
+        &RETRY_IF,
+        &RETRY_MAX,
         &DESCRIPTION,
         &INPUTS,
         &OUTPUTS,

@@ -4,13 +4,17 @@ pub mod blob_store;
 pub mod canvas_store;
 pub mod chat_model;
 pub mod clock;
+pub mod databases;
 pub mod dataset_store;
 pub mod document_reader;
+pub mod document_writer;
 pub mod embedder;
+pub mod file_store;
 pub mod http;
 pub mod index;
 pub mod ingest_queue;
 pub mod knowledge;
+pub mod mailer;
 pub mod process_store;
 pub mod reranker;
 pub mod run_store;
@@ -31,13 +35,17 @@ pub use blob_store::BlobStore;
 pub use canvas_store::CanvasStore;
 pub use chat_model::{ChatModel, ModelDirectory};
 pub use clock::Clock;
+pub use databases::Databases;
 pub use dataset_store::DatasetStore;
 pub use document_reader::DocumentReader;
+pub use document_writer::DocumentWriter;
 pub use embedder::Embedder;
+pub use file_store::FileStore;
 pub use http::Http;
 pub use index::Index;
 pub use ingest_queue::IngestQueue;
 pub use knowledge::Knowledge;
+pub use mailer::Mailer;
 pub use process_store::ProcessStore;
 pub use reranker::Reranker;
 pub use run_store::RunStore;
@@ -52,6 +60,7 @@ pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 
 /// What components may use of the outside.
+#[derive(Clone)]
 pub struct Seams {
     /// Language models by `llm_id`.
     pub models: Arc<dyn ModelDirectory>,
@@ -65,6 +74,14 @@ pub struct Seams {
     pub workspace: Arc<dyn Workspace>,
     /// Where programs run.
     pub sandbox: Arc<dyn Sandbox>,
+    /// Files of conversations.
+    pub files: Arc<dyn FileStore>,
+    /// Documents to make, and tables to read.
+    pub documents: Arc<dyn DocumentWriter>,
+    /// Databases of others.
+    pub databases: Arc<dyn Databases>,
+    /// E-mail.
+    pub mailer: Arc<dyn Mailer>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
 }

@@ -91,12 +91,29 @@ pub struct Ran {
     pub stderr: String,
     /// Whether it printed more than is here.
     pub truncated: bool,
+    /// Files that it has written, in their order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<WrittenFile>,
+}
+
+/// Files that one program may leave, at most.
+pub const FILES_MAX: usize = 10;
+/// Bytes of all files that one program may leave, at most.
+pub const FILES_BYTES_MAX: usize = 10 << 20;
+
+/// A file that a program has written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WrittenFile {
+    /// Its name, without folders.
+    pub name: String,
+    /// Its bytes in base64.
+    pub base64: String,
 }
 
 impl Ran {
     /// A program that printed nothing.
     pub fn silent(result: Result<Json, Failure>) -> Self {
-        Self { result, stdout: String::new(), stderr: String::new(), truncated: false }
+        Self { result, stdout: String::new(), stderr: String::new(), truncated: false, files: Vec::new() }
     }
 }
 

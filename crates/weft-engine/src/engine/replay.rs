@@ -58,16 +58,8 @@ impl Engine {
     /// The same engine with models that need not be there: work that is done from a recording asks what
     /// a model can do, but never the model.
     pub(super) fn offline(&self) -> Self {
-        let Seams { models, http, knowledge, tools, workspace, sandbox, clock } = &*self.0.seams;
-        let seams = Seams {
-            models: Arc::new(StandIns(Arc::clone(models))),
-            http: Arc::clone(http),
-            knowledge: Arc::clone(knowledge),
-            tools: Arc::clone(tools),
-            workspace: Arc::clone(workspace),
-            sandbox: Arc::clone(sandbox),
-            clock: Arc::clone(clock),
-        };
+        let seams = (*self.0.seams).clone();
+        let seams = Seams { models: Arc::new(StandIns(Arc::clone(&seams.models))), ..seams };
         let allowances = self.0.allowances.clone();
         Self::with_allowances(Arc::new(seams), self.0.stores.clone(), self.0.limits, allowances)
     }

@@ -115,28 +115,21 @@ impl Engine {
 
     /// The same engine, without stores and with the outside as the source has it.
     fn with_source(&self, source: Source<'_>, now_ms: Option<i64>) -> (Self, Arc<Noting>) {
-        let Seams { models, http, knowledge, tools, workspace, sandbox, clock } = &*self.0.seams;
-        let (known, asked) = match source {
-            Source::Outside => (None, Arc::clone(tools)),
+        let seams = (*self.0.seams).clone();
+        let (known, tools) = match source {
+            Source::Outside => (None, Arc::clone(&seams.tools)),
             // What servers offer is looked at outside of any call.
             Source::Recorded { models, .. } => {
                 (Some(models.cloned()), Arc::new(NoTools) as Arc<dyn ToolSource>)
             }
         };
-        let models = Arc::new(Noting { directory: Arc::clone(models), known, noted: Mutex::default() });
+        let models =
+            Arc::new(Noting { directory: Arc::clone(&seams.models), known, noted: Mutex::default() });
         let clock = match now_ms {
             Some(now_ms) => Arc::new(FixedClock(now_ms)) as Arc<dyn Clock>,
-            None => Arc::clone(clock),
+            None => Arc::clone(&seams.clock),
         };
-        let seams = Seams {
-            models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
-            http: Arc::clone(http),
-            knowledge: Arc::clone(knowledge),
-            tools: asked,
-            workspace: Arc::clone(workspace),
-            sandbox: Arc::clone(sandbox),
-            clock,
-        };
+        let seams = Seams { models: Arc::clone(&models) as Arc<dyn ModelDirectory>, tools, clock, ..seams };
         (Self::new(Arc::new(seams), None, self.0.limits), models)
     }
 }

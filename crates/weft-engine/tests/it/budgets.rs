@@ -54,10 +54,7 @@ impl Bench {
             spending: self.store.clone(),
             processes: self.store.clone(),
         };
-        let Seams { models, http, knowledge, tools, workspace, sandbox, .. } =
-            Arc::into_inner(seams()).unwrap();
-        let clock = self.clock.clone();
-        let seams = Seams { models, http, knowledge, tools, workspace, sandbox, clock };
+        let seams = Seams { clock: self.clock.clone(), ..Arc::into_inner(seams()).unwrap() };
         let limits = EngineLimits { nodes_at_once: 50, ..EngineLimits::default() };
         Engine::with_allowances(Arc::new(seams), Some(stores), limits, self.allowances.clone())
     }

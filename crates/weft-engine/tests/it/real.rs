@@ -86,6 +86,7 @@ impl World {
             workspace: Arc::new(weft_testkit::MemoryWorkspace::default()),
             sandbox: Arc::new(weft_sandbox::InProcess::new(weft_sandbox::LIMITS)),
             clock: Arc::new(FixedClock(1_700_000_000_000)),
+            ..weft_testkit::around::no_seams()
         };
         let engine = Engine::new(Arc::new(seams), None, EngineLimits::default());
         Self { engine, model }

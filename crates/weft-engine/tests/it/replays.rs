@@ -69,10 +69,9 @@ pub fn nowhere() -> Arc<Seams> {
         models: Arc::new(Nowhere),
         http: Arc::new(Nowhere),
         knowledge: Arc::new(Nowhere),
-        tools: Arc::new(weft_core::seam::tool_source::NoTools),
         workspace: Arc::new(MemoryWorkspace::default()),
-        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::new(FixedClock(0)),
+        ..weft_testkit::around::no_seams()
     })
 }
 

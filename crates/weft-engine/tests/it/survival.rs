@@ -150,10 +150,9 @@ impl World {
             models: Arc::new(OneModel(model.into())),
             http: Arc::new(http(folder)),
             knowledge,
-            tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::new(MemoryWorkspace::default()),
-            sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
             clock: Arc::new(FixedClock(1_700_000_000_000)),
+            ..weft_testkit::around::no_seams()
         });
         let store = Arc::new(MemoryStore::default());
         let key = SessionKey::new(&"t".into(), "s");

@@ -11,5 +11,6 @@
 
 mod exchange;
 mod guard;
+mod mail;
 mod streaming;
 mod tls;

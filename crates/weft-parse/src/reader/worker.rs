@@ -1,9 +1,9 @@
-//! The inner side of a process: reads one file, tells what became of it, and ends.
+//! The inner side of a process: reads or makes one file, tells what became of it, and ends.
 //!
 //! ```text
 //! standard input    one line of JSON, an Order; the bytes of the file; then it stays open as long as the
 //!                   result is wanted
-//! standard output   JSON, an Answer
+//! standard output   JSON, an Answer; behind one that says so the bytes of the file that was made
 //! exit code         as weft-child says
 //! ```
 
@@ -14,19 +14,31 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined};
 use weft_core::seam::document_reader::{ReadDocument, ReadRequest};
+use weft_core::seam::document_writer::{Sheet, WriteRequest};
 use weft_core::{Error, ErrorKind, Result};
 
-use super::{Limits, guarded};
+use super::{Limits, guarded, harmless};
 
 /// Bytes of the stack that a file is read on. Some libraries call themselves for each level of nesting.
 const STACK_BYTES: usize = 64 << 20;
 /// Bytes of an order, at most.
 const ORDER_BYTES_MAX: u64 = 4 << 20;
 
-/// What a worker is to read.
+/// What a worker is to do with the bytes that it is given.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Job {
+    /// They are a file to read and cut into pieces.
+    Read(ReadRequest),
+    /// They are a file of this name, of which the tables are wanted.
+    Sheets(String),
+    /// They are a font to make a file with.
+    Write(WriteRequest),
+}
+
+/// What a worker is to do, and within which limits.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
-    request: ReadRequest,
+    job: Job,
     time: Duration,
     memory_bytes: usize,
     /// How many bytes of the file follow.
@@ -38,10 +50,10 @@ pub struct Order {
 
 impl Order {
     /// A file of so many bytes, within these limits.
-    pub fn new(request: &ReadRequest, limits: Limits, file_bytes: usize) -> Self {
+    pub fn new(job: Job, limits: Limits, file_bytes: usize) -> Self {
         let Limits { time, memory_bytes, .. } = limits;
         let confinement = Confinement::default();
-        Self { request: request.clone(), time, memory_bytes, file_bytes, confinement }
+        Self { job, time, memory_bytes, file_bytes, confinement }
     }
 
     /// The same, where the operator has said what becomes of files whose worker cannot be confined.
@@ -53,10 +65,14 @@ impl Order {
 /// What became of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It was read.
+    /// The file was read.
     Read(ReadDocument),
-    /// It was not, and why.
-    Unread {
+    /// Its tables were.
+    Sheets(Vec<Sheet>),
+    /// A file was made. Its bytes follow.
+    Made,
+    /// It was not done, and why.
+    Undone {
         /// Of which kind the failure is.
         kind: ErrorKind,
         /// The reason.
@@ -66,34 +82,57 @@ pub enum Answer {
     },
 }
 
-impl From<Result<ReadDocument>> for Answer {
-    fn from(read: Result<ReadDocument>) -> Self {
-        match read {
-            Ok(document) => Self::Read(document),
-            Err(mut error) => {
-                let help = error.help.take();
-                Self::Unread { kind: error.kind, message: error.full(), help }
-            }
+impl From<Error> for Answer {
+    fn from(mut error: Error) -> Self {
+        let help = error.help.take();
+        Self::Undone { kind: error.kind, message: error.full(), help }
+    }
+}
+
+impl Answer {
+    /// What a worker wrote: an answer, and the bytes behind it.
+    pub fn read(told: &[u8]) -> Result<(Self, &[u8])> {
+        let mut answers = serde_json::Deserializer::from_slice(told).into_iter();
+        let garbled = || Error::new(ErrorKind::Garbled, "cannot read what the worker of a document says");
+        match answers.next() {
+            Some(Ok(answer)) => Ok((answer, told.get(answers.byte_offset()..).unwrap_or_default())),
+            Some(Err(cause)) => Err(garbled().because(cause)),
+            None => Err(garbled()),
+        }
+    }
+
+    /// The failure that it tells of.
+    pub fn failed(self) -> Error {
+        match self {
+            Self::Undone { kind, message, help } => Error { help, ..Error::new(kind, message) },
+            _ => Error::new(ErrorKind::Garbled, "the worker of a document answers another question"),
         }
     }
 }
 
-impl From<Answer> for Result<ReadDocument> {
-    fn from(answer: Answer) -> Self {
-        match answer {
-            Answer::Read(document) => Ok(document),
-            Answer::Unread { kind, message, help } => Err(Error { help, ..Error::new(kind, message) }),
-        }
-    }
+/// Does the job; what is to follow the answer comes with it.
+fn done(job: &Job, bytes: &[u8]) -> (Answer, Vec<u8>) {
+    let answer = match job {
+        Job::Read(request) => guarded(request, bytes).map(Answer::Read),
+        Job::Sheets(name) => harmless(name, || crate::make::sheets(name, bytes)).map(Answer::Sheets),
+        Job::Write(request) => match harmless("the document", || crate::make(request, bytes)) {
+            Ok(made) => return (Answer::Made, made),
+            Err(error) => Err(error),
+        },
+    };
+    (answer.unwrap_or_else(Answer::from), Vec::new())
 }
 
-/// Reads the file on standard input and writes its pieces to standard output. This is all that a worker
+/// Does what standard input asks for and writes to standard output what came of it. This is all that a worker
 /// does; it must be called before anything else has started a thread or opened a file.
 pub fn work() -> ExitCode {
     let Some((order, bytes)) = told() else { return ExitCode::from(REFUSED) };
-    let Order { request, time, memory_bytes, confinement, .. } = order;
+    let Order { job, time, memory_bytes, confinement, .. } = order;
     let bounds = Bounds { time, memory_bytes, stack_bytes: STACK_BYTES, confinement };
-    confined(bounds, move || tell(&guarded(&request, &bytes).into()))
+    confined(bounds, move || {
+        let (answer, made) = done(&job, &bytes);
+        tell(&answer, &made)
+    })
 }
 
 fn told() -> Option<(Order, Vec<u8>)> {
@@ -107,8 +146,9 @@ fn told() -> Option<(Order, Vec<u8>)> {
     (count == order.file_bytes).then_some((order, bytes))
 }
 
-fn tell(answer: &Answer) -> std::io::Result<()> {
+fn tell(answer: &Answer, made: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     serde_json::to_writer(&mut out, answer)?;
+    out.write_all(made)?;
     out.flush()
 }

@@ -3,9 +3,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use wasmtime::component::{Linker, LinkerInstance, Val};
 use wasmtime::{Engine, ResourceLimiter, Result, StoreContextMut, Trap, bail, format_err};
-use weft_core::seam::sandbox::Limits;
+use weft_core::seam::file_store::plain_name;
+use weft_core::seam::sandbox::{FILES_BYTES_MAX, FILES_MAX, Limits, WrittenFile};
 
 use crate::printed::{Printed, Stream};
 
@@ -24,6 +27,9 @@ pub struct Host {
     pub denied: bool,
     /// Whether it has ended itself.
     pub exited: bool,
+    /// The files that the program has written.
+    pub files: Vec<WrittenFile>,
+    file_bytes: usize,
     memory_left: usize,
     began: Instant,
     end: Instant,
@@ -37,10 +43,23 @@ impl Host {
             printed: Printed::new(limits.printed_bytes),
             denied: false,
             exited: false,
+            files: Vec::new(),
+            file_bytes: 0,
             memory_left: limits.memory_bytes,
             began,
             end: began.checked_add(limits.time).unwrap_or(began),
         }
+    }
+
+    /// Keeps a file, if there is room for it.
+    fn keep(&mut self, name: String, bytes: &[u8]) -> bool {
+        let plain = plain_name(&name) == name;
+        self.file_bytes = self.file_bytes.saturating_add(bytes.len());
+        let fits = plain && self.files.len() < FILES_MAX && self.file_bytes <= FILES_BYTES_MAX;
+        if fits {
+            self.files.push(WrittenFile { name, base64: STANDARD.encode(bytes) });
+        }
+        fits
     }
 
     /// Waits, and ends the program when that takes longer than it has.
@@ -81,6 +100,9 @@ pub fn linker(engine: &Engine) -> Result<Linker<Host>> {
         let stream = if error { Stream::Error } else { Stream::Out };
         host.data_mut().printed.piece(stream, &text);
         Ok(())
+    })?;
+    root.func_wrap("keep", |mut host: StoreContextMut<'_, Host>, (name, bytes): (String, Vec<u8>)| {
+        Ok((host.data_mut().keep(name, &bytes),))
     })?;
     root.func_wrap("sleep", |host: StoreContextMut<'_, Host>, (seconds,): (f64,)| {
         host.data().sleep(seconds)

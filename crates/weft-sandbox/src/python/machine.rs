@@ -85,14 +85,18 @@ impl Machine {
         let called = self.run.call(&mut self.store, (program.source, arguments));
         let host = self.store.data_mut();
         let printed = std::mem::take(&mut host.printed);
+        let mut files = std::mem::take(&mut host.files);
         let result = match called {
             Ok((Ok(json),)) => result(&json, limits),
             Ok((Err((message, line)),)) => Err(raised(message, line, host)),
             Err(error) => Err(broken(&error, host)),
         };
+        if result.is_err() {
+            files.clear();
+        }
         // The process ends, which gives the memory back sooner.
         std::mem::forget(self.store);
-        Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated }
+        Ran { result, stdout: printed.stdout, stderr: printed.stderr, truncated: printed.truncated, files }
     }
 }
 

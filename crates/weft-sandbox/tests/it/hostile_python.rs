@@ -39,7 +39,7 @@ const OUTWARD: [&str; 70] = [
     // Files.
     "open('/etc/passwd').read()",
     "open('/tmp/x', 'w').write('x')",
-    "open('x', 'w')",
+    "open('/x', 'w')",
     "import os; os.listdir('/')",
     "import os; os.scandir('.')",
     "import os; os.mkdir('/tmp/x')",
@@ -113,6 +113,29 @@ const OUTWARD: [&str; 70] = [
     "raise KeyboardInterrupt",
     "raise GeneratorExit",
 ];
+
+#[tokio::test]
+async fn files_that_a_program_writes_come_along() {
+    let source = "import csv, pathlib\ndef main():\n  with open('a.csv', 'w', newline='') as f: csv.writer(f).writerow([1, 2])\n  \
+                  open('./b.png', 'wb').write(b'\\x89PNG')\n  pathlib.Path('c.txt').write_text('é')\n  return open('a.csv').read()";
+    let ran = run_python(source, LIMITS).await;
+    assert_eq!(ran.result, Ok(json!("1,2\n")), "{ran:?}");
+    let files: Vec<_> = ran.files.iter().map(|file| (file.name.as_str(), file.base64.as_str())).collect();
+    assert_eq!(files, [("a.csv", "MSwyDQo="), ("b.png", "iVBORw=="), ("c.txt", "w6k=")]);
+    for source in [
+        "for n in range(11): open(f'{n}', 'w').write('x')",
+        "open('a', 'wb').write(bytes(11 << 20))",
+        "open('../a', 'w')",
+        "open('/tmp/a', 'w')",
+        "open('a')",
+        "open('.a', 'wb')",
+        "open('a/b', 'wb')",
+        "open('a', 'w').write('x')\nraise ValueError('no')",
+    ] {
+        let ran = run_python(&format!("{source}\n1"), LIMITS).await;
+        assert!(ran.result.is_err() && ran.files.is_empty(), "{source}: {ran:?}");
+    }
+}
 
 #[tokio::test]
 async fn nothing_of_the_host_is_within_reach() {

@@ -1,5 +1,6 @@
 //! What is worked on in processes of its own: programs of canvases and models, and files that are read.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -69,18 +70,37 @@ pub struct DocumentsConfig {
     pub worker: Vec<String>,
     /// What becomes of them where their process cannot be confined.
     pub confinement: Confinement,
+    /// A font for letters in PDFs that the built-in one lacks; empty: one that the system has.
+    pub font: PathBuf,
 }
+
+/// Fonts that systems have, with letters of many scripts in one file.
+const SYSTEM_FONTS: [&str; 5] = [
+    "/usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf",
+    "/usr/share/fonts/android/DroidSansFallbackFull.ttf",
+    "/usr/share/fonts/google-droid/DroidSansFallbackFull.ttf",
+    "/usr/share/fonts/truetype/arphic-gbsn00lp/gbsn00lp.ttf",
+    "/Library/Fonts/Arial Unicode.ttf",
+];
 
 impl Default for DocumentsConfig {
     fn default() -> Self {
         let weft_parse::Limits { time, memory_bytes, file_bytes } = weft_parse::Limits::default();
         let seconds = time.as_secs_f64();
-        let (worker, confinement) = (Vec::new(), Confinement::default());
-        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker, confinement }
+        let (worker, confinement, font) = (Vec::new(), Confinement::default(), PathBuf::new());
+        Self { at_once: 2, seconds, memory_bytes, file_bytes_max: file_bytes, worker, confinement, font }
     }
 }
 
 impl DocumentsConfig {
+    /// The font for letters that the built-in one lacks, if there is any.
+    pub fn font(&self) -> Option<PathBuf> {
+        match self.font.as_os_str().is_empty() {
+            true => SYSTEM_FONTS.into_iter().map(PathBuf::from).find(|font| font.is_file()),
+            false => Some(self.font.clone()),
+        }
+    }
+
     /// What reading one file may use, when the numbers make sense.
     pub fn limits(&self) -> Option<weft_parse::Limits> {
         const MEMORY_MIN: usize = 16 << 20;

@@ -305,6 +305,12 @@ impl Serialize for End<'_> {
         if let Some(status) = self.0.status {
             map.serialize_entry("status", &status)?;
         }
+        if let Some(attachment) = &self.0.attachment {
+            map.serialize_entry("attachment", attachment)?;
+        }
+        if !self.0.downloads.is_empty() {
+            map.serialize_entry("downloads", &self.0.downloads)?;
+        }
         if !self.0.cited.is_empty() {
             map.serialize_entry("reference", &weft_core::citation::reference(&self.0.cited))?;
         }

@@ -98,6 +98,36 @@ pub static DELETE: Operation = Operation::new("Removes an agent.").data(Type::Fl
 pub static RESET: Operation =
     Operation::new("Starts the caller's own conversation over and answers with the canvas.");
 
+/// A file of a conversation.
+static FILE: Shape = Shape {
+    name: "File",
+    summary: "a file that was uploaded; it goes into `files` of a question, or into a field of the type `file`",
+    members: &[
+        text("id", "its id"),
+        text("name", "its name"),
+        whole("size", "its bytes"),
+        text("extension", "what its name ends in"),
+        text("mime_type", "its media type"),
+        text("created_by", "who uploaded it"),
+        member("created_at", Type::Any, "when, in seconds since 1970"),
+        text("preview_url", "nothing").nullable(),
+        text("url", "where it is downloaded"),
+    ],
+};
+/// `POST …/upload`.
+pub static UPLOAD: Operation =
+    Operation::new("Uploads files for questions; one as an object, several as a list.")
+        .takes(Body::Files)
+        .data(Type::Either(&[Type::Of(&FILE), Type::List(&Type::Of(&FILE))]));
+/// `GET …/attachments/{id}/download`.
+pub static DOWNLOAD: Operation =
+    Operation::new("Sends a file that was uploaded or that a run has made.").answer(Answer::File);
+/// `GET …/download`.
+pub static DOWNLOAD_NAMED: Operation =
+    Operation::new("Sends a file that was uploaded or that a run has made.")
+        .query(&[text("id", "which one")])
+        .answer(Answer::File);
+
 /// `POST …/set` of a canvas.
 pub static SET: Operation = Operation::new("Stores a canvas, or changes the one with the given id.")
     .body(&[

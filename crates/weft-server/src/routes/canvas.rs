@@ -187,7 +187,7 @@ fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
 }
 
 async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {
-    match state.app.sessions.delete(session).await {
+    match state.app.remove_session(session).await {
         Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
         Ok(()) | Err(_) => Ok(()),
     }

@@ -1,13 +1,12 @@
 //! Documents of a dataset.
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weft_core::seam::dataset_store::{DocumentChange, DocumentFilter, DocumentState};
 use weft_core::{DatasetKey, DocumentId, ErrorKind};
 
-use super::owned;
+use super::{attachments, owned};
 use crate::auth::Caller;
 use crate::body::{Body, Params};
 use crate::error::ApiError;
@@ -102,16 +101,7 @@ async fn file(
         return Err(ApiError::data("This file is empty."));
     }
     let bytes = state.app.library.file(&document.key).await?;
-    let mut response = bytes.into_response();
-    let headers = response.headers_mut();
-    let kind = HeaderValue::from_static(document::media_type(&document.name));
-    headers.insert(header::CONTENT_TYPE, kind);
-    if let Ok(attachment) = HeaderValue::from_str(&document::attachment(&document.name)) {
-        headers.insert(header::CONTENT_DISPOSITION, attachment);
-    }
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
-    Ok(response)
+    Ok(attachments::sent(&document.name, document::media_type(&document.name), bytes))
 }
 
 /// `DELETE …/documents {ids}` or `{delete_all: true}`.

@@ -1,6 +1,7 @@
 //! One file per noun: read the request, make a call, shape the answer.
 
 pub mod agents;
+pub mod attachments;
 pub mod canvas;
 pub mod chunks;
 pub mod completions;

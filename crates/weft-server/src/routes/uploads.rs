@@ -115,7 +115,8 @@ async fn keep_each(
             return Err(ApiError::new(code::FAILED, message));
         }
         check_quota(state, &dataset.key.tenant).await?;
-        let bytes = whole(part, state.app.library.file_bytes_max(), &name).await?;
+        let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
+        let bytes = whole(part, most, &name).await?;
         kept.push(state.app.library.upload(&dataset.key, &name, bytes, Naming::Numbered).await?);
         suit(state, kept).await?;
     }
@@ -131,17 +132,21 @@ async fn suit(state: &ServerState, kept: &mut [Document]) -> Result<(), ApiError
     Ok(())
 }
 
-async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
+pub(super) async fn passed_over(mut part: Field<'_>) -> Result<(), ApiError> {
     while timely(part.chunk()).await?.is_some() {}
     Ok(())
 }
 
-async fn whole(mut part: Field<'_>, bytes_max: u64, name: &str) -> Result<Bytes, ApiError> {
+/// All bytes of a part, of which there may be so many by a setting.
+pub(super) async fn whole(
+    mut part: Field<'_>,
+    (setting, bytes_max): (&str, u64),
+    name: &str,
+) -> Result<Bytes, ApiError> {
     let mut bytes = Vec::new();
     while let Some(piece) = timely(part.chunk()).await? {
         if (bytes.len() + piece.len()) as u64 > bytes_max {
-            let message =
-                format!("{name}: the file has more than {bytes_max} bytes (`documents.file_bytes_max`)");
+            let message = format!("{name}: the file has more than {bytes_max} bytes (`{setting}`)");
             return Err(ApiError::new(code::TOO_LARGE, message).with_status(StatusCode::PAYLOAD_TOO_LARGE));
         }
         bytes.extend_from_slice(&piece);
@@ -150,7 +155,7 @@ async fn whole(mut part: Field<'_>, bytes_max: u64, name: &str) -> Result<Bytes,
 }
 
 /// The next part of the body, if it comes in time.
-async fn timely<T>(
+pub(super) async fn timely<T>(
     next: impl Future<Output = Result<Option<T>, MultipartError>>,
 ) -> Result<Option<T>, ApiError> {
     match tokio::time::timeout(SILENCE_MAX, next).await {

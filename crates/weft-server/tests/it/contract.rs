@@ -201,8 +201,8 @@ async fn values_that_do_not_suit_the_form_of_the_beginning_are_refused() {
         (json!({"n": "abc"}), "field `n` of begin must be a whole number"),
         (json!({"n": {"value": 1.5}}), "field `n` of begin must be a whole number"),
         (json!({"n": 1, "o": "green"}), "field `o` of begin must be one of `red`"),
-        (json!({"n": 1, "f": "data:text/plain;base64,QUFB"}), "field `f` of begin must be left empty"),
-        (json!({"n": 1, "f": {"id": "1", "name": "x.txt"}}), "reading files in a chat"),
+        (json!({"n": 1, "f": "some text"}), "field `f` of begin must be a file"),
+        (json!({"n": 1, "f": {"id": "1", "name": "x.txt"}}), "the field `f`: there is no file `1`"),
     ] {
         let refused = asked(inputs).await;
         let message = refused["message"].as_str().unwrap();

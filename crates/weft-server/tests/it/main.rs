@@ -11,6 +11,7 @@
 
 mod agents;
 mod app;
+mod attachments;
 mod canvas;
 mod chunks;
 mod completions;

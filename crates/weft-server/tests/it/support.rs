@@ -192,6 +192,9 @@ impl Clock for HandClock {
     }
 }
 
+/// Bytes that a file of a conversation may have.
+pub const FILE_BYTES_MAX: u64 = 1 << 20;
+
 /// The same with a clock of its own.
 pub fn process_at(
     store: Arc<MemoryStore>,
@@ -205,10 +208,10 @@ pub fn process_at(
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(datasets.clone()),
-        tools: Arc::new(weft_core::seam::tool_source::NoTools),
-        workspace: Arc::new(weft_core::seam::workspace::NoWorkspace),
-        sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
         clock: Arc::clone(&clock),
+        files: Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX)),
+        documents: Arc::new(weft_parse::InProcess::default()),
+        ..weft_testkit::around::no_seams()
     });
     let stores = Stores {
         runs: store.clone(),
@@ -217,7 +220,7 @@ pub fn process_at(
         processes: store.clone(),
     };
     let parts = Parts {
-        engine: Engine::new(seams, Some(stores), limits.engine()),
+        engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),
         sessions: store.clone(),
         runs: store.clone(),
@@ -227,6 +230,9 @@ pub fn process_at(
         queue: store.clone(),
         schedules: store.clone(),
         beside,
+        files: Arc::clone(&seams.files),
+        file_bytes_max: FILE_BYTES_MAX,
+        reader: Arc::new(weft_parse::InProcess::default()),
         library,
         knowledge: Arc::new(datasets),
         models: Arc::new(model.clone()),

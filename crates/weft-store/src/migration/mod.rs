@@ -16,6 +16,7 @@ mod m0012_removed;
 mod m0013_owner;
 mod m0014_operator;
 mod m0015_canvas_source;
+mod m0016_file;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -52,6 +53,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0013_owner::Migration),
             Box::new(m0014_operator::Migration),
             Box::new(m0015_canvas_source::Migration),
+            Box::new(m0016_file::Migration),
         ]
     }
 }

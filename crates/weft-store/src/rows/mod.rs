@@ -6,6 +6,7 @@ pub(crate) mod chunk;
 pub(crate) mod dataset;
 pub(crate) mod document;
 pub(crate) mod document_extra;
+pub(crate) mod file;
 pub(crate) mod fresh;
 pub(crate) mod heads;
 pub(crate) mod index_note;

@@ -1,7 +1,7 @@
 //! The contracts of the stores, against every database of this build.
 
 use weft_store::Store;
-use weft_testkit::contracts::{datasets, store};
+use weft_testkit::contracts::{datasets, files, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
@@ -18,8 +18,24 @@ async fn keeps_all_contracts(opened: &Store) {
     store::schedule_store_keeps_its_contract(opened).await;
     datasets::dataset_store_keeps_its_contract(opened).await;
     datasets::ingest_queue_keeps_its_contract(opened, opened).await;
+    files_keep_their_contract(opened).await;
     store::stores_remove_what_belongs_together(opened, opened, (opened, opened, opened)).await;
     store::stores_keep_large_values(opened, opened).await;
+}
+
+async fn files_keep_their_contract(opened: &Store) {
+    let limits = weft_store::FileLimits {
+        file_bytes_max: files::FILE_BYTES_MAX,
+        tenant_bytes_max: files::TENANT_BYTES_MAX,
+    };
+    let blobs = std::sync::Arc::new(weft_store::MemoryBlobs::default());
+    files::file_store_keeps_its_contract(&weft_store::Files::new(opened, blobs, limits)).await;
+}
+
+#[tokio::test]
+async fn files_in_memory() {
+    let kept = weft_testkit::MemoryFiles::within(files::FILE_BYTES_MAX, files::TENANT_BYTES_MAX);
+    files::file_store_keeps_its_contract(&kept).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 pub mod datasets;
 pub mod embedder;
+pub mod files;
 pub mod index;
 pub mod reranker;
 pub mod sandbox;

@@ -145,10 +145,9 @@ impl Sample {
             models: Arc::new(OneModel(Arc::clone(&self.model))),
             http: Arc::new(http(&self.folder)),
             knowledge: Arc::clone(&self.knowledge),
-            tools: Arc::new(weft_core::seam::tool_source::NoTools),
             workspace: Arc::clone(files) as Arc<dyn Workspace>,
-            sandbox: Arc::new(weft_core::seam::sandbox::NoSandbox),
             clock,
+            ..weft_testkit::around::no_seams()
         }
     }
 }

@@ -93,7 +93,7 @@ fn messages() {
     let ended = |end| Record::MessageEnded { activation, node: "Message:M".into(), end };
     check(ended(MessageEnd::default()), "message_end", r#"{"component_id":"Message:M"}"#);
     check(
-        ended(MessageEnd { status: Some(201), cited: Vec::new() }),
+        ended(MessageEnd { status: Some(201), ..MessageEnd::default() }),
         "message_end",
         r#"{"component_id":"Message:M","status":201}"#,
     );
@@ -137,7 +137,11 @@ fn sources() {
     };
     let cited = vec![Cited { number: 4, chunk: Arc::new(chunk) }];
     check(
-        Record::MessageEnded { activation: 1, node: "M".into(), end: MessageEnd { status: None, cited } },
+        Record::MessageEnded {
+            activation: 1,
+            node: "M".into(),
+            end: MessageEnd { cited, ..MessageEnd::default() },
+        },
         "message_end",
         r#"{"component_id":"M","reference":{"chunks":{"4":{"id":"c9","content":"…","document_id":"d1","document_name":"geo.pdf","dataset_id":"k1","image_id":null,"positions":[],"url":null,"similarity":null,"vector_similarity":null,"term_similarity":null,"doc_type":null}},"doc_aggs":{"geo.pdf":{"doc_name":"geo.pdf","doc_id":"d1","count":1}}}}"#,
     );

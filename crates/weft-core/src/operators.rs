@@ -1,10 +1,9 @@
 //! The comparisons that conditions and filters are made of. Nothing here evaluates code: an operator
 //! is one of a fixed list.
 
-use weft_core::value::to_text;
-use weft_core::{Error, Json, Result};
-
-use crate::params::{asks_for_something, described, number, truth};
+use crate::error::{Error, Result};
+use crate::params::asks_for_something;
+use crate::value::{Json, described, number, to_text, truth};
 
 /// How two values are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,186 @@
+//! Files that runs make, and files that they are given.
+
+use bytes::Bytes;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use weft_core::component::Attachment;
+use weft_core::effect::Delivery;
+use weft_core::id::FileId;
+use weft_core::seam::document_writer::{DocumentFormat, WriteRequest};
+use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
+use weft_core::value::to_text;
+use weft_core::{Error, Json, NodeContext, Result};
+
+/// Characters of an id.
+const ID_CHARS: usize = 32;
+
+/// Makes a document and keeps it with the conversation. Work that is done again makes the same file.
+///
+/// # Errors
+/// What making or keeping it fails with.
+pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Result<StoredFile> {
+    let name = with_ending(name, request.format);
+    let question = ctx.effects.question("file", &(&name, request));
+    let work = async {
+        let bytes = ctx.run.seams.documents.write(request).await?;
+        keep(ctx, (&name, request.format.mime_type()), bytes).await
+    };
+    Ok(ctx.effect_asking(("file", Delivery::Idempotent), question, work).await?.0)
+}
+
+/// Keeps a file with the conversation. To be called within an effect.
+///
+/// # Errors
+/// What keeping it fails with.
+pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
+    let name = plain_name(name);
+    // It follows from the work, so that doing the work again keeps one file.
+    let mut hash = Sha256::new();
+    for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let file = StoredFile {
+        id: FileId::from(digits[..ID_CHARS].to_owned()),
+        name,
+        mime_type: mime_type.to_owned(),
+        size: bytes.len() as u64,
+        session: Some(ctx.run.session.clone()),
+        created_ms: ctx.run.seams.clock.now_ms(),
+    };
+    ctx.run.seams.files.put(&ctx.run.tenant, &file, bytes).await?;
+    Ok(file)
+}
+
+/// Media types of files that programs write, by the ending of the name.
+const MEDIA_TYPES: [(&str, &str); 8] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("svg", "image/svg+xml"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+];
+
+/// The media type that a file's name stands for.
+pub fn media_type(name: &str) -> &'static str {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
+    let known = MEDIA_TYPES.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
+    let document = || DocumentFormat::named(&ending).map(DocumentFormat::mime_type);
+    known.or_else(document).unwrap_or("application/octet-stream")
+}
+
+/// A name with the ending of a format.
+pub fn with_ending(name: &str, format: DocumentFormat) -> String {
+    let name = plain_name(name);
+    let ending = format!(".{}", format.ending());
+    match name.to_lowercase().ends_with(&ending) {
+        true => name,
+        false => plain_name(&format!("{name}{ending}")),
+    }
+}
+
+/// What a message says of a file that it has become.
+pub fn attachment(file: &StoredFile, format: DocumentFormat) -> Attachment {
+    Attachment { doc_id: file.id.clone(), format: format.name().to_owned(), file_name: file.name.clone() }
+}
+
+/// What people need to get a file.
+pub fn download(file: &StoredFile) -> Json {
+    json!({
+        "doc_id": file.id,
+        "filename": file.name,
+        "mime_type": file.mime_type,
+        "size": file.size,
+        "url": download_path(&file.id),
+    })
+}
+
+/// The files that a value names: descriptors of uploads, what [`download`] gives, texts that were read from files, and
+/// lists of these.
+///
+/// # Errors
+/// `Invalid` for a value that names none.
+pub fn named(value: &Json) -> Result<Vec<FileId>> {
+    let unknown = || {
+        Err(Error::invalid("the value names no file").help(
+            "refer to `sys.files`, to a field of the type `file`, or to what a component has made, such as its `download`",
+        ))
+    };
+    match value {
+        Json::Null => Ok(Vec::new()),
+        Json::Array(items) => {
+            Ok(items.iter().map(named).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        }
+        Json::Object(members) => {
+            let id = ["id", "file_id", "doc_id"].iter().find_map(|key| members.get(*key));
+            match id.map(to_text).filter(|id| !id.is_empty()) {
+                Some(id) => Ok(vec![id.into()]),
+                None => unknown(),
+            }
+        }
+        Json::String(text) if text.trim().is_empty() => Ok(Vec::new()),
+        Json::String(text) => match (named_in(text), serde_json::from_str::<Json>(text)) {
+            (Some(id), _) => Ok(vec![id]),
+            (None, Ok(value @ (Json::Object(_) | Json::Array(_)))) => named(&value),
+            _ => unknown(),
+        },
+        Json::Bool(_) | Json::Number(_) => unknown(),
+    }
+}
+
+/// Whether a value says how to get files, and is nothing to be read: one such object, or a list of some.
+pub fn downloads(value: &Json) -> Option<Vec<Json>> {
+    let is_one =
+        |value: &Json| ["doc_id", "filename", "mime_type"].iter().all(|key| value.get(*key).is_some());
+    match value {
+        Json::Object(_) if is_one(value) => Some(vec![value.clone()]),
+        Json::Array(items) if !items.is_empty() && items.iter().all(is_one) => Some(items.clone()),
+        Json::String(text) if text.trim_start().starts_with(['{', '[']) => {
+            downloads(&serde_json::from_str(text).ok()?)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_name_files_in_many_ways() {
+        let check = |value: Json, expected: Option<&[&str]>| {
+            let found = named(&value).ok();
+            let found = found.as_ref().map(|ids| ids.iter().map(FileId::as_str).collect::<Vec<_>>());
+            assert_eq!(found.as_deref(), expected, "{value}");
+        };
+        check(json!({"id": "a1", "name": "x"}), Some(&["a1"]));
+        check(json!([{"file_id": "a1"}, {"doc_id": "b2"}]), Some(&["a1", "b2"]));
+        check(json!("{\"doc_id\": \"c3\"}"), Some(&["c3"]));
+        check(json!(weft_core::seam::file_store::as_text("x.csv", &"d4".into(), "a,b")), Some(&["d4"]));
+        check(json!([null, ""]), Some(&[]));
+        check(json!("some text"), None);
+        check(json!({"name": "x"}), None);
+        check(json!(3), None);
+    }
+
+    #[test]
+    fn names_get_the_ending_of_their_format() {
+        assert_eq!(with_ending("report", DocumentFormat::Pdf), "report.pdf");
+        assert_eq!(with_ending("../a.PDF", DocumentFormat::Pdf), "a.PDF");
+        assert_eq!(with_ending("", DocumentFormat::Markdown), "file.md");
+    }
+
+    #[test]
+    fn only_what_says_how_to_get_a_file_is_a_download() {
+        let one = json!({"doc_id": "a", "filename": "b", "mime_type": "c", "x": 1});
+        assert_eq!(downloads(&one), Some(vec![one.clone()]));
+        assert_eq!(downloads(&json!(one.to_string())), Some(vec![one.clone()]));
+        assert_eq!(downloads(&json!([one, {"doc_id": "a"}])), None);
+        assert_eq!(downloads(&json!([])), None);
+        assert_eq!(downloads(&json!("{text}")), None);
+    }
+}

@@ -1,0 +1,595 @@
+//! ExcelProcessor: reads tables from spreadsheets, puts them together, and writes spreadsheets.
+
+use async_trait::async_trait;
+use indexmap::{IndexMap, IndexSet};
+use serde_json::{Map, json};
+use weft_core::effect::Delivery;
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, Sheet, WriteRequest};
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
+    Reference, Result, Role, Shape, Template, Value,
+};
+
+use crate::artifact;
+use crate::params::{Field, Kind, Params, choice, described, fields};
+use crate::tools::search::table;
+
+/// Rows that are shown of each table, at most.
+const SHOWN: usize = 20;
+/// Rows of all tables together, at most.
+const ROWS_MAX: usize = 200_000;
+
+static INPUT_FILES: Field = Field::raw(
+    "input_files",
+    Kind::Texts,
+    "references to files: `sys.files`, fields of the type `file`, `download`s",
+);
+static OPERATION: Field<&str> = Field::choice(
+    "operation",
+    "read",
+    &[
+        choice("read", "the rows of every sheet"),
+        choice("merge", "the rows of all sheets as one table"),
+        choice("transform", "hands rows on as tables"),
+        choice("output", "writes rows to a file"),
+    ],
+    "what to do",
+);
+static SHEET_SELECTION: Field<String> =
+    Field::text("sheet_selection", "`all`, `first`, or the names of sheets with commas between them")
+        .or("all");
+static MERGE_STRATEGY: Field<&str> = Field::choice(
+    "merge_strategy",
+    "concat",
+    &[choice("concat", "one below the other"), choice("join", "side by side, by a column")],
+    "how tables become one",
+)
+.shown_when("operation", &["merge"]);
+static JOIN_ON: Field<String> = Field::text("join_on", "the column by which rows belong together")
+    .shown_when("merge_strategy", &["join"]);
+static TRANSFORM_DATA: Field<Option<Reference>> = Field::reference(
+    "transform_data",
+    "the rows: a list of objects, or an object of such lists by the names of sheets",
+)
+.shown_when("operation", &["transform", "output"]);
+static TRANSFORM_INSTRUCTIONS: Field =
+    Field::raw("transform_instructions", Kind::Text, "has no effect").not_offered();
+static OUTPUT_FORMAT: Field<&str> = Field::choice(
+    "output_format",
+    "xlsx",
+    &[choice("xlsx", ""), choice("csv", "the first sheet")],
+    "what kind of file",
+)
+.shown_when("operation", &["output"]);
+static OUTPUT_FILENAME: Field<Template> = Field::template("output_filename", "the name of the file")
+    .or("output")
+    .shown_when("operation", &["output"]);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "ExcelProcessor",
+    role: Role::Step,
+    summary: "Reads tables from spreadsheets and CSV files, puts them together, and writes such files.",
+    fields: &[fields(&[
+        &OPERATION,
+        &INPUT_FILES,
+        &SHEET_SELECTION,
+        &MERGE_STRATEGY,
+        &JOIN_ON,
+        &TRANSFORM_DATA,
+        &OUTPUT_FORMAT,
+        &OUTPUT_FILENAME,
+        &TRANSFORM_INSTRUCTIONS,
+    ])],
+    outputs: &[
+        OutputSpec::new("data", "any", "the rows as objects: by file and sheet, or of the one table"),
+        OutputSpec::new("summary", "string", "how many rows and columns there are"),
+        OutputSpec::new("markdown", "string", "the first rows as tables in Markdown"),
+        OutputSpec::new("attachment", "object", "the file that was written").when_asked_for(),
+    ],
+    time_limit: None,
+    measuring_only: false,
+    tool: None,
+    build: |source| {
+        let mut params = Params::of(source);
+        let names = source.names();
+        let operation = params.take(&OPERATION);
+        let files: Vec<Reference> = match params.get(&INPUT_FILES) {
+            None | Some(Json::Null) => Vec::new(),
+            Some(Json::Array(items)) => {
+                items.iter().filter_map(|item| Reference::whole(&to_text(item), names)).collect()
+            }
+            Some(Json::String(text)) => Reference::whole(text, names).into_iter().collect(),
+            Some(other) => {
+                let problem = ParamProblem::new(
+                    "/input_files",
+                    format!("must be a list of references, and is {}", described(other)),
+                );
+                params.problem(problem);
+                Vec::new()
+            }
+        };
+        params.ignored(&TRANSFORM_INSTRUCTIONS, "rows are handed on as they are");
+        let rows = params.take(&TRANSFORM_DATA);
+        let missing = match operation {
+            "read" | "merge" if files.is_empty() => Some((
+                "/input_files",
+                "there is no file to read",
+                "refer to `sys.files` or to a field of the type `file`",
+            )),
+            "transform" | "output" if rows.is_none() => {
+                Some(("/transform_data", "there are no rows to work on", "refer to a list of objects"))
+            }
+            _ => None,
+        };
+        if let Some((pointer, message, help)) = missing {
+            params.problem(ParamProblem::new(pointer, message).help(help));
+        }
+        let column = params.take(&JOIN_ON);
+        let join = (params.take(&MERGE_STRATEGY) == "join").then_some(column);
+        if join.as_ref().is_some_and(|column| column.trim().is_empty()) && operation == "merge" {
+            let problem = ParamProblem::new("/join_on", "is missing");
+            params.problem(problem.help("name the column by which rows belong together"));
+        }
+        let format =
+            if params.take(&OUTPUT_FORMAT) == "csv" { DocumentFormat::Csv } else { DocumentFormat::Xlsx };
+        let processor = ExcelProcessor {
+            operation,
+            files,
+            selection: Selection::of(&params.take(&SHEET_SELECTION)),
+            join,
+            rows,
+            format,
+            filename: params.take(&OUTPUT_FILENAME),
+            warnings: params.warnings(),
+        };
+        params.finish(processor)
+    },
+};
+
+/// Which sheets of a file are read.
+enum Selection {
+    All,
+    First,
+    Named(Vec<String>),
+}
+
+impl Selection {
+    fn of(text: &str) -> Self {
+        match text.trim().to_lowercase().as_str() {
+            "" | "all" => Self::All,
+            "first" => Self::First,
+            _ => Self::Named(
+                text.split(',').map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect(),
+            ),
+        }
+    }
+
+    fn apply(&self, file: &str, sheets: Vec<Sheet>) -> Result<Vec<Sheet>> {
+        match self {
+            Self::All => Ok(sheets),
+            Self::First => Ok(sheets.into_iter().take(1).collect()),
+            Self::Named(names) => {
+                let find = |name: &String| {
+                    let found = sheets.iter().find(|sheet| sheet.name.eq_ignore_ascii_case(name));
+                    found.cloned().ok_or_else(|| {
+                        let known: Vec<&str> = sheets.iter().map(|sheet| sheet.name.as_str()).collect();
+                        Error::invalid(format!("`{file}` has no sheet `{name}`"))
+                            .help(format!("it has: {}", known.join(", ")))
+                    })
+                };
+                names.iter().map(find).collect()
+            }
+        }
+    }
+}
+
+struct ExcelProcessor {
+    operation: &'static str,
+    files: Vec<Reference>,
+    selection: Selection,
+    join: Option<String>,
+    rows: Option<Reference>,
+    format: DocumentFormat,
+    filename: Template,
+    warnings: Vec<ParamProblem>,
+}
+
+/// Tables of rows as objects, by name.
+type Tables = IndexMap<String, Vec<Map<String, Json>>>;
+
+impl ExcelProcessor {
+    /// The tables of all files: by the file's name, and the sheet's when there are several.
+    async fn read(&self, ctx: &NodeContext) -> Result<Tables> {
+        let mut tables = Tables::new();
+        for reference in &self.files {
+            for id in artifact::named(&ctx.inputs.json(reference))? {
+                let reading = async {
+                    let (file, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &id).await?;
+                    let sheets = ctx.run.seams.documents.sheets(&file.name, bytes).await?;
+                    Ok((file.name, sheets))
+                };
+                let question = ctx.effects.question("tables", &id);
+                let ((name, sheets), _): ((String, Vec<Sheet>), _) =
+                    ctx.effect_asking(("tables", Delivery::Idempotent), question, reading).await?;
+                let sheets = self.selection.apply(&name, sheets)?;
+                let single = sheets.len() == 1;
+                for sheet in sheets {
+                    let wanted = if single { name.clone() } else { format!("{name}_{}", sheet.name) };
+                    let name = free(&tables, &wanted);
+                    tables.insert(name, objects(sheet));
+                }
+            }
+        }
+        if tables.is_empty() {
+            return Err(
+                Error::invalid("there is no table in the files").help("attach a spreadsheet or a CSV file")
+            );
+        }
+        within_limits(&tables)?;
+        Ok(tables)
+    }
+
+    fn given(&self, ctx: &NodeContext) -> Result<Tables> {
+        let Some(reference) = &self.rows else { return Ok(Tables::new()) };
+        let value = ctx.inputs.json(reference);
+        let parsed = value.as_str().and_then(|text| serde_json::from_str::<Json>(text).ok());
+        let tables = tables(parsed.as_ref().unwrap_or(&value))?;
+        within_limits(&tables)?;
+        Ok(tables)
+    }
+}
+
+fn within_limits(tables: &Tables) -> Result<()> {
+    let rows: usize = tables.values().map(Vec::len).sum();
+    match rows <= ROWS_MAX {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("the tables have {rows} rows, more than {ROWS_MAX}"))
+            .help("divide the file")),
+    }
+}
+
+fn free(tables: &Tables, wanted: &str) -> String {
+    let mut name = wanted.to_owned();
+    for number in 2.. {
+        if !tables.contains_key(&name) {
+            break;
+        }
+        name = format!("{wanted}_{number}");
+    }
+    name
+}
+
+/// The rows of a sheet, by the names in its first row.
+fn objects(sheet: Sheet) -> Vec<Map<String, Json>> {
+    let mut rows = sheet.rows.into_iter();
+    let mut columns: IndexSet<String> = IndexSet::new();
+    for (place, cell) in rows.next().unwrap_or_default().iter().enumerate() {
+        let base = match to_text(cell).trim() {
+            "" => format!("column_{}", place + 1),
+            name => name.to_owned(),
+        };
+        let mut name = base.clone();
+        for number in 2.. {
+            if columns.insert(name.clone()) {
+                break;
+            }
+            name = format!("{base}_{number}");
+        }
+    }
+    let columns: Vec<String> = columns.into_iter().collect();
+    rows.map(|row| {
+        columns.iter().cloned().zip(row.into_iter().chain(std::iter::repeat(Json::Null))).collect()
+    })
+    .collect()
+}
+
+/// Rows as somebody gives them.
+fn tables(value: &Json) -> Result<Tables> {
+    let wrong = |value: &Json| {
+        Error::invalid(format!("the rows must be a list of objects, and are {}", described(value)))
+            .help("hand over what `read` or `merge` gives, or `json` of another component")
+    };
+    let list = |value: &Json| -> Result<Vec<Map<String, Json>>> {
+        let row = |row: &Json| match row {
+            Json::Object(members) => Ok(members.clone()),
+            Json::Array(cells) => Ok(cells
+                .iter()
+                .enumerate()
+                .map(|(place, cell)| (format!("column_{}", place + 1), cell.clone()))
+                .collect()),
+            other => Err(wrong(other)),
+        };
+        value.as_array().ok_or_else(|| wrong(value))?.iter().map(row).collect()
+    };
+    match value {
+        Json::Array(_) => Ok(Tables::from_iter([("Sheet1".to_owned(), list(value)?)])),
+        Json::Object(members) if !members.is_empty() && members.values().all(Json::is_array) => {
+            members.iter().map(|(name, rows)| Ok((name.clone(), list(rows)?))).collect()
+        }
+        Json::Object(members) => Ok(Tables::from_iter([("Sheet1".to_owned(), vec![members.clone()])])),
+        other => Err(wrong(other)),
+    }
+}
+
+/// All rows, one table below the other.
+fn concat(tables: Tables) -> Vec<Map<String, Json>> {
+    tables.into_values().flatten().collect()
+}
+
+/// Rows that have the same value in a column, side by side; what has no counterpart stays alone. A column that both have is
+/// kept under a name with `_2`.
+fn join(tables: Tables, column: &str) -> Result<Vec<Map<String, Json>>> {
+    let mut joined: Option<Vec<Map<String, Json>>> = None;
+    for (name, rows) in tables {
+        if !rows.is_empty() && !rows.iter().any(|row| row.contains_key(column)) {
+            return Err(Error::invalid(format!("`{name}` has no column `{column}`"))
+                .help("`join_on` names a column that all tables have"));
+        }
+        let Some(left) = joined.take() else {
+            joined = Some(rows);
+            continue;
+        };
+        let mut by_value: IndexMap<String, Vec<Map<String, Json>>> = IndexMap::new();
+        for row in rows {
+            by_value.entry(row.get(column).map(to_text).unwrap_or_default()).or_default().push(row);
+        }
+        let mut result = Vec::new();
+        let mut met: IndexSet<String> = IndexSet::new();
+        for row in left {
+            let value = row.get(column).map(to_text).unwrap_or_default();
+            match by_value.get(&value) {
+                None => result.push(row),
+                Some(others) => {
+                    met.insert(value);
+                    result.extend(others.iter().map(|other| beside(&row, other, column)));
+                }
+            }
+            if result.len() > ROWS_MAX {
+                return Err(Error::invalid(format!("the joined table has more than {ROWS_MAX} rows"))
+                    .help("join by a column whose values differ"));
+            }
+        }
+        result.extend(
+            by_value.into_iter().filter(|(value, _)| !met.contains(value)).flat_map(|(_, rows)| rows),
+        );
+        joined = Some(result);
+    }
+    Ok(joined.unwrap_or_default())
+}
+
+fn beside(row: &Map<String, Json>, other: &Map<String, Json>, column: &str) -> Map<String, Json> {
+    let mut both = row.clone();
+    for (name, value) in other.iter().filter(|(name, _)| *name != column) {
+        let taken = both.contains_key(name);
+        both.insert(if taken { format!("{name}_2") } else { name.clone() }, value.clone());
+    }
+    both
+}
+
+/// Rows as a sheet whose first row names the columns, in the order in which they come up.
+fn sheet(name: &str, rows: &[Map<String, Json>]) -> Sheet {
+    let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
+    let header = columns.iter().map(|column| Json::from(column.as_str())).collect();
+    let cells = |row: &Map<String, Json>| {
+        columns.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect()
+    };
+    Sheet { name: name.to_owned(), rows: std::iter::once(header).chain(rows.iter().map(cells)).collect() }
+}
+
+fn summary(tables: &Tables) -> String {
+    let line = |(name, rows): (&String, &Vec<Map<String, Json>>)| {
+        let columns: IndexSet<&String> = rows.iter().flat_map(Map::keys).collect();
+        let columns: Vec<&str> = columns.into_iter().map(String::as_str).collect();
+        format!("{name}: {} rows, {} columns ({})", rows.len(), columns.len(), columns.join(", "))
+    };
+    tables.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn markdown(tables: &Tables) -> String {
+    let part = |(name, rows): (&String, &Vec<Map<String, Json>>)| {
+        let shown: Vec<Json> = rows.iter().take(SHOWN).cloned().map(Json::Object).collect();
+        let more = match rows.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!("\n\n{more} more rows"),
+        };
+        format!("### {name}\n\n{}{more}", table::table(&shown))
+    };
+    tables.iter().map(part).collect::<Vec<_>>().join("\n\n")
+}
+
+#[async_trait]
+impl Component for ExcelProcessor {
+    fn shape(&self) -> Shape {
+        let reads = self.files.iter().chain(&self.rows).chain(self.filename.references()).cloned();
+        Shape {
+            reads: Reads::always(reads),
+            main_output: "data",
+            warnings: self.warnings.clone(),
+            outputs: weft_core::NodeOutputs::named((self.operation == "output").then_some("attachment")),
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let tables = match self.operation {
+            "read" | "merge" => self.read(ctx).await?,
+            _ => self.given(ctx)?,
+        };
+        let tables = match (self.operation, &self.join) {
+            ("merge", None) => Tables::from_iter([("merged".to_owned(), concat(tables))]),
+            ("merge", Some(column)) => {
+                Tables::from_iter([("merged".to_owned(), join(tables, column.trim())?)])
+            }
+            _ => tables,
+        };
+        let mut outputs = Outputs::of("summary", Value::text(summary(&tables)));
+        outputs.set("markdown", Value::text(markdown(&tables)));
+        if self.operation == "output" {
+            let sheets = tables.iter().map(|(name, rows)| sheet(name, rows)).collect();
+            let request = WriteRequest {
+                format: self.format,
+                content: DocumentContent::Sheets(sheets),
+                page: PageSettings::default(),
+            };
+            let file = artifact::made(ctx, &self.filename.render(&ctx.inputs)?, &request).await?;
+            outputs.set("attachment", artifact::download(&file));
+        }
+        let data = match self.operation {
+            "merge" => json!(tables.into_values().next().unwrap_or_default()),
+            _ => json!(tables),
+        };
+        outputs.set("data", data);
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value as Json, json};
+    use weft_core::seam::FileStore as _;
+    use weft_core::seam::file_store::StoredFile;
+    use weft_core::{ErrorKind, Result};
+    use weft_testkit::MemoryFiles;
+
+    use crate::testing::{Node, PlainDocuments, Setting, outputs, run};
+
+    async fn files() -> Arc<MemoryFiles> {
+        let files = Arc::new(MemoryFiles::default());
+        let kept = [
+            (
+                "one",
+                "a.csv",
+                json!([{"name": "", "rows": [["id", "n", ""], [1, "x", true], [2, "y", null]]}]),
+            ),
+            (
+                "two",
+                "b.xlsx",
+                json!([{"name": "S", "rows": [["id", "n"], [2, "z"], [3, "w"]]}, {"name": "T", "rows": [["q"]]}]),
+            ),
+        ];
+        for (id, name, sheets) in kept {
+            let bytes = serde_json::to_vec(&sheets).unwrap();
+            let file = StoredFile {
+                id: id.into(),
+                name: name.to_owned(),
+                mime_type: String::new(),
+                size: bytes.len() as u64,
+                session: None,
+                created_ms: 0,
+            };
+            files.put(&"t".into(), &file, bytes.into()).await.unwrap();
+        }
+        files
+    }
+
+    fn setting(files: &Arc<MemoryFiles>, values: impl IntoIterator<Item = (&'static str, Json)>) -> Setting {
+        let files = Arc::clone(files);
+        let change = move |seams: &mut weft_core::seam::Seams| {
+            seams.files = files;
+            seams.documents = Arc::new(PlainDocuments);
+        };
+        Setting { seams: Some(Box::new(change)), ..Setting::values(values) }
+    }
+
+    async fn done(params: Json, values: Vec<(&'static str, Json)>) -> Json {
+        outputs(&Node::new("ExcelProcessor", params), setting(&files().await, values)).await
+    }
+
+    #[tokio::test]
+    async fn files_are_read_as_rows() {
+        let values = vec![
+            ("begin@file", json!([{"id": "one"}])),
+            ("sys.files", json!(["File: b.xlsx (two)\n\ntext"])),
+        ];
+        let found = done(json!({"input_files": ["begin@file", "{sys.files}"]}), values.clone()).await;
+        assert_eq!(
+            found["data"]["a.csv"],
+            json!([{"id": 1, "n": "x", "column_3": true}, {"id": 2, "n": "y", "column_3": null}])
+        );
+        assert_eq!(found["data"]["b.xlsx_S"], json!([{"id": 2, "n": "z"}, {"id": 3, "n": "w"}]));
+        assert!(
+            found["summary"].as_str().unwrap().starts_with("a.csv: 2 rows, 3 columns (id, n, column_3)\n")
+        );
+        assert!(found["markdown"].as_str().unwrap().contains("### b.xlsx_S\n\n| id | n |"));
+        let first =
+            done(json!({"input_files": ["sys.files"], "sheet_selection": "First"}), values.clone()).await;
+        assert_eq!(first["data"].as_object().unwrap().keys().collect::<Vec<_>>(), ["b.xlsx"]);
+        let named = done(json!({"input_files": "sys.files", "sheet_selection": "t"}), values).await;
+        assert_eq!(named["data"], json!({"b.xlsx": []}));
+    }
+
+    #[tokio::test]
+    async fn tables_become_one() {
+        let values = vec![("begin@file", json!([{"id": "one"}, {"id": "two"}]))];
+        let params = json!({"operation": "merge", "input_files": ["begin@file"], "sheet_selection": "first"});
+        let below = done(params.clone(), values.clone()).await;
+        assert_eq!(below["data"].as_array().unwrap().len(), 4);
+        let mut params = params;
+        params["merge_strategy"] = "join".into();
+        params["join_on"] = "id".into();
+        let beside = done(params, values).await;
+        let rows = json!([{"id": 1, "n": "x", "column_3": true}, {"id": 2, "n": "y", "column_3": null, "n_2": "z"}, {"id": 3, "n": "w"}]);
+        assert_eq!(beside["data"], rows);
+    }
+
+    #[tokio::test]
+    async fn rows_become_a_file() {
+        let kept = files().await;
+        let params = json!({"operation": "output", "transform_data": "Agent:A@rows", "output_format": "csv", "output_filename": "x/y"});
+        let rows = json!([{"a": 1}, {"b": "2", "a": null}]);
+        let found =
+            outputs(&Node::new("ExcelProcessor", params), setting(&kept, [("Agent:A@rows", rows)])).await;
+        assert_eq!(found["attachment"]["filename"], "y.csv");
+        let id = found["attachment"]["doc_id"].as_str().unwrap().into();
+        let (_, bytes) = kept.read(&"t".into(), &id).await.unwrap();
+        let written: Json = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(written["content"]["sheets"][0]["rows"], json!([["a", "b"], [1, null], [null, "2"]]));
+        let text = done(
+            json!({"operation": "transform", "transform_data": "Agent:A@rows"}),
+            vec![("Agent:A@rows", json!("{\"S\": [[1, 2]]}"))],
+        )
+        .await;
+        assert_eq!(text["data"], json!({"S": [{"column_1": 1, "column_2": 2}]}));
+    }
+
+    #[tokio::test]
+    async fn what_is_wrong_is_an_error() {
+        let check = async |params: Json, value: Json, kind: ErrorKind| {
+            let node = Node::new("ExcelProcessor", params);
+            let ran: Result<_> = run(&node, setting(&files().await, [("begin@file", value)])).await;
+            assert_eq!(ran.unwrap_err().kind, kind);
+        };
+        let read = json!({"input_files": ["begin@file"]});
+        check(read.clone(), json!("no file"), ErrorKind::Invalid).await;
+        check(read.clone(), json!([]), ErrorKind::Invalid).await;
+        check(read, json!({"id": "unknown"}), ErrorKind::NotFound).await;
+        check(
+            json!({"input_files": ["begin@file"], "sheet_selection": "no"}),
+            json!({"id": "two"}),
+            ErrorKind::Invalid,
+        )
+        .await;
+        let join = json!({"operation": "merge", "input_files": ["begin@file"], "merge_strategy": "join", "join_on": "no"});
+        check(join, json!([{"id": "one"}, {"id": "two"}]), ErrorKind::Invalid).await;
+        check(
+            json!({"operation": "transform", "transform_data": "begin@file"}),
+            json!("text"),
+            ErrorKind::Invalid,
+        )
+        .await;
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        let problems = |params: Json| Node::new("ExcelProcessor", params).problems();
+        assert_eq!(problems(json!({})), ["/input_files"]);
+        assert_eq!(problems(json!({"operation": "output"})), ["/transform_data"]);
+        assert_eq!(
+            problems(json!({"operation": "merge", "input_files": ["sys.files"], "merge_strategy": "join"})),
+            ["/join_on"]
+        );
+    }
+}

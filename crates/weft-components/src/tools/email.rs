@@ -1,0 +1,352 @@
+//! Email: sends a mail.
+//!
+//! A mail is handed in once: when a server has been given it and nobody knows whether it was taken, the node fails and
+//! says so, also after a crash.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use sha2::{Digest as _, Sha256};
+use weft_core::effect::Delivery;
+use weft_core::seam::mailer::{Mail, MailServer};
+use weft_core::secret::Secret;
+use weft_core::{
+    Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, OutputSpec, Outputs,
+    ParamProblem, Reads, Result, Role, Shape, Template, ToolSpec,
+};
+
+use crate::params::{Field, FieldGroup, Params, fields};
+use crate::web::{DELAY_AFTER_ERROR, MAX_RETRIES, page_text};
+
+/// For handing in a mail.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+static TO_EMAIL: Field<Template> = Field::template("to_email", "addresses, with commas between them")
+    .or("sys.query")
+    .by_model("the addresses of the recipients, with commas between them");
+static CC_EMAIL: Field<Template> = Field::template("cc_email", "who gets a copy, with commas between them")
+    .by_model_if_wanted("the addresses of who gets a copy, with commas between them");
+static SUBJECT: Field<Template> =
+    Field::template("subject", "the subject").by_model_if_wanted("the subject of the mail");
+static CONTENT: Field<Template> = Field::template("content", "the text, plain or as HTML")
+    .by_model_if_wanted("the text of the mail, plain or as HTML");
+static ALLOWED: Field<Vec<String>> = Field::texts(
+    "allowed_recipients",
+    "addresses, or domains such as `@example.org`, that mail may go to; empty: any",
+);
+static SMTP_SERVER: Field<Template> = Field::template("smtp_server", "the server that takes mail");
+static SMTP_PORT: Field<usize> =
+    Field::count("smtp_port", 465, &(1..=65_535), "465 for TLS from the beginning, any other for STARTTLS");
+static EMAIL: Field<Template> = Field::template("email", "the address of the sender");
+static SMTP_USERNAME: Field<Template> =
+    Field::template("smtp_username", "who signs in at the server, when that is not the sender's address");
+static PASSWORD: Field<Template> =
+    Field::template("password", "the password, best as `{env.NAME}`; empty to hand in without signing in")
+        .secret();
+static SENDER_NAME: Field<Template> = Field::template("sender_name", "the name that recipients see");
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Email",
+    role: Role::Step,
+    summary: "Sends an e-mail.",
+    fields: &[
+        fields(&[&TO_EMAIL, &CC_EMAIL, &SUBJECT, &CONTENT, &ALLOWED]),
+        FieldGroup {
+            title: "The sender",
+            fields: &[&SMTP_SERVER, &SMTP_PORT, &EMAIL, &SMTP_USERNAME, &PASSWORD, &SENDER_NAME],
+        },
+        FieldGroup { title: "When the server does not answer", fields: &[&MAX_RETRIES, &DELAY_AFTER_ERROR] },
+    ],
+    outputs: &[OutputSpec::new("success", "boolean", "that it was handed in")],
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec { function: "email", idempotent: false, sources: false }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let email = Email {
+            to: params.take(&TO_EMAIL),
+            cc: params.take(&CC_EMAIL),
+            subject: params.take(&SUBJECT),
+            content: params.take(&CONTENT),
+            allowed: params
+                .take(&ALLOWED)
+                .iter()
+                .map(|one| one.trim().to_lowercase())
+                .filter(|one| !one.is_empty())
+                .collect(),
+            server: params.take(&SMTP_SERVER),
+            port: params.take(&SMTP_PORT),
+            from: params.take(&EMAIL),
+            user: params.take(&SMTP_USERNAME),
+            password: params.take(&PASSWORD),
+            name: params.take(&SENDER_NAME),
+            retries: params.take(&MAX_RETRIES),
+            delay: Duration::from_secs_f64(params.take(&DELAY_AFTER_ERROR)),
+            warnings: params.warnings(),
+        };
+        params.finish(email)
+    },
+};
+
+struct Email {
+    to: Template,
+    cc: Template,
+    subject: Template,
+    content: Template,
+    /// In lower case.
+    allowed: Vec<String>,
+    server: Template,
+    port: usize,
+    from: Template,
+    user: Template,
+    password: Template,
+    name: Template,
+    retries: usize,
+    delay: Duration,
+    warnings: Vec<ParamProblem>,
+}
+
+impl Email {
+    fn texts(&self) -> [&Template; 9] {
+        let Self { to, cc, subject, content, server, from, user, password, name, .. } = self;
+        [to, cc, subject, content, server, from, user, password, name]
+    }
+
+    fn lacks(&self) -> Option<ParamProblem> {
+        let needed = [
+            (&SMTP_SERVER, &self.server, "name the server that takes mail"),
+            (&EMAIL, &self.from, "name the address of the sender"),
+        ];
+        let (field, _, help) = needed.into_iter().find(|(_, text, _)| text.source().trim().is_empty())?;
+        Some(ParamProblem::new(format!("/{}", field.name()), "is empty, so no mail can be sent").help(help))
+    }
+
+    async fn mail(&self, ctx: &NodeContext) -> Result<Mail> {
+        if let Some(lacks) = self.lacks() {
+            let error =
+                Error::invalid(format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message));
+            return Err(lacks.help.into_iter().fold(error, Error::help));
+        }
+        let text = |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().to_owned());
+        let (to, cc) = (addresses(&text(&self.to)?), addresses(&text(&self.cc)?));
+        if to.is_empty() {
+            return Err(Error::invalid("the mail has no recipient").help("give `to_email` an address"));
+        }
+        if let Some(other) = to.iter().chain(&cc).find(|address| !self.may_go_to(address)) {
+            return Err(Error::new(ErrorKind::Denied, format!("mail may not go to `{other}`"))
+                .help("`allowed_recipients` says where mail may go"));
+        }
+        let from = text(&self.from)?;
+        let password = self.password.render(&ctx.inputs)?;
+        let user = match (password.is_empty(), text(&self.user)?) {
+            (true, _) => String::new(),
+            (false, user) if user.is_empty() => from.clone(),
+            (false, user) => user,
+        };
+        let html = html(&text(&self.content)?);
+        let plain = page_text(html.clone()).await?;
+        let port = u16::try_from(self.port).unwrap_or(u16::MAX);
+        Ok(Mail {
+            server: MailServer { host: text(&self.server)?, port, user, password: Secret::new(password) },
+            from: (text(&self.name)?, from),
+            to,
+            cc,
+            subject: text(&self.subject)?,
+            html,
+            text: plain,
+            id: name_of(ctx),
+            time_limit: TIME_LIMIT,
+        })
+    }
+
+    fn may_go_to(&self, address: &str) -> bool {
+        let address =
+            address.trim().trim_end_matches('>').rsplit(['<', ' ']).next().unwrap_or_default().to_lowercase();
+        let allowed = |one: &String| match one.starts_with('@') {
+            true => address.ends_with(one.as_str()),
+            false => address == *one,
+        };
+        self.allowed.is_empty() || self.allowed.iter().any(allowed)
+    }
+}
+
+/// Addresses with commas or semicolons between them. A comma within the quotes of a name is part of it.
+fn addresses(text: &str) -> Vec<String> {
+    let mut quoted = false;
+    let mut parts = vec![String::new()];
+    for c in text.chars() {
+        match c {
+            ',' | ';' | '\n' if !quoted => parts.push(String::new()),
+            _ => {
+                quoted ^= c == '"';
+                if let Some(last) = parts.last_mut() {
+                    last.push(c);
+                }
+            }
+        }
+    }
+    parts.into_iter().map(|part| part.trim().to_owned()).filter(|part| !part.is_empty()).collect()
+}
+
+/// A text as HTML: as it is when it has markup, else with its lines kept.
+fn html(text: &str) -> String {
+    let has_markup = text.match_indices('<').any(|(at, _)| {
+        let behind = text[at + 1..].trim_start_matches('/');
+        behind.starts_with(|c: char| c.is_ascii_alphabetic() || c == '!') && behind.contains('>')
+    });
+    if has_markup {
+        return text.to_owned();
+    }
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\n', "<br>\n")
+}
+
+/// What names the mail: the same when it is handed in again.
+fn name_of(ctx: &NodeContext) -> String {
+    Sha256::digest(ctx.call_key()).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[async_trait]
+impl Component for Email {
+    fn shape(&self) -> Shape {
+        let lacks = self.lacks();
+        Shape {
+            reads: Reads::always(self.texts().into_iter().flat_map(Template::references).cloned()),
+            main_output: "success",
+            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            secrets: self.password.references().cloned().collect(),
+            lacks,
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let mail = self.mail(ctx).await?;
+        let mut left = self.retries;
+        loop {
+            let question = ctx.effects.question("mail", &(&mail.to, &mail.cc, &mail.subject, &mail.html));
+            let sending = ctx.run.seams.mailer.send(&ctx.run.tenant, mail.clone());
+            match ctx.effect_asking(("mail", Delivery::AtMostOnce), question, sending).await {
+                Ok(((), _)) => return Ok(Outputs::of("success", Json::from(true)).into()),
+                // Nothing was handed in.
+                Err(error) if error.kind == ErrorKind::Unavailable && left > 0 => {
+                    left -= 1;
+                    tokio::time::sleep(self.delay).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::{Value as Json, json};
+    use weft_core::seam::Mailer;
+    use weft_core::seam::mailer::Mail;
+    use weft_core::{Error, ErrorKind, Result, TenantId};
+
+    use super::{addresses, html};
+    use crate::testing::{Node, Setting, Stage, failure, outputs};
+
+    #[derive(Debug, Default)]
+    struct Letterbox {
+        fails: Mutex<Vec<ErrorKind>>,
+        taken: Mutex<Vec<Mail>>,
+    }
+
+    #[async_trait::async_trait]
+    impl Mailer for Letterbox {
+        async fn send(&self, _: &TenantId, mail: Mail) -> Result<()> {
+            if let Some(kind) = self.fails.lock().unwrap().pop() {
+                return Err(Error::new(kind, "the server says no"));
+            }
+            self.taken.lock().unwrap().push(mail);
+            Ok(())
+        }
+    }
+
+    fn setting(
+        letterbox: &Arc<Letterbox>,
+        values: impl IntoIterator<Item = (&'static str, Json)>,
+    ) -> Setting {
+        let mailer = Arc::clone(letterbox);
+        Setting { seams: Some(Box::new(move |seams| seams.mailer = mailer)), ..Setting::values(values) }
+    }
+
+    fn node(more: Json) -> Node {
+        let mut node = Node::new(
+            "Email",
+            json!({"to_email": "ada@example.org, \"Hopper, Grace\" <grace@example.org>", "content": "a < b\n2",
+                "subject": "About {Agent:A@topic}", "smtp_server": "smtp.example", "email": "weft@example.org",
+                "password": "{Agent:A@key}", "sender_name": "Weft", "delay_after_error": 0}),
+        );
+        node.add(more);
+        node
+    }
+
+    #[tokio::test]
+    async fn a_mail_is_sent_as_it_is_written() {
+        let letterbox = Arc::new(Letterbox::default());
+        let values = [("Agent:A@topic", json!("looms")), ("Agent:A@key", json!("pass"))];
+        assert_eq!(outputs(&node(json!({})), setting(&letterbox, values)).await, json!({"success": true}));
+        let mail = letterbox.taken.lock().unwrap().pop().unwrap();
+        assert_eq!(mail.to, ["ada@example.org", "\"Hopper, Grace\" <grace@example.org>"]);
+        assert_eq!((mail.subject.as_str(), mail.html.as_str()), ("About looms", "a &lt; b<br>\n2"));
+        assert!(mail.text.contains("a < b"), "{}", mail.text);
+        assert_eq!((mail.server.port, mail.server.user.as_str()), (465, "weft@example.org"));
+        assert_eq!(mail.server.password.reveal(), "pass");
+        assert_eq!(mail.id.len(), 64);
+    }
+
+    #[tokio::test]
+    async fn only_what_was_not_handed_in_is_sent_again() {
+        let check = async |fails: &[ErrorKind], sent: bool| {
+            let letterbox = Arc::new(Letterbox { fails: Mutex::new(fails.to_vec()), ..Letterbox::default() });
+            let node = node(json!({"max_retries": 1}));
+            let component = node.build();
+            let stage = Stage::new(&node, &*component, setting(&letterbox, []));
+            assert_eq!(component.run(&stage.ctx).await.is_ok(), sent, "{fails:?}");
+        };
+        check(&[ErrorKind::Unavailable], true).await;
+        check(&[ErrorKind::Unavailable, ErrorKind::Unavailable], false).await;
+        check(&[ErrorKind::Interrupted], false).await;
+        check(&[ErrorKind::Unauthenticated], false).await;
+    }
+
+    #[tokio::test]
+    async fn mail_goes_only_where_it_may() {
+        let check = async |to: &str, allowed: Json, good: bool| {
+            let letterbox = Arc::new(Letterbox::default());
+            let node = node(json!({"to_email": to, "allowed_recipients": allowed}));
+            let component = node.build();
+            let stage = Stage::new(&node, &*component, setting(&letterbox, []));
+            let sent = component.run(&stage.ctx).await;
+            assert_eq!(sent.is_ok(), good, "{to}: {sent:?}");
+            assert_eq!(letterbox.taken.lock().unwrap().len(), usize::from(good));
+        };
+        check("Ada <ADA@example.org>", json!(["ada@example.org"]), true).await;
+        check("ada@example.org", json!("@example.org"), true).await;
+        check("ada@example.org, eve@evil.example", json!(["@example.org"]), false).await;
+        check("ada@notexample.org", json!(["example.org"]), false).await;
+        check("ada@example.org <eve@evil.example>", json!(["ada@example.org"]), false).await;
+        check(" , ", json!([]), false).await;
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_named() {
+        for (name, value) in [("smtp_server", ""), ("email", " ")] {
+            let node = node(json!({name: value}));
+            assert_eq!(node.build().shape().lacks.unwrap().pointer, format!("/{name}"));
+            assert_eq!(failure(&node, Setting::default()).await.kind, ErrorKind::Invalid);
+        }
+    }
+
+    #[test]
+    fn addresses_and_texts() {
+        assert_eq!(addresses(" a@b.c;d@e.f ,\n,\"x, y\" <g@h.i>"), ["a@b.c", "d@e.f", "\"x, y\" <g@h.i>"]);
+        assert_eq!(html("<p>x</p>"), "<p>x</p>");
+        assert_eq!(html("1 < 2 & 3 > 2"), "1 &lt; 2 &amp; 3 &gt; 2");
+    }
+}

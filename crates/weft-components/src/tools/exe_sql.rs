@@ -1,0 +1,404 @@
+//! ExeSQL: asks a database in SQL.
+//!
+//! A reference within a statement is a value and is never read as SQL; SQL that a model has written is a reference of
+//! its own, and may stand in a fenced block. Only statements that read are carried out, whoever wrote them.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use weft_core::effect::Delivery;
+use weft_core::reference::Segment;
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlPart, SqlRequest, SqlRows};
+use weft_core::secret::Secret;
+use weft_core::value::to_text;
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads,
+    Result, Role, Shape, Template, ToolSpec, Value,
+};
+
+use super::search::table;
+use crate::params::{Field, FieldGroup, Params, choice, fields};
+
+/// Rows of one statement, at most.
+const RECORDS_MAX: usize = 10_000;
+/// Bytes of all answers, at most.
+const BYTES_MAX: usize = 4 << 20;
+/// For everything that is asked at once.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
+
+static SQL: Field<Template> = Field::template(
+    "sql",
+    "one statement or several with `;` between them; references in it are values, and SQL that a model wrote is a reference of its own",
+)
+.or("sys.query")
+.by_model("the SQL to carry out: statements that read, such as SELECT, with `;` between them");
+static DB_TYPE: Field<String> = Field::text("db_type", "what kind of database it is").or("mysql").one_of(&[
+    choice("mysql", "MySQL"),
+    choice("mariadb", "MariaDB"),
+    choice("postgres", "PostgreSQL"),
+    choice("sqlite", "a file below `files.root`, which `database` names"),
+]);
+static DATABASE: Field<Template> = Field::template("database", "the database on the server");
+static HOST: Field<Template> =
+    Field::template("host", "the server").shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static PORT: Field<usize> =
+    Field::count("port", 3_306, &(1..=65_535), "the server's port: 3306 for MySQL, 5432 for PostgreSQL")
+        .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static USERNAME: Field<Template> = Field::template("username", "who asks; best somebody who may read only")
+    .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static PASSWORD: Field<Template> = Field::template("password", "the password, best as `{env.NAME}`")
+    .secret()
+    .shown_when("db_type", &["mysql", "mariadb", "postgres"]);
+static MAX_RECORDS: Field<usize> =
+    Field::count("max_records", 1_024, &(1..=RECORDS_MAX), "rows of one statement, at most")
+        .older(&["top_n"]);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "ExeSQL",
+    role: Role::Step,
+    summary: "Asks a database in SQL and gives the rows. Statements that change anything are refused.",
+    fields: &[
+        fields(&[&SQL, &MAX_RECORDS]),
+        FieldGroup {
+            title: "The database",
+            fields: &[&DB_TYPE, &DATABASE, &HOST, &PORT, &USERNAME, &PASSWORD],
+        },
+    ],
+    outputs: &[
+        OutputSpec::new("formalized_content", "string", "the rows as tables in Markdown, for prompts"),
+        OutputSpec::new("json", "array", "for each statement a list of its rows as objects"),
+    ],
+    time_limit: None,
+    measuring_only: false,
+    tool: Some(ToolSpec { function: "execute_sql", idempotent: true, sources: false }),
+    build: |source| {
+        let mut params = Params::of(source);
+        let kind_name = params.take(&DB_TYPE);
+        let component = ExeSql {
+            sql: params.take(&SQL),
+            kind: kind(&kind_name),
+            kind_name,
+            database: params.take(&DATABASE),
+            host: params.take(&HOST),
+            port: params.take(&PORT),
+            username: params.take(&USERNAME),
+            password: params.take(&PASSWORD),
+            max_records: params.take(&MAX_RECORDS),
+            warnings: params.warnings(),
+        };
+        params.finish(component)
+    },
+};
+
+fn kind(name: &str) -> Option<DatabaseKind> {
+    match name.trim().to_ascii_lowercase().as_str() {
+        "" | "mysql" | "mariadb" | "oceanbase" => Some(DatabaseKind::MySql),
+        "postgres" | "postgresql" => Some(DatabaseKind::Postgres),
+        "sqlite" => Some(DatabaseKind::Sqlite),
+        _ => None,
+    }
+}
+
+struct ExeSql {
+    sql: Template,
+    kind: Option<DatabaseKind>,
+    kind_name: String,
+    database: Template,
+    host: Template,
+    port: usize,
+    username: Template,
+    password: Template,
+    max_records: usize,
+    warnings: Vec<ParamProblem>,
+}
+
+impl ExeSql {
+    fn unsupported(&self) -> Option<String> {
+        let name = self.kind_name.trim();
+        self.kind.is_none().then(|| format!("databases of the type {name} aren't part of this build"))
+    }
+
+    /// The first setting without which it cannot ask anybody.
+    fn lacks(&self) -> Option<ParamProblem> {
+        let on_a_server = self.kind.is_some_and(|kind| kind != DatabaseKind::Sqlite);
+        let needed = [
+            (&DATABASE, &self.database, true),
+            (&HOST, &self.host, on_a_server),
+            (&USERNAME, &self.username, on_a_server),
+        ];
+        let empty = needed.into_iter().find(|(_, text, needed)| *needed && text.source().trim().is_empty());
+        empty.map(|(field, ..)| {
+            let help = match field.name() {
+                "database" if !on_a_server => "name a file below `files.root`",
+                "database" => "name the database on the server",
+                "host" => "name the server",
+                _ => "name a user that may read",
+            };
+            ParamProblem::new(format!("/{}", field.name()), "is empty, so there is no database to ask")
+                .help(help)
+        })
+    }
+
+    fn parts(&self, ctx: &NodeContext) -> Result<Vec<SqlPart>> {
+        // A statement around references makes them values; without one they are the statement.
+        let written = |segment: &Segment| match segment {
+            Segment::Literal(text) => text.contains(|c: char| c.is_alphanumeric()),
+            Segment::Reference(_) => false,
+        };
+        if !self.sql.segments().iter().any(written) {
+            return Ok(vec![SqlPart::Text(unwrapped(&self.sql.render(&ctx.inputs)?))]);
+        }
+        let part = |segment: &Segment| match segment {
+            Segment::Literal(text) => SqlPart::Text(text.to_string()),
+            Segment::Reference(reference) => SqlPart::Value((*ctx.inputs.json(reference)).clone()),
+        };
+        Ok(self.sql.segments().iter().map(part).collect())
+    }
+
+    fn request(&self, ctx: &NodeContext) -> Result<SqlRequest> {
+        let text = |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().to_owned());
+        if let Some(why) = self.unsupported() {
+            return Err(Error::new(weft_core::ErrorKind::Unsupported, why).help(
+                "use one of mysql, mariadb, postgres and sqlite, or ask the database by an MCP server",
+            ));
+        }
+        if let Some(lacks) = self.lacks() {
+            let error =
+                Error::invalid(format!("`{}` {}", lacks.pointer.trim_start_matches('/'), lacks.message));
+            return Err(lacks.help.into_iter().fold(error, Error::help));
+        }
+        let kind = self.kind.unwrap_or(DatabaseKind::MySql);
+        let on_a_server = kind != DatabaseKind::Sqlite;
+        let of_server = |template: &Template| if on_a_server { text(template) } else { Ok(String::new()) };
+        let database = Database {
+            kind,
+            host: of_server(&self.host)?,
+            port: if on_a_server { u16::try_from(self.port).unwrap_or(u16::MAX) } else { 0 },
+            name: text(&self.database)?,
+            user: of_server(&self.username)?,
+            password: Secret::new(if on_a_server {
+                self.password.render(&ctx.inputs)?
+            } else {
+                String::new()
+            }),
+        };
+        let sql = self.parts(ctx)?;
+        Ok(SqlRequest {
+            database,
+            sql,
+            rows_max: self.max_records,
+            bytes_max: BYTES_MAX,
+            time_limit: TIME_LIMIT,
+        })
+    }
+}
+
+/// SQL as a model wrote it: without the prose around a fenced block, and without marks of citations.
+fn unwrapped(text: &str) -> String {
+    let inner = match text.split_once("```") {
+        None => text,
+        Some((_, rest)) => {
+            let rest = rest.split_once('\n').map_or(rest, |(language, rest)| {
+                if language.trim().chars().all(char::is_alphanumeric) { rest } else { language }
+            });
+            rest.split("```").next().unwrap_or_default()
+        }
+    };
+    let mut sql = String::with_capacity(inner.len());
+    let mut rest = inner;
+    while let Some((before, behind)) = rest.split_once("[ID:") {
+        sql.push_str(before);
+        match behind.split_once(']') {
+            Some((number, behind)) if number.trim().chars().all(|c| c.is_ascii_digit()) => rest = behind,
+            _ => {
+                sql.push_str("[ID:");
+                rest = behind;
+            }
+        }
+    }
+    sql.push_str(rest);
+    sql.trim().to_owned()
+}
+
+/// The rows of a statement as objects.
+fn objects(rows: &SqlRows) -> Vec<Json> {
+    let object =
+        |row: &Vec<Json>| Json::Object(rows.columns.iter().cloned().zip(row.iter().cloned()).collect());
+    rows.rows.iter().map(object).collect()
+}
+
+fn told(answer: &SqlAnswer) -> (Json, String) {
+    match answer {
+        SqlAnswer::Failed(why) => {
+            let message = format!("the statement failed: {why}");
+            (serde_json::json!({"content": message}), message)
+        }
+        SqlAnswer::Rows(rows) if rows.rows.is_empty() => (Json::Array(Vec::new()), "no rows".to_owned()),
+        SqlAnswer::Rows(rows) => {
+            let objects = objects(rows);
+            let mut text = table::table(&objects);
+            let shown = objects.len().min(table::ROWS_MAX);
+            match (rows.cut, shown < objects.len()) {
+                (true, _) => text.push_str(&format!("\n\nthe first {shown} rows; there are more")),
+                (false, true) => text.push_str(&format!("\n\nthe first {shown} of {} rows", objects.len())),
+                (false, false) => {}
+            }
+            (Json::Array(objects), text)
+        }
+    }
+}
+
+#[async_trait]
+impl Component for ExeSql {
+    fn shape(&self) -> Shape {
+        let texts = [&self.sql, &self.database, &self.host, &self.username, &self.password];
+        let lacks = self.lacks();
+        Shape {
+            reads: Reads::always(texts.into_iter().flat_map(Template::references).cloned()),
+            main_output: "formalized_content",
+            warnings: self.warnings.iter().chain(&lacks).cloned().collect(),
+            secrets: self.password.references().cloned().collect(),
+            unsupported: self.unsupported(),
+            lacks,
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let request = self.request(ctx)?;
+        let sql = |part: &SqlPart| match part {
+            SqlPart::Text(text) => text.clone(),
+            SqlPart::Value(value) => to_text(value),
+        };
+        let asked: Vec<String> = request.sql.iter().map(sql).collect();
+        let question = ctx.effects.question("sql", &(&request.database.name, &asked));
+        let asking = ctx.run.seams.databases.ask(&ctx.run.tenant, request);
+        let (answers, _) = ctx.effect_asking(("sql", Delivery::Idempotent), question, asking).await?;
+        if let [SqlAnswer::Failed(why)] = answers.as_slice() {
+            return Err(Error::invalid(format!("the statement failed: {why}")));
+        }
+        let (json, texts): (Vec<Json>, Vec<String>) = answers.iter().map(told).unzip();
+        let mut outputs = Outputs::of("formalized_content", Value::text(texts.join("\n\n")));
+        outputs.set("json", Json::Array(json));
+        Ok(outputs.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::{Value as Json, json};
+    use weft_core::seam::Databases;
+    use weft_core::seam::databases::{SqlAnswer, SqlPart, SqlRequest, SqlRows};
+    use weft_core::{ErrorKind, Result, TenantId};
+
+    use crate::testing::{Node, Setting, failure, outputs};
+
+    #[derive(Debug, Default)]
+    struct Recorded {
+        answers: Vec<SqlAnswer>,
+        asked: Mutex<Vec<SqlRequest>>,
+    }
+
+    #[async_trait::async_trait]
+    impl Databases for Recorded {
+        async fn ask(&self, _: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
+            self.asked.lock().unwrap().push(request);
+            Ok(self.answers.clone())
+        }
+    }
+
+    fn rows(columns: &[&str], (rows, cut): (Json, bool)) -> SqlAnswer {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        SqlAnswer::Rows(SqlRows { columns, rows: serde_json::from_value(rows).unwrap(), cut })
+    }
+
+    fn setting(recorded: &Arc<Recorded>, mut setting: Setting) -> Setting {
+        let databases = Arc::clone(recorded);
+        setting.seams = Some(Box::new(move |seams| seams.databases = databases));
+        setting
+    }
+
+    fn node(sql: &str) -> Node {
+        Node::new(
+            "ExeSQL",
+            json!({"sql": sql, "db_type": "PostgreSQL", "database": "shop", "host": " db.example ", "port": "5432",
+                "username": "reader", "password": "{Agent:A@key}", "max_records": 5}),
+        )
+    }
+
+    #[tokio::test]
+    async fn rows_are_tables_and_objects() {
+        let answers = vec![
+            rows(&["id", "name"], (json!([[1, "a|b"], [2, null]]), true)),
+            rows(&["id"], (json!([]), false)),
+            SqlAnswer::Failed("no such table".to_owned()),
+        ];
+        let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
+        let values = Setting::values([("Agent:A@key", json!("pass")), ("Agent:B@name", json!("o'n"))]);
+        let node = node("SELECT * FROM t WHERE name = {Agent:B@name}; SELECT 2; SELECT 3");
+        let found = outputs(&node, setting(&recorded, values)).await;
+        let content = "| id | name |\n| --- | --- |\n| 1 | a\\|b |\n| 2 |  |\n\nthe first 2 rows; there are more\n\n\
+                       no rows\n\nthe statement failed: no such table";
+        let json = json!([[{"id": 1, "name": "a|b"}, {"id": 2, "name": null}], [],
+            {"content": "the statement failed: no such table"}]);
+        assert_eq!(found, json!({"formalized_content": content, "json": json}));
+        let asked = recorded.asked.lock().unwrap();
+        assert_eq!(asked[0].sql[1], SqlPart::Value(json!("o'n")));
+        let database = &asked[0].database;
+        assert_eq!((database.host.as_str(), database.port, asked[0].rows_max), ("db.example", 5432, 5));
+        assert_eq!(database.password.reveal(), "pass");
+    }
+
+    #[tokio::test]
+    async fn what_a_model_wrote_is_the_statement() {
+        let check = async |written: &str, expected: &str| {
+            let recorded = Arc::new(Recorded {
+                answers: vec![rows(&["n"], (json!([[1]]), false))],
+                ..Recorded::default()
+            });
+            let values = Setting::values([("Agent:A@content", json!(written))]);
+            outputs(&node("\n{Agent:A@content} ;"), setting(&recorded, values)).await;
+            assert_eq!(recorded.asked.lock().unwrap()[0].sql, [SqlPart::Text(expected.to_owned())]);
+        };
+        check("SELECT 1", "SELECT 1 ;").await;
+        check("Here it is:\n```sql\nSELECT 1\n```\nEnjoy!", "SELECT 1").await;
+        check("```\nSELECT a [ID:3]\n```", "SELECT a").await;
+        check("SELECT 1 [ID: 12], a[1], '[ID:x]'", "SELECT 1 , a[1], '[ID:x]' ;").await;
+    }
+
+    #[tokio::test]
+    async fn one_statement_that_fails_fails_the_node() {
+        let answers = vec![SqlAnswer::Failed("no such column: x".to_owned())];
+        let recorded = Arc::new(Recorded { answers, ..Recorded::default() });
+        let error = failure(&node("SELECT x"), setting(&recorded, Setting::default())).await;
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().contains("no such column: x"));
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_named_before_and_when_it_runs() {
+        let check = async |params: Json, pointer: &str| {
+            let node = Node::new("ExeSQL", params);
+            let shape = node.build().shape();
+            assert_eq!(shape.lacks.unwrap().pointer, pointer);
+            assert_eq!(shape.warnings.len(), 1);
+            assert_eq!(failure(&node, Setting::default()).await.kind, ErrorKind::Invalid);
+        };
+        check(json!({}), "/database").await;
+        check(json!({"database": "d"}), "/host").await;
+        check(json!({"database": "d", "host": "h"}), "/username").await;
+        check(json!({"db_type": "sqlite"}), "/database").await;
+        let other =
+            Node::new("ExeSQL", json!({"db_type": "IBM DB2", "database": "d", "host": "h", "username": "u"}));
+        assert!(other.build().shape().unsupported.unwrap().contains("IBM DB2"));
+        assert_eq!(failure(&other, Setting::default()).await.kind, ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn the_password_is_a_secret() {
+        let shape = node("SELECT 1").build().shape();
+        assert_eq!(shape.secrets.iter().map(ToString::to_string).collect::<Vec<_>>(), ["Agent:A@key"]);
+    }
+}

@@ -1,0 +1,273 @@
+//! Mail handed in over SMTP, to addresses that were checked.
+//!
+//! Until the server has been given the whole text, an error means that nothing was handed in. From then on only its
+//! word counts: without it nobody knows, and nothing is sent again.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use async_trait::async_trait;
+use lettre::address::Envelope;
+use lettre::message::header::MessageId;
+use lettre::message::{Mailbox, MultiPart};
+use lettre::transport::smtp::Error as SmtpError;
+use lettre::transport::smtp::authentication::{Credentials, Mechanism};
+use lettre::transport::smtp::client::{AsyncSmtpConnection, AsyncTokioStream, Certificate, TlsParameters};
+use lettre::transport::smtp::commands::{Data, Mail as MailFrom, Rcpt};
+use lettre::transport::smtp::extension::ClientId;
+use lettre::{Address, Message};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use weft_core::seam::Mailer;
+use weft_core::seam::mailer::{Mail, MailServer};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::outbound::Outbound;
+use crate::tls;
+
+/// The port of TLS from the first byte on.
+const IMPLICIT_TLS: u16 = 465;
+/// Bytes that a server says in one conversation, at most.
+const SAID_MAX: usize = 256 * 1024;
+/// Recipients of one mail, at most.
+const RECIPIENTS_MAX: usize = 100;
+/// What this program calls itself to servers: the literal that RFC 5321 has for clients without a name.
+const HELLO: &str = "[127.0.0.1]";
+
+/// Hands in mail over SMTP.
+#[derive(Debug)]
+pub struct SmtpMailer {
+    outbound: Arc<Outbound>,
+    trusted: Vec<CertificateDer<'static>>,
+}
+
+impl SmtpMailer {
+    /// Servers are reached by way of `outbound`, and are who the machine's certificates say they are.
+    pub fn new(outbound: Arc<Outbound>) -> Self {
+        Self { outbound, trusted: Vec::new() }
+    }
+
+    /// The same, where these certificates vouch for servers, too.
+    #[must_use]
+    pub fn trusting(self, certificates: Vec<CertificateDer<'static>>) -> Self {
+        Self { trusted: certificates, ..self }
+    }
+
+    async fn handed_in(&self, mail: &Mail) -> Result<()> {
+        let (envelope, text) = written(mail)?;
+        let mut connection = self.connected(&mail.server).await?;
+        let handed_in = hand_in(&mut connection, &mail.server, (&envelope, &text)).await;
+        if handed_in.is_ok() {
+            // The mail is taken, whatever the server says to a good-bye.
+            let _ = connection.quit().await;
+        }
+        handed_in
+    }
+
+    async fn connected(&self, server: &MailServer) -> Result<AsyncSmtpConnection> {
+        let stream = self.outbound.connect(&server.host, server.port).await?;
+        let hello = ClientId::Domain(HELLO.to_owned());
+        let failed = |cause: SmtpError| unavailable(&server.host, cause);
+        if server.port == IMPLICIT_TLS {
+            let config = tls::config_trusting(&self.trusted)?;
+            let name = ServerName::try_from(server.host.clone())
+                .map_err(|cause| Error::invalid("the name of the mail server is not valid").because(cause))?;
+            let secured = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await;
+            let secured = secured.map_err(|cause| unavailable(&server.host, cause))?;
+            let stream = Box::new(Bounded::new(secured));
+            return AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed);
+        }
+        let stream = Box::new(Bounded::new(stream));
+        let mut connection =
+            AsyncSmtpConnection::connect_with_transport(stream, &hello).await.map_err(failed)?;
+        if connection.can_starttls() {
+            let mut parameters = TlsParameters::builder(server.host.clone());
+            for certificate in &self.trusted {
+                let certificate = Certificate::from_der(certificate.to_vec()).map_err(failed)?;
+                parameters = parameters.add_root_certificate(certificate);
+            }
+            connection.starttls(parameters.build().map_err(failed)?, &hello).await.map_err(failed)?;
+        } else if !server.user.is_empty() {
+            let message = format!("`{}` offers no encryption, so it is not told the password", server.host);
+            return Err(Error::new(ErrorKind::Denied, message)
+                .help("use a server with TLS, mostly at port 465 or 587"));
+        }
+        Ok(connection)
+    }
+}
+
+async fn hand_in(
+    connection: &mut AsyncSmtpConnection,
+    server: &MailServer,
+    (envelope, text): (&Envelope, &[u8]),
+) -> Result<()> {
+    if !server.user.is_empty() {
+        let credentials = Credentials::new(server.user.clone(), server.password.reveal().to_owned());
+        let mechanisms = [Mechanism::Plain, Mechanism::Login];
+        connection.auth(&mechanisms, &credentials).await.map_err(|cause| match cause.is_permanent() {
+            true => Error::new(
+                ErrorKind::Unauthenticated,
+                format!("the mail server `{}` refuses the user", server.host),
+            )
+            .help("look whether user and password are right; many servers want a password made for programs")
+            .because(cause),
+            false => refused(server, cause),
+        })?;
+    }
+    let step = |cause: SmtpError| refused(server, cause);
+    connection.command(MailFrom::new(envelope.from().cloned(), Vec::new())).await.map_err(step)?;
+    for recipient in envelope.to() {
+        connection.command(Rcpt::new(recipient.clone(), Vec::new())).await.map_err(|cause| {
+            let error = refused(server, cause);
+            Error { message: format!("{}: {recipient}", error.message), ..error }
+        })?;
+    }
+    connection.command(Data).await.map_err(step)?;
+    let taken = connection.message(text).await;
+    taken.map(drop).map_err(|cause| match cause.status() {
+        Some(_) => refused(server, cause),
+        None => Error::new(
+            ErrorKind::Interrupted,
+            format!("`{}` was given the mail and did not say whether it has taken it", server.host),
+        )
+        .help("look whether it has arrived, and send it again if it has not")
+        .because(cause),
+    })
+}
+
+/// The server's own word, or its silence, before it was given the text.
+fn refused(server: &MailServer, cause: SmtpError) -> Error {
+    match cause.is_permanent() {
+        true => {
+            Error::invalid(format!("the mail server `{}` does not take the mail", server.host)).because(cause)
+        }
+        false => unavailable(&server.host, cause),
+    }
+}
+
+fn unavailable(host: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the mail was not handed in at `{host}`")).because(cause)
+}
+
+/// Who sends it to whom, and its text as it goes over the line.
+fn written(mail: &Mail) -> Result<(Envelope, Vec<u8>)> {
+    let address = |text: &String| -> Result<Mailbox> {
+        // What ends a line would begin another header.
+        let parsed = match text.contains(|c: char| c.is_control()) {
+            true => None,
+            false => text.trim().parse::<Mailbox>().ok(),
+        };
+        let mailbox = parsed.filter(|mailbox| AsRef::<str>::as_ref(&mailbox.email).is_ascii());
+        mailbox.ok_or_else(|| {
+            Error::invalid(format!("{text:?} is no address that mail can be sent to"))
+                .help("write it as `name@example.org`")
+        })
+    };
+    if mail.to.len() + mail.cc.len() > RECIPIENTS_MAX {
+        return Err(Error::invalid(format!("a mail goes to {RECIPIENTS_MAX} recipients at most")));
+    }
+    let sender = address(&mail.from.1)?;
+    let name = Some(one_line(&mail.from.0)).filter(|name| !name.is_empty());
+    let id = format!("<{}@{}>", mail.id, sender.email.domain());
+    let from = Mailbox::new(name.or(sender.name), sender.email);
+    let mut message = Message::builder().from(from.clone()).subject(one_line(&mail.subject));
+    let mut recipients: Vec<Address> = Vec::new();
+    for text in &mail.to {
+        let mailbox = address(text)?;
+        recipients.push(mailbox.email.clone());
+        message = message.to(mailbox);
+    }
+    for text in &mail.cc {
+        let mailbox = address(text)?;
+        recipients.push(mailbox.email.clone());
+        message = message.cc(mailbox);
+    }
+    let unsendable =
+        |cause: lettre::error::Error| Error::invalid("the mail cannot be written").because(cause);
+    let body = MultiPart::alternative_plain_html(mail.text.clone(), mail.html.clone());
+    let message = message.header(MessageId::from(id)).date_now().multipart(body).map_err(unsendable)?;
+    let envelope = Envelope::new(Some(from.email), recipients).map_err(unsendable)?;
+    Ok((envelope, message.formatted()))
+}
+
+/// A text that ends no header.
+fn one_line(text: &str) -> String {
+    text.split(char::is_control).collect::<Vec<_>>().join(" ").trim().to_owned()
+}
+
+#[async_trait]
+impl Mailer for SmtpMailer {
+    async fn send(&self, _tenant: &TenantId, mail: Mail) -> Result<()> {
+        tokio::time::timeout(mail.time_limit, self.handed_in(&mail)).await.unwrap_or_else(|_| {
+            // It may have been on its way.
+            let seconds = mail.time_limit.as_secs_f64();
+            Err(Error::new(
+                ErrorKind::Interrupted,
+                format!("the mail server `{}` has not taken the mail within {seconds} s", mail.server.host),
+            )
+            .help("look whether it has arrived, and send it again if it has not"))
+        })
+    }
+}
+
+/// A connection of which no more is read than a server has to say.
+#[derive(Debug)]
+struct Bounded<S> {
+    stream: S,
+    left: usize,
+}
+
+impl<S> Bounded<S> {
+    fn new(stream: S) -> Self {
+        Self { stream, left: SAID_MAX }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if self.left == 0 {
+            return Poll::Ready(Err(std::io::Error::other("the server says too much")));
+        }
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        // What comes in one piece has the size of the reader's buffer at most.
+        self.left = self.left.saturating_sub(buf.filled().len() - before);
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+impl AsyncTokioStream for Bounded<TcpStream> {
+    fn peer_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.stream.peer_addr()
+    }
+}
+
+impl AsyncTokioStream for Bounded<tokio_rustls::client::TlsStream<TcpStream>> {
+    fn peer_addr(&self) -> std::io::Result<std::net::SocketAddr> {
+        self.stream.get_ref().0.peer_addr()
+    }
+}

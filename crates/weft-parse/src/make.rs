@@ -1,0 +1,66 @@
+//! From a text in Markdown, or from tables, to the bytes of a file.
+//!
+//! A text is taken apart into blocks once; every format is a way to write these down.
+
+mod blocks;
+mod docx;
+mod html;
+mod pdf;
+mod plain;
+mod tables;
+mod xlsx;
+
+use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, Sheet, WriteRequest};
+use weft_core::{Error, Result};
+
+use blocks::{Block, blocks};
+
+/// A font file that writes what the built-in ones cannot.
+pub type Font<'a> = &'a [u8];
+
+/// Makes a file. `font` writes the letters in a PDF for which the built-in font has no shape; empty when there is none.
+///
+/// # Errors
+/// `Invalid` for what the format cannot hold.
+pub fn make(request: &WriteRequest, font: Font<'_>) -> Result<Vec<u8>> {
+    let page = &request.page;
+    match (&request.content, request.format) {
+        (DocumentContent::Markdown(text), DocumentFormat::Markdown) => Ok(text.clone().into_bytes()),
+        (DocumentContent::Markdown(text), DocumentFormat::Xlsx) => xlsx::write(&tables::of_text(text)),
+        (DocumentContent::Markdown(text), DocumentFormat::Csv) => {
+            let sheets = tables::of_text(text);
+            tables::csv(sheets.first().unwrap_or(&Sheet::default()))
+        }
+        (DocumentContent::Markdown(text), DocumentFormat::Html) => Ok(html::write(text, page).into_bytes()),
+        (DocumentContent::Markdown(text), DocumentFormat::Txt) => {
+            Ok(plain::write(&blocks(text), page).into_bytes())
+        }
+        (DocumentContent::Markdown(text), DocumentFormat::Docx) => docx::write(&blocks(text), page),
+        (DocumentContent::Markdown(text), DocumentFormat::Pdf) => pdf::write(&blocks(text), page, font),
+        (DocumentContent::Sheets(sheets), DocumentFormat::Xlsx) => xlsx::write(sheets),
+        (DocumentContent::Sheets(sheets), DocumentFormat::Csv) => {
+            tables::csv(sheets.first().unwrap_or(&Sheet::default()))
+        }
+        (DocumentContent::Sheets(sheets), format) => {
+            let text = DocumentContent::Markdown(tables::markdown(sheets));
+            make(&WriteRequest { format, content: text, page: page.clone() }, font)
+        }
+    }
+}
+
+/// The sheets of a spreadsheet or of a file of separated values.
+///
+/// # Errors
+/// As [`crate::parse`].
+pub fn sheets(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
+    tables::of_file(name, bytes)
+}
+
+fn unwritten(what: &str, cause: impl std::fmt::Display) -> Error {
+    Error::invalid(format!("the {what} cannot be made: {cause}"))
+}
+
+/// The block's own text, for formats without markup.
+fn text_of(block: &Block) -> String {
+    block.spans().iter().map(|span| span.text.as_str()).collect()
+}

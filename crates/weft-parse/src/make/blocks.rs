@@ -1,0 +1,323 @@
+//! A text in Markdown as blocks of runs.
+
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+
+/// A run of text in one style.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Span {
+    /// The text; `\n` where a line ends for good.
+    pub text: String,
+    /// How it is set.
+    pub style: Style,
+    /// Where it leads.
+    pub link: Option<String>,
+}
+
+/// How a run is set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// In bold letters.
+    pub bold: bool,
+    /// In slanted letters.
+    pub italic: bool,
+    /// With letters of one width.
+    pub code: bool,
+    /// Crossed out.
+    pub strike: bool,
+}
+
+/// A block.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A heading.
+    Heading(u8, Vec<Span>),
+    /// A paragraph, this deep within quotations.
+    Paragraph(usize, Vec<Span>),
+    /// An item of a list, or what goes on in it: how deep it is, and what stands in front of it.
+    Item(usize, String, Vec<Span>),
+    /// Program text.
+    Code(String),
+    /// A table; the first row names the columns.
+    Table(Vec<Vec<Vec<Span>>>),
+    /// A line across.
+    Rule,
+}
+
+impl Block {
+    /// The runs of everything but a table.
+    pub fn spans(&self) -> &[Span] {
+        match self {
+            Self::Heading(_, spans) | Self::Paragraph(_, spans) | Self::Item(_, _, spans) => spans,
+            Self::Code(_) | Self::Table(_) | Self::Rule => &[],
+        }
+    }
+}
+
+/// What the texts of this project are written in.
+pub fn options() -> Options {
+    Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS
+}
+
+/// Whether an address may be one to follow.
+pub fn may_lead(address: &str) -> bool {
+    let lower = address.trim().to_ascii_lowercase();
+    ["http://", "https://", "mailto:"].iter().any(|scheme| lower.starts_with(scheme))
+}
+
+/// Takes a text apart. Markup of web pages in it is text.
+pub fn blocks(text: &str) -> Vec<Block> {
+    let mut reader = Reader::default();
+    for event in Parser::new_ext(text, options()) {
+        reader.read(event);
+    }
+    reader.end_block();
+    reader.blocks
+}
+
+#[derive(Default)]
+struct Reader {
+    blocks: Vec<Block>,
+    spans: Vec<Span>,
+    style: Style,
+    /// Open emphases, so that one within another one ends alone.
+    bold: usize,
+    italic: usize,
+    link: Option<String>,
+    heading: Option<u8>,
+    quotes: usize,
+    /// Open lists: the number of the next item of those that are numbered.
+    lists: Vec<Option<u64>>,
+    /// What stands in front of the item that begins.
+    marker: Option<String>,
+    code: Option<String>,
+    table: Option<Vec<Vec<Vec<Span>>>>,
+}
+
+impl Reader {
+    fn read(&mut self, event: Event<'_>) {
+        match event {
+            Event::Start(tag) => self.start(tag),
+            Event::End(tag) => self.end(tag),
+            Event::Text(text) => self.text(&text),
+            Event::Code(text) => {
+                self.style.code = true;
+                self.text(&text);
+                self.style.code = false;
+            }
+            Event::Html(text) | Event::InlineHtml(text) => self.html(&text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.text(&text),
+            Event::FootnoteReference(name) => self.text(&format!("[{name}]")),
+            Event::SoftBreak => self.text(" "),
+            Event::HardBreak => self.text("\n"),
+            Event::Rule => {
+                self.end_block();
+                self.blocks.push(Block::Rule);
+            }
+            Event::TaskListMarker(done) => self.text(if done { "\u{2611} " } else { "\u{2610} " }),
+        }
+    }
+
+    /// Markup of web pages is shown as it is written, but for ends of lines.
+    fn html(&mut self, text: &str) {
+        let tag: String = text.trim().to_ascii_lowercase().chars().filter(|c| !c.is_whitespace()).collect();
+        match tag.as_str() {
+            "<br>" | "<br/>" => self.text("\n"),
+            _ => self.text(text.trim_end_matches('\n')),
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        if let Some(code) = &mut self.code {
+            code.push_str(text);
+            return;
+        }
+        let text: String = text.chars().filter(|c| !c.is_control() || *c == '\n').collect();
+        match self.spans.last_mut() {
+            Some(last) if last.style == self.style && last.link == self.link => last.text.push_str(&text),
+            _ => self.spans.push(Span { text, style: self.style, link: self.link.clone() }),
+        }
+    }
+
+    fn start(&mut self, tag: Tag<'_>) {
+        match tag {
+            Tag::Heading { level, .. } => {
+                self.end_block();
+                self.heading = Some(number(level));
+            }
+            Tag::BlockQuote(_) => {
+                self.end_block();
+                self.quotes += 1;
+            }
+            Tag::List(first) => {
+                self.end_block();
+                self.lists.push(first);
+            }
+            Tag::Item => {
+                self.end_block();
+                self.marker = Some(match self.lists.last_mut() {
+                    Some(Some(number)) => {
+                        let marker = format!("{number}.");
+                        *number = number.saturating_add(1);
+                        marker
+                    }
+                    _ => "\u{2022}".to_owned(),
+                });
+            }
+            Tag::CodeBlock(kind) => {
+                self.end_block();
+                let _: CodeBlockKind<'_> = kind;
+                self.code = Some(String::new());
+            }
+            Tag::Table(_) => {
+                self.end_block();
+                self.table = Some(Vec::new());
+            }
+            Tag::TableHead | Tag::TableRow => {
+                if let Some(table) = &mut self.table {
+                    table.push(Vec::new());
+                }
+            }
+            Tag::Strong => self.emphasis(|reader| reader.bold += 1),
+            Tag::Emphasis => self.emphasis(|reader| reader.italic += 1),
+            Tag::Strikethrough => self.style.strike = true,
+            Tag::Link { dest_url, .. } if may_lead(&dest_url) => self.link = Some(dest_url.into_string()),
+            Tag::Image { dest_url, .. } if may_lead(&dest_url) => self.link = Some(dest_url.into_string()),
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, tag: TagEnd) {
+        match tag {
+            TagEnd::Heading(_) | TagEnd::Paragraph | TagEnd::Item | TagEnd::HtmlBlock => self.end_block(),
+            TagEnd::BlockQuote(_) => {
+                self.end_block();
+                self.quotes = self.quotes.saturating_sub(1);
+            }
+            TagEnd::List(_) => {
+                self.end_block();
+                self.lists.pop();
+            }
+            TagEnd::CodeBlock => {
+                let code = self.code.take().unwrap_or_default();
+                self.blocks.push(Block::Code(code.trim_end_matches('\n').to_owned()));
+            }
+            TagEnd::TableCell => {
+                let cell = std::mem::take(&mut self.spans);
+                if let Some(row) = self.table.as_mut().and_then(|table| table.last_mut()) {
+                    row.push(cell);
+                }
+            }
+            TagEnd::Table => {
+                if let Some(table) = self.table.take().filter(|table| !table.is_empty()) {
+                    self.blocks.push(Block::Table(table));
+                }
+            }
+            TagEnd::Strong => self.emphasis(|reader| reader.bold = reader.bold.saturating_sub(1)),
+            TagEnd::Emphasis => self.emphasis(|reader| reader.italic = reader.italic.saturating_sub(1)),
+            TagEnd::Strikethrough => self.style.strike = false,
+            TagEnd::Link | TagEnd::Image => self.link = None,
+            _ => {}
+        }
+    }
+
+    fn emphasis(&mut self, change: impl FnOnce(&mut Self)) {
+        change(self);
+        (self.style.bold, self.style.italic) = (self.bold > 0, self.italic > 0);
+    }
+
+    fn end_block(&mut self) {
+        if self.table.is_some() {
+            return;
+        }
+        let spans = std::mem::take(&mut self.spans);
+        let heading = self.heading.take();
+        if spans.iter().all(|span| span.text.trim().is_empty()) {
+            return;
+        }
+        let depth = self.lists.len();
+        self.blocks.push(match heading {
+            Some(level) => Block::Heading(level, spans),
+            None if depth > 0 => Block::Item(depth - 1, self.marker.take().unwrap_or_default(), spans),
+            None => Block::Paragraph(self.quotes, spans),
+        });
+    }
+}
+
+fn number(level: HeadingLevel) -> u8 {
+    match level {
+        HeadingLevel::H1 => 1,
+        HeadingLevel::H2 => 2,
+        HeadingLevel::H3 => 3,
+        HeadingLevel::H4 => 4,
+        HeadingLevel::H5 => 5,
+        HeadingLevel::H6 => 6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(text: &str) -> Vec<String> {
+        let runs = |spans: &[Span]| {
+            let run = |span: &Span| {
+                let Style { bold, italic, code, strike } = span.style;
+                let mut text = span.text.replace('\n', "/");
+                for (on, mark) in [(bold, "B"), (italic, "I"), (code, "C"), (strike, "S")] {
+                    if on {
+                        text = format!("{mark}({text})");
+                    }
+                }
+                span.link.as_ref().map_or(text.clone(), |link| format!("{text}->{link}"))
+            };
+            spans.iter().map(run).collect::<Vec<_>>().join("")
+        };
+        let block = |block: &Block| match block {
+            Block::Heading(level, spans) => format!("h{level} {}", runs(spans)),
+            Block::Paragraph(quotes, spans) => format!("{}{}", "> ".repeat(*quotes), runs(spans)),
+            Block::Item(depth, marker, spans) => format!("{}{marker} {}", "  ".repeat(*depth), runs(spans)),
+            Block::Code(text) => format!("code {text:?}"),
+            Block::Table(rows) => {
+                let row =
+                    |row: &Vec<Vec<Span>>| row.iter().map(|cell| runs(cell)).collect::<Vec<_>>().join("|");
+                rows.iter().map(row).collect::<Vec<_>>().join("//")
+            }
+            Block::Rule => "rule".to_owned(),
+        };
+        blocks(text).iter().map(block).collect()
+    }
+
+    #[test]
+    fn texts_are_taken_apart() {
+        let text = "# One *two*\n\nA **b *c* d** `e`\nf  \ng ~~h~~\n\n> q\n> > r\n\n3. x\n4. y\n   - z\n\n   more\n\n```rust\nlet a;\n\nb\n```\n\n---\n";
+        assert_eq!(
+            shown(text),
+            [
+                "h1 One I(two)",
+                "A B(b )I(B(c))B( d) C(e) f/g S(h)",
+                "> q",
+                "> > r",
+                "3. x",
+                "4. y",
+                "  \u{2022} z",
+                " more",
+                "code \"let a;\\n\\nb\"",
+                "rule",
+            ]
+        );
+    }
+
+    #[test]
+    fn tables_links_and_markup() {
+        let text = "| a | **b** |\n|---|---|\n| 1 | [x](https://e.example) |\n| <br> | |\n\n[js](javascript:alert(1)) <script>x</script> &amp;\n\n<div>\nraw</div>\n\n![pic](https://e.example/p.png)";
+        assert_eq!(
+            shown(text),
+            [
+                "a|B(b)//1|x->https://e.example///|",
+                "js <script>x</script> &",
+                "<div>raw</div>",
+                "pic->https://e.example/p.png",
+            ]
+        );
+    }
+}

@@ -1,0 +1,212 @@
+//! Documents of Word.
+
+use std::io::Cursor;
+
+use docx_rs::{
+    AlignmentType, BreakType, Docx, Footer, Header, Hyperlink, HyperlinkType, PageNum, PageOrientationType,
+    Paragraph, Run, RunFonts, SpecialIndentType, Style as DocxStyle, StyleType, Table, TableCell, TableRow,
+    WidthType,
+};
+use weft_core::Result;
+use weft_core::seam::document_writer::PageSettings;
+
+use super::blocks::{Block, Span};
+use super::unwritten;
+
+/// The size of text when nobody says, in points.
+const TEXT_SIZE: u32 = 11;
+/// How far one more level goes in, in twentieths of a point.
+const STEP: i32 = 360;
+/// A4 on its long side, in twentieths of a point.
+const LANDSCAPE: (u32, u32) = (16_838, 11_906);
+/// The width of a table that fills the page, in fiftieths of a percent.
+const WHOLE_WIDTH: usize = 5_000;
+/// The size of letters of a watermark, in half points.
+const WATERMARK_SIZE: usize = 72;
+
+/// Writes blocks down.
+///
+/// # Errors
+/// `Invalid` when it cannot be written.
+pub fn write(blocks: &[Block], page: &PageSettings) -> Result<Vec<u8>> {
+    let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size } as usize;
+    let mut document = Docx::new().default_size(size * 2);
+    for level in 1..=6_usize {
+        let style = DocxStyle::new(format!("Heading{level}"), StyleType::Paragraph)
+            .name(format!("heading {level}"))
+            .outline_lvl(level - 1)
+            .size(heading_size(size, level))
+            .bold();
+        document = document.add_style(style);
+    }
+    if page.landscape {
+        document = document.page_size(LANDSCAPE.0, LANDSCAPE.1).page_orient(PageOrientationType::Landscape);
+    }
+    if let Some(header) = header(page) {
+        document = document.header(header);
+    }
+    if let Some(footer) = footer(page) {
+        document = document.footer(footer);
+    }
+    for block in blocks {
+        document = match block {
+            Block::Heading(level, spans) => {
+                document.add_paragraph(with(Paragraph::new().style(&format!("Heading{level}")), spans))
+            }
+            Block::Paragraph(quotes, spans) => {
+                document.add_paragraph(with(indented(Paragraph::new(), *quotes), spans))
+            }
+            Block::Item(depth, marker, spans) => {
+                let left = STEP * i32::try_from(depth + 1).unwrap_or(1);
+                let paragraph =
+                    Paragraph::new().indent(Some(left), Some(SpecialIndentType::Hanging(STEP)), None, None);
+                let mark = Run::new().add_text(marker).add_tab();
+                document.add_paragraph(with(paragraph.add_run(mark), spans))
+            }
+            Block::Code(text) => {
+                document.add_paragraph(Paragraph::new().add_run(mono(lines(Run::new(), text))))
+            }
+            Block::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
+            Block::Rule => {
+                document.add_paragraph(Paragraph::new().add_run(Run::new().add_text("\u{2500}".repeat(20))))
+            }
+        };
+    }
+    let mut bytes = Cursor::new(Vec::new());
+    document.pack(&mut bytes).map_err(|cause| unwritten("document", cause))?;
+    Ok(bytes.into_inner())
+}
+
+/// In half points.
+fn heading_size(size: usize, level: usize) -> usize {
+    let more = [9, 6, 4, 2, 1, 0];
+    2 * (size + more[level.clamp(1, more.len()) - 1])
+}
+
+fn header(page: &PageSettings) -> Option<Header> {
+    let mut header = Header::new();
+    let texts = [&page.header, &page.timestamp];
+    for text in texts.into_iter().filter(|text| !text.is_empty()) {
+        header = header.add_paragraph(Paragraph::new().add_run(Run::new().add_text(text)));
+    }
+    if !page.watermark.is_empty() {
+        let run = Run::new().add_text(&page.watermark).color("D0D0D0").size(WATERMARK_SIZE);
+        header = header.add_paragraph(Paragraph::new().align(AlignmentType::Center).add_run(run));
+    }
+    (!header.children.is_empty()).then_some(header)
+}
+
+fn footer(page: &PageSettings) -> Option<Footer> {
+    let mut footer = Footer::new();
+    if !page.footer.is_empty() {
+        footer = footer.add_paragraph(Paragraph::new().add_run(Run::new().add_text(&page.footer)));
+    }
+    if page.page_numbers {
+        footer =
+            footer.add_paragraph(Paragraph::new().align(AlignmentType::Center).add_page_num(PageNum::new()));
+    }
+    (!footer.children.is_empty()).then_some(footer)
+}
+
+fn indented(paragraph: Paragraph, depth: usize) -> Paragraph {
+    match depth {
+        0 => paragraph,
+        depth => paragraph.indent(Some(STEP * i32::try_from(depth).unwrap_or(1)), None, None, None),
+    }
+}
+
+fn with(mut paragraph: Paragraph, spans: &[Span]) -> Paragraph {
+    for span in spans {
+        let run = run(span);
+        paragraph = match &span.link {
+            None => paragraph.add_run(run),
+            Some(link) => {
+                let run = run.color("0563C1").underline("single");
+                paragraph.add_hyperlink(Hyperlink::new(link, HyperlinkType::External).add_run(run))
+            }
+        };
+    }
+    paragraph
+}
+
+fn run(span: &Span) -> Run {
+    let mut run = lines(Run::new(), &span.text);
+    if span.style.bold {
+        run = run.bold();
+    }
+    if span.style.italic {
+        run = run.italic();
+    }
+    if span.style.strike {
+        run = run.strike();
+    }
+    if span.style.code { mono(run) } else { run }
+}
+
+fn mono(run: Run) -> Run {
+    run.fonts(RunFonts::new().ascii("Courier New").hi_ansi("Courier New"))
+}
+
+fn lines(mut run: Run, text: &str) -> Run {
+    for (place, line) in text.split('\n').enumerate() {
+        if place > 0 {
+            run = run.add_break(BreakType::TextWrapping);
+        }
+        run = run.add_text(line);
+    }
+    run
+}
+
+fn table(rows: &[Vec<Vec<Span>>]) -> Table {
+    let width = rows.iter().map(Vec::len).max().unwrap_or(1).max(1);
+    let row = |(place, cells): (usize, &Vec<Vec<Span>>)| {
+        let cell = |column: usize| {
+            let mut spans = cells.get(column).cloned().unwrap_or_default();
+            if place == 0 {
+                spans.iter_mut().for_each(|span| span.style.bold = true);
+            }
+            TableCell::new().add_paragraph(with(Paragraph::new(), &spans))
+        };
+        TableRow::new((0..width).map(cell).collect())
+    };
+    Table::new(rows.iter().enumerate().map(row).collect()).width(WHOLE_WIDTH, WidthType::Pct)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocks::blocks;
+    use super::*;
+    use crate::element::Body;
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let text = "# A & <b>\n\nOne **two** [three](https://e.example/?a=1&b=2)\n\n- x\n  - y\n\n| h | i |\n|---|---|\n| 1 | 汉 |\n\n```\nlet a = \"<\";\nb\n```\n";
+        let page = PageSettings {
+            header: "top & more".to_owned(),
+            footer: "foot".to_owned(),
+            watermark: "DRAFT".to_owned(),
+            page_numbers: true,
+            landscape: true,
+            ..PageSettings::default()
+        };
+        let bytes = write(&blocks(text), &page).unwrap();
+        let read = crate::parse("x.docx", &bytes, &serde_json::Map::new()).unwrap();
+        let bodies: Vec<&Body> = read.elements.iter().map(|element| &element.body).collect();
+        assert!(matches!(bodies[0], Body::Heading { level: 1, text } if text == "A & <b>"), "{bodies:?}");
+        assert!(
+            matches!(bodies[1], Body::Paragraph(text) if text.starts_with("One two three")),
+            "{bodies:?}"
+        );
+        let table = bodies.iter().find_map(|body| match body {
+            Body::Table(table) => Some(&table.rows),
+            _ => None,
+        });
+        assert_eq!(table.unwrap(), &[["h", "i"], ["1", "汉"]]);
+        assert!(
+            bodies
+                .iter()
+                .any(|body| matches!(body, Body::Paragraph(text) if text.contains("let a = \"<\";"))),
+            "{bodies:?}"
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! A page of the web that holds its text and nothing else: no programs, and no addresses that are fetched by themselves.
+
+use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd};
+use weft_core::seam::document_writer::PageSettings;
+
+use super::blocks::{may_lead, options};
+
+const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
+    table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:left}\
+    pre{background:#f4f4f4;padding:.8em;overflow:auto}blockquote{border-left:3px solid #ccc;margin-left:0;padding-left:1em}\
+    header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
+    font-size:5em;opacity:.12;transform:rotate(-30deg);pointer-events:none}";
+
+/// Writes a text as a page.
+pub fn write(text: &str, page: &PageSettings) -> String {
+    let mut open = Vec::new();
+    let events = Parser::new_ext(text, options()).filter_map(|event| harmless(event, &mut open));
+    let mut body = String::new();
+    pulldown_cmark::html::push_html(&mut body, events);
+    let part = |name: &str, text: &str| match text.is_empty() {
+        true => String::new(),
+        false => format!("<{name}>{}</{}>\n", escaped(text), name.split(' ').next().unwrap_or(name)),
+    };
+    let header = part("header", &page.header) + &part("p", &page.timestamp);
+    let footer = part("div class=\"watermark\"", &page.watermark) + &part("footer", &page.footer);
+    format!(
+        "<!DOCTYPE html>\n<html>\n<head>\n<meta charset=\"utf-8\">\n<title>{}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{header}{body}{footer}</body>\n</html>\n",
+        escaped(&page.title)
+    )
+}
+
+/// Markup in the text becomes text, pictures become links, and links that lead nowhere good lose their address.
+fn harmless<'a>(event: Event<'a>, open: &mut Vec<bool>) -> Option<Event<'a>> {
+    match event {
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        Event::Start(
+            Tag::Link { link_type, dest_url, title, id } | Tag::Image { link_type, dest_url, title, id },
+        ) => {
+            let leads = may_lead(&dest_url);
+            open.push(leads);
+            leads.then_some(Event::Start(Tag::Link { link_type, dest_url, title, id }))
+        }
+        Event::End(TagEnd::Link | TagEnd::Image) => open.pop()?.then_some(Event::End(TagEnd::Link)),
+        Event::Start(Tag::CodeBlock(_)) => {
+            Some(Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Fenced(CowStr::Borrowed("")))))
+        }
+        event => Some(event),
+    }
+}
+
+/// A text within markup.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_page_holds_a_program_or_fetches_anything() {
+        let text = "# A <b>\n\n<script>alert(1)</script>\n\n<img src=x onerror=y>\n\n[a](javascript:alert(1)) [b](https://b.example)\n\n![c](https://c.example/c.png)\n\n| h |\n|---|\n| 1 |\n\n```x\" onload=\"y\n<i>\n```\n";
+        let page =
+            PageSettings { title: "<t>".to_owned(), footer: "f & g".to_owned(), ..PageSettings::default() };
+        let html = write(text, &page);
+        for part in [
+            "<title>&lt;t&gt;</title>",
+            "&lt;script&gt;",
+            "<a href=\"https://b.example\">b</a>",
+            "<a href=\"https://c.example/c.png\">c</a>",
+            "<td>1</td>",
+            "<footer>f &amp; g</footer>",
+        ] {
+            assert!(html.contains(part), "{part}: {html}");
+        }
+        for part in ["<script", "<img", "javascript:", "onload=\"y\"", "<i>"] {
+            assert!(!html.contains(part), "{part}: {html}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! PDF: blocks are set in lines and pages here, and written down by a library.
+//!
+//! A letter is set in the built-in font when that has it, else in the font of the operator. A text with a letter that
+//! neither has is refused: nothing is left out in silence.
+
+mod layout;
+
+use pdf_oxide::elements::{ContentElement, FontSpec, TextContent, TextStyle};
+use pdf_oxide::geometry::Rect;
+use pdf_oxide::layout::Color;
+use pdf_oxide::writer::{DocumentBuilder, DocumentMetadata, EmbeddedFont, LineStyle, PageSize};
+use weft_core::seam::document_writer::PageSettings;
+use weft_core::{Error, Result};
+
+use super::blocks::{Block, Style};
+use super::{Font, unwritten};
+use layout::{Drawn, Layout, Page};
+
+/// The built-in fonts.
+const REGULAR: &str = "Regular";
+const BOLD: &str = "Bold";
+/// The operator's.
+const OTHER: &str = "Other";
+/// The size of text when nobody says, in points.
+const TEXT_SIZE: u32 = 11;
+/// The largest that somebody may say.
+const TEXT_SIZE_MAX: u32 = 72;
+
+/// The fonts of a document.
+pub struct Fonts {
+    regular: EmbeddedFont,
+    bold: EmbeddedFont,
+    other: Option<EmbeddedFont>,
+}
+
+impl Fonts {
+    fn open(other: Font<'_>) -> Result<Self> {
+        let built_in = |name: &str, bytes: &[u8]| {
+            EmbeddedFont::from_data(Some(name.to_owned()), bytes.to_vec())
+                .map_err(|cause| Error::internal(format!("the built-in font cannot be read: {cause}")))
+        };
+        let other = match other {
+            [] => None,
+            bytes => {
+                Some(EmbeddedFont::from_data(Some(OTHER.to_owned()), bytes.to_vec()).map_err(|cause| {
+                    Error::invalid(format!("the font of `documents.font` cannot be read: {cause}"))
+                        .help("name a font file in the TrueType format")
+                })?)
+            }
+        };
+        Ok(Self {
+            regular: built_in(REGULAR, pdf_oxide::fonts::bundled::DEJAVU_SANS)?,
+            bold: built_in(BOLD, pdf_oxide::fonts::bundled::DEJAVU_SANS_BOLD)?,
+            other,
+        })
+    }
+
+    /// The font that has a letter, and how wide it is in thousandths of the size.
+    fn find(&self, letter: char, style: Style) -> Option<(&'static str, u16)> {
+        let own = if style.bold { (BOLD, &self.bold) } else { (REGULAR, &self.regular) };
+        let known =
+            [Some(own), Some((REGULAR, &self.regular)), self.other.as_ref().map(|font| (OTHER, font))];
+        known.into_iter().flatten().find_map(|(name, font)| {
+            let glyph = font.glyph_id(letter.into()).filter(|glyph| *glyph != 0)?;
+            Some((name, font.glyph_width(glyph)))
+        })
+    }
+}
+
+/// Writes blocks down.
+///
+/// # Errors
+/// `Invalid` for a letter that no font has.
+pub fn write(blocks: &[Block], page: &PageSettings, font: Font<'_>) -> Result<Vec<u8>> {
+    let fonts = Fonts::open(font)?;
+    let size = if page.font_size == 0 { TEXT_SIZE } else { page.font_size.min(TEXT_SIZE_MAX) };
+    let pages = Layout::new(&fonts, size, page).set(blocks)?;
+    let size = if page.landscape { PageSize::Custom(842.0, 595.0) } else { PageSize::A4 };
+    let mut document = DocumentBuilder::new()
+        .compress_streams(true)
+        .metadata(DocumentMetadata::new().title(&page.title).creator("weft"))
+        .register_embedded_font(REGULAR, fonts.regular)
+        .register_embedded_font(BOLD, fonts.bold);
+    if let Some(other) = fonts.other {
+        document = document.register_embedded_font(OTHER, other);
+    }
+    for page in &pages {
+        draw(&mut document, page, size);
+    }
+    document.build().map_err(|cause| unwritten("PDF", cause))
+}
+
+fn draw(document: &mut DocumentBuilder, page: &Page, size: PageSize) {
+    let mut builder = document.page(size);
+    for drawn in &page.drawn {
+        builder = match drawn {
+            Drawn::Line { from, to, grey } => {
+                builder.stroke_line(from.0, from.1, to.0, to.1, LineStyle::new(0.5, *grey, *grey, *grey))
+            }
+            Drawn::Text { at, text, font, size, width, grey } => {
+                let style =
+                    TextStyle { color: Color { r: *grey, g: *grey, b: *grey }, ..TextStyle::default() };
+                builder.element(ContentElement::Text(TextContent {
+                    text: text.clone(),
+                    bbox: Rect::new(at.0, at.1, *width, *size),
+                    font: FontSpec { name: (*font).to_owned(), size: *size },
+                    style,
+                    reading_order: None,
+                    artifact_type: None,
+                    origin: None,
+                    rotation_degrees: None,
+                    matrix: None,
+                }))
+            }
+        };
+    }
+    builder.done();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocks::blocks;
+    use super::*;
+    use weft_core::ErrorKind;
+
+    fn read(bytes: &[u8]) -> String {
+        let read = crate::parse("x.pdf", bytes, &serde_json::Map::new()).unwrap();
+        format!("{:?}", read.elements)
+    }
+
+    #[test]
+    fn what_is_written_can_be_read() {
+        let text = "# Größe & Maß\n\nOne **two** *three* `four` Ωμέγα.\n\n- first\n- second\n\n| h | i |\n|---|---|\n| 1 | zwei |\n\n```\nlet a = 1;\n```\n";
+        let page = PageSettings {
+            header: "top".to_owned(),
+            footer: "foot".to_owned(),
+            page_numbers: true,
+            ..PageSettings::default()
+        };
+        let bytes = write(&blocks(text), &page, &[]).unwrap();
+        assert!(bytes.starts_with(b"%PDF-"));
+        let shown = read(&bytes);
+        for part in ["Größe & Maß", "two", "three", "four", "Ωμέγα", "second", "zwei", "let a = 1;"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+    }
+
+    #[test]
+    fn a_letter_that_no_font_has_is_named() {
+        let error = write(&blocks("a 汉字 b"), &PageSettings::default(), &[]).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Invalid);
+        assert!(error.full().contains("汉") && error.full().contains("documents.font"), "{}", error.full());
+        let broken = write(&[], &PageSettings::default(), b"no font at all").unwrap_err();
+        assert!(broken.full().contains("documents.font"));
+    }
+
+    #[test]
+    fn long_texts_go_over_pages() {
+        let text = "word ".repeat(4_000) + &"x".repeat(3_000);
+        let bytes = write(&blocks(&text), &PageSettings::default(), &[]).unwrap();
+        let read = crate::parse("x.pdf", &bytes, &serde_json::Map::new()).unwrap();
+        assert!(read.pages > 5, "{}", read.pages);
+        write(
+            &[],
+            &PageSettings { watermark: "DRAFT".to_owned(), landscape: true, ..PageSettings::default() },
+            &[],
+        )
+        .unwrap();
+    }
+}

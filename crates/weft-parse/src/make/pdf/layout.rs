@@ -1,0 +1,467 @@
+//! Blocks set in lines, and lines on pages. Pure: it knows how wide letters are and nothing of files.
+
+use weft_core::seam::document_writer::PageSettings;
+use weft_core::{Error, Result};
+
+use super::super::blocks::{Block, Span};
+use super::Fonts;
+
+/// Points of a page of A4.
+const SHORT_SIDE: f32 = 595.0;
+const LONG_SIDE: f32 = 842.0;
+/// Around the text.
+const MARGIN: f32 = 64.0;
+/// From the edge of the page to header and footer.
+const EDGE: f32 = 32.0;
+/// The height of a line as a multiple of its size.
+const LEADING: f32 = 1.4;
+/// How far one more level goes in.
+const STEP: f32 = 18.0;
+/// Within a cell of a table.
+const PADDING: f32 = 4.0;
+/// The size of headings as multiples of that of the text.
+const HEADINGS: [f32; 6] = [1.8, 1.45, 1.25, 1.1, 1.0, 1.0];
+/// The size of header, footer and page numbers, as a multiple of that of the text.
+const SMALL: f32 = 0.8;
+/// The size of a watermark.
+const WATERMARK: f32 = 56.0;
+/// Pages of a document, at most.
+const PAGES_MAX: usize = 2_000;
+
+/// Something on a page. Coordinates are points from its lower left corner.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Drawn {
+    /// Letters of one font.
+    Text { at: (f32, f32), text: String, font: &'static str, size: f32, width: f32, grey: f32 },
+    /// A thin line.
+    Line { from: (f32, f32), to: (f32, f32), grey: f32 },
+}
+
+/// A page.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    pub drawn: Vec<Drawn>,
+}
+
+/// A piece of a line: letters of one font and style.
+#[derive(Clone, Debug)]
+struct Piece {
+    text: String,
+    font: &'static str,
+    width: f32,
+    grey: f32,
+}
+
+/// A line that is set.
+#[derive(Clone, Debug, Default)]
+struct Line {
+    pieces: Vec<Piece>,
+    width: f32,
+}
+
+/// What is being set.
+pub struct Layout<'a> {
+    fonts: &'a Fonts,
+    settings: &'a PageSettings,
+    size: f32,
+    width: f32,
+    height: f32,
+    pages: Vec<Page>,
+    /// Where the last line stands.
+    y: f32,
+}
+
+impl<'a> Layout<'a> {
+    /// Text of this size, in points.
+    pub fn new(fonts: &'a Fonts, size: u32, settings: &'a PageSettings) -> Self {
+        let (width, height) =
+            if settings.landscape { (LONG_SIDE, SHORT_SIDE) } else { (SHORT_SIDE, LONG_SIDE) };
+        #[expect(clippy::cast_precision_loss, reason = "a size of letters is small")]
+        let size = size as f32;
+        Self { fonts, settings, size, width, height, pages: vec![Page::default()], y: height - MARGIN }
+    }
+
+    /// Sets blocks on pages.
+    ///
+    /// # Errors
+    /// `Invalid` for a letter that no font has, and for more pages than a document may have.
+    pub fn set(mut self, blocks: &[Block]) -> Result<Vec<Page>> {
+        if !self.settings.timestamp.is_empty() {
+            let stamp = [span(&self.settings.timestamp)];
+            self.paragraph(&stamp, (0.0, self.size * SMALL), self.size)?;
+        }
+        for (place, block) in blocks.iter().enumerate() {
+            self.block(block, blocks.get(place + 1))?;
+        }
+        self.around()?;
+        Ok(self.pages)
+    }
+
+    fn block(&mut self, block: &Block, next: Option<&Block>) -> Result<()> {
+        let (size, gap) = (self.size, self.size * 0.6);
+        match block {
+            Block::Heading(level, spans) => {
+                let size = size * HEADINGS[usize::from(*level).clamp(1, HEADINGS.len()) - 1];
+                let mut spans = spans.clone();
+                spans.iter_mut().for_each(|span| span.style.bold = true);
+                self.gap(gap);
+                // A heading stands with what follows it.
+                self.room(size * LEADING + self.size * LEADING * 2.0)?;
+                self.paragraph(&spans, (0.0, size), gap)
+            }
+            Block::Paragraph(quotes, spans) => self.paragraph(spans, (steps(*quotes), size), gap),
+            Block::Item(depth, marker, spans) => {
+                let left = steps(depth + 1);
+                self.room(size * LEADING)?;
+                let y = self.y - size * LEADING;
+                let mark = self.lines(&[span(marker)], (size, f32::MAX))?;
+                self.draw(mark.first(), (MARGIN + left - STEP, y), size);
+                let more = matches!(next, Some(Block::Item(..)));
+                self.paragraph(spans, (left, size), if more { 0.0 } else { gap })
+            }
+            Block::Code(text) => {
+                for line in text.lines() {
+                    let line = span(&line.replace('\t', "    "));
+                    self.paragraph(&[line], (STEP / 2.0, size * 0.9), 0.0)?;
+                }
+                self.gap(gap);
+                Ok(())
+            }
+            Block::Table(rows) => self.table(rows),
+            Block::Rule => {
+                self.room(gap * 2.0)?;
+                self.y -= gap;
+                self.line((MARGIN, self.y), (self.width - MARGIN, self.y));
+                self.gap(gap);
+                Ok(())
+            }
+        }
+    }
+
+    /// A paragraph that is `left` in, in letters of a size, and the gap below it.
+    fn paragraph(&mut self, spans: &[Span], (left, size): (f32, f32), gap: f32) -> Result<()> {
+        let left = left.min(self.width / 2.0 - MARGIN);
+        for line in self.lines(spans, (size, self.width - 2.0 * MARGIN - left))? {
+            self.room(size * LEADING)?;
+            self.y -= size * LEADING;
+            self.draw(Some(&line), (MARGIN + left, self.y), size);
+        }
+        self.gap(gap);
+        Ok(())
+    }
+
+    fn table(&mut self, rows: &[Vec<Vec<Span>>]) -> Result<()> {
+        let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+        if columns == 0 {
+            return Ok(());
+        }
+        let size = self.size * 0.9;
+        let widths = self.widths(rows, columns, size)?;
+        let mut header: Option<Vec<Vec<Line>>> = None;
+        for (place, row) in rows.iter().enumerate() {
+            let row = self.row(row, place, &widths, size)?;
+            let height = row_height(&row, size);
+            if self.y - height < MARGIN && self.y < self.height - MARGIN {
+                self.new_page()?;
+                if let Some(header) = header.as_ref().filter(|_| place > 0) {
+                    self.draw_row(header, &widths, size)?;
+                }
+            }
+            self.draw_row(&row, &widths, size)?;
+            if place == 0 {
+                header = Some(row);
+            }
+        }
+        self.gap(self.size);
+        Ok(())
+    }
+
+    /// Columns get what their longest cell wants, as far as there is room, and an equal share of what is missing.
+    fn widths(&self, rows: &[Vec<Vec<Span>>], columns: usize, size: f32) -> Result<Vec<f32>> {
+        let mut wanted = vec![size + 2.0 * PADDING; columns];
+        for (place, row) in rows.iter().enumerate() {
+            for (column, cell) in row.iter().enumerate() {
+                let lines = self.lines(&cell_spans(cell, place), (size, f32::MAX))?;
+                let widest = lines.iter().map(|line| line.width).fold(0.0, f32::max) + 2.0 * PADDING + 1.0;
+                wanted[column] = wanted[column].max(widest);
+            }
+        }
+        let room = self.width - 2.0 * MARGIN;
+        let mut order: Vec<usize> = (0..columns).collect();
+        order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
+        let (mut left, mut widths) = (room, vec![0.0; columns]);
+        for (place, column) in order.into_iter().enumerate() {
+            #[expect(clippy::cast_precision_loss, reason = "a table has few columns")]
+            let share = left / (columns - place) as f32;
+            widths[column] = wanted[column].min(share);
+            left -= widths[column];
+        }
+        Ok(widths)
+    }
+
+    fn row(&self, row: &[Vec<Span>], place: usize, widths: &[f32], size: f32) -> Result<Vec<Vec<Line>>> {
+        let cell = |(column, width): (usize, &f32)| {
+            let spans = row.get(column).map(|cell| cell_spans(cell, place)).unwrap_or_default();
+            self.lines(&spans, (size, (width - 2.0 * PADDING).max(size)))
+        };
+        widths.iter().enumerate().map(cell).collect()
+    }
+
+    /// Draws a row; one that is higher than a page goes on on the next.
+    fn draw_row(&mut self, row: &[Vec<Line>], widths: &[f32], size: f32) -> Result<()> {
+        let count = row.iter().map(Vec::len).max().unwrap_or_default().max(1);
+        let right = MARGIN + widths.iter().sum::<f32>();
+        let mut top = self.y;
+        self.line((MARGIN, top), (right, top));
+        for number in 0..count {
+            if self.y - size * LEADING - PADDING < MARGIN {
+                self.sides((top, self.y - PADDING), widths);
+                self.new_page()?;
+                top = self.y;
+            }
+            self.y -= size * LEADING;
+            let mut x = MARGIN;
+            for (cell, width) in row.iter().zip(widths) {
+                self.draw(cell.get(number), (x + PADDING, self.y), size);
+                x += width;
+            }
+        }
+        self.y -= PADDING;
+        self.sides((top, self.y), widths);
+        Ok(())
+    }
+
+    /// The lines beside the cells of a row and below it.
+    fn sides(&mut self, (top, bottom): (f32, f32), widths: &[f32]) {
+        let mut x = MARGIN;
+        self.line((x, top), (x, bottom));
+        for width in widths {
+            x += width;
+            self.line((x, top), (x, bottom));
+        }
+        self.line((MARGIN, bottom), (x, bottom));
+    }
+
+    /// Header, footer, page numbers and watermark, of every page.
+    fn around(&mut self) -> Result<()> {
+        let size = self.size * SMALL;
+        let count = self.pages.len();
+        let whole = |text: &str, size: f32| -> Result<Option<Line>> {
+            Ok(self.lines(&[span(text)], (size, f32::MAX))?.into_iter().next().filter(|_| !text.is_empty()))
+        };
+        let header = whole(&self.settings.header, size)?;
+        let footer = whole(&self.settings.footer, size)?;
+        let watermark = whole(&self.settings.watermark, WATERMARK)?;
+        let numbers: Vec<Option<Line>> = match self.settings.page_numbers {
+            true => (1..=count)
+                .map(|number| whole(&format!("{number} / {count}"), size))
+                .collect::<Result<_>>()?,
+            false => vec![None; count],
+        };
+        for (page, number) in self.pages.iter_mut().zip(&numbers) {
+            for (line, y) in [(&header, self.height - EDGE - size), (&footer, EDGE)] {
+                put(page, line.as_ref(), (MARGIN, y), size);
+            }
+            if let Some(number) = number {
+                put(page, Some(number), (self.width - MARGIN - number.width, EDGE), size);
+            }
+            if let Some(line) = &watermark {
+                let mut under = Page::default();
+                put(&mut under, Some(line), ((self.width - line.width) / 2.0, self.height / 2.0), WATERMARK);
+                for drawn in &mut under.drawn {
+                    if let Drawn::Text { grey, .. } = drawn {
+                        *grey = 0.87;
+                    }
+                }
+                page.drawn.splice(0..0, under.drawn);
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs as lines of at most a width.
+    fn lines(&self, spans: &[Span], (size, room): (f32, f32)) -> Result<Vec<Line>> {
+        let mut lines = vec![Line::default()];
+        for span in spans {
+            for (place, part) in span.text.split('\n').enumerate() {
+                if place > 0 {
+                    lines.push(Line::default());
+                }
+                for word in words(part) {
+                    self.word(&mut lines, (word, span), (size, room))?;
+                }
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
+    fn word(
+        &self,
+        lines: &mut Vec<Line>,
+        (word, span): (&str, &Span),
+        (size, room): (f32, f32),
+    ) -> Result<()> {
+        let set = self.pieces(word, span, size)?;
+        let width: f32 = set.iter().map(|piece| piece.width).sum();
+        let used = lines.last().map_or(0.0, |line| line.width);
+        if used > 0.0 && used + width > room {
+            lines.push(Line::default());
+            if word.trim().is_empty() {
+                return Ok(());
+            }
+        }
+        if width <= room {
+            add(lines, set);
+            return Ok(());
+        }
+        for letter in word.chars() {
+            let set = self.pieces(letter.encode_utf8(&mut [0; 4]), span, size)?;
+            let width: f32 = set.iter().map(|piece| piece.width).sum();
+            if lines.last().is_some_and(|line| line.width > 0.0 && line.width + width > room) {
+                lines.push(Line::default());
+            }
+            add(lines, set);
+        }
+        Ok(())
+    }
+
+    /// A word as pieces of one font each.
+    fn pieces(&self, word: &str, span: &Span, size: f32) -> Result<Vec<Piece>> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        // A link is told apart by its colour, program text as well.
+        let grey = if span.link.is_some() || span.style.code { 0.3 } else { 0.0 };
+        for letter in word.chars() {
+            let letter = if letter.is_whitespace() { ' ' } else { letter };
+            if is_joiner(letter) {
+                continue;
+            }
+            let (font, width) = self.fonts.find(letter, span.style).ok_or_else(|| {
+                Error::invalid(format!(
+                    "the PDF cannot hold `{letter}` (U+{:04X}): no font here has it",
+                    u32::from(letter)
+                ))
+                .help("name a font file that has it in `documents.font`, or make a DOCX file")
+            })?;
+            let width = f32::from(width) * size / 1_000.0;
+            match pieces.last_mut() {
+                Some(last) if last.font == font => {
+                    last.text.push(letter);
+                    last.width += width;
+                }
+                _ => pieces.push(Piece { text: letter.to_string(), font, width, grey }),
+            }
+        }
+        Ok(pieces)
+    }
+
+    fn draw(&mut self, line: Option<&Line>, at: (f32, f32), size: f32) {
+        if let Some(page) = self.pages.last_mut() {
+            put(page, line, at, size);
+        }
+    }
+
+    fn line(&mut self, from: (f32, f32), to: (f32, f32)) {
+        if let Some(page) = self.pages.last_mut() {
+            page.drawn.push(Drawn::Line { from, to, grey: 0.6 });
+        }
+    }
+
+    fn gap(&mut self, height: f32) {
+        // There is none at the top of a page.
+        if self.y < self.height - MARGIN {
+            self.y -= height;
+        }
+    }
+
+    /// Goes to the next page when there is less room than this.
+    fn room(&mut self, height: f32) -> Result<()> {
+        match self.y - height < MARGIN && self.y < self.height - MARGIN {
+            true => self.new_page(),
+            false => Ok(()),
+        }
+    }
+
+    fn new_page(&mut self) -> Result<()> {
+        if self.pages.len() == PAGES_MAX {
+            return Err(
+                Error::invalid(format!("the document has more than {PAGES_MAX} pages")).help("divide it")
+            );
+        }
+        self.pages.push(Page::default());
+        self.y = self.height - MARGIN;
+        Ok(())
+    }
+}
+
+fn span(text: &str) -> Span {
+    Span { text: text.to_owned(), ..Span::default() }
+}
+
+/// The runs of a cell; those of the first row are bold.
+fn cell_spans(cell: &[Span], row: usize) -> Vec<Span> {
+    let mut spans = cell.to_vec();
+    if row == 0 {
+        spans.iter_mut().for_each(|span| span.style.bold = true);
+    }
+    spans
+}
+
+fn steps(count: usize) -> f32 {
+    STEP * f32::from(u8::try_from(count).unwrap_or(u8::MAX))
+}
+
+fn row_height(row: &[Vec<Line>], size: f32) -> f32 {
+    let lines = row.iter().map(Vec::len).max().unwrap_or_default();
+    f32::from(u16::try_from(lines).unwrap_or(u16::MAX)) * size * LEADING + PADDING
+}
+
+/// What has no width and only says how its neighbours are drawn.
+fn is_joiner(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+}
+
+/// Words, and the blanks between them. Where words are written without blanks, each letter is one.
+fn words(text: &str) -> Vec<&str> {
+    let mut words = Vec::new();
+    let (mut from, mut before) = (0, None);
+    for (at, letter) in text.char_indices() {
+        let kind = (letter.is_whitespace(), is_ideograph(letter));
+        if before.is_some_and(|before| before != kind || kind.1) {
+            words.push(&text[from..at]);
+            from = at;
+        }
+        before = Some(kind);
+    }
+    if from < text.len() {
+        words.push(&text[from..]);
+    }
+    words
+}
+
+/// Letters between which a line may end anywhere.
+fn is_ideograph(letter: char) -> bool {
+    matches!(letter, '\u{3041}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
+}
+
+fn add(lines: &mut [Line], set: Vec<Piece>) {
+    let Some(line) = lines.last_mut() else { return };
+    for piece in set {
+        line.width += piece.width;
+        match line.pieces.last_mut() {
+            Some(last) if last.font == piece.font && last.grey == piece.grey => {
+                last.text.push_str(&piece.text);
+                last.width += piece.width;
+            }
+            _ => line.pieces.push(piece),
+        }
+    }
+}
+
+fn put(page: &mut Page, line: Option<&Line>, (mut x, y): (f32, f32), size: f32) {
+    for piece in line.into_iter().flat_map(|line| &line.pieces) {
+        let Piece { text, font, width, grey } = piece.clone();
+        page.drawn.push(Drawn::Text { at: (x, y), text, font, size, width, grey });
+        x += width;
+    }
+}

@@ -1,0 +1,67 @@
+//! Text without markup.
+
+use weft_core::seam::document_writer::PageSettings;
+
+use super::blocks::{Block, Span};
+use super::text_of;
+
+/// Writes blocks down as lines of text.
+pub fn write(blocks: &[Block], page: &PageSettings) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    parts.extend([&page.header, &page.timestamp].into_iter().filter(|text| !text.is_empty()).cloned());
+    let mut in_list = false;
+    for block in blocks {
+        let part = match block {
+            Block::Heading(1, _) => {
+                let text = text_of(block);
+                format!("{text}\n{}", "=".repeat(text.chars().count()))
+            }
+            Block::Heading(..) => text_of(block),
+            Block::Paragraph(quotes, _) => {
+                let mark = "> ".repeat(*quotes);
+                text_of(block).lines().map(|line| format!("{mark}{line}")).collect::<Vec<_>>().join("\n")
+            }
+            Block::Item(depth, marker, _) => format!("{}{marker} {}", "  ".repeat(*depth), text_of(block)),
+            Block::Code(text) => {
+                text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
+            }
+            Block::Table(rows) => rows.iter().map(row).collect::<Vec<_>>().join("\n"),
+            Block::Rule => "-".repeat(40),
+        };
+        let is_item = matches!(block, Block::Item(..));
+        match parts.last_mut() {
+            Some(last) if in_list && is_item => {
+                last.push('\n');
+                last.push_str(&part);
+            }
+            _ => parts.push(part),
+        }
+        in_list = is_item;
+    }
+    parts.extend((!page.footer.is_empty()).then(|| page.footer.clone()));
+    let mut text = parts.join("\n\n");
+    text.push('\n');
+    text
+}
+
+#[expect(clippy::ptr_arg, reason = "the rows of a table are such")]
+fn row(row: &Vec<Vec<Span>>) -> String {
+    let cell = |cell: &Vec<Span>| cell.iter().map(|span| span.text.replace('\n', " ")).collect::<String>();
+    row.iter().map(cell).collect::<Vec<_>>().join("\t")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blocks::blocks;
+    use super::*;
+
+    #[test]
+    fn nothing_is_lost_but_the_markup() {
+        let text = "# A\n\n**b** c\n\n- x\n- y\n\n> q\n\n| h | i |\n|---|---|\n| 1 | 2 |\n\n```\ncode\n```\n";
+        let page =
+            PageSettings { header: "top".to_owned(), footer: "foot".to_owned(), ..PageSettings::default() };
+        let expected =
+            "top\n\nA\n=\n\nb c\n\n\u{2022} x\n\u{2022} y\n\n> q\n\nh\ti\n1\t2\n\n    code\n\nfoot\n";
+        assert_eq!(write(&blocks(text), &page), expected);
+    }
+}

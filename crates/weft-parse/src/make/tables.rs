@@ -1,0 +1,245 @@
+//! Tables of texts and files.
+
+use std::collections::HashSet;
+
+use weft_core::seam::document_writer::Sheet;
+use weft_core::value::to_text;
+use weft_core::{Json, Result};
+
+use super::blocks::{Block, Span, blocks};
+use super::{text_of, unwritten};
+use crate::element::Body;
+
+/// Characters that Excel takes in the name of a sheet.
+const NAME_MAX: usize = 31;
+
+/// The tables of a text, each a sheet that is named after what stands above it; the text itself when it has none.
+pub fn of_text(text: &str) -> Vec<Sheet> {
+    let blocks = blocks(text);
+    let mut sheets = Vec::new();
+    let mut names = Names::default();
+    let mut above = String::new();
+    for block in &blocks {
+        match block {
+            Block::Table(rows) => {
+                let name = names.next(&above);
+                above.clear();
+                sheets.push(Sheet {
+                    name,
+                    rows: rows.iter().map(|row| row.iter().map(|cell| cell_of(cell)).collect()).collect(),
+                });
+            }
+            Block::Heading(..) => above = text_of(block),
+            block => {
+                let text = text_of(block);
+                let line = text.lines().last().unwrap_or_default().trim();
+                let names_it = line.to_lowercase().starts_with("table") || line.ends_with([':', '\u{ff1a}']);
+                if names_it {
+                    above = line.trim_end_matches([':', '\u{ff1a}']).to_owned();
+                }
+            }
+        }
+    }
+    if sheets.is_empty() {
+        let rows = text.lines().map(|line| vec![Json::from(line)]).collect();
+        sheets.push(Sheet { name: names.next("Text"), rows });
+    }
+    sheets
+}
+
+fn cell_of(cell: &[Span]) -> Json {
+    value(cell.iter().map(|span| span.text.as_str()).collect::<String>().trim())
+}
+
+/// A number where it is one: zeros in front mean that it is none, and commas between thousands mean nothing.
+pub fn value(text: &str) -> Json {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let begins_with_zero = digits.starts_with('0') && digits.len() > 1 && !digits.starts_with("0.");
+    let mut groups = digits.split('.').next().unwrap_or_default().split(',');
+    let first = groups.next().unwrap_or_default();
+    let grouped =
+        !digits.contains(',') || ((1..=3).contains(&first.len()) && groups.all(|group| group.len() == 3));
+    let plain = digits.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | ','));
+    if digits.is_empty()
+        || begins_with_zero
+        || !grouped
+        || !plain
+        || !digits.starts_with(|c: char| c.is_ascii_digit())
+    {
+        return text.into();
+    }
+    let bare = text.replace(',', "");
+    match (bare.parse::<i64>(), bare.parse::<f64>()) {
+        (Ok(whole), _) => whole.into(),
+        (_, Ok(number)) if number.is_finite() && bare.len() <= 16 => number.into(),
+        _ => text.into(),
+    }
+}
+
+/// The sheets of a file.
+///
+/// # Errors
+/// As [`crate::parse`].
+pub fn of_file(name: &str, bytes: &[u8]) -> Result<Vec<Sheet>> {
+    let parsed = crate::parse(name, bytes, &serde_json::Map::new())?;
+    let (mut sheets, mut names, mut above) = (Vec::new(), Names::default(), String::new());
+    for element in parsed.elements {
+        match element.body {
+            Body::Break { name, .. } => above = name.unwrap_or_default(),
+            Body::Heading { text, .. } => above = text,
+            Body::Table(table) => {
+                let width = table.rows.iter().map(Vec::len).max().unwrap_or_default();
+                let row = |row: Vec<String>| {
+                    let mut cells: Vec<Json> = row.iter().map(|cell| value(cell)).collect();
+                    cells.resize(width, Json::Null);
+                    cells
+                };
+                let rows = table.rows.into_iter().map(row).collect();
+                sheets.push(Sheet { name: names.next(&above), rows });
+            }
+            _ => {}
+        }
+    }
+    Ok(sheets)
+}
+
+/// Tables as a text.
+pub fn markdown(sheets: &[Sheet]) -> String {
+    let cell = |value: &Json| match value {
+        Json::Null => String::new(),
+        value => to_text(value).split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|"),
+    };
+    let line = |row: &Vec<Json>| format!("| {} |\n", row.iter().map(cell).collect::<Vec<_>>().join(" | "));
+    let mut text = String::new();
+    for sheet in sheets {
+        if sheets.len() > 1 || !sheet.name.is_empty() {
+            text.push_str(&format!("## {}\n\n", sheet.name));
+        }
+        for (place, row) in sheet.rows.iter().enumerate() {
+            text.push_str(&line(row));
+            if place == 0 {
+                text.push_str(&format!("|{}\n", " --- |".repeat(row.len().max(1))));
+            }
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// The rows of a sheet with commas between their values.
+///
+/// # Errors
+/// `Invalid` for what cannot be written.
+pub fn csv(sheet: &Sheet) -> Result<Vec<u8>> {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in &sheet.rows {
+        let cells = row.iter().map(|value| match value {
+            Json::Null => String::new(),
+            Json::String(text) => harmless(text),
+            value => to_text(value),
+        });
+        writer.write_record(cells).map_err(|cause| unwritten("CSV file", cause))?;
+    }
+    writer.into_inner().map_err(|cause| unwritten("CSV file", cause))
+}
+
+/// A text that spreadsheets do not take for a formula.
+fn harmless(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@', '\t', '\r']) {
+        true => format!("'{text}"),
+        false => text.to_owned(),
+    }
+}
+
+/// Names of sheets, each one once, as Excel takes them.
+#[derive(Default)]
+pub struct Names(HashSet<String>);
+
+impl Names {
+    /// A name that is like `wanted`; of none, the number of the table.
+    pub fn next(&mut self, wanted: &str) -> String {
+        let kept = |c: &char| !matches!(c, '[' | ']' | ':' | '*' | '?' | '/' | '\\') && !c.is_control();
+        let clean: String = wanted.chars().filter(kept).collect();
+        let clean = clean.trim().trim_matches('\'').trim();
+        let base = match clean.is_empty() || clean.eq_ignore_ascii_case("history") {
+            true => format!("Table_{}", self.0.len() + 1),
+            false => clean.chars().take(NAME_MAX).collect(),
+        };
+        let mut name = base.clone();
+        for number in 2.. {
+            // Excel takes two names that differ in case only for the same.
+            if self.0.insert(name.to_lowercase()) {
+                break;
+            }
+            let ending = format!("_{number}");
+            name = base.chars().take(NAME_MAX - ending.chars().count()).collect::<String>() + &ending;
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn tables_are_named_after_what_stands_above_them() {
+        let text = "# Sales: 2024/25\n\n| a | b |\n|---|---|\n| 1 | x |\n\nTable 2: more\n\n| c |\n|---|\n| 007 |\n\n| d |\n|---|\n| 1,234.5 |\n\nAnd these:\n\n| e |\n|---|\n| -3 |\n";
+        let sheets = of_text(text);
+        let names: Vec<_> = sheets.iter().map(|sheet| sheet.name.as_str()).collect();
+        assert_eq!(names, ["Sales 202425", "Table 2 more", "Table_3", "And these"]);
+        assert_eq!(sheets[0].rows, [[json!("a"), json!("b")], [json!(1), json!("x")]]);
+        assert_eq!(sheets[1].rows[1], [json!("007")]);
+        assert_eq!(sheets[2].rows[1], [json!(1234.5)]);
+        assert_eq!(of_text("no\ntable")[0].rows, [[json!("no")], [json!("table")]]);
+    }
+
+    #[test]
+    fn numbers_are_those_that_are_written_as_such() {
+        for (text, expected) in [
+            ("0", json!(0)),
+            ("0.5", json!(0.5)),
+            ("-12", json!(-12)),
+            ("1,234", json!(1234)),
+            ("1,23", json!("1,23")),
+            ("00", json!("00")),
+            ("1.2.3", json!("1.2.3")),
+            ("12%", json!("12%")),
+            (".5", json!(".5")),
+            ("-", json!("-")),
+            ("", json!("")),
+            ("99999999999999999999", json!("99999999999999999999")),
+        ] {
+            assert_eq!(value(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_come_and_go_as_tables() {
+        let sheet = Sheet {
+            name: "s".to_owned(),
+            rows: vec![
+                vec![json!("a"), json!("b")],
+                vec![json!(1), json!("=x, \"y\"")],
+                vec![Json::Null, json!(true)],
+            ],
+        };
+        let bytes = csv(&sheet).unwrap();
+        assert_eq!(String::from_utf8(bytes.clone()).unwrap(), "a,b\n1,\"'=x, \"\"y\"\"\"\n,true\n");
+        let read = of_file("a.csv", &bytes).unwrap();
+        assert_eq!(read[0].rows[1], [json!(1), json!("'=x, \"y\"")]);
+        assert!(markdown(&[sheet]).contains("| 1 | =x, \"y\" |"));
+    }
+
+    #[test]
+    fn no_two_sheets_have_a_name() {
+        let mut names = Names::default();
+        let long = "x".repeat(40);
+        let found: Vec<String> =
+            ["a", "A", &long, &long, "", "History"].iter().map(|name| names.next(name)).collect();
+        assert_eq!(found[..2], ["a", "A_2"]);
+        assert_eq!((found[2].len(), found[3].len(), found[3].ends_with("_2")), (31, 31, true));
+        assert_eq!(found[4..], ["Table_5", "Table_6"]);
+    }
+}

@@ -1,0 +1,346 @@
+//! Files of conversations: kept when people upload them, read when a turn brings them, removed when they are old.
+
+use base64::Engine as _;
+use bytes::Bytes;
+use weft_core::id::FileId;
+use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
+use weft_core::seam::file_store::{StoredFile, as_text, plain_name};
+use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput};
+
+use crate::app::App;
+
+/// Bytes of the text of one file that a turn takes in, at most.
+const TEXT_MAX: usize = 1 << 20;
+/// Files of one turn, at most.
+const FILES_MAX: usize = 20;
+/// Bytes of a picture that goes to a model, at most.
+const PICTURE_MAX: usize = 20 << 20;
+/// How deep a form's values lie: below its component, below its field, as `value`.
+const FORM_DEPTH: usize = 3;
+/// Files that are removed in one go.
+const AT_ONCE: u64 = 500;
+
+/// Pictures that models take, by the ending of the file's name.
+const PICTURES: [(&str, &str); 5] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+];
+
+/// The ending of a file's name in small letters, without the dot.
+pub fn ending(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => ending.to_lowercase(),
+        _ => String::new(),
+    }
+}
+
+/// The media type that a file's name stands for.
+pub fn media_type(name: &str) -> &'static str {
+    let ending = ending(name);
+    let picture = PICTURES.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
+    picture.unwrap_or_else(|| crate::wire::document::media_type(name))
+}
+
+/// A file as a turn brings it.
+enum Brought<'a> {
+    /// A picture in the request itself.
+    Picture(&'a str),
+    /// Another file in the request itself.
+    Inline(&'a str),
+    /// One that was uploaded.
+    Uploaded(FileId),
+}
+
+fn brought(value: &Json) -> Option<Brought<'_>> {
+    match value {
+        Json::String(text) if text.starts_with("data:image/") => Some(Brought::Picture(text)),
+        Json::String(text) if text.starts_with("data:") => Some(Brought::Inline(text)),
+        Json::Object(members) => {
+            let id = members.get("id").and_then(Json::as_str).filter(|id| !id.is_empty())?;
+            ["name", "mime_type", "size"]
+                .iter()
+                .any(|key| members.contains_key(*key))
+                .then(|| Brought::Uploaded(id.into()))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a form's value brings files: one, or a list of nothing else.
+fn brings_files(value: &Json) -> bool {
+    match value {
+        Json::Array(items) => !items.is_empty() && items.iter().all(brings_files),
+        value => matches!(brought(value), Some(Brought::Inline(_) | Brought::Uploaded(_))),
+    }
+}
+
+impl App {
+    /// Keeps a file that somebody attaches.
+    ///
+    /// # Errors
+    /// `Invalid` when it is too large, `QuotaExceeded` when the tenant has no room left.
+    pub async fn keep_file(&self, tenant: &TenantId, name: &str, bytes: Bytes) -> Result<StoredFile> {
+        let name = plain_name(name);
+        let file = StoredFile {
+            id: FileId::from(weft_core::id::generate()),
+            mime_type: media_type(&name).to_owned(),
+            name,
+            size: bytes.len() as u64,
+            session: None,
+            created_ms: self.clock.now_ms(),
+        };
+        self.files.put(tenant, &file, bytes).await?;
+        Ok(file)
+    }
+
+    /// What a turn brings, read: pictures as data URIs, anything else as text under a line that names the file. The values
+    /// of a form that are files become lists of these.
+    ///
+    /// # Errors
+    /// `Invalid` for what is no file or cannot be read, `NotFound` for a file that is not there.
+    pub async fn with_files_read(&self, tenant: &TenantId, mut input: TurnInput) -> Result<TurnInput> {
+        let mut count = input.files.len();
+        count += input.inputs.values().map(files_in).sum::<usize>();
+        if count > FILES_MAX {
+            return Err(Error::invalid(format!("a turn brings {count} files; {FILES_MAX} are the most")));
+        }
+        for (place, file) in input.files.iter_mut().enumerate() {
+            let read = self
+                .read_file(tenant, file)
+                .await
+                .map_err(|error| at(error, &format!("`files` number {place}")))?;
+            *file = read;
+        }
+        let mut inputs = std::mem::take(&mut input.inputs);
+        for (name, value) in &mut inputs {
+            self.read_value(tenant, (name, value), 0).await?;
+        }
+        input.inputs = inputs;
+        Ok(input)
+    }
+
+    /// Reads the files in a form's value, also in that of a form below its component's id.
+    async fn read_value(
+        &self,
+        tenant: &TenantId,
+        (name, value): (&str, &mut Json),
+        depth: usize,
+    ) -> Result<()> {
+        if brings_files(value) {
+            let files = match &*value {
+                Json::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            };
+            let mut read = Vec::with_capacity(files.len());
+            for file in &files {
+                let text = self.read_file(tenant, file).await;
+                read.push(text.map_err(|error| at(error, &format!("the field `{name}`")))?);
+            }
+            *value = Json::Array(read);
+            return Ok(());
+        }
+        let Json::Object(members) = value else { return Ok(()) };
+        if depth < FORM_DEPTH {
+            for (inner, value) in members.iter_mut() {
+                let name = if inner == "value" { name } else { inner };
+                Box::pin(self.read_value(tenant, (name, value), depth + 1)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn read_file(&self, tenant: &TenantId, file: &Json) -> Result<Json> {
+        match brought(file) {
+            Some(Brought::Picture(uri)) => Ok(uri.into()),
+            Some(Brought::Inline(uri)) => {
+                let (name, bytes) = inline(uri)?;
+                // It is kept, too: what works on the file itself finds it by its id.
+                let file = self.keep_file(tenant, &name, bytes.clone()).await?;
+                self.read_kept(&file, bytes).await
+            }
+            Some(Brought::Uploaded(id)) => {
+                let (file, bytes) = self.files.read(tenant, &id).await?;
+                self.read_kept(&file, bytes).await
+            }
+            None => Err(Error::invalid("it is no file")
+                .help("upload the file and give what the upload answers, or give a data URI")),
+        }
+    }
+
+    async fn read_kept(&self, file: &StoredFile, bytes: Bytes) -> Result<Json> {
+        if let Some((_, kind)) = PICTURES.iter().find(|(known, _)| *known == ending(&file.name)) {
+            if bytes.len() > PICTURE_MAX {
+                return Err(Error::invalid(format!(
+                    "the picture `{}` has more than {PICTURE_MAX} bytes",
+                    file.name
+                )));
+            }
+            let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
+            return Ok(format!("data:{kind};base64,{encoded}").into());
+        }
+        let request = ReadRequest {
+            name: file.name.clone(),
+            method: ChunkMethod::One,
+            settings: serde_json::Map::new(),
+        };
+        let read = self.reader.read(&request, bytes).await?;
+        let mut text = String::new();
+        for piece in &read.pieces {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(&piece.content);
+            if text.len() > TEXT_MAX {
+                text.truncate(text.floor_char_boundary(TEXT_MAX));
+                text.push_str("\n\n(the rest of the file is left out)");
+                break;
+            }
+        }
+        Ok(as_text(&file.name, &file.id, &text).into())
+    }
+
+    /// Removes a session with the files that its runs have made.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub async fn remove_session(&self, session: &SessionKey) -> Result<()> {
+        let files = self.files.of_session(&session.tenant, &session.id).await?;
+        self.sessions.delete(session).await?;
+        let ids: Vec<FileId> = files.into_iter().map(|file| file.id).collect();
+        self.files.remove(&session.tenant, &ids).await?;
+        Ok(())
+    }
+
+    /// Removes the files of conversations that were kept before this time; how many there were.
+    ///
+    /// # Errors
+    /// When they cannot be found or removed.
+    pub async fn remove_old_files(&self, before_ms: i64) -> Result<u64> {
+        let mut removed = 0;
+        loop {
+            let old = self.files.older_than(before_ms, AT_ONCE).await?;
+            let found = old.len() as u64;
+            let mut gone = 0;
+            for (tenant, id) in old {
+                gone += self.files.remove(&tenant, &[id]).await?;
+            }
+            removed += gone;
+            // What is not removed would be found again for ever.
+            if gone == 0 || found < AT_ONCE {
+                return Ok(removed);
+            }
+        }
+    }
+}
+
+fn files_in(value: &Json) -> usize {
+    counted(value, 0)
+}
+
+fn counted(value: &Json, depth: usize) -> usize {
+    match value {
+        Json::Array(items) if brings_files(value) => items.len(),
+        value if brings_files(value) => 1,
+        Json::Object(members) if depth < FORM_DEPTH => {
+            members.values().map(|value| counted(value, depth + 1)).sum()
+        }
+        _ => 0,
+    }
+}
+
+fn at(mut error: Error, place: &str) -> Error {
+    // The kind of an unknown file stays; the words say where it was named.
+    error.message = format!("{place}: {}", error.message);
+    match error.kind {
+        ErrorKind::NotFound if error.help.is_none() => {
+            error.help("upload the file first; old files are removed")
+        }
+        _ => error,
+    }
+}
+
+/// The name and the bytes of a data URI.
+fn inline(uri: &str) -> Result<(String, Bytes)> {
+    let wrong = || {
+        Error::invalid("the data URI cannot be read").help("write it as `data:text/csv;name=a.csv;base64,…`")
+    };
+    let (head, data) = uri.strip_prefix("data:").and_then(|rest| rest.split_once(',')).ok_or_else(wrong)?;
+    let mut parts = head.split(';');
+    let kind = parts.next().unwrap_or_default().trim().to_lowercase();
+    let mut name = None;
+    let mut is_base64 = false;
+    for part in parts {
+        match part.split_once('=') {
+            Some((key, value)) if matches!(key.trim(), "name" | "filename") => {
+                name = Some(value.trim().to_owned());
+            }
+            None if part.trim().eq_ignore_ascii_case("base64") => is_base64 = true,
+            _ => {}
+        }
+    }
+    if !is_base64 {
+        return Err(wrong());
+    }
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(data.trim())
+        .map_err(|cause| wrong().because(cause))?;
+    let name =
+        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("attachment.{}", ending_of(&kind)));
+    Ok((name, bytes.into()))
+}
+
+/// What the names of files of a media type end in, for files without a name.
+fn ending_of(kind: &str) -> &'static str {
+    use weft_core::seam::document_writer::DocumentFormat;
+
+    let known = DocumentFormat::ALL.into_iter().find(|format| format.mime_type() == kind);
+    match kind {
+        "application/json" => "json",
+        "application/vnd.ms-excel" => "xls",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation" => "pptx",
+        "message/rfc822" => "eml",
+        _ => known.map_or("txt", DocumentFormat::ending),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn data_uris_are_files_with_names() {
+        let check = |uri: &str, expected: Option<(&str, &[u8])>| {
+            let found = inline(uri).ok();
+            let found = found.as_ref().map(|(name, bytes)| (name.as_str(), &bytes[..]));
+            assert_eq!(found, expected, "{uri}");
+        };
+        check("data:text/csv;name=a.csv;base64,YSxi", Some(("a.csv", b"a,b")));
+        check("data:application/pdf;base64,YQ==", Some(("attachment.pdf", b"a")));
+        check("data:;base64,", Some(("attachment.txt", b"")));
+        check("data:text/plain,abc", None);
+        check("data:text/plain;base64,*", None);
+        check("data:", None);
+    }
+
+    #[test]
+    fn only_files_are_taken_for_files() {
+        for (value, expected) in [
+            (json!({"id": "a", "name": "x", "mime_type": "y"}), true),
+            (json!([{"id": "a", "size": 1}]), true),
+            (json!("data:text/plain;base64,"), true),
+            // A picture in a form goes to models as it is.
+            (json!("data:image/png;base64,AA"), false),
+            (json!({"id": "a"}), false),
+            (json!({"id": 3, "name": "x"}), false),
+            (json!([]), false),
+            (json!("text"), false),
+            (json!(["text", {"id": "a", "name": "x"}]), false),
+        ] {
+            assert_eq!(brings_files(&value), expected, "{value}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Files of conversations: those that people attach, and those that runs make.
+
+use axum::body::Bytes;
+use axum::extract::multipart::Multipart;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_core::seam::file_store::{StoredFile, download_path};
+use weft_core::{CanvasKey, ErrorKind};
+
+use super::uploads::{passed_over, timely, whole};
+use crate::attachments::ending;
+use crate::auth::Caller;
+use crate::body::Params;
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::document;
+use crate::wire::envelope::Success;
+
+/// Files of one request.
+const FILES_MAX: usize = 20;
+/// Parts of one request, fields that are no files included.
+const PARTS_MAX: usize = 2 * FILES_MAX;
+
+/// `POST …/upload`: every part with the name `file`.
+///
+/// # Errors
+/// 101 without a file, 102 for an unknown agent; what keeping the file fails with.
+pub async fn upload(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+    request: Request,
+) -> Result<Response, ApiError> {
+    if params.get("url").is_some_and(|url| !url.is_empty()) {
+        return Err(ApiError::data("files are not fetched from addresses; upload the file itself"));
+    }
+    let canvas = CanvasKey::new(&caller.tenant, id);
+    state.app.canvases.newest(&canvas).await.map_err(|error| match error.kind {
+        ErrorKind::NotFound => ApiError::data("canvas not found."),
+        _ => error.into(),
+    })?;
+    let form = Multipart::from_request(request, &state).await;
+    let mut form = form.map_err(|_| ApiError::argument("No file part!"))?;
+    let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
+    let (mut kept, mut parts) = (Vec::new(), 0);
+    while let Some(part) = timely(form.next_field()).await? {
+        parts += 1;
+        if parts > PARTS_MAX || kept.len() >= FILES_MAX {
+            return Err(ApiError::argument(format!("one request can bring {FILES_MAX} files at most")));
+        }
+        if part.name() != Some("file") {
+            passed_over(part).await?;
+            continue;
+        }
+        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        let bytes = whole(part, most, &name).await?;
+        kept.push(state.app.keep_file(&caller.tenant, &name, bytes).await?);
+    }
+    let described: Vec<Json> = kept.iter().map(|file| descriptor(file, &caller)).collect();
+    match <[Json; 1]>::try_from(described) {
+        Ok([one]) => Ok(Success(one).into_response()),
+        Err(several) if several.is_empty() => Err(ApiError::argument("No file part!")),
+        Err(several) => Ok(Success(several).into_response()),
+    }
+}
+
+/// What a client hands back to bring the file to a turn.
+fn descriptor(file: &StoredFile, caller: &Caller) -> Json {
+    // Exact for every time within 280,000 years.
+    #[expect(clippy::cast_precision_loss, reason = "see above")]
+    let created = file.created_ms as f64 / 1_000.0;
+    json!({
+        "id": file.id,
+        "name": file.name,
+        "size": file.size,
+        "extension": ending(&file.name),
+        "mime_type": file.mime_type,
+        "created_by": caller.user_id,
+        "created_at": created,
+        "preview_url": null,
+        "url": download_path(&file.id),
+    })
+}
+
+/// `GET …/attachments/{id}/download` and its older names.
+///
+/// # Errors
+/// 102 for a file that is not there.
+pub async fn download(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    file(&state, &caller, &id).await
+}
+
+/// `GET …/download?id=`.
+///
+/// # Errors
+/// 101 without an id, 102 for a file that is not there.
+pub async fn download_named(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let id =
+        params.get("id").filter(|id| !id.is_empty()).ok_or_else(|| ApiError::argument("`id` is missing"))?;
+    file(&state, &caller, id).await
+}
+
+async fn file(state: &ServerState, caller: &Caller, id: &str) -> Result<Response, ApiError> {
+    let (file, bytes) =
+        state.app.files.read(&caller.tenant, &id.into()).await.map_err(|error| match error.kind {
+            ErrorKind::NotFound => ApiError::data("Artifact not found."),
+            _ => error.into(),
+        })?;
+    Ok(sent(&file.name, &file.mime_type, bytes))
+}
+
+/// A file that is sent to be saved and never to be shown: whatever it holds, no page of this server runs it.
+pub(super) fn sent(name: &str, kind: &str, bytes: Bytes) -> Response {
+    let mut response = bytes.into_response();
+    let headers = response.headers_mut();
+    let kind = HeaderValue::from_str(kind).unwrap_or(HeaderValue::from_static("application/octet-stream"));
+    headers.insert(header::CONTENT_TYPE, kind);
+    if let Ok(attachment) = HeaderValue::from_str(&document::attachment(name)) {
+        headers.insert(header::CONTENT_DISPOSITION, attachment);
+    }
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    response
+}

@@ -1,0 +1,215 @@
+//! Files of conversations: what people attach is read, and what runs make can be had.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::Request;
+use serde_json::{Value as Json, json};
+use tower::ServiceExt as _;
+use weft_testkit::Script;
+
+use crate::shelf::form;
+use crate::support::{Bench, FILE_BYTES_MAX, Reading, begin, bench, chat_canvas, component, said};
+
+fn with_files() -> Json {
+    let fields = json!({"doc": {"name": "Document", "type": "file", "optional": true}});
+    let begin = json!({"downstream": ["Message:M"], "upstream": [], "obj": {"component_name": "Begin",
+        "params": {"mode": "conversational", "prologue": "", "inputs": fields}}});
+    json!({"components": {
+        "begin": begin,
+        "Message:M": component("Message", &json!({"content": ["files {sys.files} doc {begin@doc}"]}), &[]),
+    }})
+}
+
+fn upload(bench: &Bench, path: &str, files: &[(&str, &str)]) -> Request<Body> {
+    let (body, kind) = form(files);
+    Request::builder()
+        .method("POST")
+        .uri(path)
+        .header("authorization", format!("Bearer {}", bench.token))
+        .header("content-type", kind)
+        .body(Body::from(body))
+        .unwrap()
+}
+
+async fn uploaded(bench: &Bench, agent: &str, name: &str, text: &str) -> Json {
+    let path = format!("/api/v1/agents/{agent}/upload");
+    bench.send(upload(bench, &path, &[(name, text)])).await.data()
+}
+
+async fn asked(bench: &Bench, agent: &str, body: Json) -> Reading {
+    bench.post(&format!("/api/v1/agents/{agent}/completions"), body).await
+}
+
+#[tokio::test]
+async fn a_file_is_uploaded_read_and_downloaded() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let file = uploaded(&bench, &id, "../notes é.csv", "name,n\nAda,1\n").await;
+    assert_eq!(
+        (&file["name"], &file["extension"], &file["size"]),
+        (&json!("notes é.csv"), &json!("csv"), &json!(13))
+    );
+    let answer = asked(&bench, &id, json!({"question": "q", "files": [file]})).await;
+    let told = said(&answer.frames());
+    assert!(told.contains(&format!("File: notes é.csv ({})", file["id"].as_str().unwrap())), "{told}");
+    assert!(told.contains("Ada"), "{told}");
+    let field = json!({"doc": {"type": "file", "value": [file]}});
+    let told = said(&asked(&bench, &id, json!({"question": "q", "inputs": field})).await.frames());
+    assert!(told.contains("doc [\"File: notes é.csv"), "{told}");
+    for path in [
+        file["url"].as_str().unwrap().to_owned(),
+        format!("/api/v1/agents/download?id={}", file["id"].as_str().unwrap()),
+        format!("/api/v1/file/download/{}", file["id"].as_str().unwrap()),
+    ] {
+        let got = bench.get(&path).await;
+        assert_eq!(got.text, "name,n\nAda,1\n", "{path}");
+        assert!(got.headers["content-disposition"].to_str().unwrap().starts_with("attachment;"));
+        assert_eq!(got.headers["x-content-type-options"], "nosniff");
+    }
+}
+
+#[tokio::test]
+async fn a_form_in_the_middle_takes_files_too() {
+    let bench = bench(Script::new()).await;
+    let fill = json!({"enable_tips": true, "tips": "Your file?", "inputs": {"doc": {"name": "Document", "type": "file", "optional": false}}});
+    let canvas = json!({"components": {
+        "begin": begin("", "UserFillUp:F"),
+        "UserFillUp:F": component("UserFillUp", &fill, &["Message:M"]),
+        "Message:M": component("Message", &json!({"content": ["got {UserFillUp:F@doc}"]}), &[]),
+    }});
+    let id = bench.store("Form", canvas).await;
+    let file = uploaded(&bench, &id, "a.txt", "the text").await;
+    let waiting = asked(&bench, &id, json!({"question": "q"})).await.frames();
+    let session = waiting[0].json()["session_id"].clone();
+    for inputs in [json!({"UserFillUp:F": {"doc": {"value": file}}}), json!({"doc": [file]})] {
+        let body = json!({"session_id": session, "inputs": inputs});
+        let told = said(&asked(&bench, &id, body).await.frames());
+        assert!(told.contains("got [\"File: a.txt") && told.contains("the text"), "{told}");
+        asked(&bench, &id, json!({"session_id": session, "question": "again"})).await;
+    }
+}
+
+#[tokio::test]
+async fn several_files_and_data_uris() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let path = format!("/v1/canvas/upload/{id}");
+    let files = bench.send(upload(&bench, &path, &[("a.txt", "one"), ("b.md", "# two")])).await.data();
+    assert_eq!(files.as_array().unwrap().len(), 2);
+    let inline = "data:text/plain;name=c.txt;base64,dGhyZWU=";
+    let picture = "data:image/png;base64,AA==";
+    let answer =
+        asked(&bench, &id, json!({"question": "q", "files": [files[0], files[1], inline, picture]})).await;
+    let told = said(&answer.frames());
+    for part in ["one", "two", "File: c.txt", "three", picture] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_file_is_refused_in_words() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let check = async |files: Json, part: &str| {
+        let (_, message) = asked(&bench, &id, json!({"question": "q", "files": files})).await.refusal();
+        assert!(message.contains(part), "{part}: {message}");
+    };
+    check(json!(["some text"]), "`files` number 0: it is no file").await;
+    check(json!([{"id": "unknown", "name": "x"}]), "`files` number 0: there is no file `unknown`").await;
+    check(json!(["data:text/plain,x"]), "data URI").await;
+    check(json!(vec!["data:image/png;base64,AA=="; 21]), "21 files").await;
+    let broken = uploaded(&bench, &id, "x.pdf", "%PDF-1.7\nnothing").await;
+    check(json!([broken]), "x.pdf").await;
+    let nothing = bench.send(upload(&bench, &format!("/api/v1/agents/{id}/upload"), &[])).await;
+    assert_eq!(nothing.refusal().0, 101);
+    let unknown = bench.send(upload(&bench, "/api/v1/agents/none/upload", &[("a.txt", "x")])).await;
+    assert_eq!(unknown.refusal().0, 102);
+    let large = "x".repeat(usize::try_from(FILE_BYTES_MAX).unwrap() + 1);
+    let large =
+        bench.send(upload(&bench, &format!("/api/v1/agents/{id}/upload"), &[("a.txt", &large)])).await;
+    assert_eq!(large.status, 413);
+    assert_eq!(bench.get("/api/v1/agents/attachments/none/download").await.refusal().0, 102);
+    assert_eq!(bench.get("/api/v1/agents/download").await.refusal().0, 101);
+}
+
+#[tokio::test]
+async fn files_of_others_are_not_there() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let file = uploaded(&bench, &id, "a.txt", "secret").await;
+    let other = weft_server::tokens::create(&*bench.store, &"other".into(), "t", 0)
+        .await
+        .unwrap()
+        .reveal()
+        .to_owned();
+    let (app, router, model, store) =
+        (bench.app.clone(), bench.router.clone(), bench.model.clone(), Arc::clone(&bench.store));
+    let theirs = Bench { app, router, token: other, model, store };
+    assert_eq!(theirs.get(file["url"].as_str().unwrap()).await.refusal().0, 102);
+    let their_agent = theirs.store("Files", with_files()).await;
+    let (_, message) =
+        asked(&theirs, &their_agent, json!({"question": "q", "files": [file]})).await.refusal();
+    assert!(message.contains("there is no file"), "{message}");
+}
+
+#[tokio::test]
+async fn a_model_reads_what_is_attached() {
+    let bench = bench(Script::text("fine")).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let file = uploaded(&bench, &id, "a.txt", "the sky is green").await;
+    asked(&bench, &id, json!({"question": "what colour?", "files": [file]})).await;
+    let seen = bench.model.requests();
+    let last = seen[0].messages.last().unwrap();
+    assert!(last.text.contains("what colour?") && last.text.contains("the sky is green"), "{}", last.text);
+}
+
+#[tokio::test]
+async fn what_a_run_makes_is_had_until_its_session_goes() {
+    let bench = bench(Script::new()).await;
+    let generator =
+        json!({"content": "# Report\n\n{sys.query}", "output_format": "docx", "filename": "report"});
+    let message = json!({"content": ["Here: {DocGenerator:D@download}"], "output_format": "html"});
+    let id = bench
+        .store(
+            "Report",
+            json!({"components": {
+                "begin": begin("", "DocGenerator:D"),
+                "DocGenerator:D": component("DocGenerator", &generator, &["Message:M"]),
+                "Message:M": component("Message", &message, &[]),
+            }}),
+        )
+        .await;
+    let frames = asked(&bench, &id, json!({"question": "all is well"})).await.frames();
+    assert_eq!(said(&frames), "Here: ");
+    let end =
+        frames.iter().map(crate::support::Frame::json).find(|frame| frame["event"] == "message_end").unwrap();
+    let download = &end["data"]["downloads"][0];
+    assert_eq!(
+        (&download["filename"], &end["data"]["attachment"]["format"]),
+        (&json!("report.docx"), &json!("html"))
+    );
+    let path = download["url"].as_str().unwrap();
+    let got = bench.router.clone().oneshot(bench.request("GET", path, &Json::Null)).await.unwrap();
+    let got = axum::body::to_bytes(got.into_body(), 1 << 20).await.unwrap();
+    assert!(got.starts_with(b"PK"));
+    let page = format!(
+        "/api/v1/agents/attachments/{}/download",
+        end["data"]["attachment"]["doc_id"].as_str().unwrap()
+    );
+    assert!(bench.get(&page).await.text.contains("<!DOCTYPE html>"));
+    let session = frames[0].json()["session_id"].as_str().unwrap().to_owned();
+    let gone = bench.request("DELETE", &format!("/api/v1/agents/{id}/sessions/{session}"), &Json::Null);
+    bench.send(gone).await.data();
+    assert_eq!(bench.get(&page).await.refusal().0, 102);
+}
+
+#[tokio::test]
+async fn old_files_are_removed() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Files", with_files()).await;
+    let file = uploaded(&bench, &id, "a.txt", "x").await;
+    assert_eq!(bench.app.remove_old_files(0).await.unwrap(), 0);
+    assert_eq!(bench.app.remove_old_files(i64::MAX).await.unwrap(), 1);
+    assert_eq!(bench.get(file["url"].as_str().unwrap()).await.refusal().0, 102);
+}

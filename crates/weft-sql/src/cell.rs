@@ -1,0 +1,102 @@
+//! What servers write about a value, as JSON.
+
+use serde_json::{Number, Value as Json};
+
+/// Digits that every number of JSON keeps.
+const DIGITS_KEPT: usize = 15;
+
+/// What the type of a column says about the text of its values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A number.
+    Number,
+    /// `t`, `f`.
+    Truth,
+    /// JSON.
+    Json,
+    /// Anything else.
+    Text,
+}
+
+impl Kind {
+    /// By the name of a type.
+    pub fn named(name: &str) -> Self {
+        match name.to_ascii_uppercase().trim_end_matches(" UNSIGNED") {
+            "INT2" | "INT4" | "INT8" | "FLOAT4" | "FLOAT8" | "NUMERIC" | "TINYINT" | "SMALLINT"
+            | "MEDIUMINT" | "INT" | "BIGINT" | "FLOAT" | "DOUBLE" | "DECIMAL" | "YEAR" => Self::Number,
+            "BOOL" | "BOOLEAN" => Self::Truth,
+            "JSON" | "JSONB" => Self::Json,
+            _ => Self::Text,
+        }
+    }
+}
+
+/// The value of a text. A number that JSON would round stays a text, and one that is none (`NaN`) is null.
+pub fn value(kind: Kind, text: String) -> Json {
+    match kind {
+        Kind::Number => number(text),
+        Kind::Truth => match text.as_str() {
+            "t" | "true" | "1" => Json::Bool(true),
+            "f" | "false" | "0" => Json::Bool(false),
+            _ => Json::String(text),
+        },
+        Kind::Json => serde_json::from_str(&text).unwrap_or(Json::String(text)),
+        Kind::Text => Json::String(text),
+    }
+}
+
+fn number(text: String) -> Json {
+    if let Ok(whole) = text.parse::<i64>() {
+        return whole.into();
+    }
+    if let Ok(whole) = text.parse::<u64>() {
+        return whole.into();
+    }
+    match text.parse::<f64>() {
+        Ok(number) if !number.is_finite() && !text.contains(|c: char| c.is_ascii_digit()) => Json::Null,
+        Ok(number) if digits(&text) <= DIGITS_KEPT && number.is_finite() => {
+            Number::from_f64(number).map_or(Json::String(text), Json::Number)
+        }
+        // What servers print of a double is short enough to be read back.
+        Ok(number) if number.is_finite() && number.to_string().len() >= text.len() => number.into(),
+        _ => Json::String(text),
+    }
+}
+
+/// Digits that matter.
+fn digits(text: &str) -> usize {
+    let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
+    let digits: String = mantissa.chars().filter(char::is_ascii_digit).collect();
+    digits.trim_start_matches('0').len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn numbers_are_numbers_as_long_as_nothing_is_lost() {
+        let check = |text: &str, expected: Json| assert_eq!(value(Kind::Number, text.to_owned()), expected);
+        check("12", json!(12));
+        check("-9223372036854775808", json!(i64::MIN));
+        check("18446744073709551615", json!(u64::MAX));
+        check("12.50", json!(12.5));
+        check("1e300", json!(1e300));
+        check("0.30000000000000004", json!(0.30000000000000004));
+        check("12345678901234567890.12", json!("12345678901234567890.12"));
+        check("1e999", json!("1e999"));
+        check("NaN", Json::Null);
+        check("Infinity", Json::Null);
+        check("-Infinity", Json::Null);
+    }
+
+    #[test]
+    fn types_are_known_by_their_names() {
+        assert_eq!(Kind::named("BIGINT UNSIGNED"), Kind::Number);
+        assert_eq!(Kind::named("timestamptz"), Kind::Text);
+        assert_eq!(value(Kind::named("bool"), "t".to_owned()), json!(true));
+        assert_eq!(value(Kind::named("JSONB"), "{\"a\": [1]}".to_owned()), json!({"a": [1]}));
+        assert_eq!(value(Kind::Json, "{".to_owned()), json!("{"));
+    }
+}

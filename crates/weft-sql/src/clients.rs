@@ -1,0 +1,134 @@
+//! Requests to databases: where they go, and how long they may take.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use url::Url;
+use weft_core::seam::Databases;
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer, SqlRequest};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_net::{Outbound, Tunnel};
+
+use crate::reply::{Room, too_much};
+use crate::statements::checked;
+use crate::{mysql, postgres, sqlite};
+
+/// Where a tenant's files are.
+pub type SqliteFolder = Arc<dyn Fn(&TenantId) -> Option<PathBuf> + Send + Sync>;
+
+/// Bytes of a connection for each byte of an answer: rows come with names, lengths and types.
+const OVERHEAD: u64 = 4;
+/// Bytes of a connection that has nothing to say: greetings, certificates, settings.
+const GREETING_MAX: u64 = 1 << 20;
+
+/// The database that this program keeps its own state in: no canvas may ask it, whatever addresses are allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnDatabase {
+    /// Its server.
+    pub host: String,
+    /// The server's port.
+    pub port: u16,
+}
+
+impl OwnDatabase {
+    /// The server of a store's URL; none for a file.
+    pub fn of_url(url: &str) -> Option<Self> {
+        let url = Url::parse(url).ok()?;
+        let port = match url.scheme() {
+            "postgres" | "postgresql" => 5432,
+            "mysql" | "mariadb" => 3306,
+            _ => return None,
+        };
+        let host = url.host_str().filter(|host| !host.is_empty()).unwrap_or("localhost");
+        Some(Self { host: host.to_owned(), port: url.port().unwrap_or(port) })
+    }
+}
+
+/// Clients of the databases that this program knows.
+#[derive(Clone)]
+pub struct DatabaseClients {
+    outbound: Arc<Outbound>,
+    files: SqliteFolder,
+    own: Option<OwnDatabase>,
+}
+
+impl std::fmt::Debug for DatabaseClients {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DatabaseClients").field("own", &self.own).finish_non_exhaustive()
+    }
+}
+
+impl DatabaseClients {
+    /// Servers are reached by way of `outbound`, files lie below `files`, and `own` is asked by nobody.
+    pub fn new(outbound: Arc<Outbound>, files: SqliteFolder, own: Option<OwnDatabase>) -> Self {
+        Self { outbound, files, own }
+    }
+
+    async fn answers(&self, tenant: &TenantId, request: &SqlRequest) -> Result<Vec<SqlAnswer>> {
+        let statements = checked(request.database.kind, &request.sql)?;
+        let mut room = Room::new(request.rows_max, request.bytes_max);
+        let database = &request.database;
+        if database.kind == DatabaseKind::Sqlite {
+            let folder = (self.files)(tenant).ok_or_else(|| {
+                Error::new(ErrorKind::Denied, "there are no files here, so there is no SQLite database")
+                    .help("set `files.root`")
+            })?;
+            let asked = sqlite::Asked { folder, path: database.name.clone(), time_limit: request.time_limit };
+            return sqlite::ask(asked, statements, room).await;
+        }
+        self.refuse_own(database).await?;
+        let bytes_max = request.bytes_max as u64 * OVERHEAD + GREETING_MAX;
+        let file = match database.kind {
+            DatabaseKind::Postgres => postgres::socket_name(database.port),
+            _ => "mysql.sock".to_owned(),
+        };
+        let tunnel = self.outbound.tunnel(&database.host, database.port, &file, bytes_max).await?;
+        let answered = match database.kind {
+            DatabaseKind::Postgres => {
+                postgres::ask(database, &tunnel, statements, &mut room, request.time_limit).await
+            }
+            _ => mysql::ask(database, &tunnel, statements, &mut room, request.time_limit).await,
+        };
+        answered.map_err(|error| told(error, &tunnel, request))
+    }
+
+    async fn refuse_own(&self, database: &Database) -> Result<()> {
+        let Some(own) = self.own.as_ref().filter(|own| own.port == database.port) else { return Ok(()) };
+        let asked = self.outbound.host(&database.host, database.port).await?;
+        let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+        let ours: Vec<IpAddr> = match tokio::net::lookup_host((own.host.as_str(), own.port)).await {
+            Ok(addresses) => addresses.map(|address| address.ip()).collect(),
+            Err(_) => Vec::new(),
+        };
+        let same = |ip: IpAddr| ours.iter().any(|our| *our == ip || (local(*our) && local(ip)));
+        if own.host.eq_ignore_ascii_case(&asked.host)
+            || asked.addresses.iter().any(|address| same(address.ip()))
+        {
+            return Err(Error::new(
+                ErrorKind::Denied,
+                "the server of this program's own database is asked by no canvas",
+            )
+            .help("put the data on another server"));
+        }
+        Ok(())
+    }
+}
+
+/// The error of a connection that was ended on purpose.
+fn told(error: Error, tunnel: &Tunnel, request: &SqlRequest) -> Error {
+    if tunnel.has_overflown() { too_much(request.bytes_max) } else { error }
+}
+
+#[async_trait]
+impl Databases for DatabaseClients {
+    async fn ask(&self, tenant: &TenantId, request: SqlRequest) -> Result<Vec<SqlAnswer>> {
+        let asking = self.answers(tenant, &request);
+        tokio::time::timeout(request.time_limit, asking).await.unwrap_or_else(|_| {
+            let seconds = request.time_limit.as_secs_f64();
+            Err(Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
+                .help("ask for less at a time"))
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! MySQL and MariaDB.
+
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlRow, MySqlSslMode};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _,
+    SqlSafeStr as _, Statement as _, TypeInfo as _, ValueRef as _,
+};
+use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
+use weft_core::{Error, ErrorKind, Json, Result};
+use weft_net::Tunnel;
+
+use crate::cell::{Kind, value};
+use crate::reply::{Room, columns};
+use crate::statements::Checked;
+
+/// Asks the server behind a tunnel.
+pub async fn ask(
+    database: &Database,
+    tunnel: &Tunnel,
+    statements: Vec<Checked>,
+    room: &mut Room,
+    time_limit: Duration,
+) -> Result<Vec<SqlAnswer>> {
+    let mut options = MySqlConnectOptions::new()
+        .host(&database.host)
+        .port(database.port)
+        .socket(tunnel.socket())
+        .username(&database.user)
+        .database(&database.name)
+        .statement_cache_capacity(0)
+        // Times are shown as the database's owner sees them.
+        .timezone(None)
+        .ssl_mode(MySqlSslMode::Preferred);
+    if !database.password.is_empty() {
+        options = options.password(database.password.reveal());
+    }
+    let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
+    prepare(&mut connection, time_limit, room.rows_max()).await.map_err(|cause| refused(&cause))?;
+    let mut answers = Vec::with_capacity(statements.len());
+    for statement in statements {
+        answers.push(match statement {
+            Ok(sql) => one(&mut connection, sql, room).await?,
+            Err(why) => SqlAnswer::Failed(why),
+        });
+    }
+    let _ = connection.close().await;
+    Ok(answers)
+}
+
+/// A session that reads texts as the check of the statements does, that reads only, and that stops in time.
+async fn prepare(
+    connection: &mut MySqlConnection,
+    time_limit: Duration,
+    rows_max: usize,
+) -> sqlx::Result<()> {
+    let version: String = sqlx::query_scalar("SELECT VERSION()").fetch_one(&mut *connection).await?;
+    let limit = if version.to_ascii_lowercase().contains("mariadb") {
+        format!("max_statement_time = {}", time_limit.as_secs().max(1))
+    } else {
+        format!("max_execution_time = {}", time_limit.as_millis().max(1))
+    };
+    let set = format!(
+        "SET SESSION {limit}, sql_select_limit = {}, \
+         sql_mode = REPLACE(REPLACE(REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', ''), 'ANSI_QUOTES', ''), 'ANSI', '')",
+        rows_max.saturating_add(1)
+    );
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(set))).await?;
+    connection.execute(sqlx::raw_sql("SET SESSION TRANSACTION READ ONLY")).await?;
+    Ok(())
+}
+
+async fn one(connection: &mut MySqlConnection, sql: String, room: &mut Room) -> Result<SqlAnswer> {
+    connection
+        .execute(sqlx::raw_sql("START TRANSACTION READ ONLY"))
+        .await
+        .map_err(|cause| refused(&cause))?;
+    let answer = match carried_out(connection, sql, room).await {
+        Ok(rows) => SqlAnswer::Rows(rows),
+        Err(Failed::Statement(why)) => SqlAnswer::Failed(why),
+        Err(Failed::Everything(error)) => return Err(error),
+    };
+    connection.execute(sqlx::raw_sql("ROLLBACK")).await.map_err(|cause| refused(&cause))?;
+    Ok(answer)
+}
+
+enum Failed {
+    Statement(String),
+    Everything(Error),
+}
+
+impl From<sqlx::Error> for Failed {
+    fn from(cause: sqlx::Error) -> Self {
+        match cause.as_database_error() {
+            Some(said) => Self::Statement(said.message().to_owned()),
+            None => Self::Everything(refused(&cause)),
+        }
+    }
+}
+
+async fn carried_out(
+    connection: &mut MySqlConnection,
+    sql: String,
+    room: &mut Room,
+) -> std::result::Result<SqlRows, Failed> {
+    // A text that can be prepared is one statement. Values are then read in the form in which the server prints them.
+    let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
+    let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
+    let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };
+    let mut coming = sqlx::raw_sql(AssertSqlSafe(sql)).fetch(&mut *connection);
+    while let Some(row) = coming.try_next().await? {
+        if rows.columns.is_empty() {
+            rows.columns = columns(row.columns().iter().map(|column| column.name().to_owned()));
+        }
+        if !room.add(&mut rows, cells(&row)).map_err(Failed::Everything)? {
+            break;
+        }
+    }
+    drop(coming);
+    Ok(rows)
+}
+
+fn cells(row: &MySqlRow) -> Vec<Json> {
+    let cell = |place: usize| {
+        let Ok(raw) = row.try_get_raw(place) else { return Json::Null };
+        if raw.is_null() {
+            return Json::Null;
+        }
+        let kind = Kind::named(raw.type_info().name());
+        match row.try_get_unchecked::<String, _>(place) {
+            Ok(text) => value(kind, text),
+            Err(_) => bytes(&row.try_get_unchecked::<Vec<u8>, _>(place).unwrap_or_default()),
+        }
+    };
+    (0..row.len()).map(cell).collect()
+}
+
+/// What is no text, in hexadecimal digits.
+fn bytes(bytes: &[u8]) -> Json {
+    use std::fmt::Write as _;
+
+    let mut text = "0x".to_owned();
+    for byte in bytes {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text.into()
+}
+
+fn refused(cause: &sqlx::Error) -> Error {
+    if let Some(said) = cause.as_database_error() {
+        // 1045 access denied, 1049 no such database, both below SQLSTATE 28000 and 42000.
+        let kind = match said.code().as_deref() {
+            Some("28000") => ErrorKind::Unauthenticated,
+            Some("42000") => ErrorKind::NotFound,
+            _ => ErrorKind::Unavailable,
+        };
+        return Error::new(kind, format!("the database refuses: {}", said.message()));
+    }
+    Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}"))
+}

@@ -1,0 +1,152 @@
+//! PostgreSQL.
+
+use std::time::Duration;
+
+use futures::TryStreamExt as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgRow, PgSslMode};
+use sqlx::{
+    AssertSqlSafe, Column as _, ConnectOptions as _, Connection as _, Executor as _, Row as _,
+    SqlSafeStr as _, Statement as _, TypeInfo as _, ValueRef as _,
+};
+use weft_core::seam::databases::{Database, SqlAnswer, SqlRows};
+use weft_core::{Error, ErrorKind, Json, Result};
+use weft_net::Tunnel;
+
+use crate::cell::{Kind, value};
+use crate::reply::{Room, columns};
+use crate::statements::Checked;
+
+/// What the client calls the socket of a server.
+pub fn socket_name(port: u16) -> String {
+    format!(".s.PGSQL.{port}")
+}
+
+/// Asks the server behind a tunnel.
+pub async fn ask(
+    database: &Database,
+    tunnel: &Tunnel,
+    statements: Vec<Checked>,
+    room: &mut Room,
+    time_limit: Duration,
+) -> Result<Vec<SqlAnswer>> {
+    // Everything is given, an empty password too: what is left out is taken from the environment of this process.
+    let options = PgConnectOptions::new_without_pgpass()
+        .host(&database.host)
+        .port(database.port)
+        .socket(tunnel.folder())
+        .username(&database.user)
+        .password(database.password.reveal())
+        .database(&database.name)
+        .application_name("weft")
+        .statement_cache_capacity(0)
+        .ssl_mode(PgSslMode::Prefer);
+    let mut connection = options.connect().await.map_err(|cause| refused(&cause))?;
+    let mut answers = Vec::with_capacity(statements.len());
+    for statement in statements {
+        answers.push(match statement {
+            Ok(sql) => one(&mut connection, sql, room, time_limit).await?,
+            Err(why) => SqlAnswer::Failed(why),
+        });
+    }
+    let _ = connection.close().await;
+    Ok(answers)
+}
+
+async fn one(
+    connection: &mut PgConnection,
+    sql: String,
+    room: &mut Room,
+    time_limit: Duration,
+) -> Result<SqlAnswer> {
+    // What a statement has changed of the session ends with its transaction.
+    let begin = format!(
+        "BEGIN READ ONLY; SET LOCAL statement_timeout = {}; SET LOCAL standard_conforming_strings = on; \
+         SET LOCAL client_encoding = 'UTF8'; SET LOCAL datestyle = 'ISO'",
+        time_limit.as_millis()
+    );
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await.map_err(|cause| refused(&cause))?;
+    let answer = match carried_out(connection, sql, room).await {
+        Ok(rows) => SqlAnswer::Rows(rows),
+        Err(Failed::Statement(why)) => SqlAnswer::Failed(why),
+        Err(Failed::Everything(error)) => return Err(error),
+    };
+    connection.execute("ROLLBACK").await.map_err(|cause| refused(&cause))?;
+    Ok(answer)
+}
+
+enum Failed {
+    Statement(String),
+    Everything(Error),
+}
+
+impl From<sqlx::Error> for Failed {
+    fn from(cause: sqlx::Error) -> Self {
+        match cause.as_database_error() {
+            Some(said) => Self::Statement(match said.code() {
+                Some(code) => format!("{} ({code})", said.message()),
+                None => said.message().to_owned(),
+            }),
+            None => Self::Everything(refused(&cause)),
+        }
+    }
+}
+
+async fn carried_out(
+    connection: &mut PgConnection,
+    sql: String,
+    room: &mut Room,
+) -> std::result::Result<SqlRows, Failed> {
+    // A cursor takes one query and nothing else, and lets the server stop at the last row that is wanted. What is
+    // no query, such as SHOW, is a prepared statement, which is one as well.
+    let first: String = sql.trim_start_matches('(').chars().take_while(|c| c.is_alphabetic()).collect();
+    let is_query = !["SHOW", "EXPLAIN", "DESCRIBE"].contains(&first.to_uppercase().as_str());
+    let prepared = connection.prepare(AssertSqlSafe(sql.clone()).into_sql_str()).await?;
+    let names = prepared.columns().iter().map(|column| column.name().to_owned()).collect::<Vec<_>>();
+    let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };
+    let fetch = if is_query {
+        let declare = format!("DECLARE weft NO SCROLL CURSOR FOR {sql}");
+        connection.execute(sqlx::query(AssertSqlSafe(declare))).await?;
+        format!("FETCH {} FROM weft", room.rows_max().saturating_add(1))
+    } else {
+        sql
+    };
+    let mut coming = sqlx::raw_sql(AssertSqlSafe(fetch)).fetch(&mut *connection);
+    while let Some(row) = coming.try_next().await? {
+        if !room.add(&mut rows, cells(&row)).map_err(Failed::Everything)? {
+            break;
+        }
+    }
+    // The rest of an answer that nobody wants is read by whoever uses the connection next.
+    drop(coming);
+    Ok(rows)
+}
+
+fn cells(row: &PgRow) -> Vec<Json> {
+    let cell = |place: usize| {
+        let Ok(raw) = row.try_get_raw(place) else { return Json::Null };
+        if raw.is_null() {
+            return Json::Null;
+        }
+        let kind = Kind::named(raw.type_info().name());
+        raw.as_str().map_or(Json::Null, |text| value(kind, text.to_owned()))
+    };
+    (0..row.len()).map(cell).collect()
+}
+
+fn refused(cause: &sqlx::Error) -> Error {
+    if let Some(said) = cause.as_database_error() {
+        // Class 28 is "invalid authorization", 3D "no such database".
+        let kind = match said
+            .code()
+            .as_deref()
+            .map(|code| code.get(..2).unwrap_or_default().to_owned())
+            .as_deref()
+        {
+            Some("28") => ErrorKind::Unauthenticated,
+            Some("3D") => ErrorKind::NotFound,
+            _ => ErrorKind::Unavailable,
+        };
+        return Error::new(kind, format!("the database refuses: {}", said.message()));
+    }
+    Error::new(ErrorKind::Unavailable, format!("the connection to the database failed: {cause}"))
+}

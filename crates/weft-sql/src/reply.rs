@@ -1,0 +1,96 @@
+//! Rows of an answer, gathered within limits.
+
+use weft_core::seam::databases::SqlRows;
+use weft_core::{Error, Json, Result};
+
+/// What all answers to one request may hold together.
+#[derive(Debug)]
+pub struct Room {
+    rows_max: usize,
+    bytes_left: usize,
+    bytes_max: usize,
+}
+
+impl Room {
+    /// So many rows of each statement, and so many bytes of all of them.
+    pub fn new(rows_max: usize, bytes_max: usize) -> Self {
+        Self { rows_max, bytes_left: bytes_max, bytes_max }
+    }
+
+    /// Rows of one statement, at most.
+    pub fn rows_max(&self) -> usize {
+        self.rows_max
+    }
+
+    /// Adds a row; false when there were as many as were asked for, and it is one more.
+    ///
+    /// # Errors
+    /// `Invalid` when it does not fit.
+    pub fn add(&mut self, rows: &mut SqlRows, row: Vec<Json>) -> Result<bool> {
+        if rows.rows.len() == self.rows_max {
+            rows.cut = true;
+            return Ok(false);
+        }
+        let size: usize = row.iter().map(size).sum();
+        self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| too_much(self.bytes_max))?;
+        rows.rows.push(row);
+        Ok(true)
+    }
+}
+
+/// More came back than is allowed.
+pub fn too_much(bytes_max: usize) -> Error {
+    Error::invalid(format!("the database answers with more than {bytes_max} bytes"))
+        .help("ask for fewer columns or rows, or for sums in place of rows")
+}
+
+/// About how much memory a value takes.
+fn size(value: &Json) -> usize {
+    /// Of a value without what it refers to.
+    const OWN: usize = 32;
+    OWN + match value {
+        Json::String(text) => text.len(),
+        Json::Array(items) => items.iter().map(size).sum(),
+        Json::Object(members) => members.iter().map(|(name, value)| name.len() + size(value)).sum(),
+        Json::Null | Json::Bool(_) | Json::Number(_) => 0,
+    }
+}
+
+/// Names of columns, each one once: of two with the same name the second one is `name_2`.
+pub fn columns(names: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for name in names {
+        let mut unique = name.clone();
+        for count in 2.. {
+            if !columns.contains(&unique) {
+                break;
+            }
+            unique = format!("{name}_{count}");
+        }
+        columns.push(unique);
+    }
+    columns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_column_hides_another() {
+        let names = ["id", "id", "id_2", "id"].map(str::to_owned);
+        assert_eq!(columns(names), ["id", "id_2", "id_2_2", "id_3"]);
+    }
+
+    #[test]
+    fn rows_stop_where_they_should() {
+        let mut rows = SqlRows::default();
+        let mut room = Room::new(2, 100);
+        assert!(room.add(&mut rows, vec![json!(1)]).unwrap() && room.add(&mut rows, vec![json!(2)]).unwrap());
+        assert!(!room.add(&mut rows, vec![json!(3)]).unwrap());
+        assert!(rows.cut && rows.rows.len() == 2);
+        let mut rows = SqlRows::default();
+        assert!(room.add(&mut rows, vec![json!("x".repeat(100))]).unwrap_err().full().contains("100 bytes"));
+    }
+}

@@ -1,0 +1,131 @@
+//! SQLite databases that are files of a tenant's workspace.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rusqlite::limits::Limit;
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags};
+use weft_core::seam::databases::{SqlAnswer, SqlRows};
+use weft_core::seam::workspace::names;
+use weft_core::{Error, ErrorKind, Json, Result};
+
+use crate::reply::{Room, columns};
+use crate::statements::Checked;
+
+/// Bytes of one value or row, at most.
+const VALUE_MAX: i32 = 4 << 20;
+/// Steps of its machine between two looks at the clock.
+const STEPS: i32 = 10_000;
+/// How long to wait for somebody who writes.
+const BUSY: Duration = Duration::from_secs(2);
+
+/// A file, and how long its answers may take.
+pub struct Asked {
+    pub folder: PathBuf,
+    pub path: String,
+    pub time_limit: Duration,
+}
+
+/// Asks a file.
+pub async fn ask(asked: Asked, statements: Vec<Checked>, room: Room) -> Result<Vec<SqlAnswer>> {
+    tokio::task::spawn_blocking(move || carried_out(&asked, statements, room))
+        .await
+        .map_err(|cause| Error::internal("the work on a database stopped unexpectedly").because(cause))?
+}
+
+fn carried_out(asked: &Asked, statements: Vec<Checked>, mut room: Room) -> Result<Vec<SqlAnswer>> {
+    let connection = open(asked)?;
+    let one = |statement: Checked| match statement {
+        Ok(sql) => match rows(&connection, &sql, &mut room) {
+            Ok(rows) => Ok(SqlAnswer::Rows(rows)),
+            Err(Failed::Statement(cause)) if is_interrupted(&cause) => Err(late(asked.time_limit)),
+            Err(Failed::Statement(cause)) => Ok(SqlAnswer::Failed(cause.to_string())),
+            Err(Failed::Everything(error)) => Err(error),
+        },
+        Err(why) => Ok(SqlAnswer::Failed(why)),
+    };
+    statements.into_iter().map(one).collect()
+}
+
+fn open(asked: &Asked) -> Result<Connection> {
+    let file = asked.folder.join(names(&asked.path)?.join("/"));
+    let missing = || {
+        Error::not_found(format!("there is no database `{}`", asked.path))
+            .help("name a file below `files.root`")
+    };
+    // Links may lie on the way: what counts is where they lead.
+    let folder = asked.folder.canonicalize().map_err(|_| missing())?;
+    let file = file.canonicalize().map_err(|_| missing())?;
+    if !file.starts_with(&folder) {
+        return Err(Error::new(ErrorKind::Denied, format!("`{}` leads out of the files", asked.path)));
+    }
+    if !file.is_file() {
+        return Err(Error::invalid(format!("`{}` is not an ordinary file", asked.path)));
+    }
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+    let connection = Connection::open_with_flags(&file, flags).map_err(|cause| cannot(&asked.path, cause))?;
+    let deadline = Instant::now() + asked.time_limit;
+    let set = || -> rusqlite::Result<()> {
+        connection.busy_timeout(BUSY)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_MAX)?;
+        connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+        connection.progress_handler(STEPS, Some(move || Instant::now() >= deadline))?;
+        connection
+            .execute_batch("PRAGMA query_only = 1; PRAGMA trusted_schema = 0; PRAGMA cell_size_check = 1")
+    };
+    set().map_err(|cause| cannot(&asked.path, cause))?;
+    Ok(connection)
+}
+
+fn cannot(path: &str, cause: rusqlite::Error) -> Error {
+    Error::invalid(format!("`{path}` cannot be opened as a SQLite database")).because(cause)
+}
+
+fn is_interrupted(cause: &rusqlite::Error) -> bool {
+    cause.sqlite_error_code() == Some(rusqlite::ErrorCode::OperationInterrupted)
+}
+
+fn late(limit: Duration) -> Error {
+    let seconds = limit.as_secs_f64();
+    Error::new(ErrorKind::Timeout, format!("the database has not answered within {seconds} s"))
+        .help("ask for less at a time")
+}
+
+enum Failed {
+    Statement(rusqlite::Error),
+    Everything(Error),
+}
+
+impl From<rusqlite::Error> for Failed {
+    fn from(cause: rusqlite::Error) -> Self {
+        Self::Statement(cause)
+    }
+}
+
+fn rows(connection: &Connection, sql: &str, room: &mut Room) -> std::result::Result<SqlRows, Failed> {
+    let mut statement = connection.prepare(sql)?;
+    let names = statement.column_names().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let width = names.len();
+    let mut rows = SqlRows { columns: columns(names), ..SqlRows::default() };
+    let mut coming = statement.query([])?;
+    while let Some(row) = coming.next()? {
+        let cells =
+            (0..width).map(|place| row.get_ref(place).map(cell)).collect::<rusqlite::Result<Vec<_>>>()?;
+        if !room.add(&mut rows, cells).map_err(Failed::Everything)? {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+fn cell(value: ValueRef<'_>) -> Json {
+    match value {
+        ValueRef::Null => Json::Null,
+        ValueRef::Integer(whole) => whole.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(text) => String::from_utf8_lossy(text).into_owned().into(),
+        ValueRef::Blob(bytes) => format!("({} bytes)", bytes.len()).into(),
+    }
+}

@@ -1,0 +1,503 @@
+//! Texts of SQL taken apart: which statements there are, and whether each of them only reads.
+//!
+//! A text is cut at the semicolons that a tokenizer of the same dialect sees, not at those in strings and comments. Values
+//! are put in as literals, so they cannot end the string or the statement that they stand in; what is checked
+//! afterwards is the very text that is sent.
+
+use std::fmt::Write as _;
+
+use serde_json::Value as Json;
+use sqlparser::ast::{Query, SetExpr, Statement};
+use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Whitespace};
+use weft_core::seam::databases::{DatabaseKind, STATEMENTS_MAX, SqlPart};
+use weft_core::value::to_text;
+use weft_core::{Error, Result};
+
+/// Bytes of all statements together, at most.
+const SQL_MAX: usize = 1 << 20;
+/// What is nested deeper is refused.
+const DEPTH_MAX: usize = 50;
+
+/// A statement that may be sent, or why it may not.
+pub type Checked = std::result::Result<String, String>;
+
+/// The statements of a text, each one checked. Empty ones are passed over.
+///
+/// # Errors
+/// `Invalid` for a text without a statement, with too many, too long, or with a string or comment that does not end; for
+/// a value where none can stand.
+pub fn checked(kind: DatabaseKind, sql: &[SqlPart]) -> Result<Vec<Checked>> {
+    let dialect = dialect(kind);
+    let text = filled_in(kind, &*dialect, sql)?;
+    let tokens = tokens(&*dialect, &text)?;
+    let ends = tokens.iter().filter(|one| one.token == Token::SemiColon).map(|one| one.span.start);
+    let mut cuts: Vec<usize> = offsets(&text, ends);
+    cuts.push(text.len());
+    let mut statements = Vec::new();
+    let mut from = 0;
+    for cut in cuts {
+        let statement = text[from..cut].trim();
+        from = (cut + 1).min(text.len());
+        if !is_empty(&*dialect, statement) {
+            statements.push(allowed(&*dialect, statement).map(|()| statement.to_owned()));
+        }
+    }
+    match statements.len() {
+        0 => {
+            Err(Error::invalid("there is no SQL to carry out")
+                .help("give `sql` a statement, such as `SELECT 1`"))
+        }
+        1..=STATEMENTS_MAX => Ok(statements),
+        count => Err(Error::invalid(format!("{count} statements are more than {STATEMENTS_MAX}"))
+            .help("ask for less at a time")),
+    }
+}
+
+fn dialect(kind: DatabaseKind) -> Box<dyn Dialect> {
+    match kind {
+        DatabaseKind::Sqlite => Box::new(SQLiteDialect {}),
+        DatabaseKind::Postgres => Box::new(PostgreSqlDialect {}),
+        DatabaseKind::MySql => Box::new(MySqlDialect {}),
+    }
+}
+
+fn tokens(dialect: &dyn Dialect, text: &str) -> Result<Vec<TokenWithSpan>> {
+    // Escapes are left as they are written: the places of tokens have to be those of the text.
+    Tokenizer::new(dialect, text)
+        .with_unescape(false)
+        .tokenize_with_location()
+        .map_err(|cause| Error::invalid(format!("the SQL cannot be read: {cause}")))
+}
+
+/// The places in bytes of places in lines and columns, which come in order.
+fn offsets(text: &str, places: impl Iterator<Item = Location>) -> Vec<usize> {
+    let (mut line, mut column) = (1, 1);
+    let mut chars = text.char_indices();
+    let mut found = Vec::new();
+    for place in places {
+        loop {
+            let here = chars.offset();
+            if (line, column) >= (place.line, place.column) {
+                found.push(here);
+                break;
+            }
+            match chars.next() {
+                Some((_, '\n')) => (line, column) = (line + 1, 1),
+                Some(_) => column += 1,
+                None => {
+                    found.push(text.len());
+                    break;
+                }
+            }
+        }
+    }
+    found
+}
+
+fn is_empty(dialect: &dyn Dialect, statement: &str) -> bool {
+    let only_space = |one: &TokenWithSpan| matches!(one.token, Token::Whitespace(_) | Token::EOF);
+    tokens(dialect, statement).is_ok_and(|tokens| tokens.iter().all(only_space))
+}
+
+/// One text with every value as a literal in it.
+fn filled_in(kind: DatabaseKind, dialect: &dyn Dialect, sql: &[SqlPart]) -> Result<String> {
+    let length = |part: &SqlPart| match part {
+        SqlPart::Text(text) => text.len(),
+        SqlPart::Value(_) => 0,
+    };
+    let too_long = || {
+        Err(Error::invalid(format!("the SQL has more than {SQL_MAX} bytes")).help("ask for less at a time"))
+    };
+    if sql.iter().map(length).sum::<usize>() > SQL_MAX {
+        return too_long();
+    }
+    let (marked, name, values) = marked(sql);
+    if values.is_empty() {
+        return Ok(marked);
+    }
+    let tokens = tokens(dialect, &marked)?;
+    let mut starts = offsets(&marked, tokens.iter().map(|one| one.span.start));
+    starts.push(marked.len());
+    let mut text = String::with_capacity(marked.len());
+    text.push_str(&marked[..starts.first().copied().unwrap_or(marked.len())]);
+    for (place, one) in tokens.iter().enumerate() {
+        let written = &marked[starts[place]..starts[place + 1]];
+        if !written.contains(&name) {
+            text.push_str(written);
+        } else {
+            put(&mut text, kind, (&one.token, written), (&name, &values))?;
+        }
+        if text.len() > SQL_MAX {
+            return too_long();
+        }
+    }
+    Ok(text)
+}
+
+/// The text with a word in the place of each value, what these words begin with, and the values. The words are in no
+/// other place of the text.
+fn marked(sql: &[SqlPart]) -> (String, String, Vec<&Json>) {
+    let written =
+        |name: &str| sql.iter().any(|part| matches!(part, SqlPart::Text(text) if text.contains(name)));
+    let mut name = "weft_value_".to_owned();
+    while written(&name) {
+        name.push('_');
+    }
+    let (mut text, mut values) = (String::new(), Vec::new());
+    for part in sql {
+        match part {
+            SqlPart::Text(part) => text.push_str(part),
+            SqlPart::Value(value) => {
+                // Bounded by an `x`, so that no word is the beginning of another one.
+                let _ = write!(text, "{name}{}x", values.len());
+                values.push(value);
+            }
+        }
+    }
+    (text, name, values)
+}
+
+/// Puts a token down that holds words for values.
+fn put(
+    text: &mut String,
+    kind: DatabaseKind,
+    (token, written): (&Token, &str),
+    (name, values): (&str, &[&Json]),
+) -> Result<()> {
+    let word = |place: usize| format!("{name}{place}x");
+    match token {
+        Token::Word(found) if found.quote_style.is_none() => {
+            let value = values.iter().enumerate().find(|(place, _)| found.value == word(*place));
+            let Some((_, value)) = value else { return Err(misplaced("right beside a word")) };
+            text.push_str(&literal(kind, value)?);
+            text.push_str(&written[found.value.len()..]);
+        }
+        Token::SingleQuotedString(_) | Token::DoubleQuotedString(_)
+            if kind == DatabaseKind::MySql || matches!(token, Token::SingleQuotedString(_)) =>
+        {
+            let quote = if matches!(token, Token::SingleQuotedString(_)) { '\'' } else { '"' };
+            let mut rest = written;
+            while let Some(at) = rest.find(name) {
+                let before = &rest[..at];
+                if kind == DatabaseKind::MySql && before.ends_with('\\') {
+                    return Err(misplaced("behind a backslash"));
+                }
+                text.push_str(before);
+                let digits = rest[at + name.len()..].find('x').unwrap_or(0);
+                let place: usize = rest[at + name.len()..][..digits].parse().unwrap_or(usize::MAX);
+                let Some(value) = values.get(place) else { return Err(misplaced("in a string")) };
+                text.push_str(&escaped(kind, &to_text(value), quote)?);
+                rest = &rest[at + word(place).len()..];
+            }
+            text.push_str(rest);
+        }
+        Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => {
+            // Nobody reads it; a value in it could end it.
+            text.push(' ');
+        }
+        _ => return Err(misplaced("in a name")),
+    }
+    Ok(())
+}
+
+fn misplaced(place: &str) -> Error {
+    Error::invalid(format!("a reference in the SQL stands {place}, where no value can be"))
+        .help("references are values, such as in `WHERE name = {begin@name}`; SQL that a model wrote is a reference of its own")
+}
+
+fn literal(kind: DatabaseKind, value: &Json) -> Result<String> {
+    Ok(match value {
+        Json::Null => "NULL".to_owned(),
+        Json::Bool(true) => "TRUE".to_owned(),
+        Json::Bool(false) => "FALSE".to_owned(),
+        // A sign right behind another one would begin a comment.
+        Json::Number(number) if number.to_string().starts_with('-') => format!("({number})"),
+        Json::Number(number) => number.to_string(),
+        Json::Array(items) if items.is_empty() => "NULL".to_owned(),
+        Json::Array(items) => {
+            items.iter().map(|item| literal(kind, item)).collect::<Result<Vec<_>>>()?.join(", ")
+        }
+        text => format!("'{}'", escaped(kind, &to_text(text), '\'')?),
+    })
+}
+
+/// A text within quotes. PostgreSQL is told to read backslashes as such, and MySQL to read them as escapes.
+fn escaped(kind: DatabaseKind, text: &str, quote: char) -> Result<String> {
+    if text.contains('\0') {
+        return Err(Error::invalid("a value in the SQL holds a character 0, which no database takes"));
+    }
+    let doubled = text.replace(quote, &format!("{quote}{quote}"));
+    Ok(if kind == DatabaseKind::MySql { doubled.replace('\\', "\\\\") } else { doubled })
+}
+
+/// Whether a statement is one that reads.
+fn allowed(dialect: &dyn Dialect, statement: &str) -> std::result::Result<(), String> {
+    if hides(dialect, statement) {
+        return Err("a comment that some servers carry out is refused; leave it out".to_owned());
+    }
+    let parsed = Parser::new(dialect)
+        .with_recursion_limit(DEPTH_MAX)
+        .try_with_sql(statement)
+        .and_then(|mut parser| parser.parse_statements());
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(ParserError::RecursionLimitExceeded) => {
+            return Err("the statement is nested too deeply".to_owned());
+        }
+        Err(ParserError::TokenizerError(why) | ParserError::ParserError(why)) => {
+            return Err(format!("the statement cannot be read: {why}"));
+        }
+    };
+    match parsed.as_slice() {
+        [one] => reads(one),
+        _ => Err("the statement cannot be read as one".to_owned()),
+    }
+}
+
+/// Comments that MySQL and MariaDB read as SQL.
+fn hides(dialect: &dyn Dialect, statement: &str) -> bool {
+    let carried_out = |text: &str| text.starts_with('!') || text.starts_with("M!");
+    // A dialect that knows them hands their content on as tokens, so that a tokenizer that doesn't is asked, too.
+    let plain = Tokenizer::new(&PostgreSqlDialect {}, statement).tokenize().unwrap_or_default();
+    let known = Tokenizer::new(dialect, statement).tokenize().unwrap_or_default();
+    let comment = |token: &Token| match token {
+        Token::Whitespace(Whitespace::MultiLineComment(text)) => carried_out(text),
+        _ => false,
+    };
+    dialect.is::<MySqlDialect>()
+        && (statement.contains("/*!")
+            || statement.contains("/*M!")
+            || plain.iter().chain(&known).any(comment))
+}
+
+fn reads(statement: &Statement) -> std::result::Result<(), String> {
+    match statement {
+        Statement::Query(query) => query_reads(query),
+        Statement::Explain { statement, .. } => reads(statement),
+        Statement::ExplainTable { .. }
+        | Statement::ShowVariable { .. }
+        | Statement::ShowVariables { .. }
+        | Statement::ShowStatus { .. }
+        | Statement::ShowCreate { .. }
+        | Statement::ShowColumns { .. }
+        | Statement::ShowDatabases { .. }
+        | Statement::ShowSchemas { .. }
+        | Statement::ShowTables { .. }
+        | Statement::ShowViews { .. }
+        | Statement::ShowCollation { .. } => Ok(()),
+        other => {
+            let text = other.to_string();
+            let verb: String = text.chars().take_while(|c| c.is_alphanumeric()).collect();
+            Err(format!(
+                "{} is refused: only statements that read are carried out, such as SELECT",
+                verb.to_uppercase()
+            ))
+        }
+    }
+}
+
+fn query_reads(query: &Query) -> std::result::Result<(), String> {
+    if !query.locks.is_empty() {
+        return Err("FOR UPDATE and FOR SHARE are refused: nothing is locked for others".to_owned());
+    }
+    let mut tables = query.with.iter().flat_map(|with| &with.cte_tables);
+    tables.try_for_each(|table| query_reads(&table.query))?;
+    body_reads(&query.body)
+}
+
+fn body_reads(body: &SetExpr) -> std::result::Result<(), String> {
+    match body {
+        SetExpr::Select(select) if select.into.is_some() => {
+            Err("SELECT INTO is refused: only statements that read are carried out".to_owned())
+        }
+        SetExpr::Select(_) | SetExpr::Values(_) | SetExpr::Table(_) => Ok(()),
+        SetExpr::Query(query) => query_reads(query),
+        SetExpr::SetOperation { left, right, .. } => body_reads(left).and_then(|()| body_reads(right)),
+        SetExpr::Insert(inner) | SetExpr::Update(inner) | SetExpr::Delete(inner) | SetExpr::Merge(inner) => {
+            reads(inner)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    const KINDS: [DatabaseKind; 3] = [DatabaseKind::Sqlite, DatabaseKind::Postgres, DatabaseKind::MySql];
+
+    fn text(sql: &str) -> Vec<SqlPart> {
+        vec![SqlPart::Text(sql.to_owned())]
+    }
+
+    fn with(before: &str, value: Json, after: &str) -> Vec<SqlPart> {
+        vec![SqlPart::Text(before.to_owned()), SqlPart::Value(value), SqlPart::Text(after.to_owned())]
+    }
+
+    #[test]
+    fn texts_are_cut_where_statements_end() {
+        for kind in KINDS {
+            let sql = "SELECT ';' AS a; -- a ; b\n/* c ; d */ SELECT 2;;\n;SELECT '汉;' AS x";
+            let found: Vec<_> =
+                checked(kind, &text(sql)).unwrap().into_iter().map(|one| one.unwrap()).collect();
+            assert_eq!(found.len(), 3, "{found:?}");
+            assert_eq!((found[0].as_str(), found[2].as_str()), ("SELECT ';' AS a", "SELECT '汉;' AS x"));
+        }
+        let quoted = checked(DatabaseKind::Postgres, &text("SELECT $a$ ; $a$; SELECT 1")).unwrap();
+        assert_eq!(quoted.len(), 2);
+    }
+
+    #[test]
+    fn nothing_to_carry_out_and_too_much_are_errors() {
+        let many = "SELECT 1;".repeat(STATEMENTS_MAX + 1);
+        let long = format!("SELECT '{}'", "x".repeat(SQL_MAX));
+        for sql in ["", " ; -- x\n ;", "SELECT 'a", &many, &long] {
+            assert!(checked(DatabaseKind::Postgres, &text(sql)).is_err(), "{}", &sql[..sql.len().min(20)]);
+        }
+    }
+
+    #[test]
+    fn only_what_reads_is_carried_out() {
+        let check = |kind: DatabaseKind, sql: &str, good: bool| {
+            let found = checked(kind, &text(sql)).unwrap();
+            assert_eq!(found.iter().all(Result::is_ok), good, "{kind:?} {sql}: {found:?}");
+        };
+        for kind in KINDS {
+            for sql in [
+                "SELECT a, COUNT(*) FROM t GROUP BY a HAVING COUNT(*) > 1 ORDER BY 2 DESC LIMIT 3",
+                "WITH x AS (SELECT 1 AS a) SELECT * FROM x UNION ALL SELECT 2",
+                "(SELECT 1)",
+                "EXPLAIN SELECT 1",
+                "-- why\nSELECT update_time, \"insert\" FROM t",
+            ] {
+                check(kind, sql, true);
+            }
+            for sql in [
+                "INSERT INTO t VALUES (1)",
+                "/* c */ DELETE FROM t",
+                "update t set a = 1",
+                "DROP TABLE t",
+                "CREATE TABLE t (a int)",
+                "ALTER TABLE t ADD b int",
+                "TRUNCATE TABLE t",
+                "GRANT ALL ON t TO u",
+                "BEGIN",
+                "COMMIT",
+                "SET x = 1",
+                "SELECT * INTO u FROM t",
+                "EXPLAIN DELETE FROM t",
+                "no SQL at all",
+            ] {
+                check(kind, sql, false);
+            }
+        }
+        for sql in [
+            "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x",
+            "WITH x AS (WITH y AS (INSERT INTO t VALUES (1) RETURNING a) SELECT * FROM y) SELECT * FROM x",
+            "SELECT * FROM t FOR UPDATE",
+            "EXPLAIN ANALYZE UPDATE t SET a = 1",
+            "COPY t TO PROGRAM 'sh'",
+            "DO $$ BEGIN END $$",
+            "CALL f()",
+            "MERGE INTO t USING u ON t.a = u.a WHEN MATCHED THEN DELETE",
+        ] {
+            check(DatabaseKind::Postgres, sql, false);
+        }
+        for sql in [
+            "REPLACE INTO t VALUES (1)",
+            "SELECT 1 INTO OUTFILE '/tmp/x'",
+            "SELECT * FROM t INTO OUTFILE '/tmp/x'",
+            "SELECT 1 /*! INTO OUTFILE '/tmp/x' */",
+            "SELECT 1 /*M! INTO OUTFILE '/tmp/x' */",
+            "SELECT 1 /*!50000 FOR UPDATE */",
+            "LOAD DATA INFILE '/etc/passwd' INTO TABLE t",
+            "HANDLER t OPEN",
+        ] {
+            check(DatabaseKind::MySql, sql, false);
+        }
+        check(DatabaseKind::MySql, "SHOW TABLES", true);
+        check(DatabaseKind::MySql, "DESCRIBE t", true);
+        for sql in
+            ["ATTACH DATABASE 'x' AS y", "PRAGMA query_only = 0", "VACUUM", "REPLACE INTO t VALUES (1)"]
+        {
+            check(DatabaseKind::Sqlite, sql, false);
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_and_not_followed() {
+        for kind in KINDS {
+            let deep = format!("SELECT {}1{}", "(".repeat(20_000), ")".repeat(20_000));
+            assert!(checked(kind, &text(&deep)).unwrap()[0].is_err());
+        }
+    }
+
+    #[test]
+    fn a_value_is_a_value_wherever_it_stands() {
+        let check = |kind: DatabaseKind, sql: Vec<SqlPart>, expected: &str| {
+            assert_eq!(checked(kind, &sql).unwrap(), [Ok(expected.to_owned())]);
+        };
+        for kind in KINDS {
+            check(
+                kind,
+                with("SELECT * FROM t WHERE a = ", json!("x' OR 1=1 --"), " AND b = 1"),
+                "SELECT * FROM t WHERE a = 'x'' OR 1=1 --' AND b = 1",
+            );
+            check(
+                kind,
+                with("SELECT * FROM t WHERE a LIKE '%", json!("o'n"), "%'"),
+                "SELECT * FROM t WHERE a LIKE '%o''n%'",
+            );
+            check(
+                kind,
+                with("SELECT * FROM t WHERE a IN (", json!([1, "b"]), ")"),
+                "SELECT * FROM t WHERE a IN (1, 'b')",
+            );
+            check(kind, with("SELECT 1 -", json!(-1), ""), "SELECT 1 -(-1)");
+            check(kind, with("SELECT 1 /* ", json!("*/ DROP TABLE t; /*"), " */"), "SELECT 1");
+        }
+        check(
+            DatabaseKind::MySql,
+            with("SELECT '", json!("\\' OR 1=1 -- "), "'"),
+            "SELECT '\\\\'' OR 1=1 -- '",
+        );
+        for kind in KINDS {
+            assert!(
+                checked(kind, &with("SELECT * FROM \"", json!("t"), "\"")).is_err()
+                    || kind == DatabaseKind::MySql
+            );
+            assert!(checked(kind, &with("SELECT * FROM ", json!("t"), "_x")).is_err());
+            assert!(checked(kind, &with("SELECT '", json!("a\0b"), "'")).is_err());
+        }
+    }
+
+    proptest! {
+        /// Whatever a value holds: there is one statement, and reading it as tokens gives the value back.
+        #[test]
+        fn values_stay_within_their_quotes(value in ".{0,40}", quoted in any::<bool>()) {
+            prop_assume!(!value.contains('\0'));
+            for kind in KINDS {
+                let (before, after) = if quoted { ("SELECT '", "', 1 AS after") } else { ("SELECT ", ", 1 AS after") };
+                let found = checked(kind, &with(before, json!(value), after)).unwrap();
+                prop_assert_eq!(found.len(), 1);
+                let statement = found[0].clone().unwrap();
+                let tokens = Tokenizer::new(&*dialect(kind), &statement).tokenize().unwrap();
+                let strings: Vec<_> = tokens.iter().filter_map(|token| match token {
+                    Token::SingleQuotedString(text) => Some(text.clone()),
+                    _ => None,
+                }).collect();
+                prop_assert_eq!(strings, vec![value.clone()]);
+            }
+        }
+
+        #[test]
+        fn nothing_ends_the_process(sql in ".{0,200}") {
+            for kind in KINDS {
+                let _ = checked(kind, &text(&sql));
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Where databases may be. Refused addresses are never dialled.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_core::ErrorKind;
+use weft_core::seam::Databases as _;
+use weft_core::seam::databases::{Database, DatabaseKind, SqlPart, SqlRequest};
+use weft_core::secret::Secret;
+use weft_net::{AllowList, DirectConnector, Outbound, Resolver};
+use weft_sql::{DatabaseClients, OwnDatabase};
+
+struct Inside;
+
+#[async_trait::async_trait]
+impl Resolver for Inside {
+    async fn resolve(&self, host: &str) -> std::io::Result<Vec<IpAddr>> {
+        match host {
+            "inside.example" => Ok(vec!["10.1.2.3".parse().unwrap()]),
+            "mixed.example" => Ok(vec!["93.184.216.34".parse().unwrap(), "127.0.0.1".parse().unwrap()]),
+            _ => Err(std::io::Error::other("no such name")),
+        }
+    }
+}
+
+fn clients(allowed: &[&str], own: Option<OwnDatabase>) -> DatabaseClients {
+    let allowed = AllowList::parse(allowed).unwrap();
+    let outbound = Outbound::new(allowed, Arc::new(Inside), Arc::new(DirectConnector::default()));
+    DatabaseClients::new(Arc::new(outbound), Arc::new(|_| None), own)
+}
+
+fn request(host: &str, port: u16) -> SqlRequest {
+    let database = Database {
+        kind: DatabaseKind::Postgres,
+        host: host.to_owned(),
+        port,
+        name: "d".to_owned(),
+        user: "u".to_owned(),
+        password: Secret::new("secret-word"),
+    };
+    let sql = vec![SqlPart::Text("SELECT 1".to_owned())];
+    SqlRequest { database, sql, rows_max: 1, bytes_max: 1_000, time_limit: Duration::from_secs(5) }
+}
+
+#[tokio::test]
+async fn addresses_that_canvases_may_not_reach_are_refused() {
+    let clients = clients(&[], None);
+    for host in [
+        "127.0.0.1",
+        "127.1",
+        "2130706433",
+        "0x7f.1",
+        "0177.0.0.1",
+        "[::1]",
+        "::1",
+        "::ffff:127.0.0.1",
+        "169.254.169.254",
+        "10.0.0.1",
+        "192.168.1.1",
+        "0.0.0.0",
+        "inside.example",
+        "mixed.example",
+    ] {
+        let error = clients.ask(&"t".into(), request(host, 5432)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Denied, "{host}: {}", error.full());
+        assert!(!error.full().contains("secret-word"));
+    }
+    for host in ["", "a b", "user@host", "/tmp/socket", "unknown.example"] {
+        let error = clients.ask(&"t".into(), request(host, 5432)).await.unwrap_err();
+        assert!(
+            matches!(error.kind, ErrorKind::Invalid | ErrorKind::Unavailable),
+            "{host}: {}",
+            error.full()
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_database_of_this_program_is_asked_by_nobody() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let clients = clients(&["127.0.0.1"], Some(OwnDatabase { host: "localhost".to_owned(), port }));
+    let error = clients.ask(&"t".into(), request("127.0.0.1", port)).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Denied, "{}", error.full());
+    assert!(error.full().contains("own database"));
+}
+
+#[tokio::test]
+async fn a_server_that_says_no_end_of_things_is_left() {
+    use tokio::io::AsyncWriteExt as _;
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let mut server = tokio::task::JoinSet::new();
+    server.spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        // No TLS; then one message that says it has a gigabyte, and goes on for ever.
+        let _ = stream.write_all(b"NR\x3f\xff\xff\xff").await;
+        while stream.write_all(&[0; 65_536]).await.is_ok() {}
+    });
+    let clients = clients(&["127.0.0.1"], None);
+    let error = clients.ask(&"t".into(), request("127.0.0.1", port)).await.unwrap_err();
+    assert!(error.full().contains("more than 1000 bytes"), "{}", error.full());
+}

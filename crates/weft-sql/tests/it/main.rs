@@ -1,0 +1,15 @@
+//! Databases as a canvas asks them: files, and servers where some answer.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests fail by panicking"
+)]
+#![allow(missing_docs, reason = "tests")]
+
+mod contract;
+mod guard;
+mod servers;
+mod sqlite;

@@ -1,0 +1,82 @@
+//! Databases that are files.
+
+use std::path::Path;
+
+use serde_json::json;
+use weft_core::ErrorKind;
+use weft_core::seam::databases::{Database, DatabaseKind, SqlAnswer};
+use weft_core::secret::Secret;
+
+use crate::contract::{SET_UP, asked, clients, keeps_it, text};
+
+fn made(folder: &Path) -> Database {
+    let connection = rusqlite::Connection::open(folder.join("people.db")).unwrap();
+    for sql in SET_UP {
+        connection.execute_batch(sql).unwrap();
+    }
+    file("people.db")
+}
+
+fn file(name: &str) -> Database {
+    let password = Secret::default();
+    let (host, user) = (String::new(), String::new());
+    Database { kind: DatabaseKind::Sqlite, host, port: 0, name: name.to_owned(), user, password }
+}
+
+#[tokio::test]
+async fn a_file_keeps_the_contract() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = made(folder.path());
+    let endless = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT SUM(x) FROM c";
+    keeps_it(&clients(Some(folder.path().to_owned())), &database, endless).await;
+}
+
+#[tokio::test]
+async fn no_path_leads_out_and_nothing_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    made(outside.path());
+    let inside = folder.path().join("in");
+    std::fs::create_dir(&inside).unwrap();
+    std::os::unix::fs::symlink(outside.path().join("people.db"), inside.join("link.db")).unwrap();
+    std::os::unix::fs::symlink(outside.path(), inside.join("folder")).unwrap();
+    std::fs::write(inside.join("text.db"), "no database at all, but long enough to look at").unwrap();
+    let clients = clients(Some(inside.clone()));
+    for (path, kind) in [
+        ("link.db", ErrorKind::Denied),
+        ("folder/people.db", ErrorKind::Denied),
+        ("../people.db", ErrorKind::Denied),
+        ("/etc/passwd", ErrorKind::Denied),
+        ("missing.db", ErrorKind::NotFound),
+        ("", ErrorKind::Invalid),
+        ("file:people.db?mode=rwc", ErrorKind::Invalid),
+    ] {
+        let error = asked(&clients, &file(path), text("SELECT 1")).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{path}: {}", error.full());
+    }
+    let broken = asked(&clients, &file("text.db"), text("SELECT * FROM a")).await;
+    assert!(matches!(broken.as_deref(), Err(_) | Ok([SqlAnswer::Failed(_)])), "{broken:?}");
+    assert!(!inside.join("missing.db").exists());
+    let none = asked(&crate::contract::clients(None), &file("a.db"), text("SELECT 1")).await.unwrap_err();
+    assert_eq!(none.kind, ErrorKind::Denied);
+}
+
+#[tokio::test]
+async fn large_values_and_other_files_are_out_of_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = made(folder.path());
+    let clients = clients(Some(folder.path().to_owned()));
+    for sql in [
+        "SELECT hex(zeroblob(900000000))",
+        "ATTACH DATABASE 'other.db' AS other",
+        "SELECT load_extension('x')",
+        "SELECT writefile('x', 'y')",
+        "PRAGMA query_only = 0",
+    ] {
+        let answers = asked(&clients, &database, text(sql)).await.unwrap();
+        assert!(matches!(answers[0], SqlAnswer::Failed(_)), "{sql}: {answers:?}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let blob = asked(&clients, &database, text("SELECT x'0001' AS b, 1.5 AS r")).await.unwrap();
+    assert_eq!(json!(blob[0])["rows"]["rows"], json!([["(2 bytes)", 1.5]]));
+}

@@ -1,0 +1,220 @@
+//! Files of conversations: a row for each, and its bytes in a place for blobs.
+//!
+//! The row is there before the bytes are, so that what a crash leaves behind is found by its age and removed; a file
+//! without bytes is none.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{IntoActiveModel, QueryOrder, QuerySelect};
+use weft_core::id::{FileId, SessionId, TenantId};
+use weft_core::seam::file_store::StoredFile;
+use weft_core::seam::{BlobStore, FileStore};
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::Store;
+use crate::ids::{self, bounded, count, number, text};
+use crate::open::repeated;
+
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "file")]
+pub struct Model {
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub tenant_id: String,
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub id: String,
+    pub name: String,
+    pub mime_type: String,
+    pub size: i64,
+    /// Empty for what people attach.
+    pub session_id: String,
+    pub created_ms: i64,
+}
+
+impl From<Model> for StoredFile {
+    fn from(row: Model) -> Self {
+        Self {
+            id: row.id.into(),
+            name: row.name,
+            mime_type: row.mime_type,
+            size: count(row.size),
+            session: (!row.session_id.is_empty()).then(|| row.session_id.into()),
+            created_ms: row.created_ms,
+        }
+    }
+}
+
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// How much may be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLimits {
+    /// Bytes of one file, at most.
+    pub file_bytes_max: u64,
+    /// Bytes of all files of a tenant, at most.
+    pub tenant_bytes_max: u64,
+}
+
+/// Files of conversations.
+#[derive(Clone)]
+pub struct Files {
+    store: Store,
+    blobs: Arc<dyn BlobStore>,
+    limits: FileLimits,
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Files {
+    /// What is known of files in `store`, and their bytes in `blobs`.
+    pub fn new(store: &Store, blobs: Arc<dyn BlobStore>, limits: FileLimits) -> Self {
+        Self { store: store.clone(), blobs, limits }
+    }
+
+    async fn check_room(&self, tenant: &TenantId, file: &StoredFile) -> Result<()> {
+        let FileLimits { file_bytes_max, tenant_bytes_max } = self.limits;
+        if file.size > file_bytes_max {
+            return Err(Error::invalid(format!("`{}` has more than {file_bytes_max} bytes", file.name))
+                .help("make it smaller, or let an operator raise `attachments.file_bytes_max`"));
+        }
+        // A sum comes in another type from each database, so that it is made here from pages of sizes.
+        let sizes: Vec<i64> = Entity::find()
+            .select_only()
+            .column(Column::Size)
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
+            .filter(Column::Id.ne(text(file.id.as_str())))
+            .into_tuple()
+            .all(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("read the sizes of files", error))?;
+        let used: u64 = sizes.into_iter().map(count).fold(0, u64::saturating_add);
+        if used.saturating_add(file.size) > tenant_bytes_max {
+            let message =
+                format!("the files of conversations take {used} bytes, and may take {tenant_bytes_max}");
+            return Err(Error::new(ErrorKind::QuotaExceeded, message)
+                .help("remove sessions or wait until old files are removed, or let an operator raise `attachments.tenant_bytes_max`"));
+        }
+        Ok(())
+    }
+}
+
+fn blob(id: &FileId) -> String {
+    format!("files/{id}")
+}
+
+fn missing(id: &FileId) -> Error {
+    Error::not_found(format!("there is no file `{id}`"))
+}
+
+#[async_trait]
+impl FileStore for Files {
+    async fn put(&self, tenant: &TenantId, file: &StoredFile, bytes: Bytes) -> Result<()> {
+        ids::check("tenant", tenant.as_str())?;
+        ids::check("file", file.id.as_str())?;
+        let session = file.session.as_ref().map(SessionId::as_str).unwrap_or_default();
+        ids::fits("session", session)?;
+        weft_core::seam::blob_store::checked(&blob(&file.id))?;
+        let row = Model {
+            tenant_id: tenant.as_str().to_owned(),
+            id: file.id.as_str().to_owned(),
+            name: text(&file.name),
+            mime_type: text(&file.mime_type),
+            size: number(file.size),
+            session_id: session.to_owned(),
+            created_ms: file.created_ms,
+        };
+        {
+            let _permit = self.store.inner.gate.permit().await;
+            self.check_room(tenant, file).await?;
+            let insert = async || {
+                let replaced = OnConflict::columns([Column::TenantId, Column::Id])
+                    .update_columns([Column::Name, Column::MimeType, Column::Size, Column::SessionId])
+                    .to_owned();
+                Entity::insert(row.clone().into_active_model())
+                    .on_conflict(replaced)
+                    .exec_without_returning(&self.store.inner.write)
+                    .await
+            };
+            repeated(insert)
+                .await
+                .map_err(|error| self.store.fail("store what is known of a file", error))?;
+        }
+        self.blobs.put(tenant, &blob(&file.id), bytes).await
+    }
+
+    async fn find(&self, tenant: &TenantId, id: &FileId) -> Result<StoredFile> {
+        let key = (text(tenant.as_str()), text(id.as_str()));
+        let row = Entity::find_by_id(key)
+            .one(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("read what is known of a file", error))?;
+        row.map(StoredFile::from).ok_or_else(|| missing(id))
+    }
+
+    async fn read(&self, tenant: &TenantId, id: &FileId) -> Result<(StoredFile, Bytes)> {
+        let file = self.find(tenant, id).await?;
+        let bytes = self.blobs.get(tenant, &blob(&file.id)).await;
+        match bytes {
+            Ok(bytes) => Ok((file, bytes)),
+            Err(error) if error.kind == ErrorKind::NotFound => Err(missing(id)),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn remove(&self, tenant: &TenantId, ids: &[FileId]) -> Result<u64> {
+        let mut removed = 0;
+        for id in ids {
+            if self.find(tenant, id).await.is_err_and(|error| error.kind == ErrorKind::NotFound) {
+                continue;
+            }
+            // The bytes go first: what is left of them would be found by nobody.
+            self.blobs.remove(tenant, &blob(id)).await?;
+            let _permit = self.store.inner.gate.permit().await;
+            let remove = async || {
+                Entity::delete_by_id((text(tenant.as_str()), text(id.as_str())))
+                    .exec(&self.store.inner.write)
+                    .await
+            };
+            let gone = repeated(remove).await.map_err(|error| self.store.fail("remove a file", error))?;
+            removed += gone.rows_affected;
+        }
+        Ok(removed)
+    }
+
+    async fn older_than(&self, before_ms: i64, count_max: u64) -> Result<Vec<(TenantId, FileId)>> {
+        let rows: Vec<(String, String)> = Entity::find()
+            .select_only()
+            .columns([Column::TenantId, Column::Id])
+            .filter(Column::CreatedMs.lt(before_ms))
+            .order_by_asc(Column::CreatedMs)
+            .order_by_asc(Column::Id)
+            .limit(bounded(count_max))
+            .into_tuple()
+            .all(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("list old files", error))?;
+        Ok(rows.into_iter().map(|(tenant, id)| (tenant.into(), id.into())).collect())
+    }
+
+    async fn of_session(&self, tenant: &TenantId, session: &SessionId) -> Result<Vec<StoredFile>> {
+        let rows = Entity::find()
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
+            .filter(Column::SessionId.eq(text(session.as_str())))
+            .order_by_asc(Column::CreatedMs)
+            .order_by_asc(Column::Id)
+            .all(&self.store.inner.read)
+            .await
+            .map_err(|error| self.store.fail("list the files of a session", error))?;
+        Ok(rows.into_iter().map(StoredFile::from).collect())
+    }
+}
