@@ -68,7 +68,7 @@ fn maker(entries: &[Entry], activation: u32) -> String {
     who.unwrap_or_default()
 }
 
-/// How it ended, and with what: the outputs as JSON, without the times of day in them.
+/// How it ended, and with what: the outputs as JSON, without what differs from run to run.
 pub fn outcome(entries: &[Entry]) -> Option<(Ending, String)> {
     match &entries.last()?.record {
         Record::RunFinished { ending, outputs, .. } => {
@@ -86,9 +86,11 @@ pub fn spent(entries: &[Entry]) -> Spent {
     }
 }
 
-/// A text without what depends on when it was written: times such as `2026-11-22T03:08:51` and names of days.
+/// A text without what depends on which run wrote it, and when: times such as `2026-11-22T03:08:51`, names of days, and
+/// ids of files, which follow from the run's.
 fn timeless(text: &str) -> String {
     const DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+    const ID_DIGITS: usize = 32;
     let mut rest = text;
     let mut kept = String::new();
     while let Some(first) = rest.chars().next() {
@@ -98,9 +100,11 @@ fn timeless(text: &str) -> String {
                 'd' => c.is_ascii_digit(),
                 _ => *c == like,
             });
+        let digits = rest.chars().take_while(char::is_ascii_hexdigit).count();
         let day = DAYS.iter().find(|day| rest.starts_with(**day));
         let (length, word) = match day {
             _ if is_time => (19, "a time"),
+            _ if digits == ID_DIGITS => (digits, "an id"),
             Some(day) => (day.len(), "a day"),
             None => (first.len_utf8(), &rest[..first.len_utf8()]),
         };
