@@ -12,6 +12,7 @@ use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::databases::NoDatabases;
+use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
@@ -38,6 +39,7 @@ pub(crate) fn seams() -> Seams {
         files: Arc::new(NoFiles),
         documents: Arc::new(NoWriter),
         databases: Arc::new(NoDatabases),
+        reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
         clock: Arc::new(WallClock(Instant::now())),
     }

@@ -9,6 +9,7 @@ use crate::data::{
     data_operations, excel_processor, list_operations, lookup, retrieval, string_transform,
     variable_aggregator, variable_assigner,
 };
+use crate::ingestion::{extractor, file, parser, title_chunker, token_chunker, tokenizer};
 use crate::model::{agent, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
 use crate::tools::{
@@ -40,6 +41,8 @@ pub static ALL: &[&ComponentSpec] = &[
     &excel_processor::SPEC,
     &exe_sql::SPEC,
     &exit_loop::SPEC,
+    &extractor::SPEC,
+    &file::SPEC,
     &git_hub::SPEC,
     &google::SPEC,
     &google_scholar::SPEC,
@@ -55,6 +58,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &repeat::SPEC,
     &loop_item::SPEC,
     &message::SPEC,
+    &parser::SPEC,
     &pub_med::SPEC,
     &qweather::SPEC,
     &querit_contents::SPEC,
@@ -66,6 +70,9 @@ pub static ALL: &[&ComponentSpec] = &[
     &switch::SPEC,
     &tavily_extract::SPEC,
     &tavily_search::SPEC,
+    &title_chunker::SPEC,
+    &token_chunker::SPEC,
+    &tokenizer::SPEC,
     &tu_share::SPEC,
     &user_fill_up::SPEC,
     &variable_aggregator::SPEC,
@@ -218,6 +225,7 @@ mod tests {
                     components: &ids,
                     item: None,
                     downstream: &[],
+                    upstream: &[],
                     others: &weft_core::component::NoOthers,
                     measuring: false,
                 };

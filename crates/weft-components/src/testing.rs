@@ -38,6 +38,18 @@ pub struct Node {
     item: Option<ComponentId>,
     components: HashSet<ComponentId>,
     downstream: Vec<ComponentId>,
+    upstream: Vec<ComponentId>,
+    others: Neighbours,
+}
+
+/// What a node knows of others.
+#[derive(Debug, Default)]
+struct Neighbours(HashMap<ComponentId, (String, Map<String, Json>)>);
+
+impl weft_core::component::Others for Neighbours {
+    fn get(&self, id: &ComponentId) -> Option<(&str, &Map<String, Json>)> {
+        self.0.get(id).map(|(kind, params)| (kind.as_str(), params))
+    }
 }
 
 impl Node {
@@ -52,12 +64,22 @@ impl Node {
             item: None,
             components: ids.into_iter().map(Into::into).collect(),
             downstream: vec!["Agent:B".into()],
+            upstream: Vec::new(),
+            others: Neighbours::default(),
         }
     }
 
     pub fn inside(mut self, parent: &str, params: Json) -> Self {
         let Json::Object(params) = params else { panic!("parameters are an object") };
         self.parent = Some((parent.into(), params));
+        self
+    }
+
+    /// Behind another node, of this type.
+    pub fn behind(mut self, id: &str, kind: &str) -> Self {
+        self.components.insert(id.into());
+        self.upstream.push(id.into());
+        self.others.0.insert(id.into(), (kind.to_owned(), Map::new()));
         self
     }
 
@@ -76,7 +98,8 @@ impl Node {
             components: &self.components,
             item: self.item.as_ref(),
             downstream: &self.downstream,
-            others: &weft_core::component::NoOthers,
+            upstream: &self.upstream,
+            others: &self.others,
             measuring: false,
         }
     }

@@ -160,6 +160,8 @@ pub struct NodeSource<'a> {
     pub item: Option<&'a ComponentId>,
     /// Its successors in order.
     pub downstream: &'a [ComponentId],
+    /// The nodes that lead to it, in the order of the canvas.
+    pub upstream: &'a [ComponentId],
     /// The other nodes of the canvas, for agents that name one as a tool.
     pub others: &'a dyn Others,
     /// Whether components that only serve for measuring may be used.

@@ -24,6 +24,7 @@ pub mod masking;
 pub mod operators;
 mod ordered;
 pub mod params;
+pub mod pipeline;
 pub mod reference;
 pub mod rendering;
 pub mod retry;

@@ -272,6 +272,7 @@ mod tests {
             components: &components,
             item: None,
             downstream: &[],
+            upstream: &[],
             others: &NoOthers,
             measuring: false,
         };

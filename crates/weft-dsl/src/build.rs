@@ -37,6 +37,8 @@ pub struct Builder<'a> {
     items: HashMap<&'a ComponentId, &'a ComponentId>,
     /// Components that others name as their parent.
     parents: HashSet<&'a ComponentId>,
+    /// What leads to each component, in the order of the canvas.
+    upstream: HashMap<&'a ComponentId, Vec<ComponentId>>,
 }
 
 /// A draft and whether its component really is one.
@@ -52,7 +54,13 @@ impl<'a> Builder<'a> {
     pub fn new(canvas: &'a Canvas, catalog: &'a Catalog, options: CompileOptions<'a>) -> Self {
         let ids = Arc::new(canvas.nodes.keys().cloned().collect());
         let parents = canvas.nodes.values().filter_map(|node| node.parent.as_ref()).collect();
-        let mut builder = Self { canvas, catalog, options, ids, items: HashMap::new(), parents };
+        let mut upstream: HashMap<&ComponentId, Vec<ComponentId>> = HashMap::new();
+        for node in canvas.nodes.values() {
+            for link in &node.downstream {
+                upstream.entry(&link.to).or_default().push(node.id.clone());
+            }
+        }
+        let mut builder = Self { canvas, catalog, options, ids, items: HashMap::new(), parents, upstream };
         for node in canvas.nodes.values() {
             if let (Some(parent), Some(Role::RoundStart)) = (&node.parent, builder.role(node)) {
                 builder.items.entry(parent).or_insert(&node.id);
@@ -167,6 +175,7 @@ impl<'a> Builder<'a> {
             components: &self.ids,
             item: self.names(node).item,
             downstream,
+            upstream: self.upstream.get(&node.id).map(Vec::as_slice).unwrap_or_default(),
             others: self.canvas,
             measuring: self.options.measuring,
         };

@@ -101,6 +101,13 @@ pub struct Link {
 }
 
 impl Canvas {
+    /// Whether documents go through it on their way into a dataset, and nobody talks to it.
+    pub fn is_pipeline(&self) -> bool {
+        let has = |kind: &str| self.nodes.values().any(|node| node.kind == kind);
+        self.category.as_deref() == Some(crate::compile::PIPELINE)
+            || (has(crate::compile::PIPELINE_ENTRY) && !has("Begin"))
+    }
+
     /// The source text it was read from.
     pub fn source(&self) -> &str {
         &self.source

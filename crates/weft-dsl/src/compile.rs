@@ -77,10 +77,6 @@ pub fn compile(
     options: &CompileOptions<'_>,
 ) -> Result<Compiled, Vec<Problem>> {
     let mut problems = Problems::default();
-    if let Some(problem) = ingestion_pipeline(canvas, catalog) {
-        problems.add(problem);
-        return Err(problems.finish(canvas.source()));
-    }
     problems.extend(canvas.problems.iter().cloned());
     let plan = Compiler::new(canvas, catalog, options).run(&mut problems);
     let failed = problems.has_errors();
@@ -91,23 +87,10 @@ pub fn compile(
     }
 }
 
-/// Files that describe how documents are cut up and indexed have the same form and run elsewhere.
-fn ingestion_pipeline(canvas: &Canvas, catalog: &Catalog) -> Option<Problem> {
-    let base = canvas.container().pointer();
-    let starts = |kind: &str| catalog.get(kind).map_or(kind == "Begin", |spec| spec.role == Role::Entry);
-    let file = canvas.nodes.values().find(|node| node.kind == "File");
-    let pointer = match (canvas.category.as_deref(), file) {
-        (Some("dataflow_canvas"), _) => "/canvas_category".to_owned(),
-        (_, Some(file)) if !canvas.nodes.values().any(|node| starts(&node.kind)) => file.place.kind.clone(),
-        _ if canvas.canvas_type.as_deref() == Some("Ingestion Pipeline") => "/canvas_type".to_owned(),
-        _ if canvas.nodes.is_empty() && base.is_empty() => return None,
-        _ => return None,
-    };
-    let message = "this is an ingestion pipeline: it runs on the documents of a dataset, not as an agent";
-    Some(
-        Problem::error("ingestion-pipeline", pointer, message).help("choose it in the settings of a dataset"),
-    )
-}
+/// The category of canvases that documents go through on their way into a dataset.
+pub const PIPELINE: &str = "dataflow_canvas";
+/// The component type that such a canvas starts with.
+pub const PIPELINE_ENTRY: &str = "File";
 
 struct Compiler<'a> {
     canvas: &'a Canvas,
@@ -151,6 +134,7 @@ impl<'a> Compiler<'a> {
             components: Arc::clone(&self.builder.ids),
             globals: self.globals,
             prologue,
+            is_pipeline: self.canvas.is_pipeline(),
         })
     }
 
@@ -205,7 +189,12 @@ impl<'a> Compiler<'a> {
         let entries: Vec<&ComponentId> = built.iter().filter(is_entry).map(|built| &built.draft.id).collect();
         let Some(entry) = entries.iter().find(|id| id.as_str() == "begin").or(entries.first()) else {
             let pointer = format!("{}/components", self.canvas.container().pointer());
-            let help = "add a component `begin` of type Begin";
+            let help = match self.canvas.category.as_deref() {
+                Some(PIPELINE) => {
+                    "add a component `File` of type File: an ingestion pipeline starts with one"
+                }
+                _ => "add a component `begin` of type Begin",
+            };
             problems.add(
                 Problem::error("no-entry", pointer, "there is no component where a run starts").help(help),
             );
@@ -230,7 +219,11 @@ impl<'a> Compiler<'a> {
     }
 
     fn prologue(&self, entry: &ComponentId) -> String {
-        let params = self.canvas.nodes.get(entry).map(|node| &node.params);
+        let node = self.canvas.nodes.get(entry);
+        if node.is_some_and(|node| node.kind == PIPELINE_ENTRY) {
+            return String::new();
+        }
+        let params = node.map(|node| &node.params);
         let param = |name: &str| params.and_then(|params| params.get(name));
         // Who is given a task is not in a conversation.
         let task = param("mode").and_then(Json::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("task"));

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use weft_core::Json;
 
 pub use canvas::{Canvas, CanvasNode};
-pub use compile::{CompileOptions, Compiled, compile};
+pub use compile::{CompileOptions, Compiled, PIPELINE, compile};
 pub use plan::Plan;
 use problem::Problems;
 pub use problem::{Problem, Severity};

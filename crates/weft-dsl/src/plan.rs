@@ -30,6 +30,8 @@ pub struct Plan {
     pub secrets: Vec<Arc<str>>,
     /// The opening words of a session; may be empty.
     pub prologue: String,
+    /// Whether documents go through it on their way into a dataset.
+    pub is_pipeline: bool,
 }
 
 /// What happens when a node fails.

@@ -59,6 +59,8 @@ const QUERY_KEPT_MAX: usize = 500;
 /// How often a run asks models when nobody has set it. A review cycle that never ends costs 670 calls
 /// before the activations are used up.
 const MODEL_CALLS: u64 = 200;
+/// Calls of models about one document, when nothing is said.
+const PIPELINE_MODEL_CALLS: u64 = 100_000;
 
 /// What runs may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -83,8 +85,23 @@ pub struct EngineLimits {
     pub run_time: Duration,
     /// How long an activation may take whose component names no limit.
     pub node_time: Duration,
+    /// How long a run may take that brings a document into a dataset.
+    pub pipeline_time: Duration,
+    /// Calls of models that such a run may make: it asks about every chunk.
+    pub pipeline_model_calls: u64,
     /// How often a run is picked up that gets no further each time: it may be the run that ends its process.
     pub pick_ups: usize,
+}
+
+impl EngineLimits {
+    /// The limits of a run of this plan.
+    fn of(self, plan: &Plan) -> Self {
+        if !plan.is_pipeline {
+            return self;
+        }
+        let budget = BudgetLimits { model_calls: Some(self.pipeline_model_calls), ..self.budget };
+        Self { run_time: self.pipeline_time, budget, ..self }
+    }
 }
 
 impl Default for EngineLimits {
@@ -100,6 +117,8 @@ impl Default for EngineLimits {
             budget: BudgetLimits { model_calls: Some(MODEL_CALLS), ..BudgetLimits::default() },
             run_time: Duration::from_secs(3_600),
             node_time: Duration::from_secs(600),
+            pipeline_time: Duration::from_secs(86_400),
+            pipeline_model_calls: PIPELINE_MODEL_CALLS,
             pick_ups: 5,
         }
     }
@@ -455,7 +474,8 @@ impl Engine {
             }
         };
         let of_session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
-        let budget = Budget::new(Holder::Run, self.0.limits.budget, spent, Some(of_session));
+        let budget =
+            Budget::new(Holder::Run, self.0.limits.of(&request.plan).budget, spent, Some(of_session));
         let context = Arc::new(RunContext {
             masks: crate::values::masks_of(&machine),
             tenant: request.session.tenant.clone(),

@@ -3,7 +3,8 @@
 //! What is kept ([`DatasetStore`](weft_core::seam::DatasetStore)) is the truth; the index is made from it. A document goes through
 //! stages, and each begins with what the stages before it have stored:
 //!
-//! 1. *Reading*: the file is read and cut; its new chunks are kept beside those that it had.
+//! 1. *Reading*: the file is read and cut, or goes through a pipeline of somebody's own ([`PipelineRunner`]); its new
+//!    chunks are kept beside those that it had.
 //! 2. *Enriching*: a model adds keywords, questions, metadata, and what else is made of a document.
 //! 3. *Embedding*: chunks get their vectors, batch by batch; those that have one are passed over.
 //! 4. *Indexing*: the new chunks are added to the index; then they take the place of the old ones in the store, in
@@ -34,6 +35,7 @@ pub(crate) mod ids;
 pub(crate) mod indexing;
 mod library;
 mod locks;
+mod pipeline;
 mod plan;
 mod removal;
 mod upload;
@@ -43,5 +45,6 @@ mod worker;
 pub use edit::{Availability, ChunkEdit, NewChunk};
 pub use enrich::{Addition, Made};
 pub use library::{Library, LibraryLimits, LibraryParts, Naming};
+pub use pipeline::{NoPipelines, PIPELINE, PipelineRunner, pipeline_of};
 pub use plan::WORDS_ALONE;
 pub use worker::{IngestWorker, WorkerPace};

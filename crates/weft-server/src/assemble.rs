@@ -38,6 +38,7 @@ pub use weft_sandbox::work as sandbox_work;
 
 use crate::app::{App, Close, Parts, Probe};
 use crate::config::{AttachmentsConfig, Config, DocumentsConfig, STORE_FILE, SandboxConfig};
+use crate::pipelines::FilesAndDocuments;
 
 /// A store that ends with the process.
 const MEMORY: &str = "sqlite::memory:";
@@ -245,7 +246,9 @@ fn blobs(config: &Config, place: Place) -> Result<Arc<dyn BlobStore>> {
 /// Files of conversations.
 fn files(config: &Config, store: &Store, blobs: Arc<dyn BlobStore>) -> Arc<dyn FileStore> {
     let AttachmentsConfig { file_bytes_max, tenant_bytes_max } = config.attachments;
-    Arc::new(Files::new(store, blobs, FileLimits { file_bytes_max, tenant_bytes_max }))
+    let limits = FileLimits { file_bytes_max, tenant_bytes_max };
+    let files = Arc::new(Files::new(store, Arc::clone(&blobs), limits));
+    Arc::new(FilesAndDocuments { files, documents: store.datasets(), blobs })
 }
 
 /// Databases of others; never the one of this program itself.
@@ -290,6 +293,7 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
         workspace: workspace(config),
         sandbox: sandbox(config)?,
         files,
+        reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
         documents: document_writer(config),
         databases: Arc::new(databases(config, store_url, &outbound)),
         mailer: Arc::new(SmtpMailer::new(outbound)),

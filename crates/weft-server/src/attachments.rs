@@ -161,6 +161,8 @@ impl App {
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
                 self.read_kept(&file, bytes).await
             }
+            // Only pipelines get documents of datasets, and they read them themselves.
+            Some(Brought::Uploaded(id)) if crate::pipelines::is_document(&id) => Ok(file.clone()),
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
                 self.read_kept(&file, bytes).await

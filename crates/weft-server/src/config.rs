@@ -168,6 +168,10 @@ pub struct LimitsConfig {
     pub run_seconds: u64,
     /// How long an activation may take whose component names no limit, in seconds.
     pub node_seconds: u64,
+    /// How long a run may take that brings a document into a dataset, in seconds.
+    pub pipeline_seconds: u64,
+    /// Calls of models that such a run may make.
+    pub pipeline_model_calls: u64,
     /// Bytes of what one activation produces.
     pub output_bytes: usize,
     /// Bytes of what a run holds at the same time.
@@ -300,6 +304,8 @@ impl Default for LimitsConfig {
             activations: engine.activations,
             run_seconds: engine.run_time.as_secs(),
             node_seconds: engine.node_time.as_secs(),
+            pipeline_seconds: engine.pipeline_time.as_secs(),
+            pipeline_model_calls: engine.pipeline_model_calls,
             output_bytes: engine.output_bytes,
             values_bytes: engine.values_bytes,
             journal_bytes: engine.journal_bytes,
@@ -329,6 +335,8 @@ impl LimitsConfig {
             activations: self.activations,
             run_time: Duration::from_secs(self.run_seconds),
             node_time: Duration::from_secs(self.node_seconds),
+            pipeline_time: Duration::from_secs(self.pipeline_seconds),
+            pipeline_model_calls: self.pipeline_model_calls,
             output_bytes: self.output_bytes,
             values_bytes: self.values_bytes,
             journal_bytes: self.journal_bytes,
@@ -371,6 +379,8 @@ impl LimitsConfig {
             ("activations", self.activations == 0),
             ("run_seconds", self.run_seconds == 0),
             ("node_seconds", self.node_seconds == 0),
+            ("pipeline_seconds", self.pipeline_seconds == 0),
+            ("pipeline_model_calls", self.pipeline_model_calls == 0),
             ("output_bytes", self.output_bytes == 0),
             ("values_bytes", self.values_bytes == 0),
             ("journal_bytes", self.journal_bytes == 0),

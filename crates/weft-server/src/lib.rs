@@ -23,6 +23,7 @@ mod open_files;
 pub mod openapi;
 mod past_runs;
 mod path;
+pub mod pipelines;
 mod plans;
 mod resume;
 mod retention;

@@ -73,6 +73,7 @@ mod tests {
             components: Arc::default(),
             globals: serde_json::Map::new(),
             prologue: String::new(),
+            is_pipeline: false,
         })
     }
 

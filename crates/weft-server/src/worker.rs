@@ -11,6 +11,7 @@ use weft_knowledge::ingest::{IngestWorker, WorkerPace};
 
 use crate::app::App;
 use crate::config::WorkerConfig;
+use crate::pipelines::Pipelines;
 
 /// How often a worker looks for work when nobody wakes it. Other processes cannot.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -148,7 +149,8 @@ pub(crate) async fn read_documents(
     grace: Duration,
 ) {
     let pace = WorkerPace { concurrency: config.documents_at_once, ..WorkerPace::default() };
-    IngestWorker::new(Arc::clone(&app.library), pace).run(stop, grace).await;
+    let pipelines = Arc::new(Pipelines::of(app));
+    IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines).run(stop, grace).await;
 }
 
 fn ms(duration: Duration) -> i64 {

@@ -11,6 +11,7 @@ use weft_core::seam::Seams;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::databases::NoDatabases;
+use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::knowledge::NoKnowledge;
@@ -36,6 +37,7 @@ pub fn no_seams() -> Seams {
         files: Arc::new(NoFiles),
         documents: Arc::new(NoWriter),
         databases: Arc::new(NoDatabases),
+        reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
         clock: Arc::new(FixedClock(0)),
     }

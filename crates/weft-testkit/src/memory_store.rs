@@ -17,7 +17,7 @@ use weft_core::id::{
     CanvasId, CanvasKey, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId,
 };
 use weft_core::seam::Clock;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, StoredCanvas};
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::schedule_store::Schedule;
@@ -160,6 +160,7 @@ impl CanvasStore for MemoryStore {
                     && filter.id.as_ref().is_none_or(|id| *id == c.key.id)
                     && filter.title.as_ref().is_none_or(|wanted| wanted.to_lowercase() == title)
                     && title.contains(&keywords)
+                    && filter.pipelines.is_none_or(|are| are == (c.head.canvas_type == PIPELINE_TYPE))
             })
             .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
             .collect();

@@ -264,7 +264,8 @@ async fn read_all(
 ) -> Outcome<()> {
     let stop = CancellationToken::new();
     let pace = WorkerPace { concurrency: setup.config.worker.documents_at_once, ..WorkerPace::default() };
-    let worker = IngestWorker::new(Arc::clone(&app.library), pace);
+    let pipelines = Arc::new(weft_server::pipelines::Pipelines::of(app));
+    let worker = IngestWorker::new(Arc::clone(&app.library), pace).with_pipelines(pipelines);
     let mut watch = Watch::new(wanted.len());
     let watching = async {
         let interrupted = tokio::select! {

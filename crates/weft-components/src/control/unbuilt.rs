@@ -23,9 +23,13 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 8] = [
+pub static ALL: [ComponentSpec; 9] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
     unbuilt("Browser", "Lets a model drive a web browser."),
+    unbuilt(
+        "Compiler",
+        "Writes what a set of templates asks for about a document, in an ingestion pipeline.",
+    ),
     unbuilt("Generate", "An older name for a model call."),
     unbuilt("RewriteQuestion", "An older node that rewrote the question."),
     unbuilt("WaitingDialogue", "An older node that waited for the next question."),

@@ -25,6 +25,9 @@ pub struct CanvasHead {
     pub source: String,
 }
 
+/// The heading that ingestion pipelines are listed under.
+pub const PIPELINE_TYPE: &str = "Ingestion Pipeline";
+
 /// A stored canvas with its newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCanvas {
@@ -51,6 +54,8 @@ pub struct CanvasFilter {
     pub title: Option<String>,
     /// Part of the title, without regard to case.
     pub keywords: String,
+    /// Only those that are ingestion pipelines, or only those that are not.
+    pub pipelines: Option<bool>,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

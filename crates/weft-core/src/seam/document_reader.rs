@@ -37,10 +37,12 @@ pub enum ChunkMethod {
     Table,
     /// One for each row of a set of tags.
     Tag,
+    /// By headings that patterns tell, in `title_levels`; pipelines alone choose it.
+    Titles,
 }
 
 impl ChunkMethod {
-    /// Every one.
+    /// Every one that the settings of a dataset may name.
     pub const ALL: [Self; 12] = [
         Self::Naive,
         Self::Book,
@@ -112,6 +114,9 @@ pub struct DocumentPiece {
     /// Words that it is to be found by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keywords: Vec<String>,
+    /// Questions that it answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
     /// Typed columns, of a row of a table.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub fields: serde_json::Map<String, Json>,

@@ -76,6 +76,8 @@ pub struct Seams {
     pub sandbox: Arc<dyn Sandbox>,
     /// Files of conversations.
     pub files: Arc<dyn FileStore>,
+    /// Files to read and to cut into pieces.
+    pub reader: Arc<dyn DocumentReader>,
     /// Documents to make, and tables to read.
     pub documents: Arc<dyn DocumentWriter>,
     /// Databases of others.

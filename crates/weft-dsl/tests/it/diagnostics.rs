@@ -384,21 +384,23 @@ fn none_or_several_entries() {
 }
 
 #[test]
-fn an_ingestion_pipeline() {
-    let components = json!({"File": node("File", json!({}), &["p"]), "p": node("Parser", json!({}), &[])});
-    let found = check(&components, &[r#"error ingestion-pipeline /File/obj/component_name "File""#]);
-    assert!(found[0].message.contains("dataset"), "{}", found[0].message);
-    let wrapped = json!({"canvas_category": "dataflow_canvas", "dsl": {"components": components}});
-    check_text(
-        &wrapped.to_string(),
+fn an_ingestion_pipeline_starts_with_a_file() {
+    let file = || node("File", json!({}), &["p"]);
+    let parser = || node("Parser", json!({}), &[]);
+    let found = check(&json!({"File": file(), "p": parser()}), &[]);
+    assert!(found.is_empty());
+    let wrapped = |components: Json| {
+        json!({"canvas_category": "dataflow_canvas", "dsl": {"components": components}}).to_string()
+    };
+    let found = check_text(
+        &wrapped(json!({"p": parser()})),
         &CompileOptions::default(),
-        &[r#"error ingestion-pipeline /canvas_category "dataflow_canvas""#],
+        &[r#"error no-entry /dsl "components""#],
     );
-    let wrapped = json!({"canvas_type": "Ingestion Pipeline", "dsl": {"components": {}, "graph": {}}});
-    check_text(
-        &wrapped.to_string(),
-        &CompileOptions::default(),
-        &[r#"error ingestion-pipeline /canvas_type "Ingestion Pipeline""#],
+    assert!(found[0].help.as_deref().is_some_and(|help| help.contains("File")), "{found:?}");
+    check(
+        &json!({"begin": begin(&["p"]), "File": file(), "p": parser()}),
+        &[r#"warning several-entries /File "File""#],
     );
 }
 

@@ -41,18 +41,16 @@ const HEADHUNTER: &[&str] = &[
 ];
 
 #[test]
-fn every_agent_compiles_and_every_pipeline_is_refused() {
+fn every_agent_and_every_pipeline_compiles() {
     for (name, text) in files() {
         let canvas = load(text.as_bytes()).unwrap();
         let result = compile(&canvas, &catalog(), &CompileOptions::default());
         match name.as_str() {
-            "advanced_ingestion_pipeline" | "chunk_summary" | "title_chunker" => {
+            // Its prompts name nodes that were renamed; only an Extractor knows what is meant.
+            "advanced_ingestion_pipeline" => {
                 let problems = result.unwrap_err();
-                assert_eq!(problems.len(), 1, "{name}");
-                assert_eq!(
-                    (problems[0].code, &*problems[0].pointer),
-                    ("ingestion-pipeline", "/canvas_category")
-                );
+                assert!(problems.iter().all(|problem| problem.code == "unknown-reference"), "{problems:#?}");
+                assert_eq!(problems.len(), 3);
             }
             _ => {
                 let compiled = result.unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));

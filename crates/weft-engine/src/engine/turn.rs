@@ -52,7 +52,7 @@ impl Engine {
         } = prepared;
         journal.mask(context.masks.clone());
         let EngineLimits { run_time, node_time, output_bytes, values_bytes, journal_bytes, .. } =
-            self.0.limits;
+            self.0.limits.of(&request.plan);
         let limits =
             DriveLimits { run: run_time, node: node_time, output_bytes, values_bytes, journal_bytes };
         if recovered.is_none() {

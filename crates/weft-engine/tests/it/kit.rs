@@ -470,6 +470,7 @@ pub fn plan_and_findings(nodes: &[Node]) -> (Arc<Plan>, Vec<Finding>) {
         globals: serde_json::Map::from_iter([("env.n".to_owned(), json!(0))]),
         secrets: Vec::new(),
         prologue: String::new(),
+        is_pipeline: false,
     };
     (Arc::new(plan), linked.findings)
 }

@@ -67,7 +67,7 @@ pub(crate) fn chunks(document: &DocumentKey, read: ReadDocument, now_ms: i64) ->
         headings: piece.headings,
         positions: piece.positions,
         keywords: piece.keywords,
-        questions: Vec::new(),
+        questions: piece.questions,
         fields: piece.fields,
         parent: piece.parent.and_then(|parent| parents.get(parent).cloned()),
         tokens: piece.tokens,

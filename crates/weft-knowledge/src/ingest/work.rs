@@ -1,9 +1,13 @@
 //! The work on one document: does what [`super::plan`] decides.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
+use weft_core::filter::Metadata;
+use weft_core::id::CanvasId;
+use weft_core::pipeline::read_document;
 use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
 use weft_core::seam::document_reader::ReadRequest;
 use weft_core::seam::embedder::Purpose;
@@ -16,6 +20,7 @@ use weft_core::{Error, ErrorKind, Result};
 use super::enrich::{self, Added};
 use super::indexing::{CHUNKS_AT_ONCE, adding, indexed_document, stem};
 use super::library::Library;
+use super::pipeline::{self, PipelineRunner, pipeline_of};
 use super::plan::{self, Plan};
 use super::{embed, ids};
 
@@ -48,10 +53,13 @@ pub(super) enum Ended {
 /// The work on one document.
 pub(super) struct Work<'a> {
     library: &'a Library,
+    pipelines: &'a dyn PipelineRunner,
     taken: &'a TakenDocument,
     dataset: Dataset,
     plan: Plan,
     lease_ms: i64,
+    /// Its pipeline wants no vectors.
+    words_alone: AtomicBool,
     said: Mutex<Said>,
 }
 
@@ -66,7 +74,12 @@ struct Said {
 }
 
 impl<'a> Work<'a> {
-    pub(super) async fn new(library: &'a Library, taken: &'a TakenDocument, lease_ms: i64) -> Result<Self> {
+    pub(super) async fn new(
+        library: &'a Library,
+        pipelines: &'a dyn PipelineRunner,
+        taken: &'a TakenDocument,
+        lease_ms: i64,
+    ) -> Result<Self> {
         let document = &taken.document;
         let dataset = library.parts.store.dataset_uncounted(&document.key.dataset).await?;
         let mut plan = Plan::new(&document.settings);
@@ -76,7 +89,8 @@ impl<'a> Work<'a> {
         let message = plan::doing(stage).to_owned();
         let progress = IngestProgress { stage, share: plan.share(stage, 0.0), message };
         let said = Mutex::new(Said { progress, warnings: Vec::new(), settled: false, kept: false });
-        Ok(Self { library, taken, dataset, plan, lease_ms, said })
+        let words_alone = AtomicBool::new(false);
+        Ok(Self { library, pipelines, taken, dataset, plan, lease_ms, words_alone, said })
     }
 
     fn said<T>(&self, change: impl FnOnce(&mut Said) -> T) -> T {
@@ -150,6 +164,7 @@ impl<'a> Work<'a> {
             match stage {
                 Stage::Reading => self.read().await?,
                 Stage::Enriching => self.enrich().await?,
+                Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => {}
                 Stage::Embedding => self.embed().await?,
                 Stage::Indexing => self.index().await?,
             }
@@ -161,6 +176,9 @@ impl<'a> Work<'a> {
     }
 
     async fn read(&self) -> Result<()> {
+        if let Some(pipeline) = pipeline_of(&self.taken.document.settings) {
+            return self.read_by(&pipeline).await;
+        }
         let parts = &self.library.parts;
         let document = &self.taken.document;
         let bytes = parts.blobs.get(&document.key.dataset.tenant, &document.blob).await?;
@@ -186,10 +204,59 @@ impl<'a> Work<'a> {
             self.warn(warning);
         }
         let chunks = ids::chunks(&document.key, read, self.library.now_ms());
+        self.keep_new(&chunks).await
+    }
+
+    async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
         let next = self.plan.next(Stage::Reading).unwrap_or(Stage::Indexing);
-        parts.queue.put_new(&self.taken.lease, &chunks, next).await?;
+        let next = match next {
+            Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => Stage::Indexing,
+            next => next,
+        };
+        self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;
         self.say(next, 0.0, "");
         Ok(())
+    }
+
+    /// Has a pipeline read and cut the file.
+    async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
+        let parts = &self.library.parts;
+        self.say(Stage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
+        let outputs = self.pipelines.run(pipeline, &self.taken.document).await?;
+        let (handed, chunks) = pipeline::handed_over(&outputs)?;
+        drop(outputs);
+        let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
+        self.words_alone.store(!vectors, Ordering::Relaxed);
+        let mut asked = self.taken.document.clone();
+        if handed.contents {
+            asked.settings.insert("toc_extraction".to_owned(), true.into());
+        }
+        let mut read = read_document(handed, chunks);
+        if read.pieces.is_empty() {
+            return Err(Error::invalid("there is no text in the chunks of the pipeline"));
+        }
+        for warning in std::mem::take(&mut read.warnings) {
+            self.warn(warning);
+        }
+        let found = std::mem::take(&mut read.metadata);
+        let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
+        for addition in &parts.additions {
+            let by_settings = addition.wanted(&self.taken.document.settings);
+            let value = match addition.wanted(&asked.settings) {
+                // It comes in its own stage.
+                true if by_settings => continue,
+                true => {
+                    let available: Vec<StoredChunk> =
+                        chunks.iter().filter(|chunk| chunk.available).cloned().collect();
+                    let made = addition.make(&*parts.models, &asked, &available).await;
+                    self.bearable(made)?.map_or(Json::Null, |made| made.value)
+                }
+                false => Json::Null,
+            };
+            parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
+        }
+        self.add_metadata(found).await?;
+        self.keep_new(&chunks).await
     }
 
     fn warn(&self, warning: String) {
@@ -300,7 +367,18 @@ impl<'a> Work<'a> {
         let (page, _) = self.page(None, FIRST_CHUNKS).await?;
         let text: Vec<_> = page.iter().filter(|chunk| chunk.available).map(|chunk| &*chunk.content).collect();
         let found = enrich::metadata(model, &self.plan, &text.join("\n\n")).await;
-        let Some(mut metadata) = self.bearable(found)? else { return Ok(()) };
+        match self.bearable(found)? {
+            Some(metadata) => self.add_metadata(metadata).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn add_metadata(&self, mut metadata: Metadata) -> Result<()> {
+        if metadata.is_empty() {
+            return Ok(());
+        }
+        let store = &self.library.parts.store;
+        let key = &self.taken.document.key;
         let _lock = self.library.lock(key).await;
         // What people have written counts more, also what they wrote while the model was asked.
         metadata.extend(store.document(key).await?.metadata);

@@ -11,6 +11,7 @@ use weft_core::seam::ingest_queue::{IngestOutcome, TakenDocument};
 use weft_core::{ErrorKind, Result};
 
 use super::library::Library;
+use super::pipeline::{NoPipelines, PipelineRunner};
 use super::plan;
 use super::work::{Ended, Work};
 
@@ -49,6 +50,7 @@ const SETTLING_MAX: Duration = Duration::from_secs(10);
 pub struct IngestWorker {
     library: Arc<Library>,
     pace: WorkerPace,
+    pipelines: Arc<dyn PipelineRunner>,
     /// Fires when what is under way is to be handed back.
     leaving: CancellationToken,
 }
@@ -56,7 +58,13 @@ pub struct IngestWorker {
 impl IngestWorker {
     /// A worker for this library.
     pub fn new(library: Arc<Library>, pace: WorkerPace) -> Self {
-        Self { library, pace, leaving: CancellationToken::new() }
+        Self { library, pace, pipelines: Arc::new(NoPipelines), leaving: CancellationToken::new() }
+    }
+
+    /// The same, with what runs pipelines.
+    #[must_use]
+    pub fn with_pipelines(self, pipelines: Arc<dyn PipelineRunner>) -> Self {
+        Self { pipelines, ..self }
     }
 
     /// Works until `stop` fires, and checks the indexes beside that. From then on it takes nothing more; what
@@ -161,7 +169,7 @@ impl IngestWorker {
             return Some(given_up);
         }
         let failed = |error, attempts| plan::failed(&error, attempts, self.library.now_ms());
-        let work = match Work::new(&self.library, taken, ms(self.pace.lease)).await {
+        let work = match Work::new(&self.library, &*self.pipelines, taken, ms(self.pace.lease)).await {
             Ok(work) => work,
             Err(error) => return Some(failed(error, taken.attempts)),
         };
@@ -185,7 +193,10 @@ impl IngestWorker {
         };
         match ended {
             Ended::Settled => None,
-            Ended::Stopped => Some(IngestOutcome::Stopped),
+            Ended::Stopped => {
+                self.pipelines.stop(&taken.document.key).await;
+                Some(IngestOutcome::Stopped)
+            }
             Ended::Lost => {
                 tracing::info!(document.id = %taken.document.key.id, "a document is somebody else's, or gone");
                 if let Err(error) = self.library.forget_if_gone(&taken.document.key).await {

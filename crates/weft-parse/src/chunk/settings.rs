@@ -1,5 +1,6 @@
 //! The settings of a document, read once.
 
+use regex::{Regex, RegexBuilder};
 use serde_json::Map;
 use weft_core::error::{Error, Result};
 use weft_core::value::Json;
@@ -17,6 +18,12 @@ const LIMIT_LEAST: u32 = 8;
 const OVERLAP_MAX: u32 = 90;
 /// Bytes of a list of delimiters, at most.
 const DELIMITER_BYTES_MAX: usize = 1_024;
+/// Levels of headings that patterns tell, at most.
+const LEVELS_MAX: u32 = 32;
+/// Patterns of one level, at most.
+const PATTERNS_MAX: usize = 64;
+/// Bytes that a pattern takes when it is built, at most.
+const PATTERN_BYTES_MAX: usize = 256 << 10;
 
 /// How rows of a spreadsheet are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +51,12 @@ pub(crate) struct Settings {
     pub(crate) pages: Option<Vec<(u32, u32)>>,
     /// Tokens of text on each side of a table that stand in its chunk, too.
     pub(crate) table_context: u32,
+    /// Patterns of headings, by level from the outermost on.
+    pub(crate) title_levels: Vec<Vec<Regex>>,
+    /// The level whose headings begin a chunk; absent: all.
+    pub(crate) hierarchy: Option<u32>,
+    /// Whether the headings above a chunk stand at its beginning.
+    pub(crate) title_paths: bool,
 }
 
 impl Settings {
@@ -78,6 +91,9 @@ impl Settings {
             pages: given("pages").map(pages).transpose()?.filter(|ranges| !ranges.is_empty()),
             table_context: number(given("table_context_size"), "table_context_size", 0, LIMIT_MAX)?
                 .unwrap_or(0),
+            title_levels: given("title_levels").map(title_levels).transpose()?.unwrap_or_default(),
+            hierarchy: number(given("hierarchy"), "hierarchy", 1, LEVELS_MAX)?,
+            title_paths: given("title_paths") != Some(&Json::Bool(false)),
         })
     }
 
@@ -114,6 +130,26 @@ fn number(value: Option<&Json>, name: &str, min: u32, max: u32) -> Result<Option
     match whole.filter(|number| (f64::from(min)..=f64::from(max)).contains(number)) {
         Some(number) => Ok(Some(number as u32)),
         None => Err(wrong(name, &format!("is {value}"), &format!("give a whole number from {min} to {max}"))),
+    }
+}
+
+/// Lists of regular expressions, one list for each level of headings.
+fn title_levels(value: &Json) -> Result<Vec<Vec<Regex>>> {
+    let bad = |what: &str| {
+        wrong("title_levels", what, "give a list of regular expressions for each level of headings")
+    };
+    let pattern = |text: &Json| {
+        let text = text.as_str().ok_or_else(|| bad("has a pattern that is no text"))?;
+        let built = RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build();
+        built.map_err(|_| bad(&format!("has a pattern that cannot be used, `{text}`")))
+    };
+    let level = |level: &Json| match level {
+        Json::Array(patterns) if patterns.len() <= PATTERNS_MAX => patterns.iter().map(pattern).collect(),
+        _ => Err(bad("is not a list of lists of patterns")),
+    };
+    match value {
+        Json::Array(levels) if levels.len() <= LEVELS_MAX as usize => levels.iter().map(level).collect(),
+        _ => Err(bad("is not a list of lists of patterns")),
     }
 }
 
@@ -176,6 +212,10 @@ mod tests {
             json!({ "pages": [[0, 2]] }),
             json!({ "pages": 7 }),
             json!({ "table_context_size": 4096 }),
+            json!({ "title_levels": "^#" }),
+            json!({ "title_levels": [["("]] }),
+            json!({ "title_levels": [["a{9999}{9999}"]] }),
+            json!({ "hierarchy": 0 }),
         ] {
             let name = bad.as_object().unwrap().keys().next().unwrap().clone();
             let error = read(&bad).unwrap_err();

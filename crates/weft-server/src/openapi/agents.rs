@@ -34,7 +34,7 @@ static AGENT: Shape = Shape {
         text("description", "for people"),
         text("permission", "`me` or `team`"),
         text("canvas_type", "the heading it is listed under"),
-        text("canvas_category", "`agent_canvas`"),
+        text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline"),
         text("tenant_id", "whose it is"),
         text("user_id", "the same"),
         time("create_time", "when it was made"),
@@ -59,7 +59,7 @@ const AGENT_BODY: [Member; 8] = [
     text("avatar", "a picture as a data URI").optional(),
     member("permission", Type::OneOf(&["me", "team"]), "who sees it").optional(),
     text("canvas_type", "the heading it is listed under").optional(),
-    text("canvas_category", "`agent_canvas`").optional(),
+    text("canvas_category", "`agent_canvas`, or `dataflow_canvas` for an ingestion pipeline").optional(),
     flag("release", "whether to publish it: no versions are published here").optional(),
 ];
 

@@ -12,7 +12,7 @@ use crate::body::{Body, Params};
 use crate::error::{ApiError, code};
 use crate::path::Path;
 use crate::state::ServerState;
-use crate::wire::agent::{AgentFields, AgentItem, CATEGORY};
+use crate::wire::agent::{AGENT, AgentFields, AgentItem, PIPELINE};
 use crate::wire::envelope::Success;
 
 const NO_ACCESS: &str = "Make sure you have permission to access the agent.";
@@ -65,14 +65,25 @@ pub async fn list(
     caller: Caller,
     params: Params,
 ) -> Result<Response, ApiError> {
-    let others =
-        params.get("canvas_category").is_some_and(|all| all.split(',').all(|one| one.trim() != CATEGORY));
     owners(&caller, &params)?;
+    let asked: Vec<&str> =
+        params.get("canvas_category").unwrap_or_default().split(',').map(str::trim).collect();
+    let asked: Vec<&str> = asked.into_iter().filter(|one| !one.is_empty()).collect();
+    let wanted = |category: &str| asked.is_empty() || asked.contains(&category);
+    let pipelines = match (wanted(AGENT), wanted(PIPELINE)) {
+        (true, false) => Some(false),
+        (false, true) => Some(true),
+        _ => None,
+    };
+    let others = !wanted(AGENT) && !wanted(PIPELINE);
     // No agent of this build has a tag.
     if others || params.get("tags").is_some_and(|tags| tags.split(',').any(|tag| !tag.trim().is_empty())) {
         return Ok(Success(json!({"canvas": [], "total": 0})).into_response());
     }
-    let (canvases, total) = state.app.canvases.list(&caller.tenant, &filter(&state, &params)).await?;
+    let (canvases, total) = {
+        let filter = CanvasFilter { pipelines, ..filter(&state, &params) };
+        state.app.canvases.list(&caller.tenant, &filter).await?
+    };
     let canvas: Vec<_> = canvases.into_iter().map(AgentItem::short).collect();
     Ok(Success(json!({"canvas": canvas, "total": total})).into_response())
 }
@@ -93,6 +104,7 @@ pub(crate) fn filter(state: &ServerState, params: &Params) -> CanvasFilter {
         id: named("id").map(Into::into),
         title: named("title").map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        pipelines: None,
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),

@@ -3,8 +3,9 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use weft_core::seam::canvas_store::PIPELINE_TYPE;
 use weft_core::seam::dataset_store::{Counting, Dataset, DatasetFilter};
-use weft_core::{DatasetId, DatasetKey, ErrorKind};
+use weft_core::{CanvasKey, DatasetId, DatasetKey, ErrorKind};
 use weft_knowledge::ingest::Naming;
 
 use super::owned;
@@ -33,9 +34,26 @@ pub async fn create(
         Some(name) => embedder(&state, &caller, name)?,
         None => default_embedder(&state, &caller)?,
     };
+    check_pipeline(&state, &caller, fields.pipeline.as_deref()).await?;
     let new = dataset::fresh(&caller.tenant, embedder, state.app.clock.now_ms());
     let created = state.app.library.create_dataset(fields.changed(new), Naming::Numbered).await?;
     Ok(Success(view(&created)).into_response())
+}
+
+/// Whether a pipeline that is named is there, and is one.
+async fn check_pipeline(state: &ServerState, caller: &Caller, id: Option<&str>) -> Result<(), ApiError> {
+    let Some(id) = id else { return Ok(()) };
+    match state.app.canvases.get(&CanvasKey::new(&caller.tenant, id)).await {
+        Ok(canvas) if canvas.head.canvas_type == PIPELINE_TYPE => Ok(()),
+        Ok(canvas) => {
+            let message = format!("`{}` is an agent and no ingestion pipeline", canvas.head.title);
+            Err(ApiError::data(message))
+        }
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Err(ApiError::data(format!("Pipeline {id} not found")))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The name of a model that makes vectors.
@@ -107,6 +125,7 @@ pub async fn update(
     dataset::dataset_id(&id)?;
     let fields = DatasetFields::of_change(&body)?;
     let before = own(&state, &caller, &id).await?;
+    check_pipeline(&state, &caller, fields.pipeline.as_deref()).await?;
     let embedder = match fields.embedding_model.as_deref() {
         None if fields.default_model => default_embedder(&state, &caller)?,
         None => before.embedder.clone(),

@@ -3,15 +3,17 @@
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 use weft_core::CanvasId;
-use weft_core::seam::canvas_store::{CanvasHead, StoredCanvas};
+use weft_core::seam::canvas_store::{CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_dsl::Problem;
 
 use super::time::http_date;
 use crate::body::Body;
 use crate::error::ApiError;
 
-/// The only kind of canvas that this build runs.
-pub const CATEGORY: &str = "agent_canvas";
+/// What people talk to.
+pub const AGENT: &str = "agent_canvas";
+/// What documents go through.
+pub const PIPELINE: &str = weft_dsl::PIPELINE;
 
 /// Said to whoever wants to publish a version. Each question of a new session goes to the newest one.
 const UNPUBLISHED: &str = "this build publishes no versions: sessions begin on the newest one that is stored; \
@@ -57,6 +59,7 @@ impl AgentItem {
         let StoredCanvas { key, head, version: _, dsl: _, created_ms, updated_ms } = canvas;
         let CanvasHead { title, description, avatar, permission, canvas_type, source: _ } = head;
         let owner = key.tenant.to_string();
+        let is_pipeline = canvas_type == PIPELINE_TYPE;
         Self {
             id: key.id,
             title,
@@ -64,7 +67,7 @@ impl AgentItem {
             description,
             permission,
             canvas_type,
-            canvas_category: CATEGORY,
+            canvas_category: if is_pipeline { PIPELINE } else { AGENT },
             tenant_id: owner.clone(),
             user_id: owner.clone(),
             nickname: owner,
@@ -120,11 +123,10 @@ impl AgentFields {
     /// # Errors
     /// 101 naming the field that is not valid.
     pub fn read(body: &Body) -> Result<Self, ApiError> {
-        if let Some(category) = body.text("canvas_category")?.filter(|category| category != CATEGORY) {
-            let message = format!(
-                "cannot store a canvas of the category `{category}`: ingestion pipelines run on the documents of a dataset, and this build runs agents only"
-            );
-            return Err(ApiError::data(message));
+        let category = body.text("canvas_category")?;
+        if let Some(other) = category.as_ref().filter(|word| ![AGENT, PIPELINE].contains(&word.as_str())) {
+            let message = format!("`canvas_category` is `{other}`; it must be `{AGENT}` or `{PIPELINE}`");
+            return Err(ApiError::argument(message));
         }
         if body.flag("release")? == Some(true) {
             return Err(ApiError::data(UNPUBLISHED));

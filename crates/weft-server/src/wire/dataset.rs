@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{Dataset, DatasetCounts, DatasetFilter, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DatasetId, DatasetKey, TenantId};
+use weft_knowledge::ingest::PIPELINE;
 
 use super::method::{self, METHODS};
 use super::rules::{Problems, Rule, line};
@@ -58,6 +59,8 @@ pub struct DatasetFields {
     pub settings: Option<Settings>,
     /// How much it is preferred.
     pub pagerank: Option<u32>,
+    /// The pipeline that its documents go through, in place of a method.
+    pub pipeline: Option<String>,
     /// What a model is to find out about each document.
     pub auto_metadata: Option<Json>,
     /// For people.
@@ -111,7 +114,6 @@ impl DatasetFields {
             method::check(&mut problems, "parser_config", settings);
         }
         problems.refuse(code::ARGUMENT)?;
-        refuse_pipelines(body)?;
         let lowered = |key| text(body, key).map(|word| word.trim().to_lowercase());
         let ext = body.object("ext")?.unwrap_or_default();
         let number = |key: &str| ext.get(key).and_then(Json::as_f64);
@@ -122,6 +124,7 @@ impl DatasetFields {
             embedding_model: text(body, "embedding_model").map(|model| model.trim().to_owned()),
             permission: lowered("permission"),
             method: lowered("chunk_method").and_then(|name| method::method(&name)),
+            pipeline: text(body, "pipeline_id").map(|id| id.to_lowercase()),
             settings: body.object("parser_config")?,
             pagerank: body.get("pagerank").and_then(Json::as_u64).and_then(|rank| u32::try_from(rank).ok()),
             auto_metadata: body.get("auto_metadata_config").cloned(),
@@ -172,6 +175,11 @@ impl DatasetFields {
         let anew = anew || self.default_settings;
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
+        match self.pipeline {
+            Some(pipeline) => drop(settings.insert(PIPELINE.to_owned(), pipeline.into())),
+            None if self.method.is_some() => drop(settings.remove(PIPELINE)),
+            None => {}
+        }
         if let Some(config) = self.auto_metadata {
             super::metadata::put_config(&mut settings, &config);
         }
@@ -288,15 +296,6 @@ fn check_pipeline(problems: &mut Problems, body: &Body) {
         _ => return,
     };
     problems.add("", &message, &Json::Object(body.0.clone()));
-}
-
-fn refuse_pipelines(body: &Body) -> Result<(), ApiError> {
-    match body.get("pipeline_id") {
-        None => Ok(()),
-        Some(_) => Err(ApiError::data(
-            "this build has no ingestion pipelines; name a `chunk_method` in place of `pipeline_id` and `parse_type`",
-        )),
-    }
 }
 
 /// What is wrong with an id that is none.
@@ -453,14 +452,14 @@ pub fn view(dataset: &Dataset) -> Json {
         "status": "1",
         "embedding_model": dataset.embedder,
         "chunk_method": method::method_name(dataset.method),
-        "parser_config": dataset.settings,
+        "parser_config": method::shown(&dataset.settings),
         "document_count": counts.documents,
         "chunk_count": counts.chunks,
         "token_num": counts.tokens,
         "similarity_threshold": dataset.similarity_threshold,
         "vector_similarity_weight": dataset.vector_similarity_weight,
         "pagerank": dataset.pagerank,
-        "pipeline_id": null,
+        "pipeline_id": dataset.settings.get(PIPELINE),
         "graphrag_task_id": null,
         "graphrag_task_finish_at": null,
         "raptor_task_id": null,

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
+use weft_knowledge::ingest::PIPELINE;
 
 use super::dataset::Removal;
 use super::method::{self, METHODS};
@@ -244,7 +245,7 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
     }
     let same = wanted == document.method;
     let settings = match given {
-        None if same => None,
+        None if same && !document.settings.contains_key(PIPELINE) => None,
         None => Some(method::defaults(wanted)),
         Some(given) if same && !given.is_empty() => Some(method::merged(document.settings.clone(), &given)),
         Some(given) => Some(method::merged(method::defaults(wanted), &given)),
@@ -354,8 +355,8 @@ pub fn view(document: &Document) -> Json {
         "thumbnail": "",
         "dataset_id": dataset.id,
         "chunk_method": method::method_name(document.method),
-        "pipeline_id": null,
-        "parser_config": document.settings,
+        "pipeline_id": document.settings.get(PIPELINE),
+        "parser_config": method::shown(&document.settings),
         "source_type": "local",
         "type": kind(&document.name),
         "created_by": dataset.tenant,

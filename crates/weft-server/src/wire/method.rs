@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 use weft_core::seam::dataset_store::Settings;
 use weft_core::seam::document_reader::ChunkMethod;
+use weft_knowledge::ingest::PIPELINE;
 
 use super::rules::{Problems, Rule};
 
@@ -86,7 +87,8 @@ const SETTINGS: &[(&str, Rule)] = &[
 
 /// A method by its name.
 pub(crate) fn method(name: &str) -> Option<ChunkMethod> {
-    serde_json::from_value(Json::String(name.trim().to_lowercase())).ok()
+    let method = serde_json::from_value(Json::String(name.trim().to_lowercase())).ok();
+    method.filter(|method| ChunkMethod::ALL.contains(method))
 }
 
 /// The name of a method.
@@ -133,6 +135,15 @@ pub fn check_settings(settings: &Settings) -> weft_core::Result<()> {
     if problems.is_empty() { Ok(()) } else { Err(weft_core::Error::invalid(problems.told())) }
 }
 
+/// Settings as answers show them: the pipeline has a field of its own there.
+pub(crate) fn shown(settings: &Settings) -> Settings {
+    settings
+        .iter()
+        .filter(|(name, _)| *name != PIPELINE)
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// What a method does when nothing is said. Nothing here calls a model.
 pub(crate) fn defaults(method: ChunkMethod) -> Settings {
     let off = json!({"raptor": {"use_raptor": false}, "graphrag": {"use_graphrag": false}});
@@ -163,6 +174,7 @@ pub(crate) fn defaults(method: ChunkMethod) -> Settings {
         | ChunkMethod::One
         | ChunkMethod::Paper
         | ChunkMethod::Presentation
+        | ChunkMethod::Titles
         | ChunkMethod::Qa => off,
         ChunkMethod::Email | ChunkMethod::Picture | ChunkMethod::Table | ChunkMethod::Tag => json!({}),
     };

@@ -69,8 +69,7 @@ async fn requests_that_make_no_sense_are_told_why() {
     check(json!({"title": "x", "dsl": 7}), 101, "DSL must be a JSON object.").await;
     check(json!({"title": "eCHO", "dsl": echo_canvas()}), 102, "eCHO already exists.").await;
     check(json!({"title": "x", "dsl": {}, "permission": "all"}), 101, "`permission`").await;
-    check(json!({"title": "x", "dsl": {}, "canvas_category": "dataflow_canvas"}), 102, "ingestion pipelines")
-        .await;
+    check(json!({"title": "x", "dsl": {}, "canvas_category": "other"}), 101, "dataflow_canvas").await;
     check(json!({"title": "x".repeat(300), "dsl": {}}), 101, "255").await;
     assert_eq!(bench.get("/api/v1/agents").await.data()["total"], 1);
 }
@@ -98,17 +97,6 @@ async fn a_canvas_with_errors_is_stored_and_does_not_run() {
             assert!(message.contains(what), "{what} is not in {message}");
         }
     }
-}
-
-#[tokio::test]
-async fn an_ingestion_pipeline_is_refused_in_words() {
-    let bench = bench(Script::new()).await;
-    let dsl = json!({"components": {"File": component("File", &json!({}), &[])}});
-    let id = bench.store("Pipeline", dsl).await;
-    let (code, message) =
-        bench.post(&format!("/api/v1/agents/{id}/completions"), json!({"query": "x"})).await.refusal();
-    assert_eq!(code, 101);
-    assert!(message.contains("ingestion pipeline"), "{message}");
 }
 
 #[tokio::test]

@@ -27,6 +27,7 @@ mod models;
 mod openai;
 mod openapi;
 mod past_runs;
+mod pipelines;
 mod private;
 mod rehearsal;
 mod schedules;

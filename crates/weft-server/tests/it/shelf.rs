@@ -10,12 +10,13 @@ use serde_json::{Value as Json, json};
 use tokio_util::sync::CancellationToken;
 use weft_core::filter::Metadata;
 use weft_core::seam::document_reader::{DocumentPiece, DocumentReader, Position, ReadDocument, ReadRequest};
-use weft_core::seam::{Clock, ModelDirectory};
+use weft_core::seam::{Clock, DatasetStore, FileStore, ModelDirectory};
 use weft_core::{Error, Result};
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{IngestWorker, Library, LibraryLimits, LibraryParts, WorkerPace};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
 use weft_search::MemoryChunkIndex;
+use weft_server::pipelines::FilesAndDocuments;
 use weft_testkit::memory_datasets::{MemoryBlobs, MemoryDatasets};
 
 use crate::support::{Bench, Reading};
@@ -45,22 +46,30 @@ impl DocumentReader for Lines {
 /// What a file may have on the bench.
 pub const FILE_BYTES_MAX: u64 = 2_000;
 
-/// An empty library, and its datasets to be asked.
-pub fn shelf(models: Arc<dyn ModelDirectory>, clock: Arc<dyn Clock>) -> (Arc<Library>, Datasets) {
+/// An empty library, its datasets to be asked, and its documents beside these files.
+pub fn shelf(
+    models: Arc<dyn ModelDirectory>,
+    clock: Arc<dyn Clock>,
+    files: Arc<dyn FileStore>,
+) -> (Arc<Library>, Datasets, Arc<dyn FileStore>) {
     let store = Arc::new(MemoryDatasets::new());
+    let blobs = Arc::new(MemoryBlobs::default());
+    let documents: Arc<dyn DatasetStore> = store.clone();
+    let files = FilesAndDocuments { files, documents, blobs: blobs.clone() };
     let index = Arc::new(MemoryChunkIndex::new());
     let datasets = Datasets::new(store.clone(), index.clone(), Arc::clone(&models));
     let parts = LibraryParts {
         store: store.clone(),
         queue: store,
-        blobs: Arc::new(MemoryBlobs::default()),
+        blobs,
         index,
         reader: Arc::new(Lines),
         models,
         clock,
         additions: Vec::new(),
     };
-    (Arc::new(Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX })), datasets)
+    let library = Library::new(parts, LibraryLimits { file_bytes_max: FILE_BYTES_MAX });
+    (Arc::new(library), datasets, Arc::new(files))
 }
 
 /// No documents beside canvases.
@@ -113,7 +122,8 @@ impl Bench {
         self.post(&format!("{dataset}/chunks"), json!({"document_ids": ids})).await.data();
         let stop = CancellationToken::new();
         let pace = WorkerPace { look_every: Duration::from_millis(5), ..WorkerPace::default() };
-        let worker = IngestWorker::new(Arc::clone(&self.app.library), pace);
+        let pipelines = Arc::new(weft_server::pipelines::Pipelines::of(&self.app));
+        let worker = IngestWorker::new(Arc::clone(&self.app.library), pace).with_pipelines(pipelines);
         let done = async {
             loop {
                 let listed = self.get(&format!("{dataset}/documents?run=RUNNING")).await.data();

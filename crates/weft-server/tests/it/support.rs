@@ -202,14 +202,16 @@ pub fn process_at(
     (auth, limits): (Auth, LimitsConfig),
     clock: Arc<dyn Clock>,
 ) -> Bench {
-    let (library, datasets) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock));
+    let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
+    let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let seams = Arc::new(Seams {
         models: Arc::new(model.clone()),
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(datasets.clone()),
         clock: Arc::clone(&clock),
-        files: Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX)),
+        files,
+        reader: Arc::new(weft_parse::InProcess::default()),
         documents: Arc::new(weft_parse::InProcess::default()),
         ..weft_testkit::around::no_seams()
     });

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -242,6 +242,11 @@ impl CanvasStore for Store {
         if !filter.keywords.is_empty() {
             found = found.filter(Column::TitleFolded.like(containing(&filter.keywords)));
         }
+        found = match filter.pipelines {
+            Some(true) => found.filter(Column::CanvasType.eq(PIPELINE_TYPE)),
+            Some(false) => found.filter(Column::CanvasType.ne(PIPELINE_TYPE)),
+            None => found,
+        };
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
         let rows = found

@@ -121,6 +121,7 @@ impl ComponentTool {
             components: &self.components,
             item: self.item.as_ref(),
             downstream: &[],
+            upstream: &[],
             others: &NoOthers,
             measuring: true,
         };

@@ -214,6 +214,7 @@ impl Toolbox {
             components,
             item: agent.item,
             downstream: &[],
+            upstream: &[],
             others: agent.others,
             measuring: agent.measuring,
         };

@@ -12,6 +12,7 @@ mod presentation;
 mod qa;
 mod table;
 mod tag;
+mod titles;
 
 use weft_core::error::Result;
 use weft_core::seam::document_reader::ChunkMethod;
@@ -37,5 +38,6 @@ pub(crate) fn of(method: ChunkMethod) -> Method {
         ChunkMethod::Qa => qa::cut,
         ChunkMethod::Table => table::cut,
         ChunkMethod::Tag => tag::cut,
+        ChunkMethod::Titles => titles::cut,
     }
 }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, StoredCanvas};
+use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 
 use super::{LARGE, later, refused, tenant};
 
@@ -137,6 +137,15 @@ async fn lists_are_ordered_and_paged(store: &dyn CanvasStore) {
     assert_eq!(store.list(&tenant, &neither).await.unwrap(), (vec![], 0));
     let beyond = CanvasFilter { offset: u64::MAX, ..all() };
     assert_eq!(store.list(&tenant, &beyond).await.unwrap(), (vec![], 4));
+    let head = CanvasHead { canvas_type: PIPELINE_TYPE.to_owned(), ..titled("q") };
+    store.put(&CanvasKey::new(&tenant, "q"), &head, "{}").await.unwrap();
+    for (pipelines, found) in [(true, &["q"] as &[&str]), (false, &["p", "r", "s"])] {
+        let filter = CanvasFilter { pipelines: Some(pipelines), ..all() };
+        let (some, total) = store.list(&tenant, &filter).await.unwrap();
+        let mut some = ids(&some);
+        some.sort_unstable();
+        assert_eq!((some.as_slice(), total), (found, found.len() as u64));
+    }
     let none = CanvasFilter::default();
     assert_eq!(store.list(&tenant, &none).await.unwrap(), (vec![], 4));
 }

@@ -1,0 +1,210 @@
+//! What the components of a pipeline hand over to each other.
+
+use serde::de::DeserializeOwned;
+use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, DOCUMENT, PipelineChunk, PipelineDocument, chunks_of};
+use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
+use weft_core::{Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reference, Result};
+
+use crate::params::Params;
+
+/// Components before the document is cut.
+const BEFORE_CUTTING: [&str; 2] = ["File", "Parser"];
+/// Components from where it is cut on.
+const AFTER_CUTTING: [&str; 4] = ["TokenChunker", "TitleChunker", "Extractor", "Tokenizer"];
+
+/// The output that all of them have.
+pub const DOCUMENT_OUTPUT: OutputSpec =
+    OutputSpec::new(DOCUMENT, "object", "what is known of the document, for the next component");
+/// The output of those that have cut it.
+pub const CHUNKS_OUTPUT: OutputSpec =
+    OutputSpec::new(CHUNKS, "array", "the chunks, each with its `text` and what was made of it");
+
+/// What the components before this one hand over.
+#[derive(Debug)]
+pub struct Passed {
+    documents: Vec<Reference>,
+    chunks: Vec<Reference>,
+}
+
+impl Passed {
+    /// Looks at what leads to a node.
+    pub fn of(params: &mut Params<'_>) -> Self {
+        let source = params.source;
+        let mut passed = Self { documents: Vec::new(), chunks: Vec::new() };
+        for id in source.upstream {
+            let kind = source.others.get(id).map(|(kind, _)| kind).unwrap_or_default();
+            let output = |name: &str| Reference::Output { component: id.clone(), path: name.into() };
+            if BEFORE_CUTTING.contains(&kind) || AFTER_CUTTING.contains(&kind) {
+                passed.documents.push(output(DOCUMENT));
+            }
+            if !BEFORE_CUTTING.contains(&kind) {
+                passed.chunks.push(output(CHUNKS));
+            }
+        }
+        if source.upstream.is_empty() {
+            let problem = ParamProblem::new("", "nothing leads to this step of an ingestion pipeline");
+            params.problem(problem.help("lead an edge to it, in the order File, Parser, TokenChunker or TitleChunker, Extractor, Tokenizer"));
+        }
+        passed
+    }
+
+    /// What it reads.
+    pub fn references(&self) -> impl Iterator<Item = Reference> {
+        self.documents.iter().chain(&self.chunks).cloned()
+    }
+
+    /// The document; what several components have found out about it is put together.
+    ///
+    /// # Errors
+    /// `Invalid` when none reaches this component.
+    pub fn document(&self, ctx: &NodeContext) -> Result<PipelineDocument> {
+        let mut documents = self.documents.iter().map(|from| given::<PipelineDocument>(ctx, from));
+        let mut document = loop {
+            match documents.next() {
+                Some(Ok(Some(document))) => break document,
+                Some(Ok(None)) => {}
+                Some(Err(error)) => return Err(error),
+                None => {
+                    return Err(Error::invalid("no document reaches this component").help(
+                        "an ingestion pipeline starts with File, and each component hands it to the next",
+                    ));
+                }
+            }
+        };
+        for other in documents {
+            let Some(other) = other? else { continue };
+            document.metadata.extend(other.metadata);
+            document.contents |= other.contents;
+        }
+        Ok(document)
+    }
+
+    /// The chunks; `None` before the document is cut. Branches that have worked on the same chunks are put together,
+    /// others follow each other.
+    ///
+    /// # Errors
+    /// `Invalid` for a value that is no list of chunks.
+    pub fn chunks(&self, ctx: &NodeContext) -> Result<Option<Vec<PipelineChunk>>> {
+        let mut all: Option<Vec<PipelineChunk>> = None;
+        for from in &self.chunks {
+            let Some(values) = given::<Vec<Json>>(ctx, from)? else { continue };
+            let chunks = values.into_iter().map(|value| chunk(value, from)).collect::<Result<Vec<_>>>()?;
+            match &mut all {
+                None => all = Some(chunks),
+                Some(all) if same_texts(all, &chunks) => {
+                    all.iter_mut().zip(chunks).for_each(|(one, other)| complete(one, other));
+                }
+                Some(all) => all.extend(chunks),
+            }
+        }
+        match &all {
+            Some(all) if all.len() > CHUNKS_MAX => {
+                Err(Error::invalid(format!("the document has more than {CHUNKS_MAX} chunks"))
+                    .help("make larger chunks"))
+            }
+            _ => Ok(all),
+        }
+    }
+
+    /// Has the document's file cut.
+    ///
+    /// # Errors
+    /// What reading it fails with.
+    pub async fn cut(
+        &self,
+        ctx: &NodeContext,
+        (method, settings): (ChunkMethod, &serde_json::Map<String, Json>),
+    ) -> Result<Finished> {
+        let mut document = self.document(ctx)?;
+        let read = read(ctx, &document, (method, settings)).await?;
+        for warning in &read.warnings {
+            ctx.signal(weft_core::context::Signal::Warn(warning.clone())).await?;
+        }
+        learn(&mut document, &read);
+        finished(&document, Some(chunks_of(read)))
+    }
+}
+
+/// Notes how long a file is, and what of it could not be read.
+pub fn learn(document: &mut PipelineDocument, read: &ReadDocument) {
+    document.pages = read.pages;
+    for warning in &read.warnings {
+        if !document.warnings.contains(warning) {
+            document.warnings.push(warning.clone());
+        }
+    }
+}
+
+/// Reads the document's file.
+///
+/// # Errors
+/// `NotFound` when the file is gone; what reading it fails with.
+pub async fn read(
+    ctx: &NodeContext,
+    document: &PipelineDocument,
+    (method, settings): (ChunkMethod, &serde_json::Map<String, Json>),
+) -> Result<ReadDocument> {
+    let (_, bytes) = ctx.run.seams.files.read(&ctx.run.tenant, &document.file).await?;
+    let mut all = document.settings.clone();
+    all.extend(settings.clone());
+    let request = ReadRequest { name: document.name.clone(), method, settings: all };
+    ctx.run.seams.reader.read(&request, bytes).await
+}
+
+/// What a component of a pipeline ends with.
+///
+/// # Errors
+/// `Internal` for what cannot be written as JSON.
+pub fn finished(document: &PipelineDocument, chunks: Option<Vec<PipelineChunk>>) -> Result<Finished> {
+    let json = |value: serde_json::Result<Json>| {
+        value.map_err(|cause| Error::internal("cannot hand a document over").because(cause))
+    };
+    let mut outputs = Outputs::of(DOCUMENT, json(serde_json::to_value(document))?);
+    if let Some(chunks) = chunks {
+        outputs.set(CHUNKS, json(serde_json::to_value(chunks))?);
+    }
+    Ok(outputs.into())
+}
+
+fn given<T: DeserializeOwned>(ctx: &NodeContext, from: &Reference) -> Result<Option<T>> {
+    match &*ctx.inputs.json(from) {
+        Json::Null => Ok(None),
+        Json::String(text) if text.is_empty() => Ok(None),
+        value => T::deserialize(value).map(Some).map_err(|cause| {
+            Error::invalid(format!("`{from}` is not what a step of a pipeline hands over")).because(cause)
+        }),
+    }
+}
+
+/// A chunk as a component of a pipeline writes it, or a program that gives texts.
+fn chunk(value: Json, from: &Reference) -> Result<PipelineChunk> {
+    match value {
+        Json::String(text) => Ok(PipelineChunk { text, ..PipelineChunk::default() }),
+        value => serde_json::from_value(value).map_err(|cause| {
+            Error::invalid(format!("`{from}` has an entry that is no chunk"))
+                .because(cause)
+                .help("a chunk is an object with a `text`")
+        }),
+    }
+}
+
+fn same_texts(one: &[PipelineChunk], other: &[PipelineChunk]) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.text == other.text)
+}
+
+/// Adds what another branch has found out about a chunk.
+fn complete(one: &mut PipelineChunk, other: PipelineChunk) {
+    one.summary = one.summary.take().or(other.summary);
+    if one.keywords.is_null() {
+        one.keywords = other.keywords;
+    }
+    if one.questions.is_null() {
+        one.questions = other.questions;
+    }
+    for (key, value) in other.metadata {
+        one.metadata.entry(key).or_insert(value);
+    }
+    for (key, value) in other.rest {
+        one.rest.entry(key).or_insert(value);
+    }
+}

@@ -1,0 +1,268 @@
+//! The steps of a pipeline, one after the other.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::{Value as Json, json};
+use weft_core::context::Signal;
+use weft_core::seam::document_reader::{ChunkMethod, DocumentPiece, Heading, ReadDocument, ReadRequest};
+use weft_core::seam::file_store::StoredFile;
+use weft_core::seam::{DocumentReader, FileStore as _, Seams};
+use weft_core::{ErrorKind, Result};
+use weft_testkit::MemoryFiles;
+
+use crate::testing::{Node, Setting, Stage, failure, outputs};
+
+/// Blocks between blank lines are pieces; those with `# ` are headings.
+#[derive(Default)]
+struct Blocks(Mutex<Vec<ReadRequest>>);
+
+#[async_trait]
+impl DocumentReader for Blocks {
+    async fn read(&self, request: &ReadRequest, bytes: Bytes) -> Result<ReadDocument> {
+        self.0.lock().unwrap().push(request.clone());
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let blocks: Vec<&str> = match request.method {
+            ChunkMethod::One => vec![&text],
+            _ => text.split("\n\n").collect(),
+        };
+        let piece = |text: &str| DocumentPiece {
+            content: text.replace("# ", ""),
+            tokens: 1,
+            ..DocumentPiece::default()
+        };
+        let headings = text.lines().filter_map(|line| line.strip_prefix("# "));
+        let heading = |title: &str| Heading { level: 1, title: title.to_owned(), piece: 0 };
+        let headings = headings.map(heading).collect();
+        let pieces = blocks.into_iter().map(piece).collect();
+        Ok(ReadDocument {
+            pieces,
+            headings,
+            pages: 2,
+            warnings: vec!["odd".into()],
+            ..ReadDocument::default()
+        })
+    }
+}
+
+async fn kept() -> Arc<MemoryFiles> {
+    let files = Arc::new(MemoryFiles::default());
+    let text = "# Goods\n\nYou may return goods.\n\nBy mail.";
+    let file = StoredFile {
+        id: "f1".into(),
+        name: "a.md".to_owned(),
+        mime_type: "text/markdown".to_owned(),
+        size: text.len() as u64,
+        session: None,
+        created_ms: 0,
+    };
+    files.put(&"t".into(), &file, text.into()).await.unwrap();
+    files
+}
+
+async fn setting(values: impl IntoIterator<Item = (&'static str, Json)>) -> (Setting, Arc<Blocks>) {
+    let (files, reader) = (kept().await, Arc::new(Blocks::default()));
+    let asked = Arc::clone(&reader);
+    let change = move |seams: &mut Seams| {
+        seams.files = files;
+        seams.reader = reader;
+    };
+    (Setting { seams: Some(Box::new(change)), ..Setting::values(values) }, asked)
+}
+
+const DOCUMENT: &str = "File@document";
+
+fn document() -> Json {
+    json!({"file": "f1", "name": "a.md"})
+}
+
+fn parser(params: Json) -> Node {
+    Node::new("Parser", params).behind("File", "File")
+}
+
+#[tokio::test]
+async fn a_pipeline_starts_with_one_file() {
+    let node = Node::new("File", json!({}));
+    let (found, _) = setting([("sys.files", json!(["File: a.md (f1)\n\ntext"]))]).await;
+    let found = outputs(&node, found).await;
+    assert_eq!(found["document"], json!({"file": "f1", "name": "a.md", "pages": 0}));
+    assert_eq!((found["name"].clone(), found["file"]["size"].clone()), (json!("a.md"), json!(40)));
+    for (files, kind) in [
+        (json!([]), ErrorKind::Invalid),
+        (json!([{"id": "f1"}, {"id": "f1"}]), ErrorKind::Invalid),
+        (json!(["data:image/png;base64,AA"]), ErrorKind::Invalid),
+        (json!([{"id": "other"}]), ErrorKind::NotFound),
+    ] {
+        let (setting, _) = setting([("sys.files", files.clone())]).await;
+        assert_eq!(failure(&node, setting).await.kind, kind, "{files}");
+    }
+}
+
+#[tokio::test]
+async fn each_family_of_files_has_its_format() {
+    let read = async |params: Json| {
+        let (setting, asked) = setting([(DOCUMENT, document())]).await;
+        let found = outputs(&parser(params), setting).await;
+        let request = asked.0.lock().unwrap()[0].clone();
+        (found, request)
+    };
+    let (found, _) =
+        read(json!({"setups": {"text&markdown": {"output_format": "markdown", "suffix": ["md"]}}})).await;
+    assert_eq!(found["markdown"], "# Goods\n\nYou may return goods.\n\nBy mail.");
+    assert_eq!(found["document"]["pages"], 2);
+    assert_eq!(found["document"]["warnings"], json!(["odd"]));
+    let (found, request) = read(json!({"markdown": {"output_format": "html", "pages": [[1, 2]]}})).await;
+    assert_eq!(found["html"], "Goods\n\nYou may return goods.\n\nBy mail.");
+    assert_eq!(json!(request.settings), json!({"html4excel": true, "pages": [[1, 2]]}));
+    let (found, _) = read(json!({})).await;
+    assert_eq!(found["json"][1]["text"], "You may return goods.");
+    let (setting, _) = setting([(DOCUMENT, document())]).await;
+    let error = failure(&parser(json!({"setups": {"pdf": {}}})), setting).await;
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("`.md`"), "{error:?}");
+    let wrong = parser(json!({"setups": {"own": {}, "pdf": {"output_format": "docx"}}}));
+    assert_eq!(wrong.problems(), ["/setups/own", "/setups/pdf/output_format"]);
+    let warned = parser(json!({"setups": {"pdf": {"parse_method": "my-vlm"}}})).build().shape().warnings;
+    assert_eq!(warned[0].pointer, "/setups/pdf/parse_method");
+}
+
+#[tokio::test]
+async fn documents_are_cut_as_the_chunkers_say() {
+    let cut = async |kind: &'static str, params: Json| {
+        let (setting, asked) = setting([("Parser:P@document", document())]).await;
+        let found = outputs(&Node::new(kind, params).behind("Parser:P", "Parser"), setting).await;
+        let request = asked.0.lock().unwrap()[0].clone();
+        (found, request.method, json!(request.settings))
+    };
+    let params = json!({"chunk_token_size": 64, "delimiters": ["\n", "!", "END"], "overlapped_percent": 0.1,
+        "children_delimiters": [";"], "table_context_size": 8});
+    let (found, method, settings) = cut("TokenChunker", params).await;
+    assert_eq!(found["chunks"][2]["text"], "By mail.");
+    assert_eq!(method, ChunkMethod::Naive);
+    assert_eq!(
+        settings,
+        json!({"chunk_token_num": 64, "delimiter": "\n!`END`", "children_delimiter": ";",
+            "overlapped_percent": 10, "table_context_size": 8})
+    );
+    let (_, method, settings) =
+        cut("TokenChunker", json!({"delimiter_mode": "one", "overlapped_percent": 15})).await;
+    assert_eq!((method, settings["overlapped_percent"].clone()), (ChunkMethod::One, json!(15)));
+    let levels = json!([["^#[^#]"], [{"expression": "^##[^#]"}]]);
+    let (_, method, settings) =
+        cut("TitleChunker", json!({"levels": levels, "hierarchy": "2", "chunk_token_cap": 8000})).await;
+    assert_eq!(method, ChunkMethod::Titles);
+    assert_eq!(
+        settings,
+        json!({"title_levels": [["^#[^#]"], ["^##[^#]"]], "hierarchy": 2, "title_paths": true,
+            "chunk_token_num": 2048})
+    );
+    let wrong =
+        Node::new("TitleChunker", json!({"levels": [["("]], "hierarchy": 0})).behind("Parser:P", "Parser");
+    assert_eq!(wrong.problems(), ["/levels/0/0", "/hierarchy"]);
+    assert_eq!(Node::new("TokenChunker", json!({})).problems(), [""], "nothing leads to it");
+}
+
+fn extractor(params: Json) -> Node {
+    Node::new("Extractor", params).behind("TokenChunker:C", "TokenChunker")
+}
+
+fn chunks(texts: &[&str]) -> HashMap<&'static str, weft_core::Value> {
+    let chunks: Vec<Json> = texts.iter().map(|text| json!({"text": text})).collect();
+    let values = [("TokenChunker:C@document", document()), ("TokenChunker:C@chunks", json!(chunks))];
+    values.into_iter().map(|(name, value)| (name, value.into())).collect()
+}
+
+#[tokio::test]
+async fn a_model_writes_about_every_chunk() {
+    let params = json!({"field_name": "summary", "sys_prompt": "Short: {sys.query}",
+        "prompts": [{"role": "user", "content": "Text:\n{Splitter:Gone@chunks}\n"}]});
+    let node = extractor(params);
+    let component = node.build();
+    let setting = || Setting { values: chunks(&["one", "two"]), query: "Q", ..Setting::default() };
+    let stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("<think>hm</think>first").answer_text("second");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(found["chunks"][0]["summary"], "first");
+    assert_eq!(
+        found["chunks"][1],
+        json!({"text": "two", "doc_type_kwd": "text", "tokens": 0, "summary": "second"})
+    );
+    let asked = stage.asked();
+    let lines: Vec<&str> = asked[1].messages.iter().map(|message| message.text.as_str()).collect();
+    assert_eq!(lines, ["Short: Q", "Text:\ntwo\n"]);
+
+    // Without a place for it the chunk comes last; an answer that is none leaves its chunk as it is, and is told.
+    let node = extractor(json!({"field_name": "metadata", "sys_prompt": "Facts as JSON"}));
+    let component = node.build();
+    let mut stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("```json\n{\"city\": \"Bonn\"}\n```").answer_text("none");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(found["chunks"][0]["metadata"], json!({"city": "Bonn"}));
+    assert_eq!(found["chunks"][1].get("metadata"), None);
+    assert_eq!(stage.asked()[0].messages.last().unwrap().text, "one");
+    let told =
+        |signal: &Signal| matches!(signal, Signal::Warn(text) if text.starts_with("chunk 2 has no metadata"));
+    assert!(stage.signals().iter().any(told));
+
+    // When nothing comes of any chunk, that is a failure.
+    let stage = Stage::new(&node, &*component, setting());
+    stage.answer_text("none").answer_text("none");
+    assert_eq!(component.run(&stage.ctx).await.unwrap_err().kind, ErrorKind::Garbled);
+    assert_eq!(extractor(json!({})).problems(), ["/field_name"]);
+    assert_eq!(extractor(json!({"field_name": "text"})).problems(), ["/field_name"]);
+}
+
+#[tokio::test]
+async fn before_the_cut_a_model_is_asked_once() {
+    let node = Node::new("Extractor", json!({"field_name": "metadata", "prompts": "{Parser:P@text}"}))
+        .behind("Parser:P", "Parser");
+    let component = node.build();
+    let values = [("Parser:P@document", document()), ("Parser:P@text", json!("all of it"))];
+    let stage = Stage::new(&node, &*component, Setting::values(values));
+    stage.answer_text("{\"year\": 2020}");
+    let found = json!(component.run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(found["document"]["metadata"], json!({"year": 2020}));
+    assert_eq!(stage.asked()[0].messages[0].text, "all of it");
+    let contents = extractor(json!({"field_name": "toc"}));
+    let found = outputs(&contents, Setting { values: chunks(&["one"]), ..Setting::default() }).await;
+    assert_eq!(
+        (found["document"]["contents"].clone(), found["chunks"][0]["text"].clone()),
+        (json!(true), json!("one"))
+    );
+}
+
+#[tokio::test]
+async fn the_tokenizer_says_how_chunks_are_found_and_joins_branches() {
+    let params = json!({"fields": "summary", "search_method": ["full_text"]});
+    let node =
+        Node::new("Tokenizer", params).behind("Extractor:A", "Extractor").behind("Extractor:B", "Extractor");
+    let a = json!([{"text": "x", "summary": "s"}, {"text": "y"}]);
+    let b = json!([{"text": "x", "keywords": "k", "metadata": {"m": 1}}, {"text": "y", "questions": "q"}]);
+    let mut other = document();
+    other["metadata"] = json!({"year": 1});
+    let values = [
+        ("Extractor:A@document", document()),
+        ("Extractor:A@chunks", a.clone()),
+        ("Extractor:B@document", other),
+        ("Extractor:B@chunks", b),
+    ];
+    let found = outputs(&node, Setting::values(values.clone())).await;
+    assert_eq!(found["document"]["search"], json!({"vectors": false, "field": "summary"}));
+    assert_eq!(found["document"]["metadata"], json!({"year": 1}));
+    let first = json!({"text": "x", "doc_type_kwd": "text", "tokens": 0, "summary": "s", "keywords": "k", "metadata": {"m": 1}});
+    assert_eq!((found["chunks"].as_array().unwrap().len(), &found["chunks"][0]), (2, &first));
+    // Other chunks follow; a program may give texts.
+    let mut values = values;
+    values[3].1 = json!(["z"]);
+    let found = outputs(&node, Setting::values(values.clone())).await;
+    assert_eq!(found["chunks"].as_array().unwrap().len(), 3);
+    values[3].1 = json!([{"content": "no text"}]);
+    assert_eq!(failure(&node, Setting::values(values)).await.kind, ErrorKind::Invalid);
+    let uncut = Node::new("Tokenizer", json!({})).behind("Parser:P", "Parser");
+    let uncut = failure(&uncut, Setting::values([("Parser:P@document", document())])).await;
+    assert!(uncut.message.contains("not been cut"), "{uncut:?}");
+    let wrong =
+        Node::new("Tokenizer", json!({"search_method": ["magic"]})).behind("Extractor:A", "Extractor");
+    assert_eq!(wrong.problems(), ["/search_method"]);
+}

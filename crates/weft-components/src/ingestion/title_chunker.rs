@@ -1,0 +1,153 @@
+//! TitleChunker: cuts a document at its headings.
+
+use async_trait::async_trait;
+use regex::RegexBuilder;
+use serde_json::{Map, json};
+use weft_core::seam::document_reader::ChunkMethod;
+use weft_core::{
+    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Reads, Result, Role, Shape,
+};
+
+use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
+use crate::params::{Field, Kind, Params, choice, fields, number, pointer, whole};
+
+/// Levels of headings, at most.
+const LEVELS_MAX: usize = 32;
+/// Tokens of a chunk, at most.
+const TOKENS_MAX: usize = 2_048;
+/// Bytes that a pattern takes when it is built, at most; readers of documents have the same limit.
+const PATTERN_BYTES_MAX: usize = 256 << 10;
+
+static LEVELS: Field = Field::raw(
+    "levels",
+    Kind::List,
+    "the regular expressions of headings, a list for each level from the outermost on; the file's own headings when empty",
+);
+static HIERARCHY: Field = Field::raw(
+    "hierarchy",
+    Kind::Any,
+    "the level whose headings begin a chunk; those below stay inside. All levels when empty",
+);
+static METHOD: Field<&str> = Field::choice(
+    "method",
+    "hierarchy",
+    &[
+        choice("hierarchy", "a chunk begins with the headings above it"),
+        choice("group", "a chunk has its own heading alone"),
+    ],
+    "what a chunk begins with",
+);
+static CHUNK_TOKEN_CAP: Field<usize> =
+    Field::count("chunk_token_cap", 512, &(8..=8_000), "how large a chunk may be").unit("tokens");
+static INCLUDE_HEADING_CONTENT: Field =
+    Field::raw("include_heading_content", Kind::Flag, "has no effect: headings are part of chunks");
+static ROOT_CHUNK_AS_HEADING: Field =
+    Field::raw("root_chunk_as_heading", Kind::Flag, "has no effect").not_offered();
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "TitleChunker",
+    role: Role::Step,
+    summary: "Cuts a document at its headings, in an ingestion pipeline.",
+    fields: &[fields(&[
+        &LEVELS,
+        &HIERARCHY,
+        &METHOD,
+        &CHUNK_TOKEN_CAP,
+        &INCLUDE_HEADING_CONTENT,
+        &ROOT_CHUNK_AS_HEADING,
+    ])],
+    outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
+    time_limit: None,
+    measuring_only: false,
+    tool: None,
+    build: |source| {
+        let mut params = Params::of(source);
+        let passed = Passed::of(&mut params);
+        let mut settings = Map::new();
+        settings.insert("title_levels".to_owned(), levels(&mut params));
+        if let Some(depth) = hierarchy(&mut params) {
+            settings.insert("hierarchy".to_owned(), depth.into());
+        }
+        settings.insert("title_paths".to_owned(), (params.take(&METHOD) == "hierarchy").into());
+        let cap = params.take(&CHUNK_TOKEN_CAP);
+        if cap > TOKENS_MAX {
+            let problem =
+                ParamProblem::new("/chunk_token_cap", format!("chunks have {TOKENS_MAX} tokens at most"));
+            params.warn(problem.help("a longer section is cut into several chunks"));
+        }
+        settings.insert("chunk_token_num".to_owned(), cap.min(TOKENS_MAX).into());
+        let warnings = params.warnings();
+        params.finish(TitleChunker { passed, settings, warnings })
+    },
+};
+
+struct TitleChunker {
+    passed: Passed,
+    settings: Map<String, Json>,
+    warnings: Vec<ParamProblem>,
+}
+
+fn levels(params: &mut Params<'_>) -> Json {
+    let mut levels: Vec<Vec<String>> = Vec::new();
+    let given = match params.get(&LEVELS) {
+        Some(Json::Array(given)) => given.as_slice(),
+        _ => &[],
+    };
+    for (place, level) in given.iter().enumerate() {
+        let patterns = match level {
+            Json::Array(patterns) => patterns.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut found = Vec::new();
+        for (number, value) in patterns.iter().enumerate() {
+            // Newer editors write each pattern as an object.
+            let text = value.as_str().or_else(|| value.get("expression").and_then(Json::as_str));
+            let Some(text) = text.filter(|text| !text.trim().is_empty()) else { continue };
+            let at = pointer(&["levels", &place.to_string(), &number.to_string()]);
+            match RegexBuilder::new(text).size_limit(PATTERN_BYTES_MAX).build() {
+                Ok(_) => found.push(text.to_owned()),
+                Err(cause) => {
+                    let message = format!("`{text}` is no regular expression that can be used: {cause}");
+                    params.problem(ParamProblem::new(at, message).help("look around is not known here"));
+                }
+            }
+        }
+        levels.push(found);
+    }
+    if levels.len() > LEVELS_MAX {
+        params.problem(ParamProblem::new("/levels", format!("there are more than {LEVELS_MAX} levels")));
+    }
+    json!(levels)
+}
+
+fn hierarchy(params: &mut Params<'_>) -> Option<u64> {
+    let value = params.get(&HIERARCHY)?;
+    if value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty()) {
+        return None;
+    }
+    let depth = number(value).and_then(whole).and_then(|depth| u64::try_from(depth).ok());
+    match depth.filter(|depth| (1..=LEVELS_MAX as u64).contains(depth)) {
+        Some(depth) => Some(depth),
+        None => {
+            let message = format!("must be a level from 1 to {LEVELS_MAX}");
+            params.problem(ParamProblem::new("/hierarchy", message));
+            None
+        }
+    }
+}
+
+#[async_trait]
+impl Component for TitleChunker {
+    fn shape(&self) -> Shape {
+        Shape {
+            reads: Reads::always(self.passed.references()),
+            main_output: "chunks",
+            warnings: self.warnings.clone(),
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        self.passed.cut(ctx, (ChunkMethod::Titles, &self.settings)).await
+    }
+}

@@ -1,0 +1,98 @@
+//! Tokenizer: says how the chunks of a document are found.
+
+use async_trait::async_trait;
+use weft_core::pipeline::{SearchedBy, SearchedField};
+use weft_core::{
+    Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Reads, Result, Role, Shape,
+};
+
+use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
+use crate::params::{Field, Params, choice, fields};
+
+/// The share of the file's name in a vector when nothing is said.
+const NAME_SHARE: f64 = 0.1;
+
+static SEARCH_METHOD: Field<Vec<String>> =
+    Field::texts("search_method", "`full_text` for words, `embedding` for vectors; both when empty");
+static FILENAME_EMBD_WEIGHT: Field<Option<f64>> = Field::number(
+    "filename_embd_weight",
+    &(0.0..=1.0),
+    "has no effect: the settings of the dataset say how much the name of the file counts",
+);
+static FIELDS: Field<&str> = Field::choice(
+    "fields",
+    "text",
+    &[
+        choice("text", "the text of the chunk"),
+        choice("summary", "its summary, where an Extractor has made one"),
+        choice("questions", "the questions that it answers, where an Extractor has made some"),
+    ],
+    "what is searched of a chunk",
+);
+
+pub(crate) static SPEC: ComponentSpec = ComponentSpec {
+    kind: "Tokenizer",
+    role: Role::Step,
+    summary: "Says how the chunks of a document are found, at the end of an ingestion pipeline.",
+    fields: &[fields(&[&SEARCH_METHOD, &FIELDS, &FILENAME_EMBD_WEIGHT])],
+    outputs: &[DOCUMENT_OUTPUT, CHUNKS_OUTPUT],
+    time_limit: None,
+    measuring_only: false,
+    tool: None,
+    build: |source| {
+        let mut params = Params::of(source);
+        let passed = Passed::of(&mut params);
+        let methods = params.take(&SEARCH_METHOD);
+        for method in &methods {
+            if !["full_text", "embedding"].contains(&method.as_str()) {
+                let problem = ParamProblem::new("/search_method", format!("`{method}` is no way to search"));
+                params.problem(problem.help("use `full_text`, `embedding` or both"));
+            }
+        }
+        let has = |name: &str| methods.is_empty() || methods.iter().any(|method| method == name);
+        let (words, vectors) = (has("full_text"), has("embedding"));
+        if !words && vectors {
+            let problem = ParamProblem::new("/search_method", "chunks are found by their words all the same");
+            params.warn(problem.help("weigh vectors against words when you search"));
+        }
+        let share = params.take(&FILENAME_EMBD_WEIGHT).unwrap_or(NAME_SHARE);
+        if (share - NAME_SHARE).abs() > f64::EPSILON {
+            params.ignored(&FILENAME_EMBD_WEIGHT, "the settings of the dataset say it");
+        }
+        let field = match params.take(&FIELDS) {
+            "summary" => SearchedField::Summary,
+            "questions" => SearchedField::Questions,
+            _ => SearchedField::Text,
+        };
+        let warnings = params.warnings();
+        params.finish(Tokenizer { passed, search: SearchedBy { vectors, field }, warnings })
+    },
+};
+
+struct Tokenizer {
+    passed: Passed,
+    search: SearchedBy,
+    warnings: Vec<ParamProblem>,
+}
+
+#[async_trait]
+impl Component for Tokenizer {
+    fn shape(&self) -> Shape {
+        Shape {
+            reads: Reads::always(self.passed.references()),
+            main_output: "chunks",
+            warnings: self.warnings.clone(),
+            ..Shape::default()
+        }
+    }
+
+    async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
+        let mut document = self.passed.document(ctx)?;
+        let Some(chunks) = self.passed.chunks(ctx)? else {
+            return Err(Error::invalid("the document has not been cut into chunks")
+                .help("put a TokenChunker or a TitleChunker before Tokenizer"));
+        };
+        document.search = Some(self.search.clone());
+        passed::finished(&document, Some(chunks))
+    }
+}

@@ -1,0 +1,218 @@
+//! Ingestion pipelines: canvases that the documents of a dataset go through.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use std::fmt;
+use std::sync::Arc;
+use weft_core::id::{CanvasId, DatasetKey, DocumentKey, FileId, RunId, SessionId};
+use weft_core::journal::Ending;
+use weft_core::seam::blob_store::BlobStore;
+use weft_core::seam::dataset_store::{DatasetStore, Document};
+use weft_core::seam::file_store::{FileStore, StoredFile};
+use weft_core::seam::work_queue::Work;
+use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput};
+use weft_knowledge::ingest::PipelineRunner;
+
+use crate::app::App;
+use crate::work::Begun;
+
+/// Readings of one request that ended otherwise than well, at most; each has a run of its own.
+const READINGS_MAX: u32 = 100;
+
+/// How often it is looked whether a run that another process has is done.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// The run that reads a document for the so-manieth time since somebody has asked for it. A second attempt after a crash
+/// finds it.
+fn run_of(document: &Document, reading: u32) -> RunKey {
+    let key = &document.key;
+    let mut hash = Sha256::new();
+    for part in [key.dataset.tenant.as_str(), key.dataset.id.as_str(), key.id.as_str()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part.as_bytes());
+    }
+    hash.update(document.begun_ms.unwrap_or_default().to_le_bytes());
+    hash.update(reading.to_le_bytes());
+    let digits: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    RunKey::new(&key.dataset.tenant, RunId::from(digits))
+}
+
+/// The file of a document, as runs name it.
+fn file_of(document: &DocumentKey) -> FileId {
+    format!("{}/{}", document.dataset.id, document.id).into()
+}
+
+/// Whether an id is that of a document's file, and of none that was attached.
+pub(crate) fn is_document(id: &FileId) -> bool {
+    id.as_str().contains('/')
+}
+
+/// Files of conversations, and beside them the documents of datasets: `DATASET/DOCUMENT`.
+pub struct FilesAndDocuments {
+    /// The files of conversations.
+    pub files: Arc<dyn FileStore>,
+    /// What is known of documents.
+    pub documents: Arc<dyn DatasetStore>,
+    /// Their bytes.
+    pub blobs: Arc<dyn BlobStore>,
+}
+
+impl fmt::Debug for FilesAndDocuments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilesAndDocuments").field("files", &self.files).finish_non_exhaustive()
+    }
+}
+
+impl FilesAndDocuments {
+    async fn document(&self, tenant: &TenantId, id: &FileId) -> Result<Option<Document>> {
+        let Some((dataset, document)) = id.as_str().split_once('/') else { return Ok(None) };
+        let key = DocumentKey::new(&DatasetKey::new(tenant, dataset), document);
+        self.documents.document(&key).await.map(Some)
+    }
+}
+
+fn stored(document: &Document) -> StoredFile {
+    StoredFile {
+        id: file_of(&document.key),
+        name: document.name.clone(),
+        mime_type: crate::wire::document::media_type(&document.name).to_owned(),
+        size: document.size,
+        session: None,
+        created_ms: document.created_ms,
+    }
+}
+
+#[async_trait]
+impl FileStore for FilesAndDocuments {
+    async fn put(&self, tenant: &TenantId, file: &StoredFile, bytes: Bytes) -> Result<()> {
+        self.files.put(tenant, file, bytes).await
+    }
+
+    async fn find(&self, tenant: &TenantId, id: &FileId) -> Result<StoredFile> {
+        match self.document(tenant, id).await? {
+            Some(document) => Ok(stored(&document)),
+            None => self.files.find(tenant, id).await,
+        }
+    }
+
+    async fn read(&self, tenant: &TenantId, id: &FileId) -> Result<(StoredFile, Bytes)> {
+        match self.document(tenant, id).await? {
+            Some(document) => Ok((stored(&document), self.blobs.get(tenant, &document.blob).await?)),
+            None => self.files.read(tenant, id).await,
+        }
+    }
+
+    async fn remove(&self, tenant: &TenantId, ids: &[FileId]) -> Result<u64> {
+        self.files.remove(tenant, ids).await
+    }
+
+    async fn older_than(&self, before_ms: i64, count_max: u64) -> Result<Vec<(TenantId, FileId)>> {
+        self.files.older_than(before_ms, count_max).await
+    }
+
+    async fn of_session(&self, tenant: &TenantId, session: &SessionId) -> Result<Vec<StoredFile>> {
+        self.files.of_session(tenant, session).await
+    }
+}
+
+/// Runs pipelines on the engine.
+#[derive(Clone)]
+pub struct Pipelines {
+    app: App,
+}
+
+impl fmt::Debug for Pipelines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipelines").finish_non_exhaustive()
+    }
+}
+
+impl Pipelines {
+    /// Runs them as this app does.
+    pub fn of(app: &App) -> Self {
+        Self { app: app.clone() }
+    }
+
+    /// The first reading that has not ended otherwise than well.
+    async fn reading(&self, document: &Document) -> Result<RunKey> {
+        for reading in 0..READINGS_MAX {
+            let run = run_of(document, reading);
+            match self.app.runs.get(&run).await {
+                Ok(stored) if stored.ending.is_some_and(|ending| ending != Ending::Succeeded) => {}
+                Ok(_) => return Ok(run),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(run),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::invalid(format!("the pipeline has failed {READINGS_MAX} times"))
+            .help("ask for the document to be read again"))
+    }
+
+    /// Waits for the end of a run, also of one that another process has.
+    async fn ended(&self, work: &Work) -> Result<Ending> {
+        loop {
+            match self.app.begin_work(work).await? {
+                Begun::Ended(ending) => return Ok(ending),
+                Begun::Elsewhere => tokio::time::sleep(LOOK_EVERY).await,
+                Begun::Running(mut handle) => {
+                    while handle.entries.next().await?.is_some() {}
+                    if self.app.runs.get(&handle.key).await?.ending.is_none() {
+                        // It was left, and goes on with the next look.
+                        tokio::time::sleep(LOOK_EVERY).await;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl PipelineRunner for Pipelines {
+    async fn run(&self, pipeline: &CanvasId, document: &Document) -> Result<Json> {
+        let run = self.reading(document).await?;
+        let file = stored(document);
+        let file = serde_json::json!({"id": file.id, "name": file.name, "mime_type": file.mime_type, "size": file.size});
+        let work = Work {
+            run: run.clone(),
+            canvas: pipeline.clone(),
+            session: None,
+            input: TurnInput { query: document.name.clone(), files: vec![file], ..TurnInput::default() },
+            source: String::new(),
+            due_ms: self.app.clock.now_ms(),
+        };
+        let gone = |error: Error| match error.kind {
+            ErrorKind::NotFound => Error::invalid(format!("the pipeline {pipeline} is not there"))
+                .because(error)
+                .help("choose another one in the settings of the dataset, or a `chunk_method`"),
+            _ => error,
+        };
+        let ending = self.ended(&work).await.map_err(gone)?;
+        let entries = self.app.engine.journal(&run).await?;
+        let last = entries.last().map(|Entry { record, .. }| record);
+        match (ending, last) {
+            (Ending::Succeeded, Some(Record::RunFinished { outputs, .. })) => {
+                serde_json::to_value(&**outputs)
+                    .map_err(|cause| Error::internal("cannot read what a pipeline gave").because(cause))
+            }
+            (_, Some(Record::RunFinished { error: Some(error), .. })) => {
+                Err(Error::invalid(format!("the pipeline has failed: {error}"))
+                    .help(format!("look at its run {}", run.id)))
+            }
+            (ending, _) => Err(Error::invalid(format!("the pipeline ended as `{}`", ending.as_str()))
+                .help(format!("look at its run {}", run.id))),
+        }
+    }
+
+    async fn stop(&self, document: &DocumentKey) {
+        let Ok(document) = self.app.library.store().document(document).await else { return };
+        let Ok(run) = self.reading(&document).await else { return };
+        if let Err(error) = self.app.engine.cancel(&run).await
+            && error.kind != ErrorKind::NotFound
+        {
+            tracing::warn!(run.id = %run.id, error = error.detail(), "a pipeline cannot be stopped");
+        }
+    }
+}
