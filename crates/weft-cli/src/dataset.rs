@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use weft_core::filter::Metadata;
 use weft_core::id::{DatasetId, DatasetKey, DocumentKey};
+use weft_core::seam::canvas_store::PIPELINE_TYPE;
 use weft_core::seam::dataset_store::{
     Dataset, DatasetCounts, DatasetFilter, Document, DocumentFilter, DocumentState, Settings,
 };
@@ -16,7 +17,7 @@ use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::seam::ingest_queue::Wanted;
 use weft_core::value::Json;
 use weft_core::{Error, ErrorKind};
-use weft_knowledge::ingest::Naming;
+use weft_knowledge::ingest::{Naming, PIPELINE};
 use weft_server::App;
 
 use crate::args::{
@@ -44,7 +45,7 @@ pub fn asks_models(command: &DatasetCommand) -> bool {
 pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
     let app = weft_server::assemble(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     let done = match command {
-        DatasetCommand::Add(args) => add(args, &app).await,
+        DatasetCommand::Add(args) => add(args, &app, setup).await,
         DatasetCommand::List(args) => look::list(args, &app).await,
         DatasetCommand::Show(args) => look::show(args, &app).await,
         DatasetCommand::Ingest(args) => ingest::run(args, &app, setup).await,
@@ -66,8 +67,9 @@ pub async fn run(command: &DatasetCommand, setup: &Setup) -> Outcome {
     done
 }
 
-async fn add(args: &DatasetAddArgs, app: &App) -> Outcome {
+async fn add(args: &DatasetAddArgs, app: &App, setup: &Setup) -> Outcome {
     let mut dataset = fresh(&args.name, args.embedder.as_deref(), &args.method, app)?;
+    dataset.settings.extend(pipeline(&args.method, app, setup).await?);
     dataset.description = args.description.clone().unwrap_or_default();
     let made = app.library.create_dataset(dataset, Naming::Exact).await?;
     tell_embedder(&made);
@@ -114,8 +116,8 @@ fn tell_embedder(dataset: &Dataset) {
 
 fn method(args: &DatasetMethodArgs) -> Outcome<Option<ChunkMethod>> {
     let Some(named) = &args.method else { return Ok(None) };
-    let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase()));
-    parsed.map(Some).map_err(|_| {
+    let parsed = serde_json::from_value(Json::from(named.trim().to_lowercase())).ok();
+    parsed.filter(|method| ChunkMethod::ALL.contains(method)).map(Some).ok_or_else(|| {
         Failure::usage(format!("there is no method {}", quoted(named))).help(
             "the methods are naive, book, laws, paper, manual, presentation, qa, table, one, email, tag and picture",
         )
@@ -129,6 +131,20 @@ fn settings(args: &DatasetMethodArgs) -> Outcome<Settings> {
             .help("docs/documents.md and docs/datasets.md have the settings with their values")
     })?;
     Ok(settings)
+}
+
+/// The setting that names the pipeline, which is stored with that. Nothing without one.
+async fn pipeline(args: &DatasetMethodArgs, app: &App, setup: &Setup) -> Outcome<Settings> {
+    let Some(file) = &args.pipeline else { return Ok(Settings::new()) };
+    let document = crate::document::Document::read(file)?;
+    let opened = crate::local::store(app.clone(), setup, &document).await?;
+    let stored = app.canvases.get(&opened.canvas).await?;
+    if stored.head.canvas_type != PIPELINE_TYPE {
+        let file = quoted(&file.to_string_lossy());
+        return Err(Failure::usage(format!("{file} is an agent and no ingestion pipeline"))
+            .help("a pipeline starts with the component File; docs/documents.md has its parts"));
+    }
+    Ok(Settings::from_iter([(PIPELINE.to_owned(), Json::from(opened.canvas.id.as_str()))]))
 }
 
 /// A dataset by its name, else by its id.
@@ -268,7 +284,8 @@ mod tests {
 
     #[test]
     fn methods_and_metadata_are_read_or_refused() {
-        let cut = |name: &str| DatasetMethodArgs { method: Some(name.to_owned()), settings: Vec::new() };
+        let cut =
+            |name: &str| DatasetMethodArgs { method: Some(name.to_owned()), ..DatasetMethodArgs::default() };
         assert_eq!(method(&cut("QA")).unwrap(), Some(ChunkMethod::Qa));
         assert_eq!(method(&DatasetMethodArgs::default()).unwrap(), None);
         assert_eq!(method(&cut("chapters")).unwrap_err().exit(), Exit::Usage);
@@ -277,7 +294,9 @@ mod tests {
         assert_eq!(Json::Object(read), serde_json::json!({"year": 2024, "tags": ["a", 2], "who": "Ada"}));
         assert_eq!(metadata(&pairs(&["a={}"])).unwrap_err().exit(), Exit::Usage);
         assert_eq!(metadata(&pairs(&["a=true"])).unwrap_err().exit(), Exit::Usage);
-        let set = |pair: &str| settings(&DatasetMethodArgs { method: None, settings: pairs(&[pair]) });
+        let set = |pair: &str| {
+            settings(&DatasetMethodArgs { settings: pairs(&[pair]), ..DatasetMethodArgs::default() })
+        };
         assert_eq!(set("chunk_token_num=64").unwrap()["chunk_token_num"], 64);
         for wrong in ["chunk_token_num=0", "overlapped_percent=0.1", "pages=[[2,1]]", "nonsense=1"] {
             assert_eq!(set(wrong).unwrap_err().exit(), Exit::Usage, "{wrong}");

@@ -146,8 +146,10 @@ mod tests {
         use serde_json::json;
         let by = |key: &str, values: &[&str]| values.iter().map(|value| json!({key: value})).collect();
         match kind {
-            "Agent" | "Categorize" | "LLM" => vec![json!({"temperatureEnabled": true, "topPEnabled": true,
-                "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})],
+            "Agent" | "Categorize" | "Extractor" | "LLM" => {
+                vec![json!({"temperatureEnabled": true, "topPEnabled": true,
+                "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})]
+            }
             "DeepResearch" => {
                 let engine = |engine: &weft_core::field::Choice| {
                     json!({"engine": engine.value, "temperatureEnabled": true, "topPEnabled": true,
@@ -215,8 +217,10 @@ mod tests {
             let ids = components.keys().map(|id| id.as_str().into()).collect();
             for (id, component) in components {
                 let kind = component["obj"]["component_name"].as_str().unwrap();
-                // Files of the ingestion engine are not agents.
                 let Some(spec) = catalog.get(kind) else { continue };
+                let upstream = component["upstream"].as_array().into_iter().flatten();
+                let upstream: Vec<weft_core::ComponentId> =
+                    upstream.filter_map(serde_json::Value::as_str).map(Into::into).collect();
                 let source = weft_core::NodeSource {
                     id: &id.as_str().into(),
                     kind,
@@ -225,7 +229,7 @@ mod tests {
                     components: &ids,
                     item: None,
                     downstream: &[],
-                    upstream: &[],
+                    upstream: &upstream,
                     others: &weft_core::component::NoOthers,
                     measuring: false,
                 };

@@ -29,8 +29,8 @@ use crate::tls;
 
 /// The port of TLS from the first byte on.
 const IMPLICIT_TLS: u16 = 465;
-/// Bytes that a server says in one conversation, at most.
-const SAID_MAX: usize = 256 * 1024;
+/// Bytes that a server says in one conversation, at most. The client reads an answer of many lines anew with each of them.
+const SAID_MAX: usize = 64 * 1024;
 /// Recipients of one mail, at most.
 const RECIPIENTS_MAX: usize = 100;
 /// What this program calls itself to servers: the literal that RFC 5321 has for clients without a name.

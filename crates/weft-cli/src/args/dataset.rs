@@ -35,6 +35,9 @@ pub struct DatasetMethodArgs {
     /// How documents are cut: naive, book, laws, paper, manual, presentation, qa, table, one, email or tag
     #[arg(long, value_name = "NAME")]
     pub method: Option<String>,
+    /// An ingestion pipeline that documents go through instead: the file of a canvas that starts with `File`
+    #[arg(long, value_name = "FILE", conflicts_with = "method")]
+    pub pipeline: Option<PathBuf>,
     /// A setting such as chunk_token_num=256 or children_delimiter="\n", read as JSON if it is JSON;
     /// repeatable
     #[arg(long = "set", value_name = "KEY=VALUE")]

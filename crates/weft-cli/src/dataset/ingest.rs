@@ -13,11 +13,11 @@ use weft_core::seam::dataset_store::{
     Dataset, Document, DocumentChange, DocumentFilter, DocumentState, Settings,
 };
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_knowledge::ingest::{IngestWorker, Naming, WORDS_ALONE, WorkerPace};
+use weft_knowledge::ingest::{IngestWorker, Naming, PIPELINE, WORDS_ALONE, WorkerPace};
 use weft_server::App;
 
 use super::files::{self, Found};
-use super::{documents, find, fresh, maybe, metadata, method, plural, settings, tell_embedder};
+use super::{documents, find, fresh, maybe, metadata, method, pipeline, plural, settings, tell_embedder};
 use crate::args::DatasetIngestArgs;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::form::quoted;
@@ -47,17 +47,20 @@ pub async fn run(args: &DatasetIngestArgs, app: &App, setup: &Setup) -> Outcome 
         return Err(Failure::usage("`worker.documents_at_once` is 0, so no document is read here")
             .help("set it to 1 or more, or leave the reading to others with --queue"));
     }
-    let wishes = Wishes {
+    let pipeline = pipeline(&args.method, app, setup).await?;
+    let mut wishes = Wishes {
         metadata: metadata(&args.metadata)?,
         method: method(&args.method)?,
         settings: settings(&args.method)?,
         again: args.again,
     };
+    wishes.settings.extend(pipeline.clone());
     let dataset = match (maybe(&args.dataset, app).await?, args.paths.is_empty()) {
         (Some(dataset), _) => kept(dataset, args.embedder.as_deref(), app)?,
         (None, true) => find(&args.dataset, app).await?,
         (None, false) => {
-            let dataset = fresh(&args.dataset, args.embedder.as_deref(), &args.method, app)?;
+            let mut dataset = fresh(&args.dataset, args.embedder.as_deref(), &args.method, app)?;
+            dataset.settings.extend(pipeline);
             match app.library.create_dataset(dataset, Naming::Exact).await {
                 Ok(made) => {
                     Notes::line(format!("The dataset `{}` is new.", made.name));
@@ -141,6 +144,9 @@ impl Wishes {
         change.metadata = (metadata != document.metadata).then_some(metadata);
         change.method = self.method.filter(|method| *method != document.method);
         let mut settings = document.settings.clone();
+        if self.method.is_some() {
+            settings.remove(PIPELINE);
+        }
         settings.extend(self.settings.clone());
         change.settings = (settings != document.settings).then_some(settings);
         (change != DocumentChange::default()).then_some(change)

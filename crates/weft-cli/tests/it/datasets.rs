@@ -283,3 +283,43 @@ fn files_of_any_kind_beside_a_canvas_are_searched_and_one_that_cannot_be_read_is
     let run = home.weft(&["run", &file, "--query", "How often does the ferry cross the lake?"]).with(0);
     run.says(&["[ID:0] old/ferry.html: "]);
 }
+
+#[test]
+fn a_pipeline_of_ones_own_cuts_the_documents() {
+    let home = Home::quoting();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_string_lossy().into_owned()
+    };
+    let node = |kind: &str, params: Json, down: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "upstream": [], "downstream": down});
+    let levels = json!([["^#[^#]"], ["^##[^#]"]]);
+    let pipeline = json!({"components": {
+        "File": node("File", json!({}), &["Parser:P"]),
+        "Parser:P": node("Parser", json!({}), &["TitleChunker:C"]),
+        "TitleChunker:C": node("TitleChunker", json!({"levels": levels}), &["Tokenizer:T"]),
+        "Tokenizer:T": node("Tokenizer", json!({}), &[]),
+    }});
+    let pipeline = write("pipeline.json", &pipeline.to_string());
+    let guide =
+        write("guide.md", "# Guide\n\nHello.\n\n## Filter\n\nTurn the lid.\n\n## Lamp\n\nPull the bulb.\n");
+
+    let printed = home.weft(&["run", &pipeline, "--file", &guide]).with(0).stdout;
+    let printed: Json = serde_json::from_str(&printed).unwrap();
+    assert_eq!(printed["chunks"][1]["text"], "Guide\nFilter\n\nTurn the lid.");
+
+    let ingest = ["dataset", "ingest", "guides", &guide, "--pipeline", &pipeline];
+    home.weft(&ingest).with(0).says(&["1 document read"]);
+    let found = home.weft(&["dataset", "search", "lid", "--in", "guides", "--json"]).with(0).json_lines();
+    assert_eq!(found[0]["content"], "Guide\nFilter\n\nTurn the lid.");
+    home.weft(&ingest).with(0).says(&["1 unchanged"]);
+    // A method takes its place.
+    home.weft(&["dataset", "ingest", "guides", &guide, "--method", "one"]).with(0).says(&["1 document read"]);
+    let found = home.weft(&["dataset", "search", "lid", "--in", "guides", "--json"]).with(0).json_lines();
+    assert!(found[0]["content"].as_str().unwrap().contains("Lamp"), "{found:?}");
+
+    let agent = write("agent.json", &canvas("guides").to_string());
+    let refused = ["dataset", "ingest", "others", &guide, "--pipeline", &agent];
+    home.weft(&refused).with(2).says(&["no ingestion pipeline"]);
+}

@@ -395,7 +395,7 @@ fn an_ingestion_pipeline_starts_with_a_file() {
     let found = check_text(
         &wrapped(json!({"p": parser()})),
         &CompileOptions::default(),
-        &[r#"error no-entry /dsl "components""#],
+        &[r#"error no-entry /dsl/components "components""#],
     );
     assert!(found[0].help.as_deref().is_some_and(|help| help.contains("File")), "{found:?}");
     check(
