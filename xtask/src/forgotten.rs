@@ -35,10 +35,12 @@ pub fn check(root: &Path) -> Result<Findings> {
     let specs: Vec<Spec> = files.iter().filter(in_components).flat_map(specs).collect();
     let catalog = files.iter().find(|file| file.path == CATALOG);
     listed(&specs, catalog.map_or("", |file| &file.text), &mut findings);
-    let shown = samples(root, &mut findings)?;
+    let mut shown = samples(root, &mut findings)?;
+    shown.extend(pipelines(root, &mut findings)?);
     let undrawn = specs.iter().filter(|spec| !spec.measuring_only && !shown.contains(&spec.kind));
     for spec in undrawn {
-        findings.problem(format!("no canvas below canvases/ shows the component {}", spec.kind));
+        findings
+            .problem(format!("no canvas below canvases/ or pipelines/ shows the component {}", spec.kind));
     }
     findings.fact(format!("{} components, {} kinds in sample canvases", specs.len(), shown.len()));
     features::check(root, &source::read_text(&root.join("docs/features.md"))?, &mut findings);
@@ -117,6 +119,23 @@ fn samples(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
                 }
             }
         }
+    }
+    Ok(shown)
+}
+
+/// The component types that the sample pipelines show.
+fn pipelines(root: &Path, findings: &mut Findings) -> Result<BTreeSet<String>> {
+    let folder = root.join("pipelines");
+    let mut shown = BTreeSet::new();
+    let listed = source::read_text(&folder.join("README.md"))?;
+    let is_json = |path: &std::path::PathBuf| path.extension().is_some_and(|ending| ending == "json");
+    for path in source::entries(&folder)?.into_iter().filter(is_json) {
+        let name = source::relative(&folder, &path);
+        if !listed.contains(&format!("| `{name}` |")) {
+            findings.problem(format!("pipelines/README.md does not list {name}"));
+        }
+        let json: Value = serde_json::from_str(&source::read_text(&path)?).with_context(|| name.clone())?;
+        shown.extend(json.get("dsl").into_iter().flat_map(kinds));
     }
     Ok(shown)
 }

@@ -220,7 +220,7 @@ impl App {
         dsl: &str,
     ) -> Result<(StoredCanvas, Vec<Problem>)> {
         let compact: Arc<str> = compact(dsl)?.into();
-        if is_pipeline(Arc::clone(&compact)).await? {
+        if crate::pipelines::is_pipeline(Arc::clone(&compact)).await? {
             PIPELINE_TYPE.clone_into(&mut head.canvas_type);
         } else if head.canvas_type == PIPELINE_TYPE {
             head.canvas_type.clear();
@@ -460,14 +460,6 @@ impl App {
 
 /// The document without insignificant space. Two texts that mean the same are one version, and the
 /// store's name for it is the plan's.
-/// Whether documents go through a canvas. One that cannot be read is told by its problems.
-async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
-    let looked = tokio::task::spawn_blocking(move || {
-        weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline())
-    });
-    looked.await.map_err(|cause| Error::internal("the look at a canvas stopped unexpectedly").because(cause))
-}
-
 fn compact(dsl: &str) -> Result<String> {
     let refuse = |what: &str| Error::invalid(format!("the canvas {what}"));
     if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {

@@ -40,6 +40,14 @@ fn run_of(document: &Document, reading: u32) -> RunKey {
     RunKey::new(&key.dataset.tenant, RunId::from(digits))
 }
 
+/// Whether documents go through a canvas. One that cannot be read is told by its problems.
+pub(crate) async fn is_pipeline(dsl: Arc<str>) -> Result<bool> {
+    let looked = tokio::task::spawn_blocking(move || {
+        weft_dsl::load(dsl.as_bytes()).is_ok_and(|canvas| canvas.is_pipeline())
+    });
+    looked.await.map_err(|cause| Error::internal("the look at a canvas stopped unexpectedly").because(cause))
+}
+
 /// The file of a document, as runs name it.
 fn file_of(document: &DocumentKey) -> FileId {
     format!("{}/{}", document.dataset.id, document.id).into()

@@ -293,15 +293,11 @@ fn a_pipeline_of_ones_own_cuts_the_documents() {
         std::fs::write(&path, text).unwrap();
         path.to_string_lossy().into_owned()
     };
-    let node = |kind: &str, params: Json, down: &[&str]| json!({"obj": {"component_name": kind, "params": params}, "upstream": [], "downstream": down});
-    let levels = json!([["^#[^#]"], ["^##[^#]"]]);
-    let pipeline = json!({"components": {
-        "File": node("File", json!({}), &["Parser:P"]),
-        "Parser:P": node("Parser", json!({}), &["TitleChunker:C"]),
-        "TitleChunker:C": node("TitleChunker", json!({"levels": levels}), &["Tokenizer:T"]),
-        "Tokenizer:T": node("Tokenizer", json!({}), &[]),
-    }});
-    let pipeline = write("pipeline.json", &pipeline.to_string());
+    let sample = |name: &str| format!("{}/../../pipelines/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let pipeline = sample("headings");
+    for name in ["headings", "summaries"] {
+        home.weft(&["check", &sample(name)]).with(0);
+    }
     let guide =
         write("guide.md", "# Guide\n\nHello.\n\n## Filter\n\nTurn the lid.\n\n## Lamp\n\nPull the bulb.\n");
 

@@ -1,13 +1,13 @@
 //! The work on one document: does what [`super::plan`] decides.
 
+mod piped;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _};
 use weft_core::filter::Metadata;
-use weft_core::id::CanvasId;
-use weft_core::pipeline::read_document;
 use weft_core::seam::dataset_store::{Dataset, DocumentChange, Stage, StoredChunk};
 use weft_core::seam::document_reader::ReadRequest;
 use weft_core::seam::embedder::Purpose;
@@ -20,7 +20,7 @@ use weft_core::{Error, ErrorKind, Result};
 use super::enrich::{self, Added};
 use super::indexing::{CHUNKS_AT_ONCE, adding, indexed_document, stem};
 use super::library::Library;
-use super::pipeline::{self, PipelineRunner, pipeline_of};
+use super::pipeline::{PipelineRunner, pipeline_of};
 use super::plan::{self, Plan};
 use super::{embed, ids};
 
@@ -204,58 +204,6 @@ impl<'a> Work<'a> {
             self.warn(warning);
         }
         let chunks = ids::chunks(&document.key, read, self.library.now_ms());
-        self.keep_new(&chunks).await
-    }
-
-    async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
-        let next = self.plan.next(Stage::Reading).unwrap_or(Stage::Indexing);
-        let next = match next {
-            Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => Stage::Indexing,
-            next => next,
-        };
-        self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;
-        self.say(next, 0.0, "");
-        Ok(())
-    }
-
-    /// Has a pipeline read and cut the file.
-    async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
-        let parts = &self.library.parts;
-        self.say(Stage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
-        let outputs = self.pipelines.run(pipeline, &self.taken.document).await?;
-        let (handed, chunks) = pipeline::handed_over(&outputs)?;
-        drop(outputs);
-        let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
-        self.words_alone.store(!vectors, Ordering::Relaxed);
-        let mut asked = self.taken.document.clone();
-        if handed.contents {
-            asked.settings.insert("toc_extraction".to_owned(), true.into());
-        }
-        let mut read = read_document(handed, chunks);
-        if read.pieces.is_empty() {
-            return Err(Error::invalid("there is no text in the chunks of the pipeline"));
-        }
-        for warning in std::mem::take(&mut read.warnings) {
-            self.warn(warning);
-        }
-        let found = std::mem::take(&mut read.metadata);
-        let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
-        for addition in &parts.additions {
-            let by_settings = addition.wanted(&self.taken.document.settings);
-            let value = match addition.wanted(&asked.settings) {
-                // It comes in its own stage.
-                true if by_settings => continue,
-                true => {
-                    let available: Vec<StoredChunk> =
-                        chunks.iter().filter(|chunk| chunk.available).cloned().collect();
-                    let made = addition.make(&*parts.models, &asked, &available).await;
-                    self.bearable(made)?.map_or(Json::Null, |made| made.value)
-                }
-                false => Json::Null,
-            };
-            parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
-        }
-        self.add_metadata(found).await?;
         self.keep_new(&chunks).await
     }
 

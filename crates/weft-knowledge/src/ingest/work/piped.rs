@@ -1,0 +1,67 @@
+//! A document that goes through a pipeline of somebody's own.
+
+use std::sync::atomic::Ordering;
+
+use weft_core::id::CanvasId;
+use weft_core::pipeline::read_document;
+use weft_core::seam::dataset_store::{Stage, StoredChunk};
+use weft_core::value::Json;
+use weft_core::{Error, Result};
+
+use super::Work;
+use crate::ingest::{ids, pipeline};
+
+impl Work<'_> {
+    /// Has a pipeline read and cut the file.
+    pub(super) async fn read_by(&self, pipeline: &CanvasId) -> Result<()> {
+        let parts = &self.library.parts;
+        self.say(Stage::Reading, 0.0, &format!(" by the pipeline {pipeline}"));
+        let outputs = self.pipelines.run(pipeline, &self.taken.document).await?;
+        let (handed, chunks) = pipeline::handed_over(&outputs)?;
+        drop(outputs);
+        let vectors = handed.search.as_ref().is_none_or(|search| search.vectors);
+        self.words_alone.store(!vectors, Ordering::Relaxed);
+        let mut asked = self.taken.document.clone();
+        if handed.contents {
+            asked.settings.insert("toc_extraction".to_owned(), true.into());
+        }
+        let mut read = read_document(handed, chunks);
+        if read.pieces.is_empty() {
+            return Err(Error::invalid("there is no text in the chunks of the pipeline"));
+        }
+        for warning in std::mem::take(&mut read.warnings) {
+            self.warn(warning);
+        }
+        let found = std::mem::take(&mut read.metadata);
+        let chunks = ids::chunks(&asked.key, read, self.library.now_ms());
+        for addition in &parts.additions {
+            let by_settings = addition.wanted(&self.taken.document.settings);
+            let value = match addition.wanted(&asked.settings) {
+                // It comes in its own stage.
+                true if by_settings => continue,
+                true => {
+                    let available: Vec<StoredChunk> =
+                        chunks.iter().filter(|chunk| chunk.available).cloned().collect();
+                    let made = addition.make(&*parts.models, &asked, &available).await;
+                    self.bearable(made)?.map_or(Json::Null, |made| made.value)
+                }
+                false => Json::Null,
+            };
+            parts.queue.put_new_extra(&self.taken.lease, addition.extra(), &value).await?;
+        }
+        self.add_metadata(found).await?;
+        self.keep_new(&chunks).await
+    }
+
+    /// Keeps new chunks, and goes on to the next stage that is asked for.
+    pub(super) async fn keep_new(&self, chunks: &[StoredChunk]) -> Result<()> {
+        let next = self.plan.next(Stage::Reading).unwrap_or(Stage::Indexing);
+        let next = match next {
+            Stage::Embedding if self.words_alone.load(Ordering::Relaxed) => Stage::Indexing,
+            next => next,
+        };
+        self.library.parts.queue.put_new(&self.taken.lease, chunks, next).await?;
+        self.say(next, 0.0, "");
+        Ok(())
+    }
+}
