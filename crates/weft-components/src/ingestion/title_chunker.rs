@@ -76,6 +76,8 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             params.warn(problem.help("a longer section is cut into several chunks"));
         }
         settings.insert("chunk_token_num".to_owned(), cap.min(TOKENS_MAX).into());
+        // Editors write these at every node.
+        let _ = (params.get(&INCLUDE_HEADING_CONTENT), params.get(&ROOT_CHUNK_AS_HEADING));
         let warnings = params.warnings();
         params.finish(TitleChunker { passed, settings, warnings })
     },
