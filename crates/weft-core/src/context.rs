@@ -21,6 +21,7 @@ use crate::masking::Masks;
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
 use crate::seam::session_store::SessionMessage;
+use crate::seam::speech::Audio;
 use crate::stream::{Piece, SharedText};
 use crate::value::{Json, Outputs, Value};
 
@@ -160,6 +161,8 @@ pub enum Signal {
     Speak,
     /// A piece of the visible answer.
     Say(Piece),
+    /// What was said last, as speech.
+    Play(Audio),
     /// An output that is still growing; listeners may begin.
     Publish(Arc<str>, SharedText),
     /// Tokens that a model call used.

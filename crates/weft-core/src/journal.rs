@@ -14,6 +14,7 @@ use crate::context::{Limited, ToolFinished, ToolStarted, TurnInput};
 use crate::effect::EffectResult;
 use crate::id::{CanvasId, ComponentId, RunId, SessionId, TaskId};
 use crate::seam::chat_model::Usage;
+use crate::seam::speech::Audio;
 use crate::value::{Json, Outputs};
 
 /// The format of the records below. Raised when an old reader would misread a new record: since 2,
@@ -236,6 +237,15 @@ pub enum Record {
         /// The piece.
         text: Arc<str>,
     },
+    /// What was said last, as speech.
+    Played {
+        /// Which activation says it.
+        activation: u32,
+        /// Its node.
+        node: ComponentId,
+        /// The recording.
+        audio: Audio,
+    },
     /// What follows is the model's reasoning.
     ThinkingStarted {
         /// Which activation.
@@ -424,6 +434,7 @@ impl Record {
             Self::RunStarted { .. }
             | Self::NodeStarted { .. }
             | Self::Said { .. }
+            | Self::Played { .. }
             | Self::ThinkingStarted { .. }
             | Self::ThinkingEnded { .. }
             | Self::MessageEnded { .. }

@@ -18,6 +18,7 @@ pub mod field;
 pub mod filter;
 pub mod floor;
 pub mod form;
+mod hex;
 pub mod id;
 pub mod journal;
 pub mod masking;
@@ -48,6 +49,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use field::Field;
 pub use filter::Filter;
 pub use floor::Floor;
+pub use hex::hex;
 pub use id::{
     CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, ProcessId,
     RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,

@@ -84,6 +84,11 @@ impl OutputDedup {
         }
     }
 
+    /// Whether what was said last had not been said before.
+    pub fn is_new(&self) -> bool {
+        !self.text.repeats
+    }
+
     /// Everything that has been said, now and before.
     pub fn spoken(&self) -> SaidSoFar {
         SaidSoFar { text: self.text.whole().to_owned(), thinking: self.thinking.whole().to_owned() }

@@ -268,6 +268,7 @@ impl Reading {
             | Record::NodeSkipped { .. }
             | Record::PickedUp { .. }
             | Record::Limited { .. }
+            | Record::Played { .. }
             | Record::Warned { .. }
             | Record::Waiting { .. } => {}
         }

@@ -389,6 +389,7 @@ impl Replay {
             Signal::ToolFinished(call) => active.tools.push(call),
             // These were told by whoever made the calls.
             Signal::Speak
+            | Signal::Play(_)
             | Signal::Used(_)
             | Signal::Warn(_)
             | Signal::ToolStarted(_)

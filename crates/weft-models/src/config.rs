@@ -42,6 +42,12 @@ pub struct ModelsConfig {
     /// The name of the entry that orders passages when none is named; the only one of its kind when
     /// there is one.
     pub default_rerank: Option<String>,
+    /// The name of the entry that reads texts aloud when none is named; the only one of its kind when there
+    /// is one.
+    pub default_tts: Option<String>,
+    /// The name of the entry that writes down speech when none is named; the only one of its kind when there
+    /// is one.
+    pub default_speech: Option<String>,
     /// How many answers are kept for requests that allow it.
     pub cache: CacheConfig,
     /// The models.
@@ -127,6 +133,9 @@ pub struct ModelEntry {
     /// What goes before every passage that becomes a vector, such as `passage: `.
     #[serde(default)]
     pub passage_prefix: Option<String>,
+    /// The voice of a model that reads aloud; `alloy` by default.
+    #[serde(default)]
+    pub voice: Option<String>,
     /// Whether the scores of passages are logits (true) or from 0 to 1 (false).
     #[serde(default)]
     pub raw_scores: Option<bool>,
@@ -205,6 +214,7 @@ impl ModelEntry {
             batch: None,
             query_prefix: None,
             passage_prefix: None,
+            voice: None,
             raw_scores: None,
             first_piece_seconds: None,
             idle_seconds: None,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
-use weft_core::seam::{Embedder, ModelDirectory, Reranker};
+use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::answer_form::AnswerForm;
@@ -19,6 +19,7 @@ use crate::retrieval;
 use crate::retrying::Retrying;
 use crate::script::Script;
 use crate::scripted::ScriptedModel;
+use crate::speech::{HttpSpeech, HttpTranscription};
 
 /// Models of one server that are remembered by name.
 const NAMES_MAX: usize = 1000;
@@ -29,8 +30,8 @@ pub struct Directory {
     models: Vec<Known>,
     default: Option<usize>,
     replace_all: Option<usize>,
-    default_embedding: Option<usize>,
-    default_rerank: Option<usize>,
+    /// What stands for an empty id of a model that is no chat model.
+    defaults: [Option<usize>; 4],
     /// The default stands for nothing but an empty `llm_id`.
     strict: bool,
     one_server: Option<OneServerModels>,
@@ -48,8 +49,8 @@ enum Model {
     Answers(Arc<dyn ChatModel>),
     Embeds(Arc<dyn Embedder>),
     Reranks(Arc<dyn Reranker>),
-    /// Nothing that anybody here asks for.
-    Other,
+    ReadsAloud(Arc<dyn SpeechModel>),
+    Transcribes(Arc<dyn TranscriptionModel>),
 }
 
 /// What a model is wanted for.
@@ -58,15 +59,18 @@ enum Task {
     Answer,
     Embed,
     Rerank,
+    ReadAloud,
+    Transcribe,
 }
 
 impl Model {
-    fn task(&self) -> Option<Task> {
+    fn task(&self) -> Task {
         match self {
-            Self::Answers(_) => Some(Task::Answer),
-            Self::Embeds(_) => Some(Task::Embed),
-            Self::Reranks(_) => Some(Task::Rerank),
-            Self::Other => None,
+            Self::Answers(_) => Task::Answer,
+            Self::Embeds(_) => Task::Embed,
+            Self::Reranks(_) => Task::Rerank,
+            Self::ReadsAloud(_) => Task::ReadAloud,
+            Self::Transcribes(_) => Task::Transcribe,
         }
     }
 }
@@ -77,6 +81,8 @@ impl Task {
             Self::Answer => "answering messages",
             Self::Embed => "turning texts into vectors",
             Self::Rerank => "ordering passages",
+            Self::ReadAloud => "reading aloud",
+            Self::Transcribe => "writing down speech",
         }
     }
 
@@ -89,6 +95,12 @@ impl Task {
             }
             Self::Rerank => {
                 ("add an entry with `kind = \"rerank\"` to `models.entries`", "models.default_rerank")
+            }
+            Self::ReadAloud => {
+                ("add an entry with `kind = \"tts\"` to `models.entries`", "models.default_tts")
+            }
+            Self::Transcribe => {
+                ("add an entry with `kind = \"speech\"` to `models.entries`", "models.default_speech")
             }
         }
     }
@@ -149,7 +161,7 @@ impl Directory {
         let models = with_fallbacks(models)?;
         let place = |task: Task, setting: &str, name: &Option<String>| {
             let of_task: Vec<usize> =
-                (0..models.len()).filter(|at| models[*at].model.task() == Some(task)).collect();
+                (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
                 Some(name) => find(&models, name, task).map(Some).map_err(|error| {
@@ -159,8 +171,12 @@ impl Directory {
             }
         };
         let default = place(Task::Answer, "models.default", &config.default)?;
-        let default_embedding = place(Task::Embed, "models.default_embedding", &config.default_embedding)?;
-        let default_rerank = place(Task::Rerank, "models.default_rerank", &config.default_rerank)?;
+        let defaults = [
+            place(Task::Embed, "models.default_embedding", &config.default_embedding)?,
+            place(Task::Rerank, "models.default_rerank", &config.default_rerank)?,
+            place(Task::ReadAloud, "models.default_tts", &config.default_tts)?,
+            place(Task::Transcribe, "models.default_speech", &config.default_speech)?,
+        ];
         let replace_all = match config.replace_all.as_deref().filter(|name| !name.is_empty()) {
             None => None,
             named => place(Task::Answer, "models.replace_all", &named.map(str::to_owned))?,
@@ -169,16 +185,7 @@ impl Directory {
         let one_server = one_server.map(|server| OneServerModels::open(server, client)).transpose()?;
         let answers = Arc::new(Answers::new(config.cache));
         let strict = config.strict;
-        Ok(Self {
-            models,
-            default,
-            replace_all,
-            default_embedding,
-            default_rerank,
-            strict,
-            one_server,
-            answers,
-        })
+        Ok(Self { models, default, replace_all, defaults, strict, one_server, answers })
     }
 
     /// The model for an `llm_id`, and a sentence when it is not the one that was named.
@@ -212,19 +219,25 @@ impl Directory {
         }
     }
 
-    /// A model for searching. Nothing stands in for one that is not there: vectors of two models have
+    /// A model that is no chat model. Nothing stands in for one that is not there: vectors of two models have
     /// nothing to do with each other.
-    fn for_search(&self, task: Task, id: &str) -> Result<&Model> {
-        let of_server = |server: &'_ OneServerModels| match task {
-            Task::Embed => server.embeds.is_some(),
-            Task::Rerank | Task::Answer => server.reranks.is_some(),
-        };
-        if let Some(server) = self.one_server.as_ref().filter(|server| of_server(server)) {
-            let known = if task == Task::Embed { &server.embeds } else { &server.reranks };
-            return Ok(known.as_ref().map_or(&Model::Other, |known| &known.model));
+    fn other(&self, task: Task, id: &str) -> Result<&Model> {
+        let of_server = self.one_server.as_ref().and_then(|server| match task {
+            Task::Embed => server.embeds.as_ref(),
+            Task::Rerank => server.reranks.as_ref(),
+            Task::Answer | Task::ReadAloud | Task::Transcribe => None,
+        });
+        if let Some(known) = of_server {
+            return Ok(&known.model);
         }
-        let default = if task == Task::Embed { self.default_embedding } else { self.default_rerank };
         let id = id.trim();
+        let default = match task {
+            Task::Answer => None,
+            Task::Embed => self.defaults[0],
+            Task::Rerank => self.defaults[1],
+            Task::ReadAloud => self.defaults[2],
+            Task::Transcribe => self.defaults[3],
+        };
         let place = match default.filter(|_| id.is_empty()) {
             Some(place) => place,
             None => find(&self.models, id, task)?,
@@ -258,16 +271,30 @@ impl ModelDirectory for Directory {
     }
 
     fn embedder(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
-        match self.for_search(Task::Embed, id)? {
+        match self.other(Task::Embed, id)? {
             Model::Embeds(embedder) => Ok(Arc::clone(embedder)),
             _ => Err(not_configured(Task::Embed, id, "is not configured", [].into_iter())),
         }
     }
 
     fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
-        match self.for_search(Task::Rerank, id)? {
+        match self.other(Task::Rerank, id)? {
             Model::Reranks(reranker) => Ok(Arc::clone(reranker)),
             _ => Err(not_configured(Task::Rerank, id, "is not configured", [].into_iter())),
+        }
+    }
+
+    fn speech(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
+        match self.other(Task::ReadAloud, id)? {
+            Model::ReadsAloud(model) => Ok(Arc::clone(model)),
+            _ => Err(not_configured(Task::ReadAloud, id, "is not configured", [].into_iter())),
+        }
+    }
+
+    fn transcription(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn TranscriptionModel>> {
+        match self.other(Task::Transcribe, id)? {
+            Model::Transcribes(model) => Ok(Arc::clone(model)),
+            _ => Err(not_configured(Task::Transcribe, id, "is not configured", [].into_iter())),
         }
     }
 
@@ -314,17 +341,17 @@ fn find(models: &[Known], llm_id: &str, task: Task) -> Result<usize> {
     let wanted = wanted(llm_id, is_known);
     let (named, others): (Vec<usize>, Vec<usize>) = (0..models.len())
         .filter(|at| is_named(&models[*at].entry, &wanted))
-        .partition(|at| models[*at].model.task() == Some(task));
+        .partition(|at| models[*at].model.task() == task);
     let fitting = |at: &&usize| wanted.factory.is_some_and(|factory| is_of(&models[**at].entry, factory));
     match (named.iter().find(fitting), named.as_slice()) {
         (Some(at), _) | (None, [at]) => Ok(*at),
         (None, []) => {
-            let other = |at: &usize| models[*at].model.task().map_or("something else", Task::words);
+            let other = |at: &usize| models[*at].model.task().words();
             let what = match others.first() {
                 Some(at) => format!("is configured for {} and not for {}", other(at), task.words()),
                 None => "is not configured".to_owned(),
             };
-            let candidates = models.iter().filter(|known| known.model.task() == Some(task));
+            let candidates = models.iter().filter(|known| known.model.task() == task);
             Err(not_configured(task, llm_id, &what, candidates))
         }
         (None, several) => {
@@ -420,7 +447,7 @@ fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
     // As they are by themselves, so that no request goes in a circle.
     let others = places.into_iter().filter_map(|place| match &models[place].model {
         Model::Answers(other) => Some(Arc::clone(other)),
-        Model::Embeds(_) | Model::Reranks(_) | Model::Other => None,
+        Model::Embeds(_) | Model::Reranks(_) | Model::ReadsAloud(_) | Model::Transcribes(_) => None,
     });
     Ok(Some(Arc::new(Fallback::new(Arc::clone(model), others.collect()))))
 }
@@ -430,13 +457,15 @@ fn known(entry: &ModelEntry, client: &reqwest::Client) -> Result<Known> {
         ModelKind::Chat | ModelKind::Vision => Model::Answers(model(entry, client)?),
         ModelKind::Embedding => Model::Embeds(retrieval::embedder(entry, client)?),
         ModelKind::Rerank => Model::Reranks(retrieval::reranker(entry, client)?),
-        ModelKind::Speech | ModelKind::Tts => Model::Other,
+        ModelKind::Tts => Model::ReadsAloud(Arc::new(HttpSpeech::new(entry, client)?)),
+        ModelKind::Speech => Model::Transcribes(Arc::new(HttpTranscription::new(entry, client)?)),
     };
     let info = match &model {
         Model::Answers(model) => model.info().clone(),
         Model::Embeds(embedder) => ModelInfo { window: embedder.tokens_max(), tools: false, ..info(entry) },
-        Model::Reranks(_) => ModelInfo { tools: false, ..info(entry) },
-        Model::Other => info(entry),
+        Model::Reranks(_) | Model::ReadsAloud(_) | Model::Transcribes(_) => {
+            ModelInfo { tools: false, ..info(entry) }
+        }
     };
     Ok(Known { entry: entry.clone(), info, model })
 }

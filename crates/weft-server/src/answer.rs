@@ -81,6 +81,7 @@ impl Answer {
                 self.end = Some(End { ending, error, usage, limited, entry: Arc::clone(entry) });
             }
             Record::Said { .. }
+            | Record::Played { .. }
             | Record::RunStarted { .. }
             | Record::NodeStarted { .. }
             | Record::NodeSkipped { .. }

@@ -42,7 +42,7 @@ impl Kinds {
             | Record::ThinkingEnded { .. }
             | Record::MessageEnded { .. } => true,
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
-            Record::MessageReset { .. } => self != Self::Older,
+            Record::MessageReset { .. } | Record::Played { .. } => self != Self::Older,
             Record::RunStarted { .. }
             | Record::NodeStarted { .. }
             | Record::ToolStarted { .. }

@@ -206,7 +206,7 @@ impl Turn<'_> {
             Signal::Used(usage) => notices.usage += usage,
             Signal::Warn(warning) => notices.warn(warning),
             Signal::Limited(why) => notices.warn(format!("the work was cut short: {}", why.as_str())),
-            Signal::Speak | Signal::Say(_) | Signal::Publish(..) => {}
+            Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => {}
         }
         Ok(())
     }

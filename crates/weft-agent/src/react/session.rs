@@ -339,6 +339,7 @@ impl Notices {
             | Signal::Limited(_)
             | Signal::Speak
             | Signal::Say(_)
+            | Signal::Play(_)
             | Signal::Publish(..)
             | Signal::ToolStarted(_)
             | Signal::ToolFinished(_)

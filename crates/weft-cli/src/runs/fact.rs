@@ -35,6 +35,9 @@ fn fact(record: &Record) -> String {
             None => format!("opened a frame for activation {activation}"),
         },
         Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
+        Record::Played { node, audio, .. } => {
+            format!("{node} read it aloud: {} bytes of {}", audio.bytes.len(), audio.media_type)
+        }
         Record::ThinkingStarted { node, .. } => format!("{node} began to reason"),
         Record::ThinkingEnded { node, .. } => format!("{node} ended its reasoning"),
         Record::MessageEnded { node, end, .. } => match end.cited.len() {

@@ -6,14 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use weft_core::component::MessageEnd;
+use weft_core::context::Signal;
 use weft_core::reference::Segment;
 use weft_core::rendering::BoundedText;
 use weft_core::seam::document_writer::{DocumentContent, DocumentFormat, PageSettings, WriteRequest};
+use weft_core::stream::TextWriter;
 use weft_core::{
     Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs,
-    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Template, Value,
+    ParamProblem, Piece, Reads, Result, Role, Shape, SharedText, Value,
 };
 
+use super::read_aloud::read_aloud;
 use crate::artifact;
 use crate::params::{Field, Kind, Params, choice, fields};
 use crate::text::{Text, without_thinking};
@@ -36,7 +39,8 @@ static OUTPUT_FORMAT: Field<String> =
         choice("html", ""),
         choice("markdown", ""),
     ]);
-static AUTO_PLAY: Field = Field::raw("auto_play", Kind::Flag, "whether to read it aloud").not_offered();
+static AUTO_PLAY: Field<bool> =
+    Field::flag("auto_play", "whether to read it aloud, by the default model for that");
 static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "where to remember it").not_offered();
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
@@ -77,10 +81,10 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         // Editors of others offer names that mean Markdown to them.
         let format = (!format.trim().is_empty())
             .then(|| DocumentFormat::named(&format).unwrap_or(DocumentFormat::Markdown));
-        params.without_effect(&AUTO_PLAY, "reading aloud");
+        let aloud = params.take(&AUTO_PLAY);
         params.without_effect(&MEMORY_IDS, "long-term memory");
         let warnings = params.warnings();
-        params.finish(Message { texts: parsed, listens, status, format, warnings })
+        params.finish(Message { texts: parsed, listens, status, format, aloud, warnings })
     },
 };
 
@@ -89,30 +93,65 @@ struct Message {
     listens: bool,
     status: Option<i64>,
     format: Option<DocumentFormat>,
+    aloud: bool,
     warnings: Vec<ParamProblem>,
 }
 
 impl Message {
-    /// Says the text piece by piece; the text without reasoning. Values that say how to get a file are not said, and
-    /// are noted.
-    async fn stream(template: &Template, ctx: &NodeContext, downloads: &mut Vec<Json>) -> Result<String> {
-        let mut said = String::new();
+    /// Says the text; the text without reasoning. Values that say how to get a file are not said, and are noted.
+    async fn say(&self, text: &Text, voice: &mut Voice<'_>, downloads: &mut Vec<Json>) -> Result<()> {
+        let template = match text {
+            Text::Plain(template) if self.listens => template,
+            text => {
+                let whole = text.render(&voice.ctx.inputs)?;
+                return if whole.is_empty() { Ok(()) } else { voice.piece(Piece::Text(whole.into())).await };
+            }
+        };
         for segment in template.segments() {
             match segment {
-                Segment::Literal(literal) => say(ctx, &mut said, Arc::clone(literal)).await?,
-                Segment::Reference(reference) => match ctx.value(reference) {
-                    Value::Stream(text) => pipe(ctx, &mut said, &text).await?,
+                Segment::Literal(literal) => voice.say(Arc::clone(literal)).await?,
+                Segment::Reference(reference) => match voice.ctx.value(reference) {
+                    Value::Stream(text) => voice.pipe(&text).await?,
                     value @ (Value::Json(_) | Value::Pending(_)) => {
                         let value = value.settled().await?;
                         match shown_as_files(&value) {
                             Some(files) => downloads.extend(files),
-                            None => say_value(ctx, &mut said, &value).await?,
+                            None => voice.say_value(&value).await?,
                         }
                     }
                 },
             }
         }
-        Ok(said)
+        Ok(())
+    }
+
+    /// Says the text, and has it read aloud while it is being said.
+    async fn spoken(&self, text: &Text, ctx: &NodeContext, downloads: &mut Vec<Json>) -> Result<String> {
+        let mut voice = Voice { ctx, said: String::new(), aloud: None };
+        let model = match self.aloud.then(|| ctx.run.seams.models.speech(&ctx.run.tenant, "")) {
+            Some(Ok(model)) => Some(model),
+            Some(Err(error)) => {
+                let warning = format!("the text is not read aloud: {}", error.full());
+                ctx.signal(Signal::Warn(warning)).await?;
+                None
+            }
+            None => None,
+        };
+        let Some(model) = model else {
+            self.say(text, &mut voice, downloads).await?;
+            return Ok(voice.said);
+        };
+        let (writer, growing) = SharedText::new();
+        voice.aloud = Some(writer);
+        let saying = async {
+            let said = self.say(text, &mut voice, downloads).await;
+            if let Some(writer) = voice.aloud.take() {
+                writer.finish();
+            }
+            said
+        };
+        futures::try_join!(saying, read_aloud(ctx, model, growing.read()))?;
+        Ok(voice.said)
     }
 }
 
@@ -124,35 +163,55 @@ fn shown_as_files(value: &Json) -> Option<Vec<Json>> {
     (!files.iter().any(as_text)).then_some(files)
 }
 
-async fn say(ctx: &NodeContext, said: &mut String, text: Arc<str>) -> Result<()> {
-    if text.is_empty() {
-        return Ok(());
-    }
-    ctx.inputs.room().take(text.len())?;
-    said.push_str(&text);
-    ctx.say(Piece::Text(text)).await
+/// What a message says as it goes.
+struct Voice<'a> {
+    ctx: &'a NodeContext,
+    /// So far, without reasoning.
+    said: String,
+    /// Where it goes to be read aloud.
+    aloud: Option<TextWriter>,
 }
 
-/// Says the text form of a value.
-async fn say_value(ctx: &NodeContext, said: &mut String, value: &Json) -> Result<()> {
-    let room = ctx.inputs.room().afresh();
-    let mut text = BoundedText::new(&room);
-    text.push_value(value)?;
-    say(ctx, said, text.finish().into()).await
-}
-
-/// Hands on a text that is still being written. When it breaks, so does the message, after what was
-/// said already.
-async fn pipe(ctx: &NodeContext, said: &mut String, text: &SharedText) -> Result<()> {
-    let mut reader = text.read();
-    while let Some(piece) = reader.next().await? {
-        if let Piece::Text(text) = &piece {
-            ctx.inputs.room().take(text.len())?;
-            said.push_str(text);
+impl Voice<'_> {
+    async fn say(&mut self, text: Arc<str>) -> Result<()> {
+        if text.is_empty() {
+            return Ok(());
         }
-        ctx.say(piece).await?;
+        self.ctx.inputs.room().take(text.len())?;
+        self.piece(Piece::Text(text)).await
     }
-    Ok(())
+
+    async fn piece(&mut self, piece: Piece) -> Result<()> {
+        if let Piece::Text(text) = &piece {
+            self.said.push_str(text);
+        }
+        self.ctx.say(piece.clone()).await?;
+        if let Some(aloud) = &self.aloud {
+            aloud.push(piece);
+        }
+        Ok(())
+    }
+
+    /// Says the text form of a value.
+    async fn say_value(&mut self, value: &Json) -> Result<()> {
+        let room = self.ctx.inputs.room().afresh();
+        let mut text = BoundedText::new(&room);
+        text.push_value(value)?;
+        self.say(text.finish().into()).await
+    }
+
+    /// Hands on a text that is still being written. When it breaks, so does the message, after what was
+    /// said already.
+    async fn pipe(&mut self, text: &SharedText) -> Result<()> {
+        let mut reader = text.read();
+        while let Some(piece) = reader.next().await? {
+            if let Piece::Text(text) = &piece {
+                self.ctx.inputs.room().take(text.len())?;
+            }
+            self.piece(piece).await?;
+        }
+        Ok(())
+    }
 }
 
 #[async_trait]
@@ -174,16 +233,7 @@ impl Component for Message {
             return Err(Error::internal(format!("the Message has no text number {}", ctx.alternative)));
         };
         let mut downloads = Vec::new();
-        let said = match text {
-            Text::Plain(template) if self.listens => Self::stream(template, ctx, &mut downloads).await?,
-            text => {
-                let whole = text.render(&ctx.inputs)?;
-                if !whole.is_empty() {
-                    ctx.say(Piece::Text(whole.as_str().into())).await?;
-                }
-                whole
-            }
-        };
+        let said = self.spoken(text, ctx, &mut downloads).await?;
         let attachment = match self.format {
             Some(format) => {
                 let content = DocumentContent::Markdown(without_thinking(&said));

@@ -3,3 +3,5 @@
 pub mod doc_generator;
 pub mod invoke;
 pub mod message;
+mod read_aloud;
+mod read_aloud;

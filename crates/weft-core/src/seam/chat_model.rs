@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::id::TenantId;
-use crate::seam::{Embedder, Reranker};
+use crate::seam::{Embedder, Reranker, SpeechModel, TranscriptionModel};
 use crate::value::Json;
 
 /// What a model is for.
@@ -344,6 +344,22 @@ pub trait ModelDirectory: Send + Sync {
     /// As [`ModelDirectory::resolve`].
     fn reranker(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
         Err(not_configured("reranking", id))
+    }
+
+    /// The model that reads texts aloud, for an id such as `tts-1@OpenAI`; empty means the default one.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::resolve`].
+    fn speech(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
+        Err(not_configured("reading aloud", id))
+    }
+
+    /// The model that writes down speech, for an id such as `whisper-1@OpenAI`; empty means the default one.
+    ///
+    /// # Errors
+    /// As [`ModelDirectory::resolve`].
+    fn transcription(&self, _tenant: &TenantId, id: &str) -> Result<Arc<dyn TranscriptionModel>> {
+        Err(not_configured("writing down speech", id))
     }
 
     /// Every model that could be resolved.

@@ -24,6 +24,12 @@ impl Driver<'_> {
                     self.say(activation, node, piece);
                 }
             }
+            Signal::Play(audio) => {
+                // Who goes on after a person has answered repeats what was heard before.
+                if active.speech.is_new() {
+                    self.journal.note(Record::Played { activation, node, audio });
+                }
+            }
             Signal::Publish(output, text) => {
                 self.journal.note(Record::Published { activation, output: Arc::clone(&output) });
                 self.machine.published(activation, &output, Value::Stream(text));

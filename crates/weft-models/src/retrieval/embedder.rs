@@ -6,9 +6,9 @@ use weft_core::Result;
 use weft_core::seam::embedder::{Embedded, Embedder, Purpose};
 
 use super::cut;
-use super::remote::Remote;
 use super::wire::{EmbeddingWire, Texts, Vectors};
 use crate::config::ModelEntry;
+use crate::remote::Remote;
 use crate::vectors::normalised;
 
 /// Tokens of one request by our own careful count; providers take at least twice as many.

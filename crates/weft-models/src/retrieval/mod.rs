@@ -5,7 +5,6 @@
 mod cut;
 mod embedder;
 mod kept_queries;
-mod remote;
 mod reranker;
 mod wire;
 

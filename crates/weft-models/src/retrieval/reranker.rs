@@ -6,9 +6,9 @@ use weft_core::seam::Reranker;
 use weft_core::{Error, Result};
 
 use super::cut;
-use super::remote::Remote;
 use super::wire::{Passages, RerankWire, Score, Scores};
 use crate::config::ModelEntry;
+use crate::remote::Remote;
 
 /// Requests of one call at the same time.
 const REQUESTS_AT_ONCE_MAX: usize = 4;

@@ -67,6 +67,8 @@ const RULES: &[(&str, Trust)] = &[
     ("models.default", Anyone),
     ("models.default_embedding", Anyone),
     ("models.default_rerank", Anyone),
+    ("models.default_tts", Anyone),
+    ("models.default_speech", Anyone),
     ("models.replace_all", Anyone),
     ("models.strict", On),
     ("models.cache", Lower),

@@ -89,9 +89,10 @@ pub fn event_name(record: &Record) -> Option<&'static str> {
     match record {
         Record::RunStarted { .. } => Some("workflow_started"),
         Record::NodeStarted { .. } => Some("node_started"),
-        Record::Said { .. } | Record::ThinkingStarted { .. } | Record::ThinkingEnded { .. } => {
-            Some("message")
-        }
+        Record::Said { .. }
+        | Record::Played { .. }
+        | Record::ThinkingStarted { .. }
+        | Record::ThinkingEnded { .. } => Some("message"),
         Record::MessageEnded { .. } => Some("message_end"),
         Record::MessageReset { .. } => Some("message_reset"),
         Record::NodeFinished { .. } => Some("node_finished"),
@@ -197,6 +198,11 @@ struct Message<'a> {
     start_to_think: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     end_to_think: bool,
+    /// Speech, in hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio_binary: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    audio_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     component_id: Option<&'a ComponentId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -214,7 +220,15 @@ struct Speaker<'a> {
 
 impl<'a> Message<'a> {
     fn text(content: &'a str) -> Self {
-        Self { content, start_to_think: false, end_to_think: false, component_id: None, frame: None }
+        Self {
+            content,
+            start_to_think: false,
+            end_to_think: false,
+            audio_binary: None,
+            audio_type: None,
+            component_id: None,
+            frame: None,
+        }
     }
 }
 
@@ -347,6 +361,11 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             thoughts: "",
         },
         Record::Said { activation, node, text } => Data::Message(message(text, speaker(*activation, node))),
+        Record::Played { activation, node, audio } => Data::Message(Message {
+            audio_binary: Some(weft_core::hex(&audio.bytes)),
+            audio_type: Some(&audio.media_type),
+            ..message("", speaker(*activation, node))
+        }),
         Record::ThinkingStarted { activation, node } => {
             Data::Message(Message { start_to_think: true, ..message("", speaker(*activation, node)) })
         }

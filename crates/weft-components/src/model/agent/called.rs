@@ -101,7 +101,7 @@ async fn hand_on(agent: &NodeContext, signal: Signal) -> Result<()> {
 /// What work says is part of its result.
 fn reaches_the_run(signal: &Signal) -> bool {
     match signal {
-        Signal::Speak | Signal::Say(_) | Signal::Publish(..) => false,
+        Signal::Speak | Signal::Say(_) | Signal::Play(_) | Signal::Publish(..) => false,
         Signal::Used(_)
         | Signal::Warn(_)
         | Signal::ToolStarted(_)

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use reqwest::RequestBuilder;
 use serde_json::Value as Json;
 use weft_core::{Error, ErrorKind, Result};
 
@@ -17,7 +18,7 @@ const REFUSAL_BYTES_MAX: usize = 64 << 10;
 
 /// Where a model is asked.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(crate) struct Remote {
     /// What the operator calls it.
     pub name: String,
     url: reqwest::Url,
@@ -47,9 +48,17 @@ impl Remote {
     /// # Errors
     /// What the provider or the way to it said, by kind.
     pub async fn ask(&self, body: &Json) -> Result<Vec<u8>> {
+        self.ask_with(|request| request.json(body)).await
+    }
+
+    /// The same for a request with any body. It is made anew for each try.
+    ///
+    /// # Errors
+    /// As [`Remote::ask`].
+    pub async fn ask_with(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let mut tries = 1;
         loop {
-            let error = match self.ask_once(body).await {
+            let error = match self.ask_once(&body).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -58,7 +67,7 @@ impl Remote {
         }
     }
 
-    async fn ask_once(&self, body: &Json) -> Result<Vec<u8>> {
+    async fn ask_once(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
         let late = |_| {
             let seconds = self.limit.as_secs_f64();
             Error::new(
@@ -69,8 +78,8 @@ impl Remote {
         tokio::time::timeout(self.limit, self.exchange(body)).await.map_err(late)?
     }
 
-    async fn exchange(&self, body: &Json) -> Result<Vec<u8>> {
-        let mut sending = self.client.post(self.url.clone()).json(body);
+    async fn exchange(&self, body: impl Fn(RequestBuilder) -> RequestBuilder) -> Result<Vec<u8>> {
+        let mut sending = body(self.client.post(self.url.clone()));
         if !self.key.is_empty() {
             sending = sending.bearer_auth(self.key.reveal());
         }

@@ -1,0 +1,214 @@
+//! A message as speech: its text is cut into sentences while it is being said, and these are read by a
+//! model, two at a time, and played in their order.
+
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use weft_core::context::Signal;
+use weft_core::effect::Delivery;
+use weft_core::seam::SpeechModel;
+use weft_core::seam::speech::Audio;
+use weft_core::stream::TextReader;
+use weft_core::{ErrorKind, NodeContext, Piece, Result};
+
+use crate::text::without_thinking;
+
+/// Sentences that a model reads at the same time.
+const AT_ONCE: usize = 2;
+/// A sentence that is shorter goes with the next one: a request for each word would sound like it.
+const LETTERS_MIN: usize = 16;
+/// A sentence that is longer is cut, at a blank if there is one.
+const LETTERS_MAX: usize = 500;
+
+/// Reads a text aloud that may still be growing. A model that fails is a warning: the words are there.
+///
+/// # Errors
+/// `Cancelled` when the run no longer listens.
+pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: TextReader) -> Result<()> {
+    let sentences = futures::stream::unfold((text, Sentences::default()), |(mut text, mut cut)| async move {
+        loop {
+            if let Some(sentence) = cut.next() {
+                return Some((sentence, (text, cut)));
+            }
+            match text.next().await {
+                Ok(Some(Piece::Text(piece))) => cut.push(&piece),
+                Ok(Some(Piece::Thinking(_))) => {}
+                // Whoever says the text tells why it broke off.
+                Ok(None) | Err(_) if !cut.ended => cut.ended = true,
+                Ok(None) | Err(_) => return None,
+            }
+        }
+    });
+    let read = |sentence: String| {
+        let model = Arc::clone(&model);
+        async move {
+            let question = ctx.effects.question("speech", &(model.name(), &sentence));
+            let work = async { model.speak(&sentence).await };
+            let read = ctx.effect_asking::<Audio>(("speech", Delivery::Idempotent), question, work).await;
+            read.map(|(audio, _)| audio)
+        }
+    };
+    let mut recordings = std::pin::pin!(sentences.map(read).buffered(AT_ONCE));
+    while let Some(recording) = recordings.next().await {
+        match recording {
+            Ok(audio) => ctx.signal(Signal::Play(audio)).await?,
+            Err(error) if error.kind == ErrorKind::Cancelled => return Err(error),
+            Err(error) => {
+                let warning = format!("the text is not read aloud any further: {}", error.full());
+                return ctx.signal(Signal::Warn(warning)).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Cuts a text that grows. Where it is cut follows from the text alone and not from its pieces, so that
+/// work that is done again reads the same sentences.
+#[derive(Debug, Default)]
+struct Sentences {
+    rest: String,
+    /// Nothing more is coming.
+    ended: bool,
+}
+
+impl Sentences {
+    fn push(&mut self, text: &str) {
+        self.rest.push_str(text);
+    }
+
+    /// The next sentence that has something to be read.
+    fn next(&mut self) -> Option<String> {
+        while let Some(end) = self.end() {
+            let sentence: String = self.rest.drain(..end).collect();
+            let sentence = readable(&sentence);
+            if !sentence.is_empty() {
+                return Some(sentence);
+            }
+        }
+        None
+    }
+
+    /// Where the first sentence ends, if that is known.
+    fn end(&self) -> Option<usize> {
+        // Reasoning that a model writes into its text is seen whole, to be left out.
+        if self.rest.trim_start().starts_with("<think>") {
+            let end = self.rest.find("</think>").map(|at| at + "</think>".len());
+            return end.or_else(|| self.ended.then_some(self.rest.len()));
+        }
+        let (mut letters, mut blank) = (0, None);
+        let mut following = self.rest.char_indices().peekable();
+        while let Some((at, letter)) = following.next() {
+            let after = at + letter.len_utf8();
+            letters += 1;
+            if letter.is_whitespace() {
+                blank = Some(after);
+            }
+            let ends = match letter {
+                '\n' | '。' | '！' | '？' | '；' => true,
+                // Not within a number or a name: what follows decides.
+                '.' | '!' | '?' | ';' => match following.peek() {
+                    Some((_, next)) => next.is_whitespace(),
+                    None => false,
+                },
+                _ => false,
+            };
+            if ends && letters >= LETTERS_MIN {
+                return Some(after);
+            }
+            if letters == LETTERS_MAX {
+                return Some(blank.unwrap_or(after));
+            }
+        }
+        (self.ended && !self.rest.is_empty()).then_some(self.rest.len())
+    }
+}
+
+/// What of a text is to be read: no reasoning, tags, marks of sources, addresses of links, signs of Markdown,
+/// pictographs.
+fn readable(text: &str) -> String {
+    let text = without_thinking(text);
+    let mut words = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(letter) = rest.chars().next() {
+        let skipped = match letter {
+            '<' => within(rest, ('<', '>'))
+                .filter(|inner| inner.starts_with(|c: char| c.is_alphabetic() || c == '/')),
+            '[' => within(rest, ('[', ']')).filter(|inner| inner.starts_with("ID:")),
+            '(' if words.ends_with(']') => within(rest, ('(', ')')),
+            _ => None,
+        };
+        match skipped {
+            Some(inner) => rest = &rest[inner.len() + 2..],
+            None => {
+                words.push(letter);
+                rest = &rest[letter.len_utf8()..];
+            }
+        }
+    }
+    let is_read = |letter: &char| {
+        let pictograph =
+            matches!(letter, '\u{1f000}'..='\u{1faff}' | '\u{2600}'..='\u{27bf}' | '\u{fe0f}' | '\u{200d}');
+        !pictograph && (!letter.is_control() || letter.is_whitespace())
+    };
+    let words: String =
+        words.chars().filter(is_read).filter(|c| !matches!(c, '*' | '#' | '`' | '[' | ']' | '|')).collect();
+    let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Signs alone are nothing to be read.
+    if words.chars().any(char::is_alphanumeric) { words } else { String::new() }
+}
+
+/// What stands between two signs of one byte each at the start of a text, on one line.
+fn within(text: &str, (open, close): (char, char)) -> Option<&str> {
+    let inner = text.strip_prefix(open)?;
+    let end = inner.find([close, '\n'])?;
+    inner[end..].starts_with(close).then(|| &inner[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(pieces: &[&str]) -> Vec<String> {
+        let (mut sentences, mut cut) = (Sentences::default(), Vec::new());
+        for piece in pieces {
+            sentences.push(piece);
+            cut.extend(std::iter::from_fn(|| sentences.next()));
+        }
+        sentences.ended = true;
+        cut.extend(std::iter::from_fn(|| sentences.next()));
+        cut
+    }
+
+    #[test]
+    fn a_text_is_cut_at_its_sentences_however_it_comes() {
+        let check = |text: &str, expected: &[&str]| {
+            assert_eq!(cut(&[text]), expected);
+            let letters: Vec<String> = text.chars().map(String::from).collect();
+            assert_eq!(cut(&letters.iter().map(String::as_str).collect::<Vec<_>>()), expected);
+        };
+        check("", &[]);
+        check("Yes.", &["Yes."]);
+        check("Yes. It is 3.5 metres long. Or so", &["Yes. It is 3.5 metres long.", "Or so"]);
+        check(
+            "这是一个很长很长的句子，它有十六个字以上。好",
+            &["这是一个很长很长的句子，它有十六个字以上。", "好"],
+        );
+        check("<think>I wonder. About this. And that.</think>So it is.", &["So it is."]);
+        check("<think>It never ends. Never, never.", &[]);
+        check("---\n\n***\n", &[]);
+        let long = "word ".repeat(150);
+        let parts = cut(&[&long]);
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts.concat().replace(' ', ""), long.replace(' ', ""));
+        assert_eq!(cut(&[&"長".repeat(1_001)]).iter().map(|part| part.chars().count()).max(), Some(500));
+    }
+
+    #[test]
+    fn signs_are_not_read() {
+        let check = |text: &str, expected: &str| assert_eq!(readable(text), expected);
+        check("**Bold** and `code` [ID:0] 🎉 <b>x</b>\u{7}", "Bold and code x");
+        check("# See [the page](https://a.example/b?c) now", "See the page now");
+        check("a < b, (c) and [d", "a < b, (c) and d");
+        check("| - | - |", "");
+    }
+}

@@ -1,0 +1,122 @@
+//! Models that read texts aloud and models that write down speech, over the routes of OpenAI's API that
+//! many other servers have, too: `/audio/speech` and `/audio/transcriptions`.
+
+use async_trait::async_trait;
+use reqwest::multipart::{Form, Part};
+use serde::Deserialize;
+use serde_json::json;
+use weft_core::seam::speech::{Audio, SpeechModel, TranscriptionModel};
+use weft_core::{Error, Result};
+
+use crate::config::ModelEntry;
+use crate::factories::Provider;
+use crate::remote::Remote;
+
+/// The format that is asked for, which every browser plays.
+const FORMAT: (&str, &str) = ("mp3", "audio/mpeg");
+/// A recording may not be larger: it goes into journals and streams.
+const AUDIO_BYTES_MAX: usize = 8 << 20;
+/// A voice that OpenAI has; servers of others take it for their own first one or have a setting.
+const VOICE: &str = "alloy";
+
+/// The address of a route of the entry's server.
+fn address(entry: &ModelEntry, route: &str) -> Result<String> {
+    if entry.wire() != Provider::OpenAi {
+        let provider = entry.wire().as_str();
+        let what = format!("the provider `{provider}` of the model `{}` has no speech", entry.name);
+        return Err(Error::invalid(what).help(
+            "set `provider` to `openai` and `base_url` to the server; servers of others have these routes, too",
+        ));
+    }
+    Ok(format!("{}/audio/{route}", entry.address()?.trim_end_matches('/')))
+}
+
+/// A model that reads aloud, behind an address.
+pub(crate) struct HttpSpeech {
+    remote: Remote,
+    model: String,
+    voice: String,
+}
+
+impl HttpSpeech {
+    /// The model of an entry.
+    ///
+    /// # Errors
+    /// `Invalid` when its provider has none, or for an address that is not valid.
+    pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
+        let remote = Remote::new(entry, &address(entry, "speech")?, client)?;
+        let voice = entry.voice.clone().unwrap_or_else(|| VOICE.to_owned());
+        Ok(Self { remote, model: entry.provider_name().to_owned(), voice })
+    }
+}
+
+#[async_trait]
+impl SpeechModel for HttpSpeech {
+    fn name(&self) -> &str {
+        &self.remote.name
+    }
+
+    async fn speak(&self, text: &str) -> Result<Audio> {
+        let (format, media_type) = FORMAT;
+        let body =
+            json!({"model": self.model, "input": text, "voice": self.voice, "response_format": format});
+        let bytes = self.remote.ask(&body).await?;
+        match bytes.first() {
+            None => Err(self.remote.garbled("the recording is empty")),
+            // No audio format begins like this.
+            Some(b'{' | b'<') => Err(self.remote.garbled("it is a text and no recording")),
+            Some(_) if bytes.len() > AUDIO_BYTES_MAX => Err(self.remote.garbled("the recording is too long")),
+            Some(_) => Ok(Audio { media_type: media_type.into(), bytes: bytes.into() }),
+        }
+    }
+}
+
+/// A model that writes down speech, behind an address.
+pub(crate) struct HttpTranscription {
+    remote: Remote,
+    model: String,
+}
+
+impl HttpTranscription {
+    /// The model of an entry.
+    ///
+    /// # Errors
+    /// As [`HttpSpeech::new`].
+    pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
+        let remote = Remote::new(entry, &address(entry, "transcriptions")?, client)?;
+        Ok(Self { remote, model: entry.provider_name().to_owned() })
+    }
+}
+
+#[derive(Deserialize)]
+struct Transcript {
+    text: String,
+}
+
+#[async_trait]
+impl TranscriptionModel for HttpTranscription {
+    fn name(&self) -> &str {
+        &self.remote.name
+    }
+
+    async fn transcribe(&self, file_name: &str, audio: &Audio) -> Result<String> {
+        let part = || {
+            let part = Part::stream_with_length(audio.bytes.clone(), audio.bytes.len() as u64)
+                .file_name(file_name.to_owned());
+            part.mime_str(&audio.media_type)
+        };
+        // Looked at once before anything is sent, so that it cannot fail there.
+        part().map_err(|_| Error::invalid(format!("`{}` is no media type", audio.media_type)))?;
+        let form = || {
+            let form = Form::new().text("model", self.model.clone()).text("response_format", "json");
+            match part() {
+                Ok(part) => form.part("file", part),
+                Err(_) => form,
+            }
+        };
+        let body = self.remote.ask_with(|request| request.multipart(form())).await?;
+        let transcript: Transcript =
+            serde_json::from_slice(&body).map_err(|cause| self.remote.garbled(cause))?;
+        Ok(transcript.text)
+    }
+}
