@@ -53,26 +53,6 @@ pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Byt
     Ok(file)
 }
 
-/// Media types of files that programs write, by the ending of the name.
-const MEDIA_TYPES: [(&str, &str); 8] = [
-    ("png", "image/png"),
-    ("jpg", "image/jpeg"),
-    ("jpeg", "image/jpeg"),
-    ("gif", "image/gif"),
-    ("webp", "image/webp"),
-    ("svg", "image/svg+xml"),
-    ("json", "application/json"),
-    ("xml", "application/xml"),
-];
-
-/// The media type that a file's name stands for.
-pub fn media_type(name: &str) -> &'static str {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_lowercase()).unwrap_or_default();
-    let known = MEDIA_TYPES.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
-    let document = || DocumentFormat::named(&ending).map(DocumentFormat::mime_type);
-    known.or_else(document).unwrap_or("application/octet-stream")
-}
-
 /// A name with the ending of a format.
 pub fn with_ending(name: &str, format: DocumentFormat) -> String {
     let name = plain_name(name);

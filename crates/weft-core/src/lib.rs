@@ -22,6 +22,7 @@ mod hex;
 pub mod id;
 pub mod journal;
 pub mod masking;
+pub mod media_type;
 pub mod operators;
 mod ordered;
 pub mod params;

@@ -5,7 +5,8 @@ use bytes::Bytes;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::file_store::{StoredFile, as_text, plain_name};
-use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput};
+use weft_core::seam::speech::Audio;
+use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, media_type};
 
 use crate::app::App;
 
@@ -20,29 +21,8 @@ const FORM_DEPTH: usize = 3;
 /// Files that are removed in one go.
 const AT_ONCE: u64 = 500;
 
-/// Pictures that models take, by the ending of the file's name.
-const PICTURES: [(&str, &str); 5] = [
-    ("png", "image/png"),
-    ("jpg", "image/jpeg"),
-    ("jpeg", "image/jpeg"),
-    ("gif", "image/gif"),
-    ("webp", "image/webp"),
-];
-
-/// The ending of a file's name in small letters, without the dot.
-pub fn ending(name: &str) -> String {
-    match name.rsplit_once('.') {
-        Some((stem, ending)) if !stem.is_empty() => ending.to_lowercase(),
-        _ => String::new(),
-    }
-}
-
-/// The media type that a file's name stands for.
-pub fn media_type(name: &str) -> &'static str {
-    let ending = ending(name);
-    let picture = PICTURES.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
-    picture.unwrap_or_else(|| crate::wire::document::media_type(name))
-}
+/// Media types of pictures that models take.
+const PICTURES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 /// A file as a turn brings it.
 enum Brought<'a> {
@@ -86,7 +66,7 @@ impl App {
         let name = plain_name(name);
         let file = StoredFile {
             id: FileId::from(weft_core::id::generate()),
-            mime_type: media_type(&name).to_owned(),
+            mime_type: media_type::of_name(&name).to_owned(),
             name,
             size: bytes.len() as u64,
             session: None,
@@ -159,21 +139,22 @@ impl App {
                 let (name, bytes) = inline(uri)?;
                 // It is kept, too: what works on the file itself finds it by its id.
                 let file = self.keep_file(tenant, &name, bytes.clone()).await?;
-                self.read_kept(&file, bytes).await
+                self.read_kept(tenant, (&file, bytes)).await
             }
             // Only pipelines get documents of datasets, and they read them themselves.
             Some(Brought::Uploaded(id)) if crate::pipelines::is_document(&id) => Ok(file.clone()),
             Some(Brought::Uploaded(id)) => {
                 let (file, bytes) = self.files.read(tenant, &id).await?;
-                self.read_kept(&file, bytes).await
+                self.read_kept(tenant, (&file, bytes)).await
             }
             None => Err(Error::invalid("it is no file")
                 .help("upload the file and give what the upload answers, or give a data URI")),
         }
     }
 
-    async fn read_kept(&self, file: &StoredFile, bytes: Bytes) -> Result<Json> {
-        if let Some((_, kind)) = PICTURES.iter().find(|(known, _)| *known == ending(&file.name)) {
+    async fn read_kept(&self, tenant: &TenantId, (file, bytes): (&StoredFile, Bytes)) -> Result<Json> {
+        let kind = media_type::of_name(&file.name);
+        if PICTURES.contains(&kind) {
             if bytes.len() > PICTURE_MAX {
                 return Err(Error::invalid(format!(
                     "the picture `{}` has more than {PICTURE_MAX} bytes",
@@ -182,6 +163,11 @@ impl App {
             }
             let encoded = base64::engine::general_purpose::STANDARD.encode(&bytes);
             return Ok(format!("data:{kind};base64,{encoded}").into());
+        }
+        if kind.starts_with("audio/") {
+            let audio = Audio { media_type: kind.into(), bytes };
+            let text = self.models.transcription(tenant, "")?.transcribe(&file.name, &audio).await?;
+            return Ok(as_text(&file.name, &file.id, &text).into());
         }
         let request = ReadRequest {
             name: file.name.clone(),
@@ -289,23 +275,10 @@ fn inline(uri: &str) -> Result<(String, Bytes)> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(data.trim())
         .map_err(|cause| wrong().because(cause))?;
-    let name =
-        name.filter(|name| !name.is_empty()).unwrap_or_else(|| format!("attachment.{}", ending_of(&kind)));
+    let name = name
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| format!("attachment.{}", media_type::ending_of(&kind).unwrap_or("txt")));
     Ok((name, bytes.into()))
-}
-
-/// What the names of files of a media type end in, for files without a name.
-fn ending_of(kind: &str) -> &'static str {
-    use weft_core::seam::document_writer::DocumentFormat;
-
-    let known = DocumentFormat::ALL.into_iter().find(|format| format.mime_type() == kind);
-    match kind {
-        "application/json" => "json",
-        "application/vnd.ms-excel" => "xls",
-        "application/vnd.openxmlformats-officedocument.presentationml.presentation" => "pptx",
-        "message/rfc822" => "eml",
-        _ => known.map_or("txt", DocumentFormat::ending),
-    }
 }
 
 #[cfg(test)]

@@ -38,11 +38,12 @@ impl Kinds {
         match record {
             Record::NodeFinished { .. }
             | Record::Said { .. }
+            | Record::Played { .. }
             | Record::ThinkingStarted { .. }
             | Record::ThinkingEnded { .. }
             | Record::MessageEnded { .. } => true,
             Record::Waiting { .. } | Record::RunFinished { .. } => true,
-            Record::MessageReset { .. } | Record::Played { .. } => self != Self::Older,
+            Record::MessageReset { .. } => self != Self::Older,
             Record::RunStarted { .. }
             | Record::NodeStarted { .. }
             | Record::ToolStarted { .. }

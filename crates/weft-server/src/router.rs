@@ -21,7 +21,7 @@ use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents, graph,
     health, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions,
-    spending, tasks, tokens, traces, uploads,
+    speech, spending, tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -65,6 +65,7 @@ fn all(upload_max: usize) -> Routes {
     public()
         .merge(of_agents())
         .merge(of_attachments(upload_max))
+        .merge(of_speech(upload_max))
         .merge(of_sessions())
         .merge(of_schedules())
         .merge(of_runs())
@@ -117,6 +118,16 @@ fn of_attachments(upload_max: usize) -> Routes {
         .on(GET, "/v1/canvas/download", attachments::download_named, &of_agent::DOWNLOAD_NAMED)
         .on(GET, "/api/v1/file/download/{id}", attachments::download, &of_agent::DOWNLOAD)
         .on(GET, "/v1/document/download/{id}", attachments::download, &of_agent::DOWNLOAD)
+}
+
+fn of_speech(upload_max: usize) -> Routes {
+    let transcribe = || post(speech::transcribe).layer(DefaultBodyLimit::max(upload_max));
+    Routes::new("Speech")
+        .on(POST, "/api/v1/chat/audio/speech", speech::speak, &of_agent::SPEAK)
+        .with(POST, "/api/v1/chat/audio/transcription", transcribe(), &of_agent::TRANSCRIBE)
+        // The older names.
+        .on(POST, "/api/v1/tts", speech::speak, &of_agent::SPEAK)
+        .with(POST, "/api/v1/sequence2txt", transcribe(), &of_agent::TRANSCRIBE)
 }
 
 fn of_sessions() -> Routes {

@@ -18,6 +18,7 @@ pub mod scripted_server;
 pub mod search_server;
 pub mod skip;
 pub mod steady;
+pub mod voice;
 
 pub use dice::Dice;
 pub use fake_http::FakeHttp;
@@ -33,4 +34,5 @@ pub use scripted_server::{ScriptedServer, SeenRequest};
 pub use search_server::{SearchRequest, SearchServer};
 pub use skip::skipped;
 pub use steady::steady;
+pub use voice::{Voice, WithVoice};
 pub use weft_models::{Reply, Script, ScriptedModel, Step};

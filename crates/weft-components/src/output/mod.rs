@@ -4,4 +4,3 @@ pub mod doc_generator;
 pub mod invoke;
 pub mod message;
 mod read_aloud;
-mod read_aloud;

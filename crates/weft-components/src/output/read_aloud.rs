@@ -138,7 +138,13 @@ fn readable(text: &str) -> String {
             _ => None,
         };
         match skipped {
-            Some(inner) => rest = &rest[inner.len() + 2..],
+            Some(inner) => {
+                // A mark follows its sentence after a blank, which would stand before the full stop then.
+                if letter == '[' {
+                    words.truncate(words.trim_end().len());
+                }
+                rest = &rest[inner.len() + 2..];
+            }
             None => {
                 words.push(letter);
                 rest = &rest[letter.len_utf8()..];

@@ -232,7 +232,10 @@ async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile
         let bytes = STANDARD.decode(&file.base64).map_err(|cause| {
             Error::new(ErrorKind::Garbled, format!("the file `{}` cannot be read", file.name)).because(cause)
         })?;
-        kept.push(artifact::keep(ctx, (&file.name, artifact::media_type(&file.name)), bytes.into()).await?);
+        kept.push(
+            artifact::keep(ctx, (&file.name, weft_core::media_type::of_name(&file.name)), bytes.into())
+                .await?,
+        );
     }
     Ok((ran, kept))
 }

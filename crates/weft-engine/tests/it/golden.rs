@@ -137,6 +137,9 @@ fn line(record: &Record) -> Option<String> {
         | Record::Published { .. }
         | Record::Sourced { .. }
         | Record::PickedUp { .. } => return None,
+        Record::Played { activation, audio, .. } => {
+            format!("played {activation} {} bytes of {}", audio.bytes.len(), audio.media_type)
+        }
         Record::Said { node, text, .. } => format!("message {node} {text:?}"),
         Record::ThinkingStarted { node, .. } => format!("start_to_think {node}"),
         Record::ThinkingEnded { node, .. } => format!("end_to_think {node}"),

@@ -16,6 +16,7 @@ mod openai;
 mod retrieval;
 mod rounds;
 mod same;
+mod speech;
 mod trouble;
 mod wires;
 

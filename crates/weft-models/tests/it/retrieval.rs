@@ -284,7 +284,7 @@ fn models_for_searching_are_found_by_name_and_by_default() {
         &["`gpt` is configured for answering messages and not for turning texts"],
     );
     check(embedder("second").unwrap_err(), &["for ordering passages and not for turning"]);
-    check(embedder("voice").unwrap_err(), &["for something else and not for turning"]);
+    check(embedder("voice").unwrap_err(), &["for reading aloud and not for turning"]);
     check(embedder("e5").unwrap_err(), &["`e5` is not configured", "`small@OpenAI`, `bge-m3`"]);
     check(reranker("bge-m3").unwrap_err(), &["for turning texts into vectors and not for ordering passages"]);
     let unset = open(&ModelsConfig { default_embedding: None, default_rerank: None, ..config });

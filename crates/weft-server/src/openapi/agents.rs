@@ -119,6 +119,14 @@ pub static UPLOAD: Operation =
     Operation::new("Uploads files for questions; one as an object, several as a list.")
         .takes(Body::Files)
         .data(Type::Either(&[Type::Of(&FILE), Type::List(&Type::Of(&FILE))]));
+/// `POST …/audio/speech`.
+pub static SPEAK: Operation = Operation::new("Reads a text aloud: an MP3 file.")
+    .body(&[text("text", "what to read; 4,096 letters at most")])
+    .answer(Answer::File);
+/// `POST …/audio/transcription`.
+pub static TRANSCRIBE: Operation = Operation::new("Writes down what is said in a recording.")
+    .takes(Body::Files)
+    .data(Type::Object(&[text("text", "what is said")]));
 /// `GET …/attachments/{id}/download`.
 pub static DOWNLOAD: Operation =
     Operation::new("Sends a file that was uploaded or that a run has made.").answer(Answer::File);

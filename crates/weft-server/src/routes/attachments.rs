@@ -6,11 +6,11 @@ use axum::extract::{FromRequest as _, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value as Json, json};
+use weft_core::media_type::ending;
 use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::{CanvasKey, ErrorKind};
 
 use super::uploads::{passed_over, timely, whole};
-use crate::attachments::ending;
 use crate::auth::Caller;
 use crate::body::Params;
 use crate::error::ApiError;

@@ -101,7 +101,7 @@ async fn file(
         return Err(ApiError::data("This file is empty."));
     }
     let bytes = state.app.library.file(&document.key).await?;
-    Ok(attachments::sent(&document.name, document::media_type(&document.name), bytes))
+    Ok(attachments::sent(&document.name, &document::media_type(&document.name), bytes))
 }
 
 /// `DELETE …/documents {ids}` or `{delete_all: true}`.

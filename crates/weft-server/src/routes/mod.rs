@@ -22,6 +22,7 @@ pub mod retrieval;
 pub mod runs;
 pub mod schedules;
 pub mod sessions;
+pub mod speech;
 pub mod spending;
 pub mod tasks;
 pub mod tokens;

@@ -103,19 +103,13 @@ pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
 }
 
 /// The type that a file of this name is sent with. Nothing that a browser would run.
-pub(crate) fn media_type(name: &str) -> &'static str {
-    match suffix(name).as_str() {
-        "pdf" => "application/pdf",
-        "txt" | "md" | "markdown" | "log" => "text/plain; charset=utf-8",
-        "csv" => "text/csv; charset=utf-8",
-        "json" => "application/json",
-        "png" => "image/png",
-        "jpg" | "jpeg" => "image/jpeg",
-        "docx" => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        "pptx" => "application/vnd.openxmlformats-officedocument.presentationml.presentation",
-        "xlsx" => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
-        "epub" => "application/epub+zip",
-        _ => "application/octet-stream",
+pub(crate) fn media_type(name: &str) -> String {
+    match weft_core::media_type::of_name(name) {
+        "text/html" | "image/svg+xml" | "application/xml" => weft_core::media_type::UNKNOWN.to_owned(),
+        // A browser shows it and does not ask what to do with it.
+        "text/markdown" => "text/plain; charset=utf-8".to_owned(),
+        text if text.starts_with("text/") => format!("{text}; charset=utf-8"),
+        kind => kind.to_owned(),
     }
 }
 

@@ -36,6 +36,7 @@ mod sessions;
 mod shelf;
 mod sources;
 mod speaking;
+mod speech;
 mod support;
 mod suspensions;
 mod tasks;

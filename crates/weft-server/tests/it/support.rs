@@ -205,8 +205,9 @@ pub fn process_at(
     let files = Arc::new(weft_testkit::MemoryFiles::within(FILE_BYTES_MAX, 10 * FILE_BYTES_MAX));
     let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
+    let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
     let seams = Arc::new(Seams {
-        models: Arc::new(model.clone()),
+        models: models.clone(),
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(datasets.clone()),
         clock: Arc::clone(&clock),
@@ -237,7 +238,7 @@ pub fn process_at(
         reader: Arc::new(weft_parse::InProcess::default()),
         library,
         knowledge: Arc::new(datasets),
-        models: Arc::new(model.clone()),
+        models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
         plugins: weft_plugins::Plugins::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins"))
