@@ -262,7 +262,6 @@ mod tests {
     use crate::testing::{Node, Setting, Stage};
     use serde_json::{Value as Json, json};
     use weft_core::citation::Chunk;
-    use weft_core::context::Signal;
 
     fn said(stage: &mut Stage) -> Vec<String> {
         let texts = stage.signals().into_iter().filter_map(|signal| match signal {
@@ -374,6 +373,55 @@ mod tests {
         let attachment = end.attachment.unwrap();
         assert_eq!((attachment.doc_id, attachment.file_name.as_str()), (file.id, "test.md"));
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
+    }
+
+    #[tokio::test]
+    async fn what_was_read_aloud_is_not_read_again_when_the_work_is_done_again() {
+        let text = "The first sentence is this. The second sentence is that.";
+        let node = Node::new("Message", json!({"content": text, "auto_play": true}));
+        let component = node.build();
+        let voice = Arc::new(weft_testkit::Voice::default());
+        let stage = || {
+            let voice = Arc::clone(&voice);
+            let seams: crate::testing::Replace = Box::new(move |seams| {
+                seams.models =
+                    Arc::new(weft_testkit::WithVoice(weft_core::seam::chat_model::NoModels, voice));
+            });
+            Stage::new(&node, &*component, Setting { seams: Some(seams), ..Setting::default() })
+        };
+        let heard = |signals: &[Signal]| {
+            let of = |signal: &Signal| match signal {
+                Signal::Play(audio) => Some(String::from_utf8_lossy(&audio.bytes).into_owned()),
+                _ => None,
+            };
+            signals.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let asked = || voice.asked.load(std::sync::atomic::Ordering::Relaxed);
+        let mut first = stage();
+        component.run(&first.ctx).await.unwrap();
+        let signals = first.all_signals();
+        let expected = ["The first sentence is this.", "The second sentence is that."];
+        assert_eq!((heard(&signals).as_slice(), asked()), (&expected.map(str::to_owned)[..], 2));
+        let gave = signals.into_iter().filter_map(|signal| match signal {
+            Signal::EffectFinished(gave) => Some((gave.key, weft_core::effect::Known::Ended(gave.gave))),
+            _ => None,
+        });
+        let mut second = stage().again(&gave.collect::<Vec<_>>());
+        component.run(&second.ctx).await.unwrap();
+        assert_eq!((heard(&second.all_signals()).as_slice(), asked()), (&expected.map(str::to_owned)[..], 2));
+    }
+
+    #[tokio::test]
+    async fn without_a_voice_the_words_are_said_with_a_warning() {
+        let node = Node::new("Message", json!({"content": "Hello", "auto_play": "true"}));
+        let component = node.build();
+        let mut stage = Stage::new(&node, &*component, Setting::default());
+        component.run(&stage.ctx).await.unwrap();
+        let signals = stage.signals();
+        let warned = signals
+            .iter()
+            .any(|signal| matches!(signal, Signal::Warn(text) if text.contains("not read aloud")));
+        assert!(warned, "{signals:?}");
     }
 
     #[test]
