@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 use weft_core::budget::Limit;
 use weft_core::component::{Form, Suspension};
+use weft_core::id::FileId;
 use weft_core::seam::chat_model::{ChatMessage, ToolCall};
 use weft_core::tool::{Tool, ToolOutput, failure_text};
 use weft_core::{Error, ErrorKind, Json, Result};
@@ -34,6 +35,21 @@ pub struct Used {
     pub arguments: Json,
     /// What it gave.
     pub results: Json,
+    /// Where the model reads what it gave, when that is too long for the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileId>,
+}
+
+impl Used {
+    /// A call of a tool, and what came of it.
+    pub(crate) fn of(name: String, done: &Done) -> Self {
+        Self {
+            name,
+            arguments: done.arguments.clone(),
+            results: done.result.clone(),
+            file: done.file.clone(),
+        }
+    }
 }
 
 /// A call of the round that is under way.
@@ -93,13 +109,16 @@ pub struct Done {
     pub failed: bool,
     /// Its tool is meant to be asked again and again.
     pub poll: bool,
+    /// The file that holds all of it, when the text is a part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<FileId>,
 }
 
 impl Done {
     fn refused(arguments: Json, why: &str) -> Self {
         let text = format!("{NOT_EXECUTED}: {why}");
         let result = Json::String(text.clone());
-        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false }
+        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false, file: None }
     }
 
     /// Of a call for which a budget has nothing left.
@@ -112,14 +131,14 @@ impl Done {
     fn failed(arguments: Json, error: &Error) -> Self {
         let text = failure_text(error);
         let result = serde_json::from_str(&text).unwrap_or_else(|_| Json::String(text.clone()));
-        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false }
+        Self { arguments, result, text, images: Vec::new(), failed: true, poll: false, file: None }
     }
 
     fn gave(arguments: Json, output: &ToolOutput) -> Self {
         let text = output.to_text();
         let images = output.images().map(str::to_owned).collect();
         let result = output.to_json();
-        Self { arguments, result, text, images, failed: output.failed, poll: false }
+        Self { arguments, result, text, images, failed: output.failed, poll: false, file: None }
     }
 
     /// As the message that answers the call with this id.

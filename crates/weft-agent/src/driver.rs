@@ -19,6 +19,9 @@ use crate::window::Line;
 /// The format of what a suspended loop remembers.
 const FORMAT: u32 = 1;
 
+/// Tokens of one result in the conversation unless somebody says otherwise.
+pub const RESULT_TOKENS: usize = 10_000;
+
 /// How an agent works, whatever its driver.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -44,6 +47,9 @@ pub struct Options {
     pub verbose: bool,
     /// How long a person may take to agree to something, in seconds; for ever without it. No answer is a no.
     pub approval_timeout: Option<u64>,
+    /// Tokens of one result in the conversation; a longer one goes to a file that the model reads by parts. Results that
+    /// answers cite stay as they are.
+    pub result_tokens: usize,
     /// How the planner works.
     pub planner: PlannerOptions,
 }
@@ -74,6 +80,7 @@ impl Default for Options {
             citing: None,
             verbose: false,
             approval_timeout: None,
+            result_tokens: RESULT_TOKENS,
             planner: PlannerOptions::default(),
         }
     }

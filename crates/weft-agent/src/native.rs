@@ -14,6 +14,7 @@ use crate::ask::{Ending, ask, warn_of_cut};
 use crate::calls::{self, CallState, OpenCall};
 use crate::driver::{Answer, Driver, End, Job, Start, keep, kept};
 use crate::structured::Schema;
+use crate::tool_search::on_offer;
 use crate::toolkit::Offered;
 use crate::turns::{Offer, Step, Turns};
 use crate::window::{add_to_system, fit, room};
@@ -114,7 +115,7 @@ fn rounds(job: &Job<'_>) -> u32 {
 /// The next request: the whole transcript, unchanged at its front as long as it fits.
 async fn request(job: &Job<'_>, turns: &Turns, offer: Offer, offered: &mut Offered) -> Result<ChatRequest> {
     let (tools, tokens) = match offer == Offer::Tools || turns.transcript.has_calls() {
-        true => offered.now(job.tools.tools()),
+        true => offered.now(on_offer(job.tools.tools(), &turns.used)),
         false => (Arc::default(), 0),
     };
     let options = job.options;

@@ -23,6 +23,7 @@ use crate::ask::{Ending, Reply, ask};
 use crate::calls;
 use crate::driver::{Driver, End, Job, Start, keep, kept};
 use crate::native::blocks;
+use crate::tool_search::on_offer;
 use crate::toolkit::schemas;
 use crate::window::{Line, fit, room};
 
@@ -39,7 +40,7 @@ pub struct Planner;
 #[async_trait]
 impl Driver for Planner {
     async fn run(&self, job: &Job<'_>, start: Start) -> Result<End> {
-        let tools = schemas(&job.tools.tools());
+        let tools = schemas(&on_offer(job.tools.tools(), &[]));
         let (mut steps, mut answers) = match start {
             Start::Conversation(lines) => (begin(job, lines, &tools).await?, Map::new()),
             Start::Resumed { state, answers } => (kept::<Steps>(NAME, state)?, answers),
@@ -54,6 +55,7 @@ impl Driver for Planner {
                     }
                 }
                 Step::Plan => {
+                    let tools = schemas(&on_offer(job.tools.tools(), &steps.used));
                     let reply = next_step(job, &steps, &tools, &mut voice).await?;
                     steps.replied(&reply.text, reply.ending);
                 }

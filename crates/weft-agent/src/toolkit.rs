@@ -107,6 +107,17 @@ impl Toolkit {
         Ok(tool)
     }
 
+    /// Adds a tool of the agent itself, under another name when one of its tools has that already.
+    ///
+    /// # Errors
+    /// As [`Toolkit::register`].
+    pub fn register_own(&self, tool: Tool) -> Result<Arc<Tool>> {
+        let taken = |name: &str| self.state().by_name.contains_key(name);
+        let others = (2..).map(|place| numbered(&tool.name, place));
+        let name = std::iter::once(tool.name.clone()).chain(others).find(|name| !taken(name));
+        self.register(Tool { name: name.unwrap_or_default(), ..tool })
+    }
+
     /// Removes tools, such as those of one server. How many there were.
     pub fn remove(&self, which: impl Fn(&Tool) -> bool) -> usize {
         let mut state = self.state();

@@ -181,9 +181,7 @@ impl Turns {
         for OpenCall { call, state, .. } in calls {
             let CallState::Done(done) = state else { continue };
             observed.push(Observed::of(&call.name, &done));
-            let used =
-                Used { name: call.name, arguments: done.arguments.clone(), results: done.result.clone() };
-            self.used.push(used);
+            self.used.push(Used::of(call.name, &done));
             results.push(done.into_message(call.id));
         }
         self.transcript.round(asked, results);

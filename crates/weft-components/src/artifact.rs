@@ -1,18 +1,13 @@
 //! Files that runs make, and files that they are given.
 
-use bytes::Bytes;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use weft_core::component::Attachment;
 use weft_core::effect::Delivery;
 use weft_core::id::FileId;
 use weft_core::seam::document_writer::{DocumentFormat, WriteRequest};
-use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
+use weft_core::seam::file_store::{self, StoredFile, download_path, named_in, plain_name};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Result};
-
-/// Characters of an id.
-const ID_CHARS: usize = 32;
 
 /// Makes a document and keeps it with the conversation. Work that is done again makes the same file.
 ///
@@ -23,34 +18,9 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let bytes = ctx.run.seams.documents.write(request).await?;
-        keep(ctx, (&name, request.format.mime_type()), bytes).await
+        file_store::keep(ctx, (&name, request.format.mime_type()), bytes).await
     };
     Ok(ctx.effect_asking(("file", Delivery::Idempotent), question, work).await?.0)
-}
-
-/// Keeps a file with the conversation. To be called within an effect.
-///
-/// # Errors
-/// What keeping it fails with.
-pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
-    let name = plain_name(name);
-    // It follows from the work, so that doing the work again keeps one file.
-    let mut hash = Sha256::new();
-    for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let digits: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    let file = StoredFile {
-        id: FileId::from(digits[..ID_CHARS].to_owned()),
-        name,
-        mime_type: mime_type.to_owned(),
-        size: bytes.len() as u64,
-        session: Some(ctx.run.session.clone()),
-        created_ms: ctx.run.seams.clock.now_ms(),
-    };
-    ctx.run.seams.files.put(&ctx.run.tenant, &file, bytes).await?;
-    Ok(file)
 }
 
 /// A name with the ending of a format.

@@ -48,6 +48,22 @@ pub struct ToolTraits {
     pub sources: bool,
     /// How long one call may take.
     pub time_limit: Duration,
+    /// What it is there for.
+    pub purpose: Purpose,
+}
+
+/// What a tool is there for, as far as it decides when a model is shown it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Purpose {
+    /// The work at hand.
+    #[default]
+    Work,
+    /// Finding other tools, which are shown when they are found.
+    FindsTools,
+    /// Reading results that were too long to be shown.
+    ReadsResults,
+    /// Running scripts that call the other tools, which are then not shown one by one.
+    RunsScripts,
 }
 
 /// How long a call may take when nobody says otherwise.
@@ -63,6 +79,7 @@ impl Default for ToolTraits {
             alone: false,
             sources: false,
             time_limit: TOOL_TIME_LIMIT,
+            purpose: Purpose::Work,
         }
     }
 }

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Map;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
-use weft_core::tool::{BASIC_GROUP, Invocation, Origin, Tool, ToolBody, ToolStep, ToolStream, ToolTraits};
+use weft_core::tool::{
+    BASIC_GROUP, Invocation, Origin, Purpose, Tool, ToolBody, ToolStep, ToolStream, ToolTraits,
+};
 use weft_core::{Error, ErrorKind, Json, Result};
 
 use crate::definition::Definition;
@@ -29,6 +31,7 @@ pub(crate) fn tool(server: &Arc<Server>, definition: &Definition) -> Tool {
         group: BASIC_GROUP.to_owned(),
         origin: Origin::Mcp(server.id.clone()),
         traits: ToolTraits {
+            purpose: Purpose::Work,
             idempotent,
             approval: said.approval,
             approval_timeout: None,

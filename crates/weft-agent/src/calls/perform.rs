@@ -7,14 +7,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 use weft_core::budget::Limit;
 use weft_core::component::Suspension;
-use weft_core::context::ToolStarted;
+use weft_core::context::{Signal, ToolStarted};
 use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::ToolCall;
-use weft_core::tool::{Invocation, Origin, Tool, ToolOutput, ToolStep};
+use weft_core::tool::{Invocation, Origin, Purpose, Tool, ToolOutput, ToolStep};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result};
 
 use super::{CallState, Done, INSIDE, Ready};
 use crate::driver::Job;
+use crate::long_results::{Shelved, shelve};
 use crate::trace::{Gave, Traced};
 
 fn started(job: &Job<'_>, call: &ToolCall, arguments: &Json) -> ToolStarted {
@@ -40,6 +41,7 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     let traced = Traced::start(job.ctx, started(job, &call, &written)).await?;
     let agent = Arc::new(inside(job.ctx, &call.id));
     let question = agent.effects.question("tool", &(&call.name, &written));
+    let call_name = call.name.clone();
     let invocation = Invocation { id: call.id, arguments, agent: Arc::clone(&agent), resumed };
     let last = last_step(job, &call.name, invocation);
     let end = match again(tool.as_deref()) {
@@ -61,6 +63,13 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     };
     match state {
         CallState::Done(mut done) => {
+            let quoted = tool.as_ref().is_some_and(|tool| {
+                tool.traits.sources
+                    || matches!(tool.traits.purpose, Purpose::FindsTools | Purpose::ReadsResults)
+            });
+            if !quoted {
+                shorten(job, (&agent, &call_name), &mut done).await?;
+            }
             done.poll = tool.is_some_and(|tool| tool.traits.poll);
             traced.finish(Gave { result: done.result.clone(), failed: done.failed, repaired }).await?;
             Ok(CallState::Done(done))
@@ -68,6 +77,26 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
         state => {
             traced.finish(Gave { result: Json::from("waits for a person"), failed: false, repaired }).await?;
             Ok(state)
+        }
+    }
+}
+
+/// Puts a result that is too long for the conversation into a file. Where that cannot be done it stays whole.
+async fn shorten(job: &Job<'_>, (call, tool): (&NodeContext, &str), done: &mut Done) -> Result<()> {
+    let tools = job.tools.tools();
+    let Some(reader) = tools.iter().find(|tool| tool.traits.purpose == Purpose::ReadsResults) else {
+        return Ok(());
+    };
+    match shelve(call, (tool, &done.text), (&reader.name, job.options.result_tokens)).await {
+        Ok(None) => Ok(()),
+        Ok(Some(Shelved { file, text })) => {
+            (done.file, done.text) = (Some(file), text);
+            Ok(())
+        }
+        Err(error) if error.kind == ErrorKind::Cancelled => Err(error),
+        Err(error) => {
+            let message = format!("the long result of `{tool}` stays in the conversation: {}", error.full());
+            job.ctx.signal(Signal::Warn(message)).await
         }
     }
 }
@@ -108,9 +137,12 @@ fn inside(agent: &NodeContext, call: &str) -> NodeContext {
 }
 
 /// Whether a call of this tool may be made again when it was cut off. Nothing for a component and for
-/// an agent: what they do is not one call. A name without a tool is a call like any other: the tool may
+/// an agent, nor for a script: what they do is not one call. A name without a tool is a call like any other: the tool may
 /// have been there when the call was made.
 fn again(tool: Option<&Tool>) -> Option<Delivery> {
+    if tool.is_some_and(|tool| tool.traits.purpose == Purpose::RunsScripts) {
+        return None;
+    }
     match tool.map(|tool| (&tool.origin, tool.traits.idempotent)) {
         Some((Origin::Component(_) | Origin::Agent(_), _)) => None,
         Some((Origin::Mcp(_) | Origin::Function, false)) => Some(Delivery::AtMostOnce),

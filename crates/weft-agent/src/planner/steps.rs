@@ -203,7 +203,7 @@ impl Steps {
         for OpenCall { call, state, .. } in calls {
             let CallState::Done(done) = state else { continue };
             observed.push(Observed::of(&call.name, &done));
-            self.used.push(Used { name: call.name, arguments: done.arguments, results: done.result });
+            self.used.push(Used::of(call.name, &done));
         }
         self.add(Author::User, observation);
         if self.guard.observe(&observed) == Verdict::Loop && !self.over {

@@ -116,6 +116,13 @@ impl World {
         });
     }
 
+    /// Changes what the agent may use of the outside.
+    pub fn seams(&mut self, change: impl FnOnce(&mut weft_core::seam::Seams)) {
+        let ctx = Arc::get_mut(&mut self.ctx).unwrap();
+        let run = Arc::get_mut(&mut ctx.run).unwrap();
+        change(Arc::make_mut(&mut run.seams));
+    }
+
     pub fn change(&mut self, change: impl FnOnce(&mut NodeContext)) {
         let mut ctx = (*self.ctx).clone();
         change(&mut ctx);

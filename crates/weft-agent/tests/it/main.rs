@@ -17,6 +17,7 @@ mod images;
 mod kit;
 mod layers;
 mod long_term;
+mod many_tools;
 mod messages;
 mod native;
 mod pipelines;

@@ -16,9 +16,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use weft_agent::driver::{Answer, Driver, End, Job, Options, PlannerOptions, Start};
+use weft_agent::code_mode::add_scripts;
+use weft_agent::driver::{Answer, Driver, End, Job, Options, PlannerOptions, RESULT_TOKENS, Start};
+use weft_agent::long_results::add_reader;
 use weft_agent::native::Native;
 use weft_agent::planner::Planner;
+use weft_agent::tool_search::{ToolSearch, add_search};
 use weft_core::budget::{BudgetLimits, Spent};
 use weft_core::component::Suspension;
 use weft_core::context::{Limited, Signal};
@@ -35,6 +38,8 @@ use crate::model::prompt::{Asker, citing_rules, conversation};
 use crate::model::settings::{self, Settings};
 use crate::params::{Field, FieldGroup, Kind, Params, Widget, choice};
 
+/// The part of a window that one result may take.
+const RESULT_SHARE: usize = 3;
 /// Rounds of tool calls after the first when a canvas does not say.
 const ROUNDS: usize = 5;
 /// Rounds of tool calls after the first, at most.
@@ -69,6 +74,26 @@ static MAX_PARALLEL_TOOLS: Field<usize> = Field::count(
     &(1..=PARALLEL_MAX),
     "calls of one round side by side; 1 for one after the other",
 );
+static TOOL_SEARCH: Field<&str> = Field::choice(
+    "tool_search",
+    "auto",
+    &[
+        choice("auto", "when the definitions of its tools would take much of the model's window"),
+        choice("always", ""),
+        choice("never", "every prompt holds all definitions"),
+    ],
+    "whether it finds its tools by a search instead of being shown all of them",
+);
+static CODE_MODE: Field<bool> = Field::flag(
+    "code_mode",
+    "whether it calls its tools in scripts that run in the sandbox, so that what they give stays out of the conversation",
+);
+static MAX_RESULT_TOKENS: Field<usize> = Field::count(
+    "max_result_tokens",
+    RESULT_TOKENS,
+    &(500..=1_000_000),
+    "tokens of one result in the conversation; a longer one goes to a file that the model reads by parts",
+);
 static VERBOSE_TOOL_USE: Field<bool> =
     Field::flag("verbose_tool_use", "whether calls and results are part of the text");
 static APPROVAL_TIMEOUT_SECONDS: Field<Option<u64>> =
@@ -94,6 +119,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &entries::MCP,
                 &MAX_ROUNDS,
                 &MAX_PARALLEL_TOOLS,
+                &TOOL_SEARCH,
+                &CODE_MODE,
+                &MAX_RESULT_TOKENS,
                 &VERBOSE_TOOL_USE,
                 &CUSTOM_HEADER,
             ],
@@ -153,6 +181,9 @@ pub struct Agent {
     drive: Drive,
     rounds_max: u32,
     parallel: usize,
+    search: ToolSearch,
+    scripts: bool,
+    result_tokens: usize,
     verbose: bool,
     approval_timeout: Option<u64>,
     review: bool,
@@ -186,6 +217,13 @@ impl Agent {
         params.ignored(&CUSTOM_HEADER, "what MCP servers are sent is the operator's, in `mcp.servers`");
         let rounds_max = u32::try_from(params.take(&MAX_ROUNDS)).unwrap_or(u32::MAX);
         let parallel = params.take(&MAX_PARALLEL_TOOLS);
+        let search = match params.take(&TOOL_SEARCH) {
+            "always" => ToolSearch::Always,
+            "never" => ToolSearch::Never,
+            _ => ToolSearch::Auto,
+        };
+        let scripts = params.take(&CODE_MODE);
+        let result_tokens = params.take(&MAX_RESULT_TOKENS);
         let verbose = params.take(&VERBOSE_TOOL_USE);
         let approval_timeout = params.take(&APPROVAL_TIMEOUT_SECONDS);
         let review = extras::review(&mut params, drive);
@@ -196,6 +234,9 @@ impl Agent {
             drive,
             rounds_max,
             parallel,
+            search,
+            scripts,
+            result_tokens,
             verbose,
             approval_timeout,
             review,
@@ -241,6 +282,13 @@ impl Agent {
         };
         let citing = settings.cites() && matches!(asker, Asker::Canvas);
         let options = self.options(&ctx, citing.then(|| citing_rules(settings, &ctx)).transpose()?)?;
+        let window = model.info().window;
+        let options = Options { result_tokens: options.result_tokens.min(window / RESULT_SHARE), ..options };
+        add_search(&toolkit, self.search, window)?;
+        add_reader(&toolkit)?;
+        if self.scripts {
+            add_scripts(&toolkit, Arc::clone(&model), &options)?;
+        }
         let driver: &dyn Driver = if planned { &Planner } else { &Native };
         let drive = async |writer: Option<&TextWriter>| {
             let job = Job { ctx: &ctx, model: &*model, tools: &toolkit, options: &options, writer };
@@ -284,6 +332,7 @@ impl Agent {
             citing,
             verbose: self.verbose,
             approval_timeout: self.approval_timeout,
+            result_tokens: self.result_tokens,
             planner: PlannerOptions {
                 analyse: self.analyse,
                 review: self.review,

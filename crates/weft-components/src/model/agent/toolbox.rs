@@ -188,11 +188,10 @@ impl Toolbox {
     /// # Errors
     /// `Cancelled`.
     pub async fn open(&self, ctx: &NodeContext) -> Result<Toolkit> {
-        if self.servers.is_empty() {
-            return Ok(self.toolkit.clone());
-        }
         let toolkit = self.toolkit.fork();
-        mcp_tools::add(&toolkit, &self.servers, ctx, self.places).await?;
+        if !self.servers.is_empty() {
+            mcp_tools::add(&toolkit, &self.servers, ctx, self.places).await?;
+        }
         Ok(toolkit)
     }
 

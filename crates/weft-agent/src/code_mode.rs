@@ -1,0 +1,341 @@
+//! Code mode: the tools of an agent as functions of a script that the model writes. What they give stays in the script; the
+//! model sees what the script returns.
+//!
+//! A script runs in the sandbox, which has no way out. So it is run until it waits for calls, these are made like any others
+//! (policy, budget, approval, journal), and it is run again from its start with what they gave, until it ends. A script
+//! is told the same time and the same random numbers each time, so it comes to the same place.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, json};
+use weft_core::component::Suspension;
+use weft_core::effect::Delivery;
+use weft_core::seam::chat_model::{ChatModel, ToolCall};
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::tool::{
+    Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStep, ToolStream,
+    failure_text,
+};
+use weft_core::{Error, Json, NodeContext, Result};
+
+use crate::ask::Ending;
+use crate::calls::{self, CallState, OpenCall};
+use crate::driver::{Job, Options};
+use crate::toolkit::{Toolkit, WeakToolkit};
+use crate::window::tokens;
+
+/// The name of the tool that runs scripts.
+pub const SCRIPT_FUNCTION: &str = "run_script";
+
+/// Calls of one script, at most.
+const CALLS_MAX: usize = 200;
+/// Bytes of everything that calls gave one script, at most: it is told all of it each time.
+const ANSWERS_BYTES_MAX: usize = 8 << 20;
+/// Tokens of the signatures of tools in the description.
+const SIGNATURES_TOKENS_MAX: usize = 4_000;
+/// Letters of a tool's description beside its signature.
+const SUMMARY_LETTERS_MAX: usize = 160;
+/// How long a script may take with all its calls.
+const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
+/// What one run of a script may use.
+const LIMITS: Limits = Limits {
+    time: Duration::from_secs(10),
+    memory_bytes: 128 << 20,
+    output_bytes: 8 << 20,
+    printed_bytes: 64 << 10,
+};
+
+/// What runs a script. Its arguments are `source`, `names`, `answers` and `now`; it gives `{asked}` or `{result}`.
+const JAVASCRIPT: &str = include_str!("code_mode/script.js");
+const PYTHON: &str = include_str!("code_mode/script.py");
+
+/// Adds the tool that runs scripts to a toolkit that has others. Their definitions are then not shown one by one.
+///
+/// # Errors
+/// What registering it fails with.
+pub fn add_scripts(tools: &Toolkit, model: Arc<dyn ChatModel>, options: &Options) -> Result<()> {
+    let work: Vec<Arc<Tool>> = of_work(tools);
+    if work.is_empty() {
+        return Ok(());
+    }
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "code": {"type": "string", "description": "the body of an async function (JavaScript) or a program (Python); \
+                what it returns, or a variable `result` in Python, is the result"},
+            "language": {"type": "string", "enum": ["javascript", "python"], "default": "javascript"},
+        },
+        "required": ["code"],
+    });
+    // Whatever a call gives goes to the script and not into the conversation.
+    let options = Options { result_tokens: usize::MAX, ..options.clone() };
+    let body = Arc::new(Scripts { tools: tools.downgrade(), model, options });
+    let mut tool = Tool::new(SCRIPT_FUNCTION, description(&work), parameters, Origin::Function, body);
+    tool.traits.purpose = Purpose::RunsScripts;
+    tool.traits.time_limit = TIME_LIMIT;
+    tools.register_own(tool)?;
+    Ok(())
+}
+
+fn of_work(tools: &Toolkit) -> Vec<Arc<Tool>> {
+    tools.tools().into_iter().filter(|tool| tool.traits.purpose == Purpose::Work).collect()
+}
+
+fn description(work: &[Arc<Tool>]) -> String {
+    let mut text = "Runs a script that calls tools and works with what they give; only what the script returns or \
+        prints comes back. Use it for several calls, loops, filters and sums. In JavaScript `await tools.name({argument: \
+        value})`, several at once with `Promise.all`; in Python `tools.name(argument=value)`. A call that fails throws. There \
+        is no network and there are no files. The tools:"
+        .to_owned();
+    let mut left = work.len();
+    for tool in work {
+        let line = format!("\n- {}", signature(tool));
+        if tokens(&text) + tokens(&line) > SIGNATURES_TOKENS_MAX {
+            break;
+        }
+        text.push_str(&line);
+        left -= 1;
+    }
+    if left > 0 {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n- and {left} more, which a search for tools finds");
+    }
+    text
+}
+
+/// A tool in one line: `name(city: string, days?: integer): what it does`.
+pub(crate) fn signature(tool: &Tool) -> String {
+    let required: Vec<&str> =
+        tool.parameters["required"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
+    let empty = Map::new();
+    let parameters = tool.parameters["properties"].as_object().unwrap_or(&empty);
+    let parameter = |(name, schema): (&String, &Json)| {
+        let optional = if required.contains(&name.as_str()) { "" } else { "?" };
+        let choices = schema["enum"]
+            .as_array()
+            .map(|choices| choices.iter().map(Json::to_string).collect::<Vec<_>>().join(" | "));
+        let kind = choices.unwrap_or_else(|| schema["type"].as_str().unwrap_or("any").to_owned());
+        format!("{name}{optional}: {kind}")
+    };
+    let parameters: Vec<String> = parameters.iter().map(parameter).collect();
+    let summary: String = tool
+        .description
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ")
+        .chars()
+        .take(SUMMARY_LETTERS_MAX)
+        .collect();
+    format!("{}({}): {summary}", tool.name, parameters.join(", "))
+}
+
+struct Scripts {
+    tools: WeakToolkit,
+    model: Arc<dyn ChatModel>,
+    options: Options,
+}
+
+impl ToolBody for Scripts {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        let (tools, model, options) = (self.tools.clone(), Arc::clone(&self.model), self.options.clone());
+        Box::pin(futures::stream::once(async move {
+            let tools = tools.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
+            Script::begin(&invocation)?.work(&tools, (&*model, &options), &invocation.agent).await
+        }))
+    }
+}
+
+/// A script under way. It is plain data, so that it can wait for a person.
+#[derive(Debug, Serialize, Deserialize)]
+struct Script {
+    source: String,
+    language: Language,
+    /// Milliseconds since 1970 that the script takes for now.
+    now_ms: i64,
+    /// The calls that are over, with what they gave, in the order in which they were asked for.
+    answers: Vec<Answered>,
+    /// Those that it waits for.
+    open: Vec<OpenCall>,
+    /// What people have answered.
+    #[serde(skip)]
+    said: Map<String, Json>,
+}
+
+/// A call that is over, as the script is told of it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Answered {
+    name: String,
+    arguments: Json,
+    #[serde(flatten)]
+    gave: Gave,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Gave {
+    Value(Json),
+    Error(String),
+}
+
+/// What one run of a script came to.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Asked(Vec<Asked>),
+    Result(Json),
+}
+
+#[derive(Debug, Deserialize)]
+struct Asked {
+    name: String,
+    #[serde(default)]
+    arguments: Json,
+}
+
+impl Script {
+    fn begin(invocation: &Invocation) -> Result<Self> {
+        if let Some(resumed) = &invocation.resumed {
+            let mut script: Self = serde_json::from_value(resumed["state"].clone())
+                .map_err(|cause| Error::internal("cannot read what the script was doing").because(cause))?;
+            script.said = resumed["answers"].as_object().cloned().unwrap_or_default();
+            return Ok(script);
+        }
+        let text = |name: &str| invocation.arguments.get(name).and_then(Json::as_str).unwrap_or_default();
+        let language = match text("language") {
+            "" => Language::JavaScript,
+            name => Language::named(name)
+                .ok_or_else(|| Error::invalid(format!("there are no scripts in `{name}`")))?,
+        };
+        let now_ms = invocation.agent.run.seams.clock.now_ms();
+        let source = text("code").to_owned();
+        Ok(Self { source, language, now_ms, answers: Vec::new(), open: Vec::new(), said: Map::new() })
+    }
+
+    async fn work(
+        mut self,
+        tools: &Toolkit,
+        (model, options): (&dyn ChatModel, &Options),
+        ctx: &Arc<NodeContext>,
+    ) -> Result<ToolStep> {
+        let job = Job { ctx, model, tools, options, writer: None };
+        // The time that the script sees is that of its first run, also when that was in another process.
+        (self.now_ms, _) = ctx.effect(("time", Delivery::Idempotent), async { Ok(self.now_ms) }).await?;
+        loop {
+            if !self.open.is_empty() {
+                let said = std::mem::take(&mut self.said);
+                let end = calls::make(&job, &mut self.open, &said, Ending::Whole).await?;
+                if let Some(form) = end.form {
+                    let state = serde_json::to_value(&self).map_err(|cause| {
+                        Error::internal("cannot write down what the script was doing").because(cause)
+                    })?;
+                    return Ok(ToolStep::Suspended(Suspension { form, state }));
+                }
+                self.called()?;
+                if let Some(limit) = end.limit {
+                    return Err(ctx.budget.error(limit));
+                }
+            }
+            let ran = self.run(tools, ctx).await?;
+            match outcome(&ran) {
+                Err(problem) => return Ok(ToolStep::Done(told(Err(problem), &ran, self.answers.len()))),
+                Ok(Outcome::Result(result)) => {
+                    return Ok(ToolStep::Done(told(Ok(result), &ran, self.answers.len())));
+                }
+                Ok(Outcome::Asked(asked)) => self.ask(asked, tools)?,
+            }
+        }
+    }
+
+    /// Runs it from its start with the answers so far.
+    async fn run(&self, tools: &Toolkit, ctx: &NodeContext) -> Result<Ran> {
+        let names: Vec<String> = of_work(tools).iter().map(|tool| tool.name.clone()).collect();
+        let arguments =
+            json!({"source": self.source, "names": names, "answers": self.answers, "now": self.now_ms});
+        let program = Program {
+            language: self.language,
+            source: match self.language {
+                Language::JavaScript => JAVASCRIPT.to_owned(),
+                Language::Python => PYTHON.to_owned(),
+            },
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+            limits: LIMITS,
+        };
+        let question = ctx.effects.question("code", &program);
+        let run = async { ctx.run.seams.sandbox.run(&ctx.run.tenant, program).await };
+        ctx.effect_asking(("code", Delivery::Idempotent), question, run).await.map(|(ran, _)| ran)
+    }
+
+    /// Takes in what it waits for now.
+    fn ask(&mut self, asked: Vec<Asked>, tools: &Toolkit) -> Result<()> {
+        let first = self.answers.len();
+        if first + asked.len() > CALLS_MAX {
+            return Err(Error::invalid(format!("the script makes more than {CALLS_MAX} calls"))
+                .help("work on less at once, in several scripts"));
+        }
+        let work = of_work(tools);
+        for (Asked { name, arguments }, place) in asked.into_iter().zip(first..) {
+            // By their exact names: a script does not run scripts.
+            let known = work.iter().any(|tool| tool.name == name);
+            let arguments = if arguments.is_null() { "{}".to_owned() } else { arguments.to_string() };
+            let call = ToolCall { id: format!("call{place}"), name: name.clone(), arguments };
+            self.open.push(match known {
+                true => OpenCall::new(call),
+                false => OpenCall::left_out(call, format!("there is no tool `{name}`")),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes in what the calls gave.
+    fn called(&mut self) -> Result<()> {
+        for OpenCall { call, state, .. } in self.open.drain(..) {
+            let CallState::Done(done) = state else { continue };
+            let gave = if done.failed { Gave::Error(done.text) } else { Gave::Value(done.result) };
+            let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+            self.answers.push(Answered { name: call.name, arguments, gave });
+        }
+        let bytes = serde_json::to_string(&self.answers).map_or(0, |text| text.len());
+        if bytes > ANSWERS_BYTES_MAX {
+            let message = format!("what the calls of the script gave is more than {ANSWERS_BYTES_MAX} bytes");
+            return Err(Error::invalid(message).help("ask the tools for less, or work in several scripts"));
+        }
+        Ok(())
+    }
+}
+
+/// What a run came to, or what is wrong with the script.
+fn outcome(ran: &Ran) -> Result<Outcome> {
+    match &ran.result {
+        Ok(value) => serde_json::from_value(value.clone()).map_err(|_| {
+            Error::invalid("the script did not end as it should").help("let it return a value that is JSON")
+        }),
+        // The place is one in what runs the script.
+        Err(Failure::Program { message, .. }) => {
+            Err(Error::invalid(format!("the script failed: {message}"))
+                .help("mend the script and run it again"))
+        }
+        Err(failure) => Err(failure.error(LIMITS)),
+    }
+}
+
+/// What the model is told of a script.
+fn told(result: Result<Json>, ran: &Ran, calls: usize) -> ToolOutput {
+    let mut value = json!({"calls": calls});
+    let failed = result.is_err();
+    match result {
+        Ok(result) => value["result"] = result,
+        Err(error) => {
+            let told: Json = serde_json::from_str(&failure_text(&error)).unwrap_or_default();
+            value["error"] = told["error"].clone();
+        }
+    }
+    for (name, printed) in [("stdout", &ran.stdout), ("stderr", &ran.stderr)] {
+        if !printed.is_empty() {
+            value[name] = printed.as_str().into();
+        }
+    }
+    ToolOutput { failed, ..ToolOutput::value(value) }
+}

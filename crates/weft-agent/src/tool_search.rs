@@ -1,0 +1,349 @@
+//! Many tools: when their definitions would fill the prompt, the model is offered one tool that finds the
+//! others, and gets the definitions of what it has found or called.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use serde_json::{Map, json};
+use weft_core::tool::{
+    Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStream, once,
+};
+use weft_core::{Error, Json, Result};
+
+use crate::calls::Used;
+use crate::code_mode::signature;
+use crate::toolkit::{Toolkit, WeakToolkit, schemas};
+use crate::window::{tokens, tokens_of_tools};
+
+/// The name of the tool that finds others.
+pub const SEARCH_FUNCTION: &str = "search_tools";
+
+/// Tokens of definitions that go into every prompt before tools are searched for. A smaller window has less room:
+/// [`WINDOW_SHARE`].
+const TOKENS_MAX: usize = 10_000;
+/// The part of a window that definitions may take.
+const WINDOW_SHARE: usize = 4;
+/// Tools that one search gives when the model does not say.
+const FOUND: usize = 5;
+/// Tools that one search gives, at most.
+const FOUND_MAX: usize = 20;
+/// Found tools that are on offer at the same time: those found or called last.
+const ON_OFFER_MAX: usize = 40;
+/// Tokens of names in the description of the search, so that the model knows what there may be.
+const NAMES_TOKENS_MAX: usize = 600;
+/// Letters of a description in the answer of a search; the whole of it comes with the definition.
+const SUMMARY_LETTERS_MAX: usize = 200;
+/// Words that are read of one tool.
+const WORDS_MAX: usize = 2_000;
+
+/// Whether tools are searched for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ToolSearch {
+    /// When their definitions would take much of the window.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never: every prompt holds all definitions.
+    Never,
+}
+
+/// Adds the search to a toolkit for a model with a window of so many tokens, if it is needed. Whether it was.
+///
+/// # Errors
+/// What registering it fails with.
+pub fn add_search(tools: &Toolkit, how: ToolSearch, window: usize) -> Result<bool> {
+    let all = tools.tools();
+    let needed = match how {
+        ToolSearch::Never => false,
+        ToolSearch::Always => !all.is_empty(),
+        ToolSearch::Auto => tokens_of_tools(&schemas(&all)) > TOKENS_MAX.min(window / WINDOW_SHARE),
+    };
+    if needed {
+        tools.register_own(search_tool(tools, &all))?;
+    }
+    Ok(needed)
+}
+
+/// The tools whose definitions the model sees: all of them, or those it has found and called when there is a
+/// search. What reads long results is there when there are some. `used` are the calls so far.
+pub fn on_offer(tools: Vec<Arc<Tool>>, used: &[Used]) -> Vec<Arc<Tool>> {
+    let has_long = used.iter().any(|call| call.file.is_some());
+    let searches = tools.iter().find(|tool| tool.traits.purpose == Purpose::FindsTools).cloned();
+    let known = searches.map(|search| found(&search.name, used));
+    let scripted = tools.iter().any(|tool| tool.traits.purpose == Purpose::RunsScripts);
+    let wanted = |tool: &Arc<Tool>| match tool.traits.purpose {
+        Purpose::Work if scripted => false,
+        Purpose::Work => known.as_ref().is_none_or(|known| known.contains(tool.name.as_str())),
+        Purpose::FindsTools | Purpose::RunsScripts => true,
+        Purpose::ReadsResults => has_long,
+    };
+    tools.into_iter().filter(wanted).collect()
+}
+
+/// The names of what was found and called last.
+fn found<'a>(search: &str, used: &'a [Used]) -> HashSet<&'a str> {
+    let mut names = HashSet::new();
+    for call in used.iter().rev() {
+        let listed = call.results["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let of_search = if call.name == search { listed } else { &[] };
+        let own = (call.name != search).then_some(call.name.as_str());
+        for name in of_search.iter().filter_map(|tool| tool["name"].as_str()).chain(own) {
+            if names.len() < ON_OFFER_MAX {
+                names.insert(name);
+            }
+        }
+    }
+    names
+}
+
+fn search_tool(tools: &Toolkit, all: &[Arc<Tool>]) -> Tool {
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "what the tool should do, in a few words, or its name"},
+            "limit": {"type": "integer", "minimum": 1, "maximum": FOUND_MAX, "default": FOUND,
+                "description": "how many tools to give"},
+        },
+        "required": ["query"],
+    });
+    let (mut names, mut left, mut spent) = (Vec::new(), all.len(), 0);
+    for tool in all {
+        spent += tokens(&tool.name) + 1;
+        if spent > NAMES_TOKENS_MAX {
+            break;
+        }
+        names.push(tool.name.as_str());
+        left -= 1;
+    }
+    let rest = if left > 0 { format!(" and {left} more") } else { String::new() };
+    let description = format!(
+        "Finds tools. There are {} tools, and you see only those that you have found. Search before you say that \
+         something cannot be done; what is found can be called in your next step. The tools: {}{rest}.",
+        all.len(),
+        names.join(", ")
+    );
+    let body = Arc::new(Search(tools.downgrade()));
+    let mut tool = Tool::new(SEARCH_FUNCTION, description, parameters, Origin::Function, body);
+    tool.traits.purpose = Purpose::FindsTools;
+    tool.traits.idempotent = true;
+    tool
+}
+
+struct Search(WeakToolkit);
+
+impl Search {
+    fn search(&self, arguments: &Map<String, Json>) -> Result<ToolOutput> {
+        let tools = self.0.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
+        let query = arguments.get("query").and_then(Json::as_str).unwrap_or_default();
+        let limit =
+            arguments.get("limit").and_then(Json::as_u64).and_then(|limit| usize::try_from(limit).ok());
+        let limit = limit.unwrap_or(FOUND).clamp(1, FOUND_MAX);
+        let all = tools.tools();
+        let scripted = all.iter().any(|tool| tool.traits.purpose == Purpose::RunsScripts);
+        let of_work = |tool: &Arc<Tool>| tool.traits.purpose == Purpose::Work;
+        let tools: Vec<Arc<Tool>> = all.into_iter().filter(of_work).collect();
+        let best = ranked(query, &tools);
+        let told = |place: &usize| {
+            let tool = &tools[*place];
+            let summary: String = tool.description.chars().take(SUMMARY_LETTERS_MAX).collect();
+            let mut told = json!({"name": tool.name, "description": summary});
+            if scripted {
+                // A script needs no definition, and there is none in the request.
+                told["signature"] = signature(tool).into();
+            }
+            told
+        };
+        let shown: Vec<Json> = best.iter().take(limit).map(told).collect();
+        let mut answer = json!({"tools": shown, "more": best.len().saturating_sub(limit)});
+        if shown.is_empty() {
+            answer["note"] = "no tool fits; try other words for what it should do".into();
+        }
+        Ok(ToolOutput::value(answer))
+    }
+}
+
+impl ToolBody for Search {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        let done = self.search(&invocation.arguments);
+        once(async { done })
+    }
+}
+
+/// How much a word that comes again and again adds, and how much long texts are held back: the usual values of Okapi BM25
+/// (Robertson and Zaragoza, 2009).
+const K1: f64 = 1.2;
+const B: f64 = 0.75;
+/// A word of the name counts as so many of the description.
+const NAME_WEIGHT: usize = 3;
+
+/// The places of the tools that have words of the query, best first, by Okapi BM25.
+#[expect(clippy::cast_precision_loss, reason = "a tool has few words")]
+fn ranked(query: &str, tools: &[Arc<Tool>]) -> Vec<usize> {
+    let texts: Vec<HashMap<String, usize>> = tools.iter().map(|tool| counted(tool)).collect();
+    let lengths: Vec<usize> = texts.iter().map(|text| text.values().sum()).collect();
+    let average = (lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64).max(1.0);
+    let asked: HashSet<String> = words(query).collect();
+    let rarity = |word: &str| {
+        let with = texts.iter().filter(|text| text.contains_key(word)).count() as f64;
+        (1.0 + (texts.len() as f64 - with + 0.5) / (with + 0.5)).ln()
+    };
+    let mut scores = vec![0.0; tools.len()];
+    for word in &asked {
+        let rarity = rarity(word);
+        for (place, text) in texts.iter().enumerate() {
+            let often = text.get(word).copied().unwrap_or(0) as f64;
+            let held = K1 * (1.0 - B + B * lengths[place] as f64 / average);
+            scores[place] += rarity * often * (K1 + 1.0) / (often + held);
+        }
+    }
+    // Who knows the name gets the tool.
+    if let Some(place) = tools.iter().position(|tool| tool.name.eq_ignore_ascii_case(query.trim())) {
+        scores[place] = f64::INFINITY;
+    }
+    let mut best: Vec<usize> = (0..tools.len()).filter(|place| scores[*place] > 0.0).collect();
+    best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+    best
+}
+
+/// How often each word stands in what is said of a tool: its name, its description, its parameters.
+fn counted(tool: &Tool) -> HashMap<String, usize> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for word in words(&tool.name) {
+        *counts.entry(word).or_default() += NAME_WEIGHT;
+    }
+    let empty = Map::new();
+    let parameters = tool.parameters["properties"].as_object().unwrap_or(&empty);
+    let described = parameters.iter().flat_map(|(name, schema)| {
+        words(name).chain(words(schema["description"].as_str().unwrap_or_default()))
+    });
+    for word in words(&tool.description).chain(described).take(WORDS_MAX) {
+        *counts.entry(word).or_default() += 1;
+    }
+    counts
+}
+
+/// The words of a text in small letters: cut where neither letters nor digits are and within `camelCase`, without a
+/// plural's `s`. Where words are not set apart each sign is one.
+fn words(text: &str) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    let mut word = String::new();
+    let mut small = false;
+    let mut end = |word: &mut String| {
+        let stem = match word.strip_suffix('s') {
+            Some(stem) if stem.len() > 2 && !stem.ends_with('s') => stem.to_owned(),
+            _ => word.clone(),
+        };
+        word.clear();
+        if !stem.is_empty() {
+            found.push(stem);
+        }
+    };
+    for letter in text.chars() {
+        let alone =
+            matches!(letter, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
+        if alone || !letter.is_alphanumeric() || (small && letter.is_uppercase()) {
+            end(&mut word);
+        }
+        if letter.is_alphanumeric() {
+            word.extend(letter.to_lowercase());
+        }
+        if alone {
+            end(&mut word);
+        }
+        small = letter.is_lowercase() || letter.is_ascii_digit();
+    }
+    end(&mut word);
+    found.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str, description: &str) -> Tool {
+        let parameters = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+        Tool::function(name, description, parameters, |_| async { Ok(Json::Null) })
+    }
+
+    fn best(query: &str, tools: &[(&str, &str)]) -> Vec<String> {
+        let tools: Vec<_> = tools.iter().map(|(name, about)| Arc::new(tool(name, about))).collect();
+        ranked(query, &tools).into_iter().map(|place| tools[place].name.clone()).collect()
+    }
+
+    #[test]
+    fn the_tool_that_fits_comes_first() {
+        let tools = [
+            ("send_mail", "Sends an e-mail to a person."),
+            ("getWeatherForecast", "Tells what the weather will be."),
+            (
+                "list_files",
+                "Lists files of a folder, with the weather of the day they were made on in their names.",
+            ),
+            ("查天气", "查询城市的天气预报"),
+        ];
+        let first = |query: &str| best(query, &tools).into_iter().next().unwrap_or_default();
+        assert_eq!(first("weather forecasts"), "getWeatherForecast");
+        assert_eq!(first("email a colleague, please: mail"), "send_mail");
+        assert_eq!(first("天气"), "查天气");
+        assert_eq!(first("LIST_FILES"), "list_files");
+        assert_eq!(best("nothing fits 123", &tools), [""; 0]);
+        assert_eq!(best("", &tools), [""; 0]);
+        assert_eq!(best("x", &[]), [""; 0]);
+    }
+
+    #[test]
+    fn words_are_cut_as_people_read_them() {
+        let check = |text: &str, expected: &[&str]| assert_eq!(words(text).collect::<Vec<_>>(), expected);
+        check("getWeatherForecasts", &["get", "weather", "forecast"]);
+        check("list_files-v2 (class)", &["list", "file", "v2", "class"]);
+        check("查天气 now", &["查", "天", "气", "now"]);
+        check("  ", &[]);
+    }
+
+    #[test]
+    fn a_few_tools_are_shown_and_many_are_searched_for() {
+        let many = |count: usize| {
+            let tools = Toolkit::new();
+            for place in 0..count {
+                let about = format!("Does the thing number {place}, at some length and for many reasons.");
+                tools.register(tool(&format!("thing_{place}"), &about)).unwrap();
+            }
+            tools
+        };
+        assert!(!add_search(&many(20), ToolSearch::Auto, 128_000).unwrap());
+        assert!(add_search(&many(20), ToolSearch::Auto, 1_000).unwrap());
+        assert!(!add_search(&many(500), ToolSearch::Never, 1_000).unwrap());
+        assert!(!add_search(&many(0), ToolSearch::Always, 1_000).unwrap());
+        let tools = many(500);
+        assert!(add_search(&tools, ToolSearch::Auto, 128_000).unwrap());
+        let shown = on_offer(tools.tools(), &[]);
+        assert_eq!(shown.len(), 1);
+        let cost = tokens_of_tools(&schemas(&shown));
+        assert!(cost <= 2_000, "{cost}");
+    }
+
+    #[test]
+    fn what_was_found_or_called_is_on_offer() {
+        let tools = Toolkit::new();
+        for name in ["a", "b", "c", "d"] {
+            tools.register(tool(name, "x")).unwrap();
+        }
+        add_search(&tools, ToolSearch::Always, 1_000).unwrap();
+        let used = |name: &str, results: Json| Used {
+            name: name.to_owned(),
+            arguments: Json::Null,
+            results,
+            file: None,
+        };
+        let offered = |used: &[Used]| {
+            let names = on_offer(tools.tools(), used).into_iter().map(|tool| tool.name.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(offered(&[]), ["search_tools"]);
+        let found = used("search_tools", json!({"tools": [{"name": "b"}, {"name": "gone"}]}));
+        // What another tool gives is no search.
+        let called = used("d", json!({"tools": [{"name": "a"}]}));
+        assert_eq!(offered(&[found, called]), ["b", "d", "search_tools"]);
+    }
+}

@@ -1,0 +1,262 @@
+//! Many tools, long results, and tools that are called in scripts.
+
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use weft_agent::code_mode::add_scripts;
+use weft_agent::driver::{End, Start};
+use weft_agent::long_results::add_reader;
+use weft_agent::native::Native;
+use weft_agent::tool_search::{ToolSearch, add_search};
+use weft_core::budget::BudgetLimits;
+use weft_core::seam::sandbox::Limits;
+use weft_core::{Error, ErrorKind};
+use weft_testkit::{MemoryFiles, Reply, ScriptedModel};
+
+use crate::kit::{World, question};
+
+fn names(world: &World, request: usize) -> Vec<String> {
+    world.asked()[request].tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+#[tokio::test]
+async fn tools_are_found_and_then_called() {
+    let world = World::new([
+        Reply::call("search_tools", json!({"query": "thing seven"})),
+        Reply::call("seven", json!({"q": "x"})),
+        Reply::text("done"),
+    ]);
+    for name in ["one", "seven", "nine"] {
+        world.echo(name, |tool| tool.description = format!("Does the thing {name}."));
+    }
+    assert!(add_search(&world.toolkit, ToolSearch::Always, 8_000).unwrap());
+    let answer = world.ask().await.unwrap();
+    assert_eq!(names(&world, 0), ["search_tools"]);
+    assert_eq!(names(&world, 1), ["one", "seven", "nine", "search_tools"]);
+    assert_eq!(answer.used[0].results["tools"][0]["name"], "seven");
+    assert_eq!(world.called(), [r#"seven({"q":"x"})"#]);
+}
+
+#[tokio::test]
+async fn work_that_is_done_again_offers_the_same_tools() {
+    let replies = || {
+        [
+            Reply::call("search_tools", json!({"query": "look"})),
+            Reply::call("look", json!({"q": "x"})),
+            Reply::text("done"),
+        ]
+    };
+    let first = World::new(replies());
+    add_search(&first.toolkit, ToolSearch::Always, 8_000).unwrap();
+    first.ask().await.unwrap();
+    let mut second = World::new([Reply::text("done")]);
+    add_search(&second.toolkit, ToolSearch::Always, 8_000).unwrap();
+    let known = first.known(first.notes().len() - 2).into_iter().collect();
+    second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known));
+    second.ask().await.unwrap();
+    assert_eq!(names(&second, 0), ["look", "search_tools"]);
+    assert_eq!(second.called(), [""; 0]);
+}
+
+fn long() -> String {
+    (0..4_000).map(|line| format!("line {line} of a long story\n")).collect()
+}
+
+fn with_long_result(world: &mut World) -> Arc<MemoryFiles> {
+    let files = Arc::new(MemoryFiles::default());
+    world.seams(|seams| seams.files = files.clone());
+    world.tool("story", |tool| tool.traits.idempotent = true, |_| async { Ok(Json::from(long())) });
+    add_reader(&world.toolkit).unwrap();
+    world.options.result_tokens = 1_000;
+    files
+}
+
+#[tokio::test]
+async fn a_long_result_is_read_by_parts() {
+    let mut world = World::with(ScriptedModel::from_fn(|request, nth| {
+        let told = request.messages.last().unwrap().text.clone();
+        match nth {
+            0 => Reply::call("story", json!({})),
+            1 => {
+                let (_, id) = told.split_once("\"id\": \"").unwrap();
+                let id = id.split('"').next().unwrap();
+                Reply::call("read_result", json!({"id": id, "find": "line 3999", "length": 9}))
+            }
+            _ => Reply::text(told),
+        }
+    }));
+    let files = with_long_result(&mut world);
+    let answer = world.ask().await.unwrap();
+    assert!(answer.text.ends_with("\nline 3999"), "{}", answer.text);
+    // The definition comes with the first long result, and the conversation stays short.
+    assert_eq!(names(&world, 0), ["look", "story"]);
+    assert_eq!(names(&world, 1), ["look", "story", "read_result"]);
+    assert!(world.last(1).len() < 3_000, "{}", world.last(1));
+    let file = files.all().pop().unwrap();
+    assert_eq!((answer.used[0].file.as_ref(), file.size), (Some(&file.id), long().len() as u64));
+    assert_eq!(answer.used[0].results, json!(long()));
+}
+
+#[tokio::test]
+async fn only_results_of_this_conversation_can_be_read() {
+    let mut world = World::new([
+        Reply::call("story", json!({})),
+        Reply::call("read_result", json!({"id": "other"})).and_call("read_result", json!({"id": "own"})),
+        Reply::text("done"),
+    ]);
+    let files = with_long_result(&mut world);
+    let session = world.ctx.run.session.to_string();
+    for (id, name, session) in [("other", "result-x.txt", "elsewhere"), ("own", "secret.txt", &session)] {
+        let file = weft_core::seam::file_store::StoredFile {
+            id: id.into(),
+            name: name.to_owned(),
+            mime_type: "text/plain".to_owned(),
+            size: 1,
+            session: Some(session.to_owned().into()),
+            created_ms: 0,
+        };
+        use weft_core::seam::FileStore as _;
+        files.put(&world.ctx.run.tenant, &file, b"x".to_vec().into()).await.unwrap();
+    }
+    let answer = world.ask().await.unwrap();
+    for call in &answer.used[1..] {
+        assert_eq!(call.results["error"]["kind"], "NOT_FOUND", "{call:?}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_place_for_files_a_long_result_stays() {
+    let mut world = World::new([Reply::call("story", json!({})), Reply::text("done")]);
+    with_long_result(&mut world);
+    world.seams(|seams| seams.files = Arc::new(weft_core::seam::file_store::NoFiles));
+    world.ask().await.unwrap();
+    assert_eq!(world.last(1), long());
+    assert!(
+        world.signals().iter().any(|signal| signal.contains("stays in the conversation")),
+        "{:?}",
+        world.signals()
+    );
+}
+
+const LIMITS: Limits = Limits {
+    time: std::time::Duration::from_secs(2),
+    memory_bytes: 64 << 20,
+    output_bytes: 1 << 20,
+    printed_bytes: 64 << 10,
+};
+
+fn scripted(script: &str, language: &str) -> World {
+    let mut world = World::new([
+        Reply::call("run_script", json!({"code": script, "language": language})),
+        Reply::text("done"),
+    ]);
+    world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));
+    world.tool("fails", |_| {}, |_| async { Err(Error::new(ErrorKind::Unavailable, "gone")) });
+    world.tool(
+        "add",
+        |tool| tool.traits.idempotent = true,
+        |arguments| async move { Ok(json!({"sum": arguments["n"].as_i64().unwrap_or(0) + 1})) },
+    );
+    let model = Arc::new(world.model.clone());
+    add_scripts(&world.toolkit, model, &world.options).unwrap();
+    world
+}
+
+async fn ran(script: &str) -> Json {
+    let world = scripted(script, "javascript");
+    world.ask().await.unwrap().used.remove(0).results
+}
+
+#[tokio::test]
+async fn a_script_calls_tools_and_gives_what_it_returns() {
+    let script = "const found = await Promise.all([1, 2, 3].map(n => tools.add({n}))); \
+        console.log('so far', found.length); const more = await tools.look({q: String(found[2].sum)}); \
+        return {sums: found.map(f => f.sum), more};";
+    let world = scripted(script, "javascript");
+    let answer = world.ask().await.unwrap();
+    let told = &answer.used[0].results;
+    assert_eq!(told["result"], json!({"sums": [2, 3, 4], "more": "found 4"}), "{told}");
+    assert_eq!((&told["calls"], told["stdout"].as_str().unwrap().trim()), (&json!(4), "so far 3"));
+    assert_eq!(world.called().len(), 4);
+    // One tool is offered, each call is in the trace, and what they gave is not in the conversation.
+    assert_eq!(names(&world, 0), ["run_script"]);
+    assert!(world.asked()[0].tools[0].description.contains("look(q?: string, n?: integer): What look does."));
+    assert_eq!(world.trace().len(), 5);
+    assert!(!world.last(1).contains("\"sum\":"), "{}", world.last(1));
+}
+
+#[tokio::test]
+async fn what_goes_wrong_in_a_script_is_told() {
+    let caught = ran("try { await tools.fails() } catch (e) { return e.message }").await;
+    assert!(caught["result"].as_str().unwrap().contains("gone"), "{caught}");
+    let check = async |script: &str, words: &str| {
+        let told = ran(script).await;
+        let message = told["error"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains(words), "{told}");
+    };
+    check("return await tools.nothing({})", "there is no tool nothing; there are look").await;
+    check("await tools.add(5)", "takes one object").await;
+    check("return (", "the script failed").await;
+    check("await tools.fails()", "gone").await;
+    check("await new Promise(() => {})", "never happens").await;
+    check("for (;;) {}", "ran longer").await;
+    check("for (let n = 0; ; n++) await tools.add({n})", "more than 200 calls").await;
+    // A script runs no scripts, and calls that nobody waits for are made.
+    check("return await tools.run_script({code: ''})", "there is no tool run_script").await;
+    let world = scripted("tools.add({n: 1}); return Math.random() === Math.random()", "javascript");
+    let told = world.ask().await.unwrap().used.remove(0).results;
+    assert_eq!((&told["result"], &told["calls"]), (&json!(false), &json!(1)));
+}
+
+#[tokio::test]
+async fn budgets_hold_in_scripts() {
+    let mut world = scripted("for (let n = 0; n < 9; n++) await tools.add({n}); return 1", "javascript");
+    world.budget(BudgetLimits { tool_calls: Some(3), ..BudgetLimits::default() });
+    world.ask().await.unwrap();
+    // The script itself is one of them.
+    assert_eq!(world.called().len(), 2);
+}
+
+#[tokio::test]
+async fn a_call_of_a_script_waits_for_a_person() {
+    let mut world = scripted(
+        "const a = await tools.add({n: 1}); const b = await tools.asks({q: String(a.sum)}); return [a, b, Date.now()]",
+        "javascript",
+    );
+    world.echo("asks", |tool| tool.traits.approval = true);
+    let waiting = world.wait_with(&Native, question("Q")).await;
+    let task = waiting.form.fields.keys().next().unwrap().clone();
+    assert_eq!(world.called().len(), 1);
+    world.seams(|seams| seams.clock = Arc::new(weft_core::seam::clock::FixedClock(9_999)));
+    let start =
+        Start::Resumed { state: waiting.state, answers: [(task, json!("approve"))].into_iter().collect() };
+    let End::Answered(answer) = world.drive(&Native, start).await.unwrap() else { panic!("it waits again") };
+    let result = &answer.used[0].results["result"];
+    assert_eq!((&result[0]["sum"], &result[1]), (&json!(2), &json!("found 2")));
+    assert_eq!(world.called().len(), 2);
+}
+
+#[tokio::test]
+async fn a_script_that_was_cut_off_makes_no_call_twice() {
+    let script = "const a = await tools.add({n: 1}); const b = await tools.add({n: a.sum}); return b.sum";
+    let first = scripted(script, "javascript");
+    first.ask().await.unwrap();
+    let all = first.notes().len();
+    for notes in 0..=all {
+        let mut second = scripted(script, "javascript");
+        let known = first.known(notes).into_iter().collect();
+        second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known));
+        let result = second.ask().await.unwrap().used.remove(0).results;
+        let over = first
+            .notes()
+            .iter()
+            .take(notes)
+            .filter(|note| note.contains("gave") && note.contains("call"))
+            .count();
+        assert!(result["result"] == 3 && second.called().len() + over >= 2, "{notes}: {result}");
+        assert!(second.called().len() <= 2, "{notes}");
+        if notes == all {
+            assert_eq!(second.called(), [""; 0]);
+        }
+    }
+}

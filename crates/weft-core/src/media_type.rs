@@ -1,0 +1,77 @@
+//! What files are, by the endings of their names.
+
+use crate::seam::document_writer::DocumentFormat;
+
+/// What is known of nothing else.
+pub const UNKNOWN: &str = "application/octet-stream";
+
+/// Endings and media types of files that are no documents which can be made ([`DocumentFormat`]). Of several endings with
+/// one type the first is the usual one.
+const KNOWN: [(&str, &str); 23] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("svg", "image/svg+xml"),
+    ("json", "application/json"),
+    ("xml", "application/xml"),
+    ("log", "text/plain"),
+    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    ("xls", "application/vnd.ms-excel"),
+    ("epub", "application/epub+zip"),
+    ("eml", "message/rfc822"),
+    ("mp3", "audio/mpeg"),
+    ("mpga", "audio/mpeg"),
+    ("m4a", "audio/mp4"),
+    ("wav", "audio/wav"),
+    ("ogg", "audio/ogg"),
+    ("oga", "audio/ogg"),
+    ("opus", "audio/ogg"),
+    ("flac", "audio/flac"),
+    ("aac", "audio/aac"),
+    ("weba", "audio/webm"),
+];
+
+/// The ending of a file's name in small letters, without the dot; empty for a name that only begins with one.
+pub fn ending(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, ending)) if !stem.is_empty() => ending.to_lowercase(),
+        _ => String::new(),
+    }
+}
+
+/// The media type that a file's name stands for.
+pub fn of_name(name: &str) -> &'static str {
+    let ending = ending(name);
+    let known = KNOWN.iter().find(|(known, _)| *known == ending).map(|(_, kind)| *kind);
+    known.or_else(|| DocumentFormat::named(&ending).map(DocumentFormat::mime_type)).unwrap_or(UNKNOWN)
+}
+
+/// What names of files of a media type end in.
+pub fn ending_of(kind: &str) -> Option<&'static str> {
+    let document = DocumentFormat::ALL.into_iter().find(|format| format.mime_type() == kind);
+    let known = || KNOWN.iter().find(|(_, known)| *known == kind).map(|(ending, _)| *ending);
+    document.map(DocumentFormat::ending).or_else(known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_media_types() {
+        let check = |name: &str, kind: &str| assert_eq!(of_name(name), kind, "{name}");
+        check("a.PNG", "image/png");
+        check("b.tar.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document");
+        check("speech.mp3", "audio/mpeg");
+        check("notes.md", "text/markdown");
+        check(".png", UNKNOWN);
+        check("none", UNKNOWN);
+        assert_eq!(ending_of("audio/ogg"), Some("ogg"));
+        assert_eq!(ending_of("image/jpeg"), Some("jpg"));
+        assert_eq!(ending_of("text/markdown"), Some("md"));
+        assert_eq!(ending_of("text/plain"), Some("txt"));
+        assert_eq!(ending_of("x/y"), None);
+    }
+}

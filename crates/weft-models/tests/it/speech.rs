@@ -1,0 +1,110 @@
+//! Speech over OpenAI's routes.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::post;
+use serde_json::{Value as Json, json};
+use weft_core::seam::ModelDirectory;
+use weft_core::seam::speech::Audio;
+use weft_core::{ErrorKind, TenantId};
+use weft_models::{Directory, ModelsConfig};
+
+type Seen = Arc<Mutex<Vec<(HeaderMap, Vec<u8>)>>>;
+
+/// A server that answers with this, once it has failed so often.
+async fn server(answer: &'static [u8], mut failures: usize) -> (String, Seen) {
+    let seen = Seen::default();
+    let noted = Arc::clone(&seen);
+    let failures = Arc::new(Mutex::new(std::mem::take(&mut failures)));
+    let take = move |headers: HeaderMap, body: Bytes| {
+        noted.lock().unwrap().push((headers, body.to_vec()));
+        let mut left = failures.lock().unwrap();
+        let fails = *left > 0;
+        *left = left.saturating_sub(1);
+        async move { if fails { (StatusCode::TOO_MANY_REQUESTS, &b"{}"[..]) } else { (StatusCode::OK, answer) } }
+    };
+    let router = Router::new()
+        .route("/v1/audio/speech", post(take.clone()))
+        .route("/v1/audio/transcriptions", post(take));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = listener.into_std().unwrap();
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+            axum::serve(listener, router).await.unwrap();
+        });
+    });
+    (format!("http://{address}/v1"), seen)
+}
+
+fn directory(entries: Json) -> weft_core::Result<Directory> {
+    let config: ModelsConfig = serde_json::from_value(json!({"entries": entries})).unwrap();
+    Directory::open(&config, &weft_net::operator_client().unwrap())
+}
+
+fn tenant() -> TenantId {
+    TenantId::from("t".to_owned())
+}
+
+#[tokio::test]
+async fn a_text_is_read_aloud() {
+    let (base_url, seen) = server(b"ID3 sound", 1).await;
+    let models = directory(json!([{"name": "reader", "model": "tts-1", "kind": "tts", "base_url": base_url,
+        "api_key": "k", "voice": "nova"}]))
+    .unwrap();
+    let model = models.speech(&tenant(), "").unwrap();
+    let audio = model.speak("Hello").await.unwrap();
+    assert_eq!((&*audio.media_type, &*audio.bytes), ("audio/mpeg", &b"ID3 sound"[..]));
+    let seen = seen.lock().unwrap();
+    // The refusal was tried again.
+    assert_eq!(seen.len(), 2);
+    let (headers, body) = &seen[1];
+    assert_eq!(headers["authorization"], "Bearer k");
+    let body: Json = serde_json::from_slice(body).unwrap();
+    assert_eq!(body, json!({"model": "tts-1", "input": "Hello", "voice": "nova", "response_format": "mp3"}));
+}
+
+#[tokio::test]
+async fn what_is_no_recording_is_refused() {
+    for answer in [&b""[..], b"{\"error\": 1}", b"<html>"] {
+        let (base_url, _) = server(answer, 0).await;
+        let models = directory(json!([{"name": "r", "kind": "tts", "base_url": base_url}])).unwrap();
+        let error = models.speech(&tenant(), "r").unwrap().speak("x").await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Garbled, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_recording_is_written_down() {
+    let (base_url, seen) = server(b"{\"text\": \"Hello\", \"x\": 1}", 0).await;
+    let models =
+        directory(json!([{"name": "ears", "model": "whisper-1", "kind": "speech", "base_url": base_url}]))
+            .unwrap();
+    let model = models.transcription(&tenant(), "whisper-1").unwrap();
+    let audio = Audio { media_type: "audio/ogg".into(), bytes: Bytes::from_static(b"OggS sound") };
+    assert_eq!(model.transcribe("a \"b\".ogg", &audio).await.unwrap(), "Hello");
+    let seen = seen.lock().unwrap();
+    let body = String::from_utf8_lossy(&seen[0].1);
+    for part in ["name=\"model\"", "whisper-1", "OggS sound", "Content-Type: audio/ogg", "name=\"file\""] {
+        assert!(body.contains(part), "{part}: {body}");
+    }
+    let odd = Audio { media_type: "no type".into(), ..audio };
+    assert_eq!(model.transcribe("a", &odd).await.unwrap_err().kind, ErrorKind::Invalid);
+}
+
+#[test]
+fn models_for_speech_are_found_and_refused_by_name() {
+    let models = directory(json!([{"name": "reader", "kind": "tts"}, {"name": "gpt"}])).unwrap();
+    assert_eq!(models.speech(&tenant(), "reader").unwrap().name(), "reader");
+    let error = models.speech(&tenant(), "gpt").err().unwrap();
+    assert!(error.full().contains("for answering messages and not for reading aloud"), "{}", error.full());
+    let error = models.transcription(&tenant(), "").err().unwrap();
+    assert!(error.full().contains("kind = \"speech\""), "{}", error.full());
+    let error = directory(json!([{"name": "a", "provider": "anthropic", "kind": "tts"}])).unwrap_err();
+    assert!(error.full().contains("has no speech"), "{}", error.full());
+}

@@ -1,0 +1,90 @@
+//! Texts read aloud, and recordings written down.
+
+use axum::extract::multipart::Multipart;
+use axum::extract::{FromRequest as _, Request, State};
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::json;
+use weft_core::media_type;
+use weft_core::seam::speech::Audio;
+
+use super::uploads::{passed_over, timely, whole};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::state::ServerState;
+use crate::wire::document;
+use crate::wire::envelope::Success;
+
+/// A text may have as many letters: providers take no more in one request.
+const LETTERS_MAX: usize = 4_096;
+/// Parts of a form, fields that are no file included.
+const PARTS_MAX: usize = 20;
+
+/// `POST …/speech`: `{text}` as a recording.
+///
+/// # Errors
+/// 101 without a text; 102 without a model; what the model fails with.
+pub async fn speak(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let text = body.text("text")?.unwrap_or_default();
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ApiError::argument("`text` is missing"));
+    }
+    let letters = text.chars().count();
+    if letters > LETTERS_MAX {
+        return Err(ApiError::argument(format!("`text` has {letters} letters; {LETTERS_MAX} are the most")));
+    }
+    let audio = state.app.models.speech(&caller.tenant, "")?.speak(text).await?;
+    let mut response = audio.bytes.into_response();
+    let kind = HeaderValue::from_str(&audio.media_type);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(media_type::UNKNOWN)));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    Ok(response)
+}
+
+/// `POST …/transcription`: what is said in the part `file` of a form.
+///
+/// # Errors
+/// 101 without a recording; 102 without a model; what the model fails with.
+pub async fn transcribe(
+    State(state): State<ServerState>,
+    caller: Caller,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let form = Multipart::from_request(request, &state).await;
+    let mut form =
+        form.map_err(|_| ApiError::argument("the recording is missing: send a form with a part `file`"))?;
+    let most = ("attachments.file_bytes_max", state.app.file_bytes_max);
+    let (mut recording, mut parts) = (None, 0);
+    while let Some(part) = timely(form.next_field()).await? {
+        parts += 1;
+        if parts > PARTS_MAX {
+            return Err(ApiError::argument(format!("a form may have {PARTS_MAX} parts")));
+        }
+        if part.name() != Some("file") || recording.is_some() {
+            passed_over(part).await?;
+            continue;
+        }
+        let name = document::file_name(part.file_name().unwrap_or_default())?;
+        let bytes = whole(part, most, &name).await?;
+        recording = Some((name, bytes));
+    }
+    let Some((name, bytes)) = recording.filter(|(_, bytes)| !bytes.is_empty()) else {
+        return Err(ApiError::argument("the recording is missing: send a form with a part `file`"));
+    };
+    let kind = media_type::of_name(&name);
+    if !kind.starts_with("audio/") {
+        return Err(ApiError::argument(format!(
+            "`{name}` is no recording; its name has to end in mp3, wav, m4a, ogg or flac"
+        )));
+    }
+    let audio = Audio { media_type: kind.into(), bytes };
+    let text = state.app.models.transcription(&caller.tenant, "")?.transcribe(&name, &audio).await?;
+    Ok(Success(json!({"text": text})).into_response())
+}

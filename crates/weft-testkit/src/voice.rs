@@ -1,0 +1,78 @@
+//! Speech without a model: what was read aloud can be read in the recording.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use weft_core::seam::chat_model::{ChatModel, ModelInfo};
+use weft_core::seam::speech::Audio;
+use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+/// A voice whose recordings hold the text itself, and that hears the same way. It fails for texts that hold
+/// `unspeakable`.
+#[derive(Debug, Default)]
+pub struct Voice {
+    /// How often it was asked.
+    pub asked: AtomicUsize,
+}
+
+#[async_trait]
+impl SpeechModel for Voice {
+    fn name(&self) -> &str {
+        "voice"
+    }
+
+    async fn speak(&self, text: &str) -> Result<Audio> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        if text.contains("unspeakable") {
+            return Err(Error::new(ErrorKind::Unavailable, "the voice is gone"));
+        }
+        Ok(Audio { media_type: "audio/mpeg".into(), bytes: text.as_bytes().to_vec().into() })
+    }
+}
+
+#[async_trait]
+impl TranscriptionModel for Voice {
+    fn name(&self) -> &str {
+        "voice"
+    }
+
+    async fn transcribe(&self, file_name: &str, audio: &Audio) -> Result<String> {
+        Ok(format!("{file_name}: {}", String::from_utf8_lossy(&audio.bytes)))
+    }
+}
+
+/// Models that find this voice, too.
+#[derive(Clone)]
+pub struct WithVoice<D>(pub D, pub Arc<Voice>);
+
+impl<D: ModelDirectory> ModelDirectory for WithVoice<D> {
+    fn resolve(&self, tenant: &TenantId, llm_id: &str) -> Result<Arc<dyn ChatModel>> {
+        self.0.resolve(tenant, llm_id)
+    }
+
+    fn substitution(&self, tenant: &TenantId, llm_id: &str) -> Option<String> {
+        self.0.substitution(tenant, llm_id)
+    }
+
+    fn embedder(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn Embedder>> {
+        self.0.embedder(tenant, id)
+    }
+
+    fn reranker(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn Reranker>> {
+        self.0.reranker(tenant, id)
+    }
+
+    fn speech(&self, _: &TenantId, _: &str) -> Result<Arc<dyn SpeechModel>> {
+        Ok(Arc::clone(&self.1) as Arc<dyn SpeechModel>)
+    }
+
+    fn transcription(&self, _: &TenantId, _: &str) -> Result<Arc<dyn TranscriptionModel>> {
+        Ok(Arc::clone(&self.1) as Arc<dyn TranscriptionModel>)
+    }
+
+    fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
+        self.0.list(tenant)
+    }
+}
