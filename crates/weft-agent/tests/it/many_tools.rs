@@ -9,6 +9,7 @@ use weft_agent::long_results::add_reader;
 use weft_agent::native::Native;
 use weft_agent::tool_search::{ToolSearch, add_search};
 use weft_core::budget::BudgetLimits;
+use weft_core::seam::chat_model::Author;
 use weft_core::seam::sandbox::Limits;
 use weft_core::{Error, ErrorKind};
 use weft_testkit::{MemoryFiles, Reply, ScriptedModel};
@@ -146,10 +147,13 @@ const LIMITS: Limits = Limits {
 };
 
 fn scripted(script: &str, language: &str) -> World {
-    let mut world = World::new([
-        Reply::call("run_script", json!({"code": script, "language": language})),
-        Reply::text("done"),
-    ]);
+    let call = json!({"code": script, "language": language});
+    let mut world = World::with(ScriptedModel::from_fn(move |request, _| {
+        match request.messages.last().is_some_and(|message| message.author == Author::Tool) {
+            true => Reply::text("done"),
+            false => Reply::call("run_script", call.clone()),
+        }
+    }));
     world.seams(|seams| seams.sandbox = Arc::new(weft_sandbox::InProcess::new(LIMITS)));
     world.tool("fails", |_| {}, |_| async { Err(Error::new(ErrorKind::Unavailable, "gone")) });
     world.tool(
