@@ -143,7 +143,10 @@ impl ToolBody for Scripts {
         let (tools, model, options) = (self.tools.clone(), Arc::clone(&self.model), self.options.clone());
         Box::pin(futures::stream::once(async move {
             let tools = tools.upgrade().ok_or_else(|| Error::internal("the tools are not there any more"))?;
-            Script::begin(&invocation)?.work(&tools, (&*model, &options), &invocation.agent).await
+            // Its calls are told as calls of the script.
+            let name = format!("{}-->{SCRIPT_FUNCTION}", invocation.agent.name).into();
+            let ctx = Arc::new(NodeContext { name, ..(*invocation.agent).clone() });
+            Script::begin(&invocation)?.work(&tools, (&*model, &options), &ctx).await
         }))
     }
 }

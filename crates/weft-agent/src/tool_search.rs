@@ -147,12 +147,11 @@ impl Search {
         let told = |place: &usize| {
             let tool = &tools[*place];
             let summary: String = tool.description.chars().take(SUMMARY_LETTERS_MAX).collect();
-            let mut told = json!({"name": tool.name, "description": summary});
-            if scripted {
+            match scripted {
                 // A script needs no definition, and there is none in the request.
-                told["signature"] = signature(tool).into();
+                true => json!({"name": tool.name, "signature": signature(tool)}),
+                false => json!({"name": tool.name, "description": summary}),
             }
-            told
         };
         let shown: Vec<Json> = best.iter().take(limit).map(told).collect();
         let mut answer = json!({"tools": shown, "more": best.len().saturating_sub(limit)});

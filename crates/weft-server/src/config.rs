@@ -560,7 +560,7 @@ mod tests {
             examples.lines().map_while(|line| line.strip_prefix('#')).map(str::trim_start).collect();
         let models = parse(&format!("[models]\n{}", shown.join("\n"))).unwrap().models;
         let names: Vec<&str> = models.entries.iter().map(|entry| entry.name.as_str()).collect();
-        assert_eq!(names, ["fast", "rehearsed", "vectors", "judge", "all-minilm-l6-v2"]);
+        assert_eq!(names, ["fast", "rehearsed", "vectors", "judge", "reader", "ears", "all-minilm-l6-v2"]);
         let defaults = [models.default_embedding.as_deref(), models.default_rerank.as_deref()];
         assert_eq!(defaults, [Some("vectors"), Some("judge")]);
     }

@@ -270,3 +270,28 @@ fn programs_in_python_need_nothing_that_is_installed() {
     let ran = home.weft(&["run", "c.json", "--query", "[1, 2,"]).with(1);
     ran.says(&["CodeExec:C", "line 5: JSONDecodeError"]);
 }
+
+#[test]
+fn an_agent_calls_its_tools_in_a_python_script() {
+    let script = "total = '0'\nfor n in range(3):\n    total = tools.calculator_0(expression=f'{total} + {n}')\ntry:\n    tools.calculator_0(expression='1 +')\n\
+        except RuntimeError as error:\n    print('refused')\nresult = {'total': total}\n";
+    let call = json!({"name": "run_script", "arguments": {"code": script, "language": "python"}});
+    let home = Home::scripted(&json!({"replies": [
+        {"when": {"user": "add"}, "say": [{"call": call}], "times": 1},
+        {"when": {"tool": r#""calls":4,"result":{"total":"3"},"stdout":"refused\n""#}, "text": "It is 3."},
+        {"text": "something else came of it"},
+    ]}));
+    let part = |name: &str, params: Json, down: &[&str], up: &[&str]| json!({"obj": {"component_name": name, "params": params}, "downstream": down, "upstream": up});
+    let agent = json!({
+        "llm_id": "", "sys_prompt": "Add.", "prompts": [{"role": "user", "content": "{sys.query}"}], "code_mode": true,
+        "tools": [{"component_name": "Calculator", "name": "Calculator", "params": {}}],
+    });
+    let canvas = json!({"components": {
+        "begin": part("Begin", json!({}), &["Agent:A"], &[]),
+        "Agent:A": part("Agent", agent, &["Message:M"], &["begin"]),
+        "Message:M": part("Message", json!({"content": ["{Agent:A@content}"]}), &[], &["Agent:A"]),
+    }});
+    home.write("c.json", canvas.to_string());
+    let ran = home.weft(&["run", "c.json", "--query", "add"]).with(0);
+    assert_eq!(ran.stdout, "It is 3.\n");
+}
