@@ -240,9 +240,7 @@ impl Reading {
                 self.messages.insert(*activation);
                 self.cite(&end.cited);
             }
-            Record::ModelUsed { usage, .. } => {
-                self.all.usage += *usage;
-            }
+            Record::ModelUsed { usage, .. } => self.all.usage += *usage,
             Record::EffectStarted { activation, key, .. } => self.effect(*activation, key, Known::Begun),
             Record::EffectFinished { activation, key, gave } => {
                 self.effect(*activation, key, Known::Ended(gave.clone()));

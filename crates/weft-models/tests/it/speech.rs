@@ -42,7 +42,7 @@ async fn server(answer: &'static [u8], mut failures: usize) -> (String, Seen) {
     (format!("http://{address}/v1"), seen)
 }
 
-fn directory(entries: Json) -> weft_core::Result<Directory> {
+fn directory(entries: &Json) -> weft_core::Result<Directory> {
     let config: ModelsConfig = serde_json::from_value(json!({"entries": entries})).unwrap();
     Directory::open(&config, &weft_net::operator_client().unwrap())
 }
@@ -54,7 +54,7 @@ fn tenant() -> TenantId {
 #[tokio::test]
 async fn a_text_is_read_aloud() {
     let (base_url, seen) = server(b"ID3 sound", 1).await;
-    let models = directory(json!([{"name": "reader", "model": "tts-1", "kind": "tts", "base_url": base_url,
+    let models = directory(&json!([{"name": "reader", "model": "tts-1", "kind": "tts", "base_url": base_url,
         "api_key": "k", "voice": "nova"}]))
     .unwrap();
     let model = models.speech(&tenant(), "").unwrap();
@@ -73,7 +73,7 @@ async fn a_text_is_read_aloud() {
 async fn what_is_no_recording_is_refused() {
     for answer in [&b""[..], b"{\"error\": 1}", b"<html>"] {
         let (base_url, _) = server(answer, 0).await;
-        let models = directory(json!([{"name": "r", "kind": "tts", "base_url": base_url}])).unwrap();
+        let models = directory(&json!([{"name": "r", "kind": "tts", "base_url": base_url}])).unwrap();
         let error = models.speech(&tenant(), "r").unwrap().speak("x").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Garbled, "{answer:?}");
     }
@@ -83,13 +83,13 @@ async fn what_is_no_recording_is_refused() {
 async fn a_recording_is_written_down() {
     let (base_url, seen) = server(b"{\"text\": \"Hello\", \"x\": 1}", 0).await;
     let models =
-        directory(json!([{"name": "ears", "model": "whisper-1", "kind": "speech", "base_url": base_url}]))
+        directory(&json!([{"name": "ears", "model": "whisper-1", "kind": "speech", "base_url": base_url}]))
             .unwrap();
     let model = models.transcription(&tenant(), "whisper-1").unwrap();
     let audio = Audio { media_type: "audio/ogg".into(), bytes: Bytes::from_static(b"OggS sound") };
     assert_eq!(model.transcribe("a \"b\".ogg", &audio).await.unwrap(), "Hello");
-    let seen = seen.lock().unwrap();
-    let body = String::from_utf8_lossy(&seen[0].1);
+    let sent = seen.lock().unwrap()[0].1.clone();
+    let body = String::from_utf8_lossy(&sent);
     for part in ["name=\"model\"", "whisper-1", "OggS sound", "Content-Type: audio/ogg", "name=\"file\""] {
         assert!(body.contains(part), "{part}: {body}");
     }
@@ -99,12 +99,12 @@ async fn a_recording_is_written_down() {
 
 #[test]
 fn models_for_speech_are_found_and_refused_by_name() {
-    let models = directory(json!([{"name": "reader", "kind": "tts"}, {"name": "gpt"}])).unwrap();
+    let models = directory(&json!([{"name": "reader", "kind": "tts"}, {"name": "gpt"}])).unwrap();
     assert_eq!(models.speech(&tenant(), "reader").unwrap().name(), "reader");
     let error = models.speech(&tenant(), "gpt").err().unwrap();
     assert!(error.full().contains("for answering messages and not for reading aloud"), "{}", error.full());
     let error = models.transcription(&tenant(), "").err().unwrap();
     assert!(error.full().contains("kind = \"speech\""), "{}", error.full());
-    let error = directory(json!([{"name": "a", "provider": "anthropic", "kind": "tts"}])).unwrap_err();
+    let error = directory(&json!([{"name": "a", "provider": "anthropic", "kind": "tts"}])).unwrap_err();
     assert!(error.full().contains("has no speech"), "{}", error.full());
 }

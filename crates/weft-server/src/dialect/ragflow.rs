@@ -10,6 +10,7 @@ use weft_core::component::MessageEnd;
 use weft_core::journal::{ActivationRef, FramePath, NextEdges};
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::speech::Audio;
 use weft_core::{ComponentId, Entry, Json, Outputs, Record, RunId, SessionId};
 
 mod form;
@@ -230,6 +231,11 @@ impl<'a> Message<'a> {
             frame: None,
         }
     }
+
+    fn with(self, audio: &'a Audio) -> Self {
+        let audio_binary = Some(weft_core::hex(&audio.bytes));
+        Self { audio_binary, audio_type: Some(&audio.media_type), ..self }
+    }
 }
 
 #[derive(Serialize)]
@@ -361,11 +367,9 @@ fn data<'a>(entry: &'a Entry, view: &'a RunView, additions: Additions<'a>) -> Op
             thoughts: "",
         },
         Record::Said { activation, node, text } => Data::Message(message(text, speaker(*activation, node))),
-        Record::Played { activation, node, audio } => Data::Message(Message {
-            audio_binary: Some(weft_core::hex(&audio.bytes)),
-            audio_type: Some(&audio.media_type),
-            ..message("", speaker(*activation, node))
-        }),
+        Record::Played { activation, node, audio } => {
+            Data::Message(message("", speaker(*activation, node)).with(audio))
+        }
         Record::ThinkingStarted { activation, node } => {
             Data::Message(Message { start_to_think: true, ..message("", speaker(*activation, node)) })
         }
