@@ -88,6 +88,7 @@ pub mod plan_notebook;
 pub mod planner;
 pub mod react;
 pub mod research;
+pub mod run_files;
 mod standalone;
 pub mod structured;
 pub mod tool_search;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::{Map, json};
 use weft_core::effect::Delivery;
 use weft_core::id::FileId;
-use weft_core::seam::file_store;
 use weft_core::tool::{
     Invocation, Origin, Purpose, Tool, ToolBody, ToolOutput, ToolSession as _, ToolStream, once,
 };
 use weft_core::{Error, Json, NodeContext, Result};
 
+use crate::run_files;
 use crate::toolkit::Toolkit;
 use crate::window::tokens;
 
@@ -48,7 +48,7 @@ pub(crate) async fn shelve(
         return Ok(None);
     }
     let name = format!("{FILE_PREFIX}{tool}.txt");
-    let keep = async { file_store::keep(ctx, (&name, "text/plain"), text.as_bytes().to_vec().into()).await };
+    let keep = async { run_files::keep(ctx, (&name, "text/plain"), text.as_bytes().to_vec().into()).await };
     let (file, _) = ctx.effect(("file", Delivery::Idempotent), keep).await?;
     let letters = text.chars().count();
     let head: String = text.chars().take(HEAD_LETTERS).collect();

@@ -1,11 +1,12 @@
 //! Files that runs make, and files that they are given.
 
 use serde_json::json;
+use weft_agent::run_files;
 use weft_core::component::Attachment;
 use weft_core::effect::Delivery;
 use weft_core::id::FileId;
 use weft_core::seam::document_writer::{DocumentFormat, WriteRequest};
-use weft_core::seam::file_store::{self, StoredFile, download_path, named_in, plain_name};
+use weft_core::seam::file_store::{StoredFile, download_path, named_in, plain_name};
 use weft_core::value::to_text;
 use weft_core::{Error, Json, NodeContext, Result};
 
@@ -18,7 +19,7 @@ pub async fn made(ctx: &NodeContext, name: &str, request: &WriteRequest) -> Resu
     let question = ctx.effects.question("file", &(&name, request));
     let work = async {
         let bytes = ctx.run.seams.documents.write(request).await?;
-        file_store::keep(ctx, (&name, request.format.mime_type()), bytes).await
+        run_files::keep(ctx, (&name, request.format.mime_type()), bytes).await
     };
     Ok(ctx.effect_asking(("file", Delivery::Idempotent), question, work).await?.0)
 }

@@ -1,5 +1,7 @@
 //! Finds models by the `llm_id` of a canvas: `name`, `name@factory` or `name@instance@factory`.
 
+mod task;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,6 +9,7 @@ use weft_core::seam::chat_model::{ChatModel, ModelInfo, ModelKind, Prices};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
+use self::task::{Model, Task};
 use crate::answer_form::AnswerForm;
 use crate::cache::{Answers, Cached};
 use crate::config::{ModelEntry, ModelsConfig, OneServer, WINDOW};
@@ -42,68 +45,6 @@ struct Known {
     entry: ModelEntry,
     info: ModelInfo,
     model: Model,
-}
-
-/// A model by what it does.
-enum Model {
-    Answers(Arc<dyn ChatModel>),
-    Embeds(Arc<dyn Embedder>),
-    Reranks(Arc<dyn Reranker>),
-    ReadsAloud(Arc<dyn SpeechModel>),
-    Transcribes(Arc<dyn TranscriptionModel>),
-}
-
-/// What a model is wanted for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Task {
-    Answer,
-    Embed,
-    Rerank,
-    ReadAloud,
-    Transcribe,
-}
-
-impl Model {
-    fn task(&self) -> Task {
-        match self {
-            Self::Answers(_) => Task::Answer,
-            Self::Embeds(_) => Task::Embed,
-            Self::Reranks(_) => Task::Rerank,
-            Self::ReadsAloud(_) => Task::ReadAloud,
-            Self::Transcribes(_) => Task::Transcribe,
-        }
-    }
-}
-
-impl Task {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Answer => "answering messages",
-            Self::Embed => "turning texts into vectors",
-            Self::Rerank => "ordering passages",
-            Self::ReadAloud => "reading aloud",
-            Self::Transcribe => "writing down speech",
-        }
-    }
-
-    /// What to do when there is none at all, and the setting that chooses among several.
-    fn remedy(self) -> (&'static str, &'static str) {
-        match self {
-            Self::Answer => ("add it to `models`, or set OPENAI_API_KEY or start Ollama", "models.default"),
-            Self::Embed => {
-                ("add an entry with `kind = \"embedding\"` to `models.entries`", "models.default_embedding")
-            }
-            Self::Rerank => {
-                ("add an entry with `kind = \"rerank\"` to `models.entries`", "models.default_rerank")
-            }
-            Self::ReadAloud => {
-                ("add an entry with `kind = \"tts\"` to `models.entries`", "models.default_tts")
-            }
-            Self::Transcribe => {
-                ("add an entry with `kind = \"speech\"` to `models.entries`", "models.default_speech")
-            }
-        }
-    }
 }
 
 /// A model that was found, and its number among the entries.

@@ -2,10 +2,12 @@
 //! many other servers have, too: `/audio/speech` and `/audio/transcriptions`.
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use serde_json::json;
-use weft_core::seam::speech::{Audio, SpeechModel, TranscriptionModel};
+use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::{Error, Result};
 
 use crate::config::ModelEntry;
@@ -66,7 +68,7 @@ impl SpeechModel for HttpSpeech {
             // No audio format begins like this.
             Some(b'{' | b'<') => Err(self.remote.garbled("it is a text and no recording")),
             Some(_) if bytes.len() > AUDIO_BYTES_MAX => Err(self.remote.garbled("the recording is too long")),
-            Some(_) => Ok(Audio { media_type: media_type.into(), bytes: bytes.into() }),
+            Some(_) => Ok(Audio { media_type: media_type.into(), base64: STANDARD.encode(bytes).into() }),
         }
     }
 }
@@ -99,14 +101,14 @@ impl TranscriptionModel for HttpTranscription {
         &self.remote.name
     }
 
-    async fn transcribe(&self, file_name: &str, audio: &Audio) -> Result<String> {
+    async fn transcribe(&self, recording: &Recording) -> Result<String> {
         let part = || {
-            let part = Part::stream_with_length(audio.bytes.clone(), audio.bytes.len() as u64)
-                .file_name(file_name.to_owned());
-            part.mime_str(&audio.media_type)
+            let part = Part::stream_with_length(recording.bytes.clone(), recording.bytes.len() as u64)
+                .file_name(recording.name.clone());
+            part.mime_str(&recording.media_type)
         };
         // Looked at once before anything is sent, so that it cannot fail there.
-        part().map_err(|_| Error::invalid(format!("`{}` is no media type", audio.media_type)))?;
+        part().map_err(|_| Error::invalid(format!("`{}` is no media type", recording.media_type)))?;
         let form = || {
             let form = Form::new().text("model", self.model.clone()).text("response_format", "json");
             match part() {

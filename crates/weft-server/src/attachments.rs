@@ -5,7 +5,7 @@ use bytes::Bytes;
 use weft_core::id::FileId;
 use weft_core::seam::document_reader::{ChunkMethod, ReadRequest};
 use weft_core::seam::file_store::{StoredFile, as_text, plain_name};
-use weft_core::seam::speech::Audio;
+use weft_core::seam::speech::Recording;
 use weft_core::{Error, ErrorKind, Json, Result, SessionKey, TenantId, TurnInput, media_type};
 
 use crate::app::App;
@@ -165,8 +165,8 @@ impl App {
             return Ok(format!("data:{kind};base64,{encoded}").into());
         }
         if kind.starts_with("audio/") {
-            let audio = Audio { media_type: kind.into(), bytes };
-            let text = self.models.transcription(tenant, "")?.transcribe(&file.name, &audio).await?;
+            let recording = Recording { name: file.name.clone(), media_type: kind.to_owned(), bytes };
+            let text = self.models.transcription(tenant, "")?.transcribe(&recording).await?;
             return Ok(as_text(&file.name, &file.id, &text).into());
         }
         let request = ReadRequest {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use weft_core::seam::chat_model::{ChatModel, ModelInfo};
-use weft_core::seam::speech::Audio;
+use weft_core::seam::speech::{Audio, Recording};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
@@ -28,7 +30,7 @@ impl SpeechModel for Voice {
         if text.contains("unspeakable") {
             return Err(Error::new(ErrorKind::Unavailable, "the voice is gone"));
         }
-        Ok(Audio { media_type: "audio/mpeg".into(), bytes: text.as_bytes().to_vec().into() })
+        Ok(Audio { media_type: "audio/mpeg".into(), base64: STANDARD.encode(text).into() })
     }
 }
 
@@ -38,8 +40,8 @@ impl TranscriptionModel for Voice {
         "voice"
     }
 
-    async fn transcribe(&self, file_name: &str, audio: &Audio) -> Result<String> {
-        Ok(format!("{file_name}: {}", String::from_utf8_lossy(&audio.bytes)))
+    async fn transcribe(&self, recording: &Recording) -> Result<String> {
+        Ok(format!("{}: {}", recording.name, String::from_utf8_lossy(&recording.bytes)))
     }
 }
 

@@ -36,7 +36,7 @@ fn fact(record: &Record) -> String {
         },
         Record::Said { node, text, .. } => format!("{node} said {}", short(&json!(text).to_string())),
         Record::Played { node, audio, .. } => {
-            format!("{node} read it aloud: {} bytes of {}", audio.bytes.len(), audio.media_type)
+            format!("{node} read it aloud: {} bytes of {}", audio.base64.len() / 4 * 3, audio.media_type)
         }
         Record::ThinkingStarted { node, .. } => format!("{node} began to reason"),
         Record::ThinkingEnded { node, .. } => format!("{node} ended its reasoning"),

@@ -375,6 +375,11 @@ mod tests {
         assert_eq!(json!(finished.outputs)["attachment"]["format"], "markdown");
     }
 
+    fn decoded(base64: &str) -> String {
+        use base64::Engine as _;
+        String::from_utf8(base64::engine::general_purpose::STANDARD.decode(base64).unwrap()).unwrap()
+    }
+
     #[tokio::test]
     async fn what_was_read_aloud_is_not_read_again_when_the_work_is_done_again() {
         let text = "The first sentence is this. The second sentence is that.";
@@ -391,7 +396,7 @@ mod tests {
         };
         let heard = |signals: &[Signal]| {
             let of = |signal: &Signal| match signal {
-                Signal::Play(audio) => Some(String::from_utf8_lossy(&audio.bytes).into_owned()),
+                Signal::Play(audio) => Some(decoded(&audio.base64)),
                 _ => None,
             };
             signals.iter().filter_map(of).collect::<Vec<_>>()

@@ -14,7 +14,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Map;
 use weft_core::effect::Delivery;
-use weft_core::seam::file_store::{self, StoredFile, download_path};
+use weft_core::seam::file_store::{StoredFile, download_path};
 use weft_core::seam::sandbox::{Language, Program, Ran};
 use weft_core::{
     Component, ComponentSpec, Error, ErrorKind, Finished, Json, NodeContext, NodeOutputs, Outputs,
@@ -233,8 +233,12 @@ async fn ran(ctx: &NodeContext, program: Program) -> Result<(Ran, Vec<StoredFile
             Error::new(ErrorKind::Garbled, format!("the file `{}` cannot be read", file.name)).because(cause)
         })?;
         kept.push(
-            file_store::keep(ctx, (&file.name, weft_core::media_type::of_name(&file.name)), bytes.into())
-                .await?,
+            weft_agent::run_files::keep(
+                ctx,
+                (&file.name, weft_core::media_type::of_name(&file.name)),
+                bytes.into(),
+            )
+            .await?,
         );
     }
     Ok((ran, kept))

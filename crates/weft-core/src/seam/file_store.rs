@@ -5,9 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
-use crate::context::NodeContext;
 use crate::error::{Error, ErrorKind, Result};
 use crate::id::{FileId, SessionId, TenantId};
 
@@ -47,33 +45,6 @@ pub fn plain_name(name: &str) -> String {
     let room = NAME_MAX.saturating_sub(ending.chars().count());
     let stem: String = stem.chars().take(room).collect();
     if stem.is_empty() { "file".to_owned() } else { format!("{stem}{ending}") }
-}
-
-/// Bytes of an id that follows from a run's work.
-const ID_BYTES: usize = 16;
-
-/// Keeps a file with the conversation of a run. To be called within an effect.
-///
-/// # Errors
-/// What keeping it fails with.
-pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
-    let name = plain_name(name);
-    // It follows from the work, so that doing the work again keeps one file.
-    let mut hash = Sha256::new();
-    for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
-        hash.update((part.len() as u64).to_le_bytes());
-        hash.update(part);
-    }
-    let file = StoredFile {
-        id: FileId::from(crate::hex(&hash.finalize()[..ID_BYTES])),
-        name,
-        mime_type: mime_type.to_owned(),
-        size: bytes.len() as u64,
-        session: Some(ctx.run.session.clone()),
-        created_ms: ctx.run.seams.clock.now_ms(),
-    };
-    ctx.run.seams.files.put(&ctx.run.tenant, &file, bytes).await?;
-    Ok(file)
 }
 
 /// Where a file is downloaded, below the address of the server.

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::seam::Seams;
 use weft_core::seam::chat_model::{ChatModel, ChatRequest, ChatStream, ModelDirectory, ModelInfo, ModelKind};
 use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::speech::Audio;
+use weft_core::seam::{Seams, SpeechModel};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 
@@ -82,6 +83,10 @@ impl ModelDirectory for StandIns {
         self.0.resolve(tenant, llm_id).or_else(|_| Ok(Arc::new(StandIn::new(llm_id)) as Arc<dyn ChatModel>))
     }
 
+    fn speech(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
+        self.0.speech(tenant, id).or_else(|_| Ok(Arc::new(StandIn::new(id)) as Arc<dyn SpeechModel>))
+    }
+
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {
         self.0.list(tenant)
     }
@@ -105,6 +110,11 @@ impl StandIn {
             prices: None,
         })
     }
+
+    fn not_there(&self) -> Error {
+        let message = format!("the model `{}` is not there to be asked", self.0.name);
+        Error::new(ErrorKind::Unavailable, message)
+    }
 }
 
 #[async_trait]
@@ -114,7 +124,17 @@ impl ChatModel for StandIn {
     }
 
     async fn chat(&self, _: ChatRequest) -> Result<ChatStream> {
-        let message = format!("the model `{}` is not there to be asked", self.0.name);
-        Err(Error::new(ErrorKind::Unavailable, message))
+        Err(self.not_there())
+    }
+}
+
+#[async_trait]
+impl SpeechModel for StandIn {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    async fn speak(&self, _: &str) -> Result<Audio> {
+        Err(self.not_there())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use weft_core::context::HistoryMessage;
 use weft_core::effect::RecordedCall;
+use weft_core::seam::SpeechModel;
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::RunLease;
@@ -172,6 +173,13 @@ impl ModelDirectory for Noting {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         noted.insert(llm_id.to_owned(), model.info().clone());
         Ok(model)
+    }
+
+    fn speech(&self, tenant: &TenantId, id: &str) -> Result<Arc<dyn SpeechModel>> {
+        match &self.known {
+            None => self.directory.speech(tenant, id),
+            Some(_) => Ok(Arc::new(StandIn::new(id))),
+        }
     }
 
     fn list(&self, tenant: &TenantId) -> Vec<ModelInfo> {

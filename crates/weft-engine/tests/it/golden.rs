@@ -138,7 +138,7 @@ fn line(record: &Record) -> Option<String> {
         | Record::Sourced { .. }
         | Record::PickedUp { .. } => return None,
         Record::Played { activation, audio, .. } => {
-            format!("played {activation} {} bytes of {}", audio.bytes.len(), audio.media_type)
+            format!("played {activation} {} bytes of {}", audio.base64.len() / 4 * 3, audio.media_type)
         }
         Record::Said { node, text, .. } => format!("message {node} {text:?}"),
         Record::ThinkingStarted { node, .. } => format!("start_to_think {node}"),

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use serde_json::{Value as Json, json};
 use weft_core::seam::ModelDirectory;
-use weft_core::seam::speech::Audio;
+use weft_core::seam::speech::Recording;
 use weft_core::{ErrorKind, TenantId};
 use weft_models::{Directory, ModelsConfig};
 
@@ -59,7 +59,7 @@ async fn a_text_is_read_aloud() {
     .unwrap();
     let model = models.speech(&tenant(), "").unwrap();
     let audio = model.speak("Hello").await.unwrap();
-    assert_eq!((&*audio.media_type, &*audio.bytes), ("audio/mpeg", &b"ID3 sound"[..]));
+    assert_eq!((&*audio.media_type, &*audio.base64), ("audio/mpeg", "SUQzIHNvdW5k"));
     let seen = seen.lock().unwrap();
     // The refusal was tried again.
     assert_eq!(seen.len(), 2);
@@ -86,15 +86,19 @@ async fn a_recording_is_written_down() {
         directory(&json!([{"name": "ears", "model": "whisper-1", "kind": "speech", "base_url": base_url}]))
             .unwrap();
     let model = models.transcription(&tenant(), "whisper-1").unwrap();
-    let audio = Audio { media_type: "audio/ogg".into(), bytes: Bytes::from_static(b"OggS sound") };
-    assert_eq!(model.transcribe("a \"b\".ogg", &audio).await.unwrap(), "Hello");
+    let recording = Recording {
+        name: "a \"b\".ogg".to_owned(),
+        media_type: "audio/ogg".to_owned(),
+        bytes: Bytes::from_static(b"OggS sound"),
+    };
+    assert_eq!(model.transcribe(&recording).await.unwrap(), "Hello");
     let sent = seen.lock().unwrap()[0].1.clone();
     let body = String::from_utf8_lossy(&sent);
     for part in ["name=\"model\"", "whisper-1", "OggS sound", "Content-Type: audio/ogg", "name=\"file\""] {
         assert!(body.contains(part), "{part}: {body}");
     }
-    let odd = Audio { media_type: "no type".into(), ..audio };
-    assert_eq!(model.transcribe("a", &odd).await.unwrap_err().kind, ErrorKind::Invalid);
+    let odd = Recording { media_type: "no type".to_owned(), ..recording };
+    assert_eq!(model.transcribe(&odd).await.unwrap_err().kind, ErrorKind::Invalid);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 use weft_core::component::MessageEnd;
@@ -233,7 +235,8 @@ impl<'a> Message<'a> {
     }
 
     fn with(self, audio: &'a Audio) -> Self {
-        let audio_binary = Some(weft_core::hex(&audio.bytes));
+        let bytes = STANDARD.decode(audio.base64.as_bytes());
+        let audio_binary = bytes.ok().map(|bytes| weft_core::hex(&bytes));
         Self { audio_binary, audio_type: Some(&audio.media_type), ..self }
     }
 }

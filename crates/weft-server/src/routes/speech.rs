@@ -4,9 +4,11 @@ use axum::extract::multipart::Multipart;
 use axum::extract::{FromRequest as _, Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
-use weft_core::media_type;
-use weft_core::seam::speech::Audio;
+use weft_core::seam::speech::Recording;
+use weft_core::{Error, media_type};
 
 use super::uploads::{passed_over, timely, whole};
 use crate::auth::Caller;
@@ -40,7 +42,9 @@ pub async fn speak(
         return Err(ApiError::argument(format!("`text` has {letters} letters; {LETTERS_MAX} are the most")));
     }
     let audio = state.app.models.speech(&caller.tenant, "")?.speak(text).await?;
-    let mut response = audio.bytes.into_response();
+    let bytes = STANDARD.decode(audio.base64.as_bytes());
+    let bytes = bytes.map_err(|cause| Error::internal("the recording cannot be read").because(cause))?;
+    let mut response = bytes.into_response();
     let kind = HeaderValue::from_str(&audio.media_type);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, kind.unwrap_or(HeaderValue::from_static(media_type::UNKNOWN)));
@@ -84,7 +88,7 @@ pub async fn transcribe(
             "`{name}` is no recording; its name has to end in mp3, wav, m4a, ogg or flac"
         )));
     }
-    let audio = Audio { media_type: kind.into(), bytes };
-    let text = state.app.models.transcription(&caller.tenant, "")?.transcribe(&name, &audio).await?;
+    let recording = Recording { media_type: kind.to_owned(), name, bytes };
+    let text = state.app.models.transcription(&caller.tenant, "")?.transcribe(&recording).await?;
     Ok(Success(json!({"text": text})).into_response())
 }

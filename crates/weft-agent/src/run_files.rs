@@ -1,0 +1,34 @@
+//! Files that runs make.
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use weft_core::id::FileId;
+use weft_core::seam::file_store::{StoredFile, plain_name};
+use weft_core::{NodeContext, Result};
+
+/// Bytes of an id that follows from a run's work.
+const ID_BYTES: usize = 16;
+
+/// Keeps a file with the conversation of a run. To be called within an effect.
+///
+/// # Errors
+/// What keeping it fails with.
+pub async fn keep(ctx: &NodeContext, (name, mime_type): (&str, &str), bytes: Bytes) -> Result<StoredFile> {
+    let name = plain_name(name);
+    // It follows from the work, so that doing the work again keeps one file.
+    let mut hash = Sha256::new();
+    for part in [ctx.call_key().as_bytes(), name.as_bytes()] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let file = StoredFile {
+        id: FileId::from(weft_core::hex(&hash.finalize()[..ID_BYTES])),
+        name,
+        mime_type: mime_type.to_owned(),
+        size: bytes.len() as u64,
+        session: Some(ctx.run.session.clone()),
+        created_ms: ctx.run.seams.clock.now_ms(),
+    };
+    ctx.run.seams.files.put(&ctx.run.tenant, &file, bytes).await?;
+    Ok(file)
+}

@@ -1,0 +1,68 @@
+//! What models are for.
+
+use std::sync::Arc;
+
+use weft_core::seam::chat_model::ChatModel;
+use weft_core::seam::{Embedder, Reranker, SpeechModel, TranscriptionModel};
+
+/// A model by what it does.
+pub(super) enum Model {
+    Answers(Arc<dyn ChatModel>),
+    Embeds(Arc<dyn Embedder>),
+    Reranks(Arc<dyn Reranker>),
+    ReadsAloud(Arc<dyn SpeechModel>),
+    Transcribes(Arc<dyn TranscriptionModel>),
+}
+
+impl Model {
+    pub fn task(&self) -> Task {
+        match self {
+            Self::Answers(_) => Task::Answer,
+            Self::Embeds(_) => Task::Embed,
+            Self::Reranks(_) => Task::Rerank,
+            Self::ReadsAloud(_) => Task::ReadAloud,
+            Self::Transcribes(_) => Task::Transcribe,
+        }
+    }
+}
+
+/// What a model is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    Answer,
+    Embed,
+    Rerank,
+    ReadAloud,
+    Transcribe,
+}
+
+impl Task {
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Answer => "answering messages",
+            Self::Embed => "turning texts into vectors",
+            Self::Rerank => "ordering passages",
+            Self::ReadAloud => "reading aloud",
+            Self::Transcribe => "writing down speech",
+        }
+    }
+
+    /// What to do when there is none at all, and the setting that chooses among several.
+    pub fn remedy(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Answer => ("add it to `models`, or set OPENAI_API_KEY or start Ollama", "models.default"),
+            Self::Embed => {
+                ("add an entry with `kind = \"embedding\"` to `models.entries`", "models.default_embedding")
+            }
+            Self::Rerank => {
+                ("add an entry with `kind = \"rerank\"` to `models.entries`", "models.default_rerank")
+            }
+            Self::ReadAloud => {
+                ("add an entry with `kind = \"tts\"` to `models.entries`", "models.default_tts")
+            }
+            Self::Transcribe => {
+                ("add an entry with `kind = \"speech\"` to `models.entries`", "models.default_speech")
+            }
+        }
+    }
+}
