@@ -21,7 +21,9 @@ pub fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     let plugins = Plugins::open(&folder).map_err(|error| Failure::before_running(&error))?;
     if plugins.names().next().is_none() {
         let folder = quoted(&folder.to_string_lossy());
-        Notes::line(format!("there are no plugins: put an OpenAPI document NAME.json into {folder}"));
+        Notes::line(format!(
+            "there are no plugins: put an OpenAPI document NAME.json or a skill NAME/SKILL.md into {folder}"
+        ));
     }
     let mut data = Data::stdout();
     for plugin in plugins.iter() {

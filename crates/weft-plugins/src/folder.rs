@@ -8,6 +8,7 @@ use weft_core::{Error, ErrorKind, Result};
 
 use crate::openapi::Plugin;
 use crate::settings::PluginSettings;
+use crate::skill::{self, SKILL_FILE};
 
 /// Files of a folder that are looked at, at most.
 pub const FILES_MAX: usize = 1_000;
@@ -21,11 +22,21 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Plugin>> {
     let mut problems = Vec::new();
     let mut plugins = BTreeMap::new();
-    let names = names(folder, &mut problems)?;
-    for name in &names {
+    let Names { documents, skills } = names(folder, &mut problems)?;
+    for name in &documents {
         match plugin(folder, name) {
             Ok(plugin) => drop(plugins.insert(name.clone(), plugin)),
             Err(error) => problems.push(error.full()),
+        }
+    }
+    for name in &skills {
+        let place = folder.join(name).join(SKILL_FILE);
+        match skill::read(folder, name) {
+            Ok(_) if documents.contains(name) => {
+                problems.push(format!("{}: there is a plugin {name}.json, too", place.display()));
+            }
+            Ok(skill) => drop(plugins.insert(name.clone(), skill)),
+            Err(error) => problems.push(format!("{}: {}", place.display(), error.full())),
         }
     }
     if problems.is_empty() {
@@ -34,20 +45,33 @@ pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Plugin>> {
     Err(Error::invalid(problems.join("; ")))
 }
 
-/// The names of the documents. Settings without a document are a problem: they are meant for something.
-fn names(folder: &Path, problems: &mut Vec<String>) -> Result<Vec<String>> {
+/// What there is in a folder, by name.
+#[derive(Default)]
+struct Names {
+    /// OpenAPI documents.
+    documents: Vec<String>,
+    /// Folders of skills.
+    skills: Vec<String>,
+}
+
+/// The names of the documents and skills. Settings without a document are a problem: they are meant for something.
+fn names(folder: &Path, problems: &mut Vec<String>) -> Result<Names> {
     let unreadable = |cause| {
         let message = format!("cannot read the folder of plugins {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Names::default()),
         Err(cause) => return Err(unreadable(cause)),
     };
-    let (mut names, mut settings) = (Vec::new(), Vec::new());
+    let (mut names, mut skills, mut settings) = (Vec::new(), Vec::new(), Vec::new());
     for entry in entries.take(FILES_MAX) {
         let path = entry.map_err(unreadable)?.path();
+        if path.join(SKILL_FILE).is_file() {
+            skills.extend(path.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+            continue;
+        }
         let (Some(stem), Some(kind)) = (path.file_stem(), path.extension()) else { continue };
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match kind.to_str() {
@@ -57,13 +81,14 @@ fn names(folder: &Path, problems: &mut Vec<String>) -> Result<Vec<String>> {
         }
     }
     names.sort_unstable();
+    skills.sort_unstable();
     for name in settings.iter().filter(|name| !names.contains(name)) {
         problems.push(format!(
             "{}: there is no {name}.json beside it",
             folder.join(format!("{name}.toml")).display()
         ));
     }
-    Ok(names)
+    Ok(Names { documents: names, skills })
 }
 
 fn plugin(folder: &Path, name: &str) -> Result<Plugin> {

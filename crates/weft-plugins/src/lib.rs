@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `NAME.json` | the operations of an HTTP service, as its OpenAPI document describes them (3.0 or 3.1) |
 //! | `NAME.toml` | settings for it: where it is, headers, which operations; see [`PluginSettings`] |
+//! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with the files and scripts beside it (agentskills.io) |
 //!
 //! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has
 //! a plugin or a server of that name. [`Plugins`] is one [`weft_core::seam::ToolSource`], [`Combined`] puts it beside
@@ -14,9 +15,11 @@
 mod folder;
 mod openapi;
 mod settings;
+mod skill;
 mod source;
 
 pub use folder::{FILE_BYTES_MAX, FILES_MAX};
 pub use openapi::{OPERATIONS_MAX, Plugin};
 pub use settings::PluginSettings;
+pub use skill::SKILL_FILE;
 pub use source::{Combined, Plugins};

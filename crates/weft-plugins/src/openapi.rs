@@ -136,6 +136,11 @@ impl Plugin {
         }
     }
 
+    /// A plugin with these tools.
+    pub(crate) fn with_tools(name: &str, title: &str, tools: Vec<Arc<Tool>>) -> Self {
+        Self { name: name.to_owned(), title: title.to_owned(), tools, left_out: Vec::new() }
+    }
+
     /// Its name, as canvases write it.
     pub fn name(&self) -> &str {
         &self.name

@@ -46,7 +46,7 @@ impl ToolSource for Plugins {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         let Some(plugin) = self.0.get(server) else {
             return Err(Error::not_found(format!("there is no plugin `{server}`"))
-                .help("put its OpenAPI document into the folder of plugins"));
+                .help("put its OpenAPI document or its folder with a SKILL.md into the folder of plugins"));
         };
         Ok(Offered { tools: plugin.tools().to_vec(), ..Offered::default() })
     }

@@ -17,6 +17,8 @@ use crate::text::without_thinking;
 const AT_ONCE: usize = 2;
 /// A sentence that is shorter goes with the next one: a request for each word would sound like it.
 const LETTERS_MIN: usize = 16;
+/// Bytes of base64 that one message is read in, at most: about half an hour.
+const AUDIO_BYTES_MAX: usize = 32 << 20;
 /// A sentence that is longer is cut, at a blank if there is one.
 const LETTERS_MAX: usize = 500;
 
@@ -49,9 +51,17 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
         }
     };
     let mut recordings = std::pin::pin!(sentences.map(read).buffered(AT_ONCE));
+    let mut bytes = 0;
     while let Some(recording) = recordings.next().await {
         match recording {
-            Ok(audio) => ctx.signal(Signal::Play(audio)).await?,
+            Ok(audio) if bytes + audio.base64.len() > AUDIO_BYTES_MAX => {
+                let warning = "the text is not read aloud any further: it is too long".to_owned();
+                return ctx.signal(Signal::Warn(warning)).await;
+            }
+            Ok(audio) => {
+                bytes += audio.base64.len();
+                ctx.signal(Signal::Play(audio)).await?;
+            }
             Err(error) if error.kind == ErrorKind::Cancelled => return Err(error),
             Err(error) => {
                 let warning = format!("the text is not read aloud any further: {}", error.full());
@@ -67,6 +77,8 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
 #[derive(Debug, Default)]
 struct Sentences {
     rest: String,
+    /// How far the end of reasoning has been looked for.
+    searched: usize,
     /// Nothing more is coming.
     ended: bool,
 }
@@ -89,10 +101,14 @@ impl Sentences {
     }
 
     /// Where the first sentence ends, if that is known.
-    fn end(&self) -> Option<usize> {
+    fn end(&mut self) -> Option<usize> {
         // Reasoning that a model writes into its text is seen whole, to be left out.
         if self.rest.trim_start().starts_with("<think>") {
-            let end = self.rest.find("</think>").map(|at| at + "</think>".len());
+            const END: &str = "</think>";
+            // Reasoning may be long and come letter by letter.
+            let from = self.rest.floor_char_boundary(self.searched.saturating_sub(END.len()));
+            let end = self.rest[from..].find(END).map(|at| from + at + END.len());
+            self.searched = if end.is_some() { 0 } else { self.rest.len() };
             return end.or_else(|| self.ended.then_some(self.rest.len()));
         }
         let (mut letters, mut blank) = (0, None);
@@ -202,6 +218,8 @@ mod tests {
         check("<think>I wonder. About this. And that.</think>So it is.", &["So it is."]);
         check("<think>It never ends. Never, never.", &[]);
         check("---\n\n***\n", &[]);
+        let thought = format!("<think>{}</think>So it is, and so it was.", "hm ".repeat(1_000));
+        check(&thought, &["So it is, and so it was."]);
         let long = "word ".repeat(150);
         let parts = cut(&[&long]);
         assert_eq!(parts.len(), 2);

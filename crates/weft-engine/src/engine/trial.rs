@@ -6,12 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 use weft_core::context::HistoryMessage;
 use weft_core::effect::RecordedCall;
-use weft_core::seam::SpeechModel;
 use weft_core::seam::chat_model::{ChatModel, ModelDirectory, ModelInfo};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::run_store::RunLease;
 use weft_core::seam::tool_source::NoTools;
-use weft_core::seam::{Clock, Seams, ToolSource};
+use weft_core::seam::{Clock, Seams, SpeechModel, ToolSource};
 use weft_core::{Entry, Result, RunId, TenantId};
 
 use super::replay::StandIn;

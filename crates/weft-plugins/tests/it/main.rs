@@ -4,3 +4,4 @@
 
 mod calls;
 mod documents;
+mod skills;
