@@ -142,9 +142,7 @@ enum Absent {
 impl Shared {
     /// The folder of a dataset. Ids are opaque and may be anything, so their hashes are used.
     fn folder_of(&self, key: &DatasetKey) -> Option<PathBuf> {
-        let name = |text: &str| -> String {
-            Sha256::digest(text.as_bytes()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
-        };
+        let name = |text: &str| weft_core::hex(&Sha256::digest(text.as_bytes())[..16]);
         let folder = self.folder.as_ref()?.join(name(key.tenant.as_str()));
         Some(folder.join(format!("{}.v{}", name(key.id.as_str()), schema::VERSION)))
     }

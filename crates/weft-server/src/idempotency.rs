@@ -35,7 +35,7 @@ fn derived(what: &str, canvas: &CanvasKey, (key, day): (&str, i64)) -> String {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    weft_core::hex(&hash.finalize()[..16])
 }
 
 impl App {

@@ -13,7 +13,7 @@ use weft_core::seam::blob_store::BlobStore;
 use weft_core::seam::dataset_store::{DatasetStore, Document};
 use weft_core::seam::file_store::{FileStore, StoredFile};
 use weft_core::seam::work_queue::Work;
-use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput};
+use weft_core::{Entry, Error, ErrorKind, Json, Record, Result, RunKey, TenantId, TurnInput, hex};
 use weft_knowledge::ingest::PipelineRunner;
 
 use crate::app::App;
@@ -36,8 +36,7 @@ fn run_of(document: &Document, reading: u32) -> RunKey {
     }
     hash.update(document.begun_ms.unwrap_or_default().to_le_bytes());
     hash.update(reading.to_le_bytes());
-    let digits: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    RunKey::new(&key.dataset.tenant, RunId::from(digits))
+    RunKey::new(&key.dataset.tenant, RunId::from(hex(&hash.finalize()[..16])))
 }
 
 /// Whether documents go through a canvas. One that cannot be read is told by its problems.

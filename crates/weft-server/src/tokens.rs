@@ -1,7 +1,6 @@
 //! API tokens: made here, shown once, kept as hashes.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
 use base64::Engine as _;
@@ -9,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use weft_core::seam::TokenStore;
 use weft_core::seam::token_store::StoredToken;
-use weft_core::{Error, Result, TenantId};
+use weft_core::{Error, Result, TenantId, hex};
 use weft_models::Secret;
 
 use crate::app::{App, DEFAULT_TENANT};
@@ -138,11 +137,7 @@ impl Uses {
 /// SHA-256 in lower-case hex. A token is looked up by it, so what the look-up takes tells nothing
 /// about how much of a guess was right.
 pub fn hash(token: &str) -> String {
-    Sha256::digest(token.as_bytes()).iter().fold(String::new(), |mut hex, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(hex, "{byte:02x}");
-        hex
-    })
+    hex(&Sha256::digest(token.as_bytes()))
 }
 
 #[cfg(test)]

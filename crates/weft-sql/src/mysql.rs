@@ -139,13 +139,7 @@ fn cells(row: &MySqlRow) -> Vec<Json> {
 
 /// What is no text, in hexadecimal digits.
 fn bytes(bytes: &[u8]) -> Json {
-    use std::fmt::Write as _;
-
-    let mut text = "0x".to_owned();
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.into()
+    format!("0x{}", weft_core::hex(bytes)).into()
 }
 
 fn refused(cause: &sqlx::Error) -> Error {

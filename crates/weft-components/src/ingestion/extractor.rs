@@ -18,8 +18,8 @@ use weft_core::{
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::model::caller::warn_of_prices;
-use crate::model::settings::{self, Asking};
-use crate::params::{Field, Kind, Params, Widget, fields, pointer};
+use crate::model::settings::{self, Asking, author_of};
+use crate::params::{Field, Kind, Params, Widget, fields};
 use crate::text::without_thinking;
 
 /// Questions to a model at the same time.
@@ -142,17 +142,7 @@ fn prompts(params: &mut Params<'_>) -> Vec<(Author, Words)> {
     let mut prompts = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
         let text = entry.as_str().or_else(|| entry.get("content").and_then(Json::as_str)).unwrap_or_default();
-        let author = match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
-            "user" => Author::User,
-            "assistant" => Author::Assistant,
-            "system" => Author::System,
-            other => {
-                let at = pointer(&["prompts", &place.to_string(), "role"]);
-                let problem = ParamProblem::new(at, format!("`{other}` says nothing in a conversation"));
-                params.problem(problem.help("use `user`, `assistant` or `system`"));
-                continue;
-            }
-        };
+        let Some(author) = author_of(params, place, entry) else { continue };
         prompts.push((author, Words::read(text, params)));
     }
     prompts
@@ -278,10 +268,8 @@ impl Component for Extractor {
         Shape {
             reads: Reads::always(self.passed.references().chain(texts)),
             models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
-            main_output: "chunks",
             outputs: NodeOutputs::named([self.field.as_str()]),
-            warnings: self.warnings.clone(),
-            ..Shape::default()
+            ..self.passed.shape("chunks", &self.warnings)
         }
     }
 

@@ -5,8 +5,8 @@ use serde_json::Map;
 use weft_core::pipeline::chunks_of;
 use weft_core::seam::document_reader::{ChunkMethod, Heading, ReadDocument};
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, ParamProblem, Reads, Result,
-    Role, Shape, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, ParamProblem, Result, Role,
+    Shape, Value,
 };
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
@@ -213,12 +213,7 @@ impl Parser {
 #[async_trait]
 impl Component for Parser {
     fn shape(&self) -> Shape {
-        Shape {
-            reads: Reads::always(self.passed.references()),
-            main_output: "text",
-            warnings: self.warnings.clone(),
-            ..Shape::default()
-        }
+        self.passed.shape("text", &self.warnings)
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

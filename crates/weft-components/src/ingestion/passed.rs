@@ -3,7 +3,9 @@
 use serde::de::DeserializeOwned;
 use weft_core::pipeline::{CHUNKS, CHUNKS_MAX, DOCUMENT, PipelineChunk, PipelineDocument, chunks_of};
 use weft_core::seam::document_reader::{ChunkMethod, ReadDocument, ReadRequest};
-use weft_core::{Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reference, Result};
+use weft_core::{
+    Error, Finished, Json, NodeContext, OutputSpec, Outputs, ParamProblem, Reads, Reference, Result, Shape,
+};
 
 use crate::params::Params;
 
@@ -51,6 +53,16 @@ impl Passed {
     /// What it reads.
     pub fn references(&self) -> impl Iterator<Item = Reference> {
         self.documents.iter().chain(&self.chunks).cloned()
+    }
+
+    /// What the plan has to know of a component that reads nothing else.
+    pub fn shape(&self, main_output: &'static str, warnings: &[ParamProblem]) -> Shape {
+        Shape {
+            reads: Reads::always(self.references()),
+            main_output,
+            warnings: warnings.to_vec(),
+            ..Shape::default()
+        }
     }
 
     /// The document; what several components have found out about it is put together.

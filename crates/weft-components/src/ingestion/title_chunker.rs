@@ -4,9 +4,7 @@ use async_trait::async_trait;
 use regex::RegexBuilder;
 use serde_json::{Map, json};
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Reads, Result, Role, Shape,
-};
+use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Kind, Params, choice, fields, number, pointer, whole};
@@ -141,12 +139,7 @@ fn hierarchy(params: &mut Params<'_>) -> Option<u64> {
 #[async_trait]
 impl Component for TitleChunker {
     fn shape(&self) -> Shape {
-        Shape {
-            reads: Reads::always(self.passed.references()),
-            main_output: "chunks",
-            warnings: self.warnings.clone(),
-            ..Shape::default()
-        }
+        self.passed.shape("chunks", &self.warnings)
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Map;
 use weft_core::seam::document_reader::ChunkMethod;
-use weft_core::{
-    Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Reads, Result, Role, Shape,
-};
+use weft_core::{Component, ComponentSpec, Finished, Json, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};
@@ -119,12 +117,7 @@ fn percent(given: f64) -> u32 {
 #[async_trait]
 impl Component for TokenChunker {
     fn shape(&self) -> Shape {
-        Shape {
-            reads: Reads::always(self.passed.references()),
-            main_output: "chunks",
-            warnings: self.warnings.clone(),
-            ..Shape::default()
-        }
+        self.passed.shape("chunks", &self.warnings)
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

@@ -2,9 +2,7 @@
 
 use async_trait::async_trait;
 use weft_core::pipeline::{SearchedBy, SearchedField};
-use weft_core::{
-    Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Reads, Result, Role, Shape,
-};
+use weft_core::{Component, ComponentSpec, Error, Finished, NodeContext, ParamProblem, Result, Role, Shape};
 
 use crate::ingestion::passed::{self, CHUNKS_OUTPUT, DOCUMENT_OUTPUT, Passed};
 use crate::params::{Field, Params, choice, fields};
@@ -78,12 +76,7 @@ struct Tokenizer {
 #[async_trait]
 impl Component for Tokenizer {
     fn shape(&self) -> Shape {
-        Shape {
-            reads: Reads::always(self.passed.references()),
-            main_output: "chunks",
-            warnings: self.warnings.clone(),
-            ..Shape::default()
-        }
+        self.passed.shape("chunks", &self.warnings)
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {

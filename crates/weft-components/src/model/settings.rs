@@ -289,6 +289,21 @@ fn has_properties(schema: &serde_json::Map<String, Json>) -> bool {
     schema.get("properties").and_then(Json::as_object).is_some_and(|properties| !properties.is_empty())
 }
 
+/// Who says the entry of `prompts` at this place; a problem for a role that a conversation does not have.
+pub(crate) fn author_of(params: &mut Params<'_>, place: usize, entry: &Json) -> Option<Author> {
+    match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
+        "user" => Some(Author::User),
+        "assistant" => Some(Author::Assistant),
+        "system" => Some(Author::System),
+        other => {
+            let at = pointer(&["prompts", &place.to_string(), "role"]);
+            let problem = ParamProblem::new(at, format!("`{other}` says nothing in a conversation"));
+            params.problem(problem.help("use `user`, `assistant` or `system`"));
+            None
+        }
+    }
+}
+
 fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     let source = params.source;
     let names = source.names();
@@ -304,23 +319,12 @@ fn prompts(params: &mut Params<'_>) -> Vec<Prompt> {
     };
     let mut prompts = Vec::new();
     for (place, entry) in entries.iter().enumerate() {
-        let at = |key: &str| pointer(&["prompts", &place.to_string(), key]);
         if let Json::String(text) = entry {
             prompts.push(user(text));
             continue;
         }
         let text = entry.get("content").and_then(Json::as_str).unwrap_or_default();
-        let author = match entry.get("role").and_then(Json::as_str).unwrap_or("user") {
-            "user" => Author::User,
-            "assistant" => Author::Assistant,
-            "system" => Author::System,
-            other => {
-                let problem =
-                    ParamProblem::new(at("role"), format!("`{other}` says nothing in a conversation"));
-                params.problem(problem.help("use `user`, `assistant` or `system`"));
-                continue;
-            }
-        };
+        let Some(author) = author_of(params, place, entry) else { continue };
         prompts.push(Prompt { author, text: Template::parse(text, names) });
     }
     prompts

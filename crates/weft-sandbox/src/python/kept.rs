@@ -83,9 +83,7 @@ mod tests {
     /// `python/build.sh` has to be run after its sources have changed.
     #[test]
     fn the_component_is_made_of_the_sources() {
-        let digest = |bytes: &[u8]| -> String {
-            Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
-        };
+        let digest = |bytes: &[u8]| weft_core::hex(&Sha256::digest(bytes));
         let sources = include_str!("../../python/sources.sha256");
         for (name, text) in [
             ("app.py", include_str!("../../python/app.py")),

@@ -182,8 +182,7 @@ fn own_session(canvas: &CanvasKey, user_id: &str) -> SessionKey {
         hash.update((part.len() as u64).to_be_bytes());
         hash.update(part);
     }
-    let id: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    SessionKey::new(&canvas.tenant, SessionId::from(id))
+    SessionKey::new(&canvas.tenant, SessionId::from(weft_core::hex(&hash.finalize()[..16])))
 }
 
 async fn forget(state: &ServerState, session: &SessionKey) -> Result<(), ApiError> {

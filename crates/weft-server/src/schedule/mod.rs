@@ -96,7 +96,7 @@ fn run_of(schedule: &ScheduleKey, fire_ms: i64) -> RunId {
     // RFC 9562 §4: version 1, and the variant.
     bytes[6] = bytes[6] & 0x0f | 0x10;
     bytes[8] = bytes[8] & 0x3f | 0x80;
-    RunId::new(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+    RunId::new(weft_core::hex(&bytes))
 }
 
 fn work(schedule: &Schedule, run: RunId, due_ms: i64) -> Work {

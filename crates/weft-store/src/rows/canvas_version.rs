@@ -27,13 +27,7 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// The name of a version: SHA-256 of the DSL in lower-case hex.
 pub(crate) fn hash(dsl: &str) -> Arc<str> {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(dsl.as_bytes()) {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text.into()
+    weft_core::hex(&Sha256::digest(dsl.as_bytes())).into()
 }
 
 /// Adds a version; one that is there already stays as it is.
