@@ -22,7 +22,7 @@ pub const SEARCH_FUNCTION: &str = "search_tools";
 /// [`WINDOW_SHARE`].
 const TOKENS_MAX: usize = 10_000;
 /// The part of a window that definitions may take.
-const WINDOW_SHARE: usize = 4;
+const WINDOW_SHARE: usize = 2;
 /// Tools that one search gives when the model does not say.
 const FOUND: usize = 5;
 /// Tools that one search gives, at most.

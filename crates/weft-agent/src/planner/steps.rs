@@ -189,6 +189,10 @@ impl Steps {
     /// What the calls of the step gave, once every one of them is over.
     pub fn results(&self) -> Option<Vec<(String, Json)>> {
         let result = |open: &OpenCall| match &open.state {
+            // Of a long one the beginning is told, and where the rest is.
+            CallState::Done(done) if done.file.is_some() => {
+                Some((open.call.name.clone(), Json::from(done.text.as_str())))
+            }
             CallState::Done(done) => Some((open.call.name.clone(), done.result.clone())),
             CallState::New | CallState::Asked | CallState::Suspended(_) => None,
         };

@@ -7,6 +7,7 @@ use weft_agent::code_mode::add_scripts;
 use weft_agent::driver::{End, Start};
 use weft_agent::long_results::add_reader;
 use weft_agent::native::Native;
+use weft_agent::planner::Planner;
 use weft_agent::tool_search::{ToolSearch, add_search};
 use weft_core::budget::BudgetLimits;
 use weft_core::seam::chat_model::Author;
@@ -96,6 +97,22 @@ async fn a_long_result_is_read_by_parts() {
     let file = files.all().pop().unwrap();
     assert_eq!((answer.used[0].file.as_ref(), file.size), (Some(&file.id), long().len() as u64));
     assert_eq!(answer.used[0].results, json!(long()));
+}
+
+#[tokio::test]
+async fn the_planner_is_told_the_beginning_of_a_long_result() {
+    let mut world = World::with(ScriptedModel::from_fn(|request, _| {
+        let told: String = request.messages.iter().map(|message| message.text.as_str()).collect();
+        match told.contains("line 0 of a long story") {
+            true => Reply::text(r#"[{"name": "complete_task", "arguments": {"answer": "read"}}]"#),
+            false => Reply::text(r#"[{"name": "story", "arguments": {}}]"#),
+        }
+    }));
+    with_long_result(&mut world);
+    world.ask_with(&Planner).await.unwrap();
+    let told = world.asked().into_iter().flat_map(|request| request.messages).map(|message| message.text);
+    let told: String = told.collect();
+    assert!(told.contains("line 0 of a long story") && !told.contains("line 3999"), "{}", told.len());
 }
 
 #[tokio::test]
