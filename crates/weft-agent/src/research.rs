@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`Mode::Iterative`] | the model reasons aloud and has things looked up until it says that it is enough |
 //! | [`Mode::Tree`] | what was found is judged; what is missing becomes questions of its own, down to a depth |
+//! | [`Mode::Agentic`] | the points of the question are looked into side by side; each report is checked against its passages |
 //!
 //! All sources are asked at the same time; one that fails is told, and the others count. What was found is numbered in
 //! the turn's citations, so that an answer can cite all of it. The course of a research is made of what models and
 //! sources said, and of the journal's clock, so it goes on after a crash without asking anybody twice.
 
+mod agentic;
 mod iterative;
 mod steps;
 pub mod tags;
@@ -27,6 +29,7 @@ use weft_core::effect::Delivery;
 use weft_core::seam::chat_model::{ChatMessage, ChatModel, ChatRequest};
 use weft_core::{Error, ErrorKind, NodeContext, Result};
 
+pub use self::agentic::Claim;
 use crate::trace::{Gave, Traced};
 use crate::window::cut;
 
@@ -44,6 +47,8 @@ pub enum Mode {
     Iterative,
     /// Takes the question apart.
     Tree,
+    /// Looks into the points of the question, and checks what is said of each.
+    Agentic,
 }
 
 /// What a research may use.
@@ -51,11 +56,11 @@ pub enum Mode {
 pub struct Limits {
     /// Rounds of reasoning, of the iterative mode.
     pub steps: usize,
-    /// Queries of one round, or questions that one question is taken apart into.
+    /// Queries of one round, or questions or points that one question is taken apart into.
     pub queries: usize,
-    /// How often a question is taken apart, of the tree.
+    /// How often a question is taken apart, or its open points are looked into again.
     pub depth: usize,
-    /// Queries of the whole tree.
+    /// Queries of the whole tree, or for all points.
     pub nodes: usize,
     /// How long it may go on. What has begun is ended.
     pub time: Duration,
@@ -163,6 +168,8 @@ pub struct Findings {
     pub sources: BTreeMap<SourceKind, usize>,
     /// The passages, each once, in the order in which they were found.
     pub cited: Vec<Cited>,
+    /// The points of the question, of the agentic mode.
+    pub claims: Vec<Claim>,
     /// What is still missing, as far as a model said it.
     pub gaps: Vec<String>,
     /// Why it ended.
@@ -182,6 +189,7 @@ impl Research<'_> {
         course.findings.stopped = match self.mode {
             Mode::Iterative => iterative::run(&mut course, question).await?,
             Mode::Tree => tree::run(&mut course, question).await?,
+            Mode::Agentic => agentic::run(&mut course, question).await?,
         };
         Ok(course.findings)
     }
@@ -247,6 +255,7 @@ impl Research<'_> {
             queries: Vec::new(),
             sources: BTreeMap::new(),
             cited: Vec::new(),
+            claims: Vec::new(),
             gaps: Vec::new(),
             stopped: StopReason::Enough,
             notes: Vec::new(),

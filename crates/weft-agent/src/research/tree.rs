@@ -180,7 +180,7 @@ async fn judge(
 }
 
 /// An answer of this form. One that is not is sent back once, with what is wrong about it.
-async fn structured<T: serde::de::DeserializeOwned>(
+pub(super) async fn structured<T: serde::de::DeserializeOwned>(
     research: &Research<'_>,
     ctx: &NodeContext,
     (instructions, given): (&str, &str),

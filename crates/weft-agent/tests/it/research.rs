@@ -321,3 +321,89 @@ async fn a_judge_that_fails_is_a_note() {
     assert!(findings.notes[0].contains("could not be judged"), "{:?}", findings.notes);
     assert_eq!((findings.cited.len(), findings.stopped), (1, StopReason::Limit));
 }
+
+/// A model that plans two points, reports what it reads and judges it: snow is made out in the second round, and the heights never.
+fn investigator() -> weft_testkit::ScriptedModel {
+    weft_testkit::ScriptedModel::from_fn(|request, _| {
+        let text = |place: usize| request.messages.get(place).map(|one| one.text.clone()).unwrap_or_default();
+        let (system, given) = (text(0), text(1));
+        let answer = if system.starts_with("You plan") {
+            json!({"claims": [
+                {"question": "Does it snow?", "query": "snow"},
+                {"question": "How high is it?", "query": "height"},
+                {"question": "Too many?", "query": "more"},
+            ]})
+        } else if given.contains("Does it snow?") {
+            let again = given.contains("deep snow");
+            match system.starts_with("You report") {
+                true => {
+                    json!({"report": "It snows [ID:0].", "confidence": if again { 0.9 } else { 0.5 }, "next_query": "deep snow"})
+                }
+                false => json!({"is_sufficient": again, "confidence": 0.9}),
+            }
+        } else {
+            match system.starts_with("You report") {
+                true => json!({"report": "It is 1234 m high.", "confidence": 0.9, "gaps": ["the height"]}),
+                false => json!({"is_sufficient": true, "confidence": 0.9}),
+            }
+        };
+        Reply::text(answer.to_string())
+    })
+}
+
+#[tokio::test]
+async fn points_are_looked_into_until_they_are_settled_or_nothing_comes_of_it() {
+    let world = World::with(investigator());
+    let datasets = Stub::new(SourceKind::Dataset);
+    let limits = Limits { queries: 2, ..Limits::default() };
+    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Agentic, limits)).await;
+    let findings = findings.unwrap();
+    assert_eq!(datasets.asked()[..4], ["snow", "height", "deep snow", "How high is it? the height"]);
+    let [snow, height] = findings.claims.as_slice() else { panic!("{:?}", findings.claims) };
+    assert!(snow.verified && snow.evidence_ids == [0], "{snow:?}");
+    // Nobody has said 1234.
+    assert!(!height.verified && height.is_likely(), "{height:?}");
+    assert!(height.gaps.contains(&"`1234` stands in no passage".to_owned()), "{height:?}");
+    assert_eq!((findings.stopped, findings.gaps[0].as_str()), (StopReason::Limit, "the height"));
+    assert!(shown.contains("Does it snow?: settled (0.90)"), "{shown}");
+    assert!(findings.queries.len() <= limits.nodes);
+}
+
+#[tokio::test]
+async fn points_that_cannot_be_planned_are_the_question_itself() {
+    let world = World::with(weft_testkit::ScriptedModel::from_fn(|request, _| {
+        match request.messages[0].text.starts_with("You plan") {
+            true => Reply::text("no list"),
+            false => Reply::text(
+                json!({"report": "Rain [ID:0].", "confidence": 1, "is_sufficient": true}).to_string(),
+            ),
+        }
+    }));
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, Limits::default())).await;
+    let findings = findings.unwrap();
+    assert_eq!(datasets.asked(), ["Why is it wet?"]);
+    assert_eq!((findings.stopped, findings.claims[0].verified), (StopReason::Enough, true));
+    assert!(findings.notes[0].contains("could not be taken apart"), "{:?}", findings.notes);
+    // Without a source that answers there is nothing to report, and no model is asked to.
+    let world = World::with(investigator());
+    let away = Stub::failing(SourceKind::Web, ErrorKind::NotFound);
+    let (findings, _) = looked_into(&world, &[&away], (Mode::Agentic, Limits::default())).await;
+    let findings = findings.unwrap();
+    assert!(findings.claims.iter().all(|claim| !claim.is_likely()), "{:?}", findings.claims);
+    assert_eq!((world.asked().len(), findings.stopped), (1, StopReason::Limit));
+}
+
+#[tokio::test]
+async fn an_agentic_research_that_was_cut_off_asks_nobody_twice() {
+    let limits = Limits { queries: 2, ..Limits::default() };
+    let first = World::with(investigator());
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = looked_into(&first, &[&datasets], (Mode::Agentic, limits)).await;
+    let mut second = World::with(investigator());
+    let known = first.known(first.notes().len());
+    second.change(|ctx| ctx.effects = weft_core::effect::Effects::known(known.into_iter().collect()));
+    let (again, _) = looked_into(&second, &[&Stub::new(SourceKind::Dataset)], (Mode::Agentic, limits)).await;
+    assert_eq!(again.unwrap().claims, findings.unwrap().claims);
+    assert_eq!(second.asked().len(), 0);
+}

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::answer_stream::AnswerStream;
 use weft_agent::ask::ask_text;
-use weft_agent::research::{Findings, Limits, Mode, Research, Source, StopReason};
+use weft_agent::research::{Claim, Findings, Limits, Mode, Research, Source, StopReason};
 use weft_agent::window::{self, Line};
 use weft_core::context::Signal;
 use weft_core::field::AnyField;
@@ -16,8 +16,8 @@ use weft_core::seam::chat_model::{Audience, Author, ChatMessage, ChatModel, Chat
 use weft_core::stream::TextWriter;
 use weft_core::value::truth;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, OutputSpec, Outputs, Piece, Reads, Result,
-    Role, Shape, SharedText, Template, ToolSpec, Value,
+    Component, ComponentSpec, Error, Finished, Json, NodeContext, NodeOutputs, OutputSpec, Outputs, Piece,
+    Reads, Result, Role, Shape, SharedText, Template, ToolSpec, Value,
 };
 
 use crate::data::retrieval::search::{
@@ -52,6 +52,10 @@ static STRATEGY: Field<&str> = Field::choice(
     &[
         choice("iterative", "the model reasons and has things looked up until it is enough"),
         choice("tree", "what is missing becomes questions of its own"),
+        choice(
+            "agentic",
+            "the points of the question are looked into side by side, and what is reported of each is checked against its passages",
+        ),
     ],
     "how the question is looked into",
 );
@@ -61,12 +65,17 @@ static MAX_QUERIES: Field<usize> = Field::count(
     "max_queries_per_step",
     3,
     &(1..=10),
-    "searches of one round, or questions that one is taken apart into",
+    "searches of one round, or questions or points that one is taken apart into",
 );
-static DEPTH: Field<usize> = Field::count("depth", 3, &(0..=5), "how often a question is taken apart")
-    .shown_when("strategy", &["tree"]);
+static DEPTH: Field<usize> = Field::count(
+    "depth",
+    3,
+    &(0..=5),
+    "how often a question is taken apart, or its open points are looked into again",
+)
+.shown_when("strategy", &["tree", "agentic"]);
 static MAX_SEARCHES: Field<usize> = Field::count("max_searches", 10, &(1..=100), "searches in all, at most")
-    .shown_when("strategy", &["tree"]);
+    .shown_when("strategy", &["tree", "agentic"]);
 static SECONDS: Field<usize> =
     Field::count("seconds", 300, &(1..=3_600), "how long to search; the answer is given all the same")
         .unit("seconds");
@@ -121,6 +130,12 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         OutputSpec::new("doc_aggs", "array", "how many passages each document has given"),
         OutputSpec::new("queries", "array", "what was looked for: `query`, `hits`, `summary`, `failed`"),
         OutputSpec::new("sources", "array", "how many passages each kind of source has given"),
+        OutputSpec::new(
+            "claims",
+            "array",
+            "with `agentic`, the points of the question: `claim`, `report`, `verified`, `confidence`, `evidence_ids`, `gaps`",
+        )
+        .when_asked_for(),
         OutputSpec::new("gaps", "array", "what is still missing"),
         OutputSpec::new("stop_reason", "string", "`enough`, `limit`, `time`, or `once` for a single search"),
         OutputSpec::new("notes", "array", "what could not be done as asked"),
@@ -132,7 +147,11 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let mut params = Params::of(source);
         let query = params.take(&QUERY);
         let reasoning = params.take(&REASONING);
-        let mode = if params.take(&STRATEGY) == "tree" { Mode::Tree } else { Mode::Iterative };
+        let mode = match params.take(&STRATEGY) {
+            "tree" => Mode::Tree,
+            "agentic" => Mode::Agentic,
+            _ => Mode::Iterative,
+        };
         let limits = Limits {
             steps: params.take(&MAX_STEPS),
             queries: params.take(&MAX_QUERIES),
@@ -221,6 +240,9 @@ impl DeepResearch {
         outputs.set("queries", json!(findings.queries));
         let sources = findings.sources.iter().map(|(kind, count)| json!({"kind": kind, "count": count}));
         outputs.set("sources", sources.collect::<Json>());
+        if !findings.claims.is_empty() {
+            outputs.set("claims", json!(findings.claims));
+        }
         outputs.set("gaps", json!(findings.gaps));
         outputs.set("stop_reason", stopped);
         if !findings.notes.is_empty() {
@@ -297,6 +319,11 @@ impl DeepResearch {
             system.push(format!("## The material\n\n{passages}"));
             system.push(CITATION.trim_end().to_owned());
         }
+        let reports: Vec<String> =
+            findings.claims.iter().filter(|claim| claim.is_likely()).map(reported).collect();
+        if !reports.is_empty() {
+            system.push(format!("## What was made out\n\n{}", reports.join("\n\n")));
+        }
         if !findings.gaps.is_empty() && findings.stopped != StopReason::Enough {
             system.push(format!("## Not found\n\n- {}", findings.gaps.join("\n- ")));
         }
@@ -316,6 +343,12 @@ impl DeepResearch {
     }
 }
 
+/// A point of the question as the answer's author reads it.
+fn reported(claim: &Claim) -> String {
+    let caveat = if claim.verified { "" } else { "\nThis is not certain: say so, and why." };
+    format!("### {}\n{}{caveat}", claim.claim, claim.report)
+}
+
 #[async_trait]
 impl Component for DeepResearch {
     fn shape(&self) -> Shape {
@@ -327,6 +360,7 @@ impl Component for DeepResearch {
             models: vec![("/llm_id".to_owned(), self.asking.llm_id.clone())],
             datasets: self.datasets.named(),
             main_output: "content",
+            outputs: NodeOutputs::named((self.mode == Mode::Agentic).then_some("claims")),
             ..Shape::default()
         };
         if let Some(web) = web {

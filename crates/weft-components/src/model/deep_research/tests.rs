@@ -178,3 +178,20 @@ fn parameters_are_checked() {
     let arguments = super::SPEC.arguments().unwrap();
     assert_eq!(arguments["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["query"]);
 }
+
+#[tokio::test]
+async fn points_that_are_not_certain_are_answered_with_a_caveat() {
+    let node = Node::new("DeepResearch", json!({"dataset_ids": ["one"], "strategy": "agentic", "depth": 0}));
+    let plan = json!({"claims": [{"question": "Is it so?", "query": "so"}]}).to_string();
+    let report =
+        json!({"report": "It may be so [ID:0].", "confidence": 0.6, "gaps": ["the year"]}).to_string();
+    let verdict = json!({"is_sufficient": false, "confidence": 0.6}).to_string();
+    let stage = stage(&node, setting(), &[&plan, &report, &verdict, "Perhaps [ID:0]."], &["a"]);
+    let outputs = json!(node.build().run(&stage.ctx).await.unwrap().outputs);
+    assert_eq!(outputs["claims"][0]["verified"], false);
+    assert_eq!((&outputs["gaps"], &outputs["stop_reason"]), (&json!(["the year"]), &json!("limit")));
+    let system = last_system(&stage);
+    for part in ["### Is it so?\nIt may be so [ID:0].\nThis is not certain", "## Not found\n\n- the year"] {
+        assert!(system.contains(part), "{system}");
+    }
+}

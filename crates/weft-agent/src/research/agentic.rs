@@ -1,0 +1,426 @@
+//! The question becomes points ("claims") that are looked into side by side. What was found for each is reported, the report is
+//! checked against the passages (by program and by a model), and each point is settled, asked again, or left open.
+
+use std::sync::LazyLock;
+
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use weft_core::{Json, NodeContext, Result};
+
+use super::tree::structured;
+use super::{Answer, Course, Research, StopReason, ends_the_work};
+use crate::window::cut;
+
+const CLAIMS: &str = include_str!("../prompts/research_claims.md");
+const REPORT: &str = include_str!("../prompts/research_report.md");
+const VERDICT: &str = include_str!("../prompts/research_verdict.md");
+
+/// From this on a point is settled.
+const SURE: f64 = 0.7;
+/// From this on its report is told with a caveat; below it there is none.
+const LIKELY: f64 = 0.4;
+/// A judge that is less sure has the point looked into again, whatever the report says.
+const FLOOR: f64 = 0.5;
+/// A round that makes the points less surer than this, on average, is the last one.
+const GAIN: f64 = 0.05;
+/// What a report that says more than its passages is worth.
+const UNGROUNDED: f64 = 0.5;
+/// The share of the model's window that the passages of one point may fill: one part of this many.
+const WINDOW_SHARE: usize = 2;
+
+/// A point of a question, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Claim {
+    /// The point, as a question.
+    pub claim: String,
+    /// What the passages say about it, with their numbers.
+    pub report: String,
+    /// Whether it is settled.
+    pub verified: bool,
+    /// How sure one can be, from 0 to 1.
+    pub confidence: f64,
+    /// The numbers of the passages that its report names.
+    pub evidence_ids: Vec<usize>,
+    /// What is still open.
+    pub gaps: Vec<String>,
+}
+
+impl Claim {
+    /// Whether its report is worth telling.
+    pub fn is_likely(&self) -> bool {
+        self.verified || (self.confidence >= LIKELY && !self.report.is_empty())
+    }
+}
+
+static PLANNED: LazyLock<Json> = LazyLock::new(|| {
+    let entry = json!({
+        "type": "object",
+        "properties": {"question": {"type": "string"}, "query": {"type": "string"}},
+        "required": ["question", "query"],
+    });
+    json!({"type": "object", "properties": {"claims": {"type": "array", "items": entry}}, "required": ["claims"]})
+});
+static REPORTED: LazyLock<Json> = LazyLock::new(|| {
+    json!({
+        "type": "object",
+        "properties": {
+            "report": {"type": "string"},
+            "confidence": {"type": "number"},
+            "gaps": {"type": "array", "items": {"type": "string"}},
+            "next_query": {"type": "string"},
+        },
+        "required": ["report", "confidence"],
+    })
+});
+static JUDGED: LazyLock<Json> = LazyLock::new(|| {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    json!({
+        "type": "object",
+        "properties": {
+            "is_sufficient": {"type": "boolean"},
+            "confidence": {"type": "number"},
+            "missing": texts,
+            "contradictions": texts,
+        },
+        "required": ["is_sufficient", "confidence"],
+    })
+});
+
+#[derive(Debug, Deserialize)]
+struct Planned {
+    claims: Vec<Point>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Point {
+    question: String,
+    query: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Report {
+    report: String,
+    confidence: f64,
+    #[serde(default)]
+    gaps: Vec<String>,
+    #[serde(default)]
+    next_query: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct Verdict {
+    is_sufficient: bool,
+    confidence: f64,
+    #[serde(default)]
+    missing: Vec<String>,
+    #[serde(default)]
+    contradictions: Vec<String>,
+}
+
+/// A point under way.
+struct Work {
+    claim: Claim,
+    query: String,
+    queries: Vec<String>,
+    passages: String,
+    over: bool,
+}
+
+pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<StopReason> {
+    let limits = course.research.limits;
+    let mut works = planned(course, question).await?;
+    let (mut before, mut late) = (0.0, false);
+    for _ in 0..=limits.depth {
+        let mut left = limits.nodes.saturating_sub(course.findings.queries.len());
+        let mut open = Vec::new();
+        for (place, work) in works.iter_mut().enumerate().filter(|(_, work)| !work.over) {
+            // A query that was made finds nothing new.
+            work.over = !course.is_new(&work.query);
+            if !work.over && left > 0 {
+                left -= 1;
+                open.push(place);
+            }
+        }
+        if open.is_empty() {
+            break;
+        }
+        if course.is_late().await? {
+            late = true;
+            break;
+        }
+        round(course, &mut works, &open).await?;
+        let sure = mean(&works);
+        if sure - before < GAIN && before > 0.0 {
+            break;
+        }
+        before = sure;
+    }
+    let claims: Vec<Claim> = works.into_iter().map(|work| work.claim).collect();
+    let open = claims.iter().filter(|claim| !claim.verified);
+    course.findings.gaps = open.flat_map(gaps).collect();
+    course.findings.claims = claims;
+    Ok(match (late, course.findings.gaps.is_empty()) {
+        (true, _) => StopReason::Time,
+        (false, true) => StopReason::Enough,
+        (false, false) => StopReason::Limit,
+    })
+}
+
+fn gaps(claim: &Claim) -> Vec<String> {
+    if claim.gaps.is_empty() { vec![claim.claim.clone()] } else { claim.gaps.clone() }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "there are few points")]
+fn mean(works: &[Work]) -> f64 {
+    works.iter().map(|work| work.claim.confidence).sum::<f64>() / works.len().max(1) as f64
+}
+
+/// The points of a question; the question itself when nobody can name any.
+async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work>> {
+    let research = course.research;
+    let most = research.limits.queries.max(1);
+    let instructions = CLAIMS.replace("{claims}", &most.to_string());
+    let given = format!("The question: {question}");
+    let ctx = part(research.ctx, "plan");
+    let mut points = match structured::<Planned>(research, &ctx, (&instructions, &given), &PLANNED).await {
+        Ok(planned) => planned.claims,
+        Err(error) if ends_the_work(error.kind) => return Err(error),
+        Err(error) => {
+            course.findings.notes.push(format!("the question could not be taken apart: {}", error.full()));
+            Vec::new()
+        }
+    };
+    points.retain(|point| !point.question.trim().is_empty() && !point.query.trim().is_empty());
+    points.truncate(most);
+    if points.is_empty() {
+        points.push(Point { question: question.to_owned(), query: question.to_owned() });
+    }
+    for (place, point) in points.iter().enumerate() {
+        course.say(&format!("{}. {}\n", place + 1, point.question));
+    }
+    course.say("\n");
+    let work = |point: Point| Work {
+        claim: Claim { claim: point.question, ..Claim::default() },
+        query: point.query,
+        queries: Vec::new(),
+        passages: String::new(),
+        over: false,
+    };
+    Ok(points.into_iter().map(work).collect())
+}
+
+/// Searches once for each open point, and has what was found reported and judged.
+async fn round(course: &mut Course<'_, '_>, works: &mut [Work], open: &[usize]) -> Result<()> {
+    let research = course.research;
+    let base = course.findings.queries.len();
+    let queries: Vec<String> = open.iter().map(|place| works[*place].query.clone()).collect();
+    for query in &queries {
+        course.say(&format!("Searching for “{query}”\n\n"));
+    }
+    let answers = course.search(&queries).await?;
+    for (place, answer) in open.iter().zip(&answers) {
+        works[*place].take(answer, research.model.info().window / WINDOW_SHARE);
+    }
+    let seen: &[Work] = works;
+    let each = open.iter().enumerate().map(|(nth, place)| async move {
+        let ctx = part(research.ctx, &format!("{}-claim", base + nth));
+        looked_at(research, &ctx, &seen[*place]).await
+    });
+    let results = join_all(each).await;
+    for ((place, answer), result) in open.iter().zip(&answers).zip(results) {
+        let work = &mut works[*place];
+        let summary = match result {
+            Ok((report, verdict)) => work.settle(report, &verdict),
+            Err(error) if ends_the_work(error.kind) => return Err(error),
+            Err(error) => {
+                let note = format!("what was found could not be reported: {}", error.full());
+                course.findings.notes.push(note.clone());
+                work.over = true;
+                note
+            }
+        };
+        course.say(&format!("{}: {summary}\n\n", work.claim.claim));
+        course.keep(answer, summary);
+    }
+    Ok(())
+}
+
+fn part(ctx: &NodeContext, name: &str) -> NodeContext {
+    NodeContext { part: format!("{}research-{name}/", ctx.part).into(), ..ctx.clone() }
+}
+
+/// What the passages say about a point, and what a judge says of that.
+async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> Result<(Report, Verdict)> {
+    if work.passages.is_empty() {
+        return Ok((Report::default(), Verdict::default()));
+    }
+    let point = &work.claim.claim;
+    let given = format!(
+        "The point: {point}\n\nQueries so far:\n- {}\n\nThe passages:\n{}",
+        work.queries.join("\n- "),
+        work.passages
+    );
+    let report: Report = structured(research, ctx, (REPORT, &given), &REPORTED).await?;
+    let given =
+        format!("The point: {point}\n\nThe report: {}\n\nThe passages:\n{}", report.report, work.passages);
+    let verdict = structured(research, ctx, (VERDICT, &given), &JUDGED).await?;
+    Ok((report, verdict))
+}
+
+impl Work {
+    fn take(&mut self, answer: &Answer, tokens_max: usize) {
+        self.queries.push(self.query.clone());
+        let new = answer.text(tokens_max);
+        let all = if self.passages.is_empty() { new } else { format!("{new}\n------\n{}", self.passages) };
+        // What was found last stands first, so that it is there when there is not room for all.
+        self.passages = cut(&all, tokens_max).to_owned();
+    }
+
+    /// Takes in a report and what the judge says of it; what is to be told of that.
+    fn settle(&mut self, report: Report, verdict: &Verdict) -> String {
+        let unsupported = unsupported(&report.report, &self.passages);
+        let sure = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 };
+        let judged = sure(verdict.confidence);
+        let mut confidence = sure(report.confidence).min(judged);
+        if !unsupported.is_empty() {
+            confidence *= UNGROUNDED;
+        }
+        let mut gaps: Vec<String> = report.gaps.iter().chain(&verdict.missing).cloned().collect();
+        gaps.extend(verdict.contradictions.iter().map(|what| format!("contradiction: {what}")));
+        gaps.extend(unsupported.iter().map(|number| format!("`{number}` stands in no passage")));
+        gaps.retain(|gap| !gap.trim().is_empty());
+        gaps.dedup();
+        let settled = verdict.is_sufficient
+            && confidence >= SURE
+            && judged >= FLOOR
+            && verdict.contradictions.is_empty()
+            && unsupported.is_empty();
+        // A later look that is less sure does not take away what was there.
+        if settled || confidence >= self.claim.confidence {
+            self.claim.evidence_ids = cited_in(&report.report);
+            self.claim.report = report.report;
+            self.claim.confidence = confidence;
+        }
+        (self.claim.verified, self.over) = (settled, settled);
+        self.claim.gaps = if settled { Vec::new() } else { gaps };
+        let asked = Some(report.next_query).filter(|query| !query.trim().is_empty());
+        let missing = || self.claim.gaps.first().map(|gap| format!("{} {gap}", self.claim.claim));
+        self.query = asked.or_else(missing).unwrap_or_else(|| self.claim.claim.clone());
+        match settled {
+            true => format!("settled ({confidence:.2})"),
+            false => format!("open ({confidence:.2}): {}", self.claim.gaps.join("; ")),
+        }
+    }
+}
+
+/// The numbers of a report that none of its passages has. Numbers are what models make up most easily, and what can be compared
+/// without understanding.
+fn unsupported(report: &str, passages: &str) -> Vec<String> {
+    let known: Vec<String> = numbers(passages);
+    let mut missing = numbers(&without_marks(report));
+    missing.retain(|number| !known.contains(number));
+    missing.sort_unstable();
+    missing.dedup();
+    missing
+}
+
+/// The numbers of two digits and more in a text, without separators between thousands.
+fn numbers(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut number = String::new();
+    let mut letters = text.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let inside = matches!(letter, '.' | ',') && !number.is_empty();
+        if letter.is_ascii_digit() {
+            number.push(letter);
+        } else if inside && letters.peek().is_some_and(char::is_ascii_digit) {
+            if letter == '.' {
+                number.push(letter);
+            }
+        } else if !number.is_empty() {
+            found.push(std::mem::take(&mut number));
+        }
+    }
+    found.push(number);
+    found.retain(|number| number.len() > 1);
+    found
+}
+
+/// A report without its marks of sources.
+fn without_marks(report: &str) -> String {
+    let mut plain = String::with_capacity(report.len());
+    let mut rest = report;
+    while let Some((before, behind)) = rest.split_once("[ID:") {
+        plain.push_str(before);
+        rest = behind.split_once(']').map_or("", |(_, behind)| behind);
+    }
+    plain + rest
+}
+
+/// The numbers of the passages that a report names.
+fn cited_in(report: &str) -> Vec<usize> {
+    let marks = report.split("[ID:").skip(1).filter_map(|rest| rest.split_once(']')?.0.trim().parse().ok());
+    let mut ids: Vec<usize> = marks.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn work(passages: &str) -> Work {
+        let claim = Claim { claim: "How high?".to_owned(), ..Claim::default() };
+        Work { claim, query: String::new(), queries: Vec::new(), passages: passages.to_owned(), over: false }
+    }
+
+    fn report(text: &str, confidence: f64) -> Report {
+        Report { report: text.to_owned(), confidence, gaps: vec![], next_query: String::new() }
+    }
+
+    fn verdict(confidence: f64) -> Verdict {
+        Verdict { is_sufficient: true, confidence, ..Verdict::default() }
+    }
+
+    #[test]
+    fn a_point_is_settled_only_by_what_its_passages_say() {
+        let settled = |report: Report, verdict: Verdict| {
+            let mut work = work("The tower is 1,234.5 m high [built 1999].");
+            work.settle(report, &verdict);
+            (work.claim.verified, work.claim.is_likely(), work.claim.gaps)
+        };
+        let text = "It is 1234.5 m high [ID:12].";
+        assert_eq!(settled(report(text, 0.9), verdict(0.8)), (true, true, vec![]));
+        assert_eq!(settled(report(text, 0.9), verdict(0.5)).0, false);
+        assert_eq!(settled(report(text, 0.5), verdict(0.9)), (false, true, vec![]));
+        assert_eq!(settled(report(text, f64::NAN), verdict(0.9)).1, false);
+        let made_up = settled(report("It is 1300 m high.", 1.0), verdict(1.0));
+        assert_eq!(made_up, (false, true, vec!["`1300` stands in no passage".to_owned()]));
+        let torn = Verdict { contradictions: vec!["two heights".to_owned()], ..verdict(1.0) };
+        assert_eq!(settled(report(text, 1.0), torn).2, ["contradiction: two heights"]);
+        let open = Verdict { is_sufficient: false, missing: vec!["the year".to_owned()], ..verdict(1.0) };
+        assert_eq!(settled(report(text, 1.0), open).2, ["the year"]);
+    }
+
+    #[test]
+    fn a_less_sure_look_takes_nothing_away() {
+        let mut work = work("42 and 43");
+        let open = Verdict { is_sufficient: false, ..verdict(0.6) };
+        work.settle(report("It is 42 [ID:3].", 0.6), &open);
+        work.settle(report("Perhaps 43.", 0.2), &open);
+        assert_eq!(
+            (work.claim.report.as_str(), work.claim.evidence_ids.as_slice()),
+            ("It is 42 [ID:3].", &[3][..])
+        );
+        assert_eq!(work.query, "How high?");
+    }
+
+    #[test]
+    fn numbers_are_compared_as_they_are_written() {
+        assert_eq!(numbers("1,234.5 m, 12. And 7; 2024"), ["1234.5", "12", "2024"]);
+        assert_eq!(unsupported("In 2024 it was 3.50 [ID:77] of 9", "2024: 3.5"), ["3.50"]);
+        assert_eq!(cited_in("a [ID:2] b [ID: 1][ID:2] [ID:x]"), [1, 2]);
+    }
+}
