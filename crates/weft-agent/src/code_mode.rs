@@ -311,16 +311,21 @@ impl Script {
 
 /// What a run came to, or what is wrong with the script.
 fn outcome(ran: &Ran) -> Result<Outcome> {
-    match &ran.result {
-        Ok(value) => serde_json::from_value(value.clone()).map_err(|_| {
-            Error::invalid("the script did not end as it should").help("let it return a value that is JSON")
-        }),
+    let value = match &ran.result {
+        Ok(value) => value.clone(),
         // The place is one in what runs the script.
         Err(Failure::Program { message, .. }) => {
-            Err(Error::invalid(format!("the script failed: {message}"))
-                .help("mend the script and run it again"))
+            let error = Error::invalid(format!("the script failed: {message}"));
+            return Err(error.help("mend the script and run it again"));
         }
-        Err(failure) => Err(failure.error(LIMITS)),
+        Err(failure) => return Err(failure.error(LIMITS)),
+    };
+    match serde_json::from_value(value) {
+        // A script may change what runs it. One that waits for nothing would be run again for ever.
+        Ok(Outcome::Asked(asked)) if !asked.is_empty() => Ok(Outcome::Asked(asked)),
+        Ok(Outcome::Result(result)) => Ok(Outcome::Result(result)),
+        Ok(Outcome::Asked(_)) | Err(_) => Err(Error::invalid("the script did not end as it should")
+            .help("let it return a value that is JSON, and leave built-in objects as they are")),
     }
 }
 

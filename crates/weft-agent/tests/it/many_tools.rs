@@ -221,6 +221,10 @@ async fn what_goes_wrong_in_a_script_is_told() {
     check("await tools.fails()", "gone").await;
     check("await new Promise(() => {})", "never happens").await;
     check("for (;;) {}", "ran longer").await;
+    // Whatever it does to what runs it, it ends and calls only tools that there are.
+    check("Promise.race = async () => ({asked: []}); return 1", "did not end as it should").await;
+    check("Promise.race = async () => ({asked: 1}); return 1", "did not end as it should").await;
+    check("Promise.race = async () => ({asked: [{name: 'nothing'}]}); return 1", "more than 200 calls").await;
     check("for (let n = 0; ; n++) await tools.add({n})", "more than 200 calls").await;
     // A script runs no scripts, and calls that nobody waits for are made.
     check("return await tools.run_script({code: ''})", "there is no tool run_script").await;
