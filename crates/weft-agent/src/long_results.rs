@@ -43,8 +43,7 @@ pub(crate) async fn shelve(
     (tool, text): (&str, &str),
     (reader, tokens_max): (&str, usize),
 ) -> Result<Option<Shelved>> {
-    // A token has a byte or more.
-    if text.len() <= tokens_max || tokens(text) <= tokens_max {
+    if tokens(text) <= tokens_max {
         return Ok(None);
     }
     let name = format!("{FILE_PREFIX}{tool}.txt");

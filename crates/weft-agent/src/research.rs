@@ -213,12 +213,9 @@ impl Research<'_> {
     }
 
     async fn answer(&self, place: usize, query: &str) -> Result<Answer> {
-        let Self { ctx, sources, .. } = self;
-        let each = sources.iter().map(|source| async move {
+        let each = self.sources.iter().map(|source| async move {
             let kind = source.kind();
-            // Those that are asked side by side have parts of their own in the journal.
-            let part = format!("{}research-{place}-{}/", ctx.part, kind.name()).into();
-            let inside = NodeContext { part, ..(*ctx).clone() };
+            let inside = self.inside(&format!("{place}-{}", kind.name()));
             (kind, source.search(&inside, query).await)
         });
         let traced = self.traced(place, query).await?;
@@ -248,6 +245,11 @@ impl Research<'_> {
             arguments: json!({"query": query}).into(),
         };
         Traced::start(ctx, started).await
+    }
+
+    /// Work that has a part of its own in the journal, because others of its kind go on beside it.
+    fn inside(&self, name: &str) -> NodeContext {
+        NodeContext { part: format!("{}research-{name}/", self.ctx.part).into(), ..self.ctx.clone() }
     }
 
     fn course<'r>(&'r self, show: &'r mut (dyn FnMut(&str) + Send), end_ms: i64) -> Course<'r, 'r> {

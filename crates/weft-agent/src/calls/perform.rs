@@ -63,11 +63,13 @@ pub(super) async fn perform(job: &Job<'_>, call: ToolCall, ready: Ready) -> Resu
     };
     match state {
         CallState::Done(mut done) => {
+            // A token has a byte or more, so most results need no second look.
+            let short = done.text.len() <= job.options.result_tokens;
             let quoted = tool.as_ref().is_some_and(|tool| {
                 tool.traits.sources
                     || matches!(tool.traits.purpose, Purpose::FindsTools | Purpose::ReadsResults)
             });
-            if !quoted {
+            if !short && !quoted {
                 shorten(job, (&agent, &call_name), &mut done).await?;
             }
             done.poll = tool.is_some_and(|tool| tool.traits.poll);

@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use weft_core::citation::marks;
 use weft_core::{Json, NodeContext, Result};
 
 use super::tree::structured;
@@ -41,7 +42,7 @@ pub struct Claim {
     /// How sure one can be, from 0 to 1.
     pub confidence: f64,
     /// The numbers of the passages that its report names.
-    pub evidence_ids: Vec<usize>,
+    pub evidence_ids: Vec<u32>,
     /// What is still open.
     pub gaps: Vec<String>,
 }
@@ -182,7 +183,7 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
     let most = research.limits.queries.max(1);
     let instructions = CLAIMS.replace("{claims}", &most.to_string());
     let given = format!("The question: {question}");
-    let ctx = part(research.ctx, "plan");
+    let ctx = research.inside("plan");
     let mut points = match structured::<Planned>(research, &ctx, (&instructions, &given), &PLANNED).await {
         Ok(planned) => planned.claims,
         Err(error) if ends_the_work(error.kind) => return Err(error),
@@ -224,7 +225,7 @@ async fn round(course: &mut Course<'_, '_>, works: &mut [Work], open: &[usize]) 
     }
     let seen: &[Work] = works;
     let each = open.iter().enumerate().map(|(nth, place)| async move {
-        let ctx = part(research.ctx, &format!("{}-claim", base + nth));
+        let ctx = research.inside(&format!("{}-claim", base + nth));
         looked_at(research, &ctx, &seen[*place]).await
     });
     let results = join_all(each).await;
@@ -244,10 +245,6 @@ async fn round(course: &mut Course<'_, '_>, works: &mut [Work], open: &[usize]) 
         course.keep(answer, summary);
     }
     Ok(())
-}
-
-fn part(ctx: &NodeContext, name: &str) -> NodeContext {
-    NodeContext { part: format!("{}research-{name}/", ctx.part).into(), ..ctx.clone() }
 }
 
 /// What the passages say about a point, and what a judge says of that.
@@ -358,10 +355,9 @@ fn without_marks(report: &str) -> String {
     plain + rest
 }
 
-/// The numbers of the passages that a report names.
-fn cited_in(report: &str) -> Vec<usize> {
-    let marks = report.split("[ID:").skip(1).filter_map(|rest| rest.split_once(']')?.0.trim().parse().ok());
-    let mut ids: Vec<usize> = marks.collect();
+/// The numbers of the passages that a report names, each once.
+fn cited_in(report: &str) -> Vec<u32> {
+    let mut ids = marks(report);
     ids.sort_unstable();
     ids.dedup();
     ids

@@ -123,8 +123,7 @@ async fn judged(
     let research = course.research;
     let base = course.findings.queries.len();
     let each = level.iter().zip(answers).enumerate().map(|(place, (asked, answer))| async move {
-        let part = format!("{}research-{}-judge/", research.ctx.part, base + place).into();
-        let ctx = NodeContext { part, ..research.ctx.clone() };
+        let ctx = research.inside(&format!("{}-judge", base + place));
         judge(research, &ctx, (original, asked, answer), depth).await
     });
     let mut judged = Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use serde_json::{Value as Json, json};
+use weft_core::media_type::ending;
 use weft_core::seam::dataset_store::{Document, DocumentChange, DocumentFilter, DocumentState, Settings};
 use weft_core::seam::document_reader::ChunkMethod;
 use weft_core::{DocumentId, TenantId};
@@ -55,20 +56,12 @@ fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What stands behind the last dot of a name, in small letters; nothing for names that only begin with one.
-pub(crate) fn suffix(name: &str) -> String {
-    match name.rsplit_once('.') {
-        Some((stem, suffix)) if !stem.is_empty() => suffix.to_lowercase(),
-        _ => String::new(),
-    }
-}
-
 /// What a file is, in the API's words.
 fn kind(name: &str) -> &'static str {
     const VISUAL: [&str; 12] =
         ["jpg", "jpeg", "png", "tif", "tiff", "gif", "bmp", "webp", "svg", "ico", "avif", "heic"];
     const AURAL: [&str; 8] = ["wav", "flac", "ape", "alac", "mp3", "aac", "ogg", "m4a"];
-    match suffix(name).as_str() {
+    match ending(name).as_str() {
         "pdf" => "pdf",
         "" => "other",
         suffix if VISUAL.contains(&suffix) => "visual",
@@ -83,12 +76,12 @@ pub(crate) fn is_no_document(name: &str) -> bool {
         "7z", "avi", "bin", "bz2", "class", "dll", "dylib", "exe", "gz", "iso", "jar", "mkv", "mov", "mp4",
         "mpeg", "mpg", "o", "rar", "so", "tar", "wasm", "webm", "xz", "zip",
     ];
-    kind(name) == "aural" || OTHERS.contains(&suffix(name).as_str())
+    kind(name) == "aural" || OTHERS.contains(&ending(name).as_str())
 }
 
 /// How a new document is cut that is of a kind with a method of its own.
 pub(crate) fn suited(document: &Document) -> Option<DocumentChange> {
-    let method = match suffix(&document.name).as_str() {
+    let method = match ending(&document.name).as_str() {
         "ppt" | "pptx" | "pages" => ChunkMethod::Presentation,
         "eml" | "msg" => ChunkMethod::Email,
         _ if kind(&document.name) == "visual" => ChunkMethod::Picture,
@@ -203,7 +196,7 @@ fn renamed(name: String, document: &Document) -> Result<Option<String>, ApiError
     if name == document.name {
         return Ok(None);
     }
-    if suffix(&name) != suffix(&document.name) {
+    if ending(&name) != ending(&document.name) {
         return Err(ApiError::argument("The extension of file can't be changed"));
     }
     check_name(&name)?;
@@ -230,7 +223,7 @@ fn cut(body: &Body, document: &Document) -> Result<Cut, ApiError> {
             format!("`chunk_method` {name} doesn't exist; it can be one of: {}", METHODS.join(", "));
         return Err(ApiError::data(message));
     };
-    let slides = matches!(suffix(&document.name).as_str(), "ppt" | "pptx" | "pages");
+    let slides = matches!(ending(&document.name).as_str(), "ppt" | "pptx" | "pages");
     let wanted_name = method::method_name(wanted);
     if (kind(&document.name) == "visual" && wanted_name != "picture")
         || (slides && wanted_name != "presentation")
@@ -364,7 +357,7 @@ pub fn view(document: &Document) -> Json {
         "process_begin_at": document.begun_ms.map(http_date),
         "process_duration": seconds,
         "meta_fields": document.metadata,
-        "suffix": suffix(&document.name),
+        "suffix": ending(&document.name),
         "run": run(document.state),
         "status": if document.enabled { "1" } else { "0" },
         "create_time": document.created_ms,

@@ -59,7 +59,7 @@ fn a_file_name_is_its_last_part() {
 
 #[test]
 fn files_are_told_apart_by_their_endings() {
-    for (name, ending, is) in [
+    for (name, suffix, is) in [
         ("a.PDF", "pdf", "pdf"),
         ("a.tar.gz", "gz", "doc"),
         ("a.JPG", "jpg", "visual"),
@@ -67,7 +67,7 @@ fn files_are_told_apart_by_their_endings() {
         (".hidden", "", "other"),
         ("README", "", "other"),
     ] {
-        assert_eq!((suffix(name).as_str(), kind(name)), (ending, is), "{name}");
+        assert_eq!((ending(name).as_str(), kind(name)), (suffix, is), "{name}");
     }
     // Whatever is uploaded, no page or script comes back under this server's name.
     for name in ["a.html", "a.htm", "a.svg", "a.js", "a.xhtml", "a.xml", "a"] {
