@@ -31,6 +31,7 @@ const LAYERS: &[Layer] = &[
     Layer { name: "weft-components", may_use: &["weft-core", "weft-agent", "weft-knowledge"] },
     Layer { name: "weft-net", may_use: &["weft-core"] },
     Layer { name: "weft-sql", may_use: &["weft-core", "weft-net"] },
+    Layer { name: "weft-browser", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-mcp", may_use: &["weft-core", "weft-net"] },
     Layer { name: "weft-plugins", may_use: &["weft-core"] },
     Layer { name: "weft-models", may_use: &["weft-core", "weft-net"] },
@@ -41,6 +42,7 @@ const LAYERS: &[Layer] = &[
         name: "weft-server",
         may_use: &[
             "weft-core",
+            "weft-browser",
             "weft-child",
             "weft-dsl",
             "weft-engine",
@@ -120,8 +122,8 @@ const CORE_DEPENDENCIES: &[&str] = &[
 const CLIENTS: &[(&str, &[&str])] = &[
     ("reqwest", &["weft-net", "weft-models", "genai"]),
     ("genai", &["weft-models"]),
-    ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest", "weft-server"]),
-    ("hyper-util", &["axum", "hyper-rustls", "reqwest", "weft-server"]),
+    ("hyper", &["axum", "hyper-rustls", "hyper-util", "reqwest", "weft-net", "weft-server"]),
+    ("hyper-util", &["axum", "hyper-rustls", "reqwest", "weft-net", "weft-server"]),
     ("hyper-rustls", &["reqwest"]),
     ("async-std", &[]),
     ("async-tungstenite", &[]),
@@ -178,7 +180,7 @@ const ABSENT: &[Absent] = &[
     },
     Absent {
         within: &["crates/"],
-        except: &[],
+        except: &["crates/weft-net/src"],
         words: &["hyper::client", "hyper_util::client"],
         reason: "of hyper the server's side is used; connections are opened by weft-net",
     },

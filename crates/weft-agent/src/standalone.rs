@@ -10,6 +10,7 @@ use weft_core::budget::{Budget, BudgetLimits, Holder, Spent};
 use weft_core::context::{RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, TurnInput};
 use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
+use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::databases::NoDatabases;
 use weft_core::seam::document_reader::NoReader;
@@ -39,6 +40,7 @@ pub(crate) fn seams() -> Seams {
         files: Arc::new(NoFiles),
         documents: Arc::new(NoWriter),
         databases: Arc::new(NoDatabases),
+        browser: Arc::new(NoBrowser),
         reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
         clock: Arc::new(WallClock(Instant::now())),

@@ -173,7 +173,7 @@ async fn command(cli: &Cli) -> Outcome {
             runs::run(command, &setup).await
         }
         Command::Spending(args) => spending::run(args, &Setup::without_models(&environment, &flags)?).await,
-        Command::Eval(args) => eval::run(args, &environment, flags).await,
+        Command::Eval(args) => Box::pin(eval::run(args, &environment, flags)).await,
         Command::Tasks(args) => {
             let setup = match &args.command {
                 Some(TasksCommand::Answer(_)) => Setup::read(&environment, &flags).await?,

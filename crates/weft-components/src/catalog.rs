@@ -10,7 +10,7 @@ use crate::data::{
     variable_aggregator, variable_assigner,
 };
 use crate::ingestion::{extractor, file, parser, title_chunker, token_chunker, tokenizer};
-use crate::model::{agent, deep_research, llm};
+use crate::model::{agent, browser, deep_research, llm};
 use crate::output::{doc_generator, invoke, message};
 use crate::tools::{
     ak_share, arxiv, bgpt, bing, calculator, code_exec, crawler, current_time, deepl, duck_duck_go, email,
@@ -27,6 +27,7 @@ pub static ALL: &[&ComponentSpec] = &[
     &bgpt::SPEC,
     &begin::SPEC,
     &bing::SPEC,
+    &browser::SPEC,
     &calculator::SPEC,
     &categorize::SPEC,
     &code_exec::SPEC,
@@ -146,7 +147,7 @@ mod tests {
         use serde_json::json;
         let by = |key: &str, values: &[&str]| values.iter().map(|value| json!({key: value})).collect();
         match kind {
-            "Agent" | "Categorize" | "Extractor" | "LLM" => {
+            "Agent" | "Categorize" | "Extractor" | "Browser" | "LLM" => {
                 vec![json!({"temperatureEnabled": true, "topPEnabled": true,
                 "presencePenaltyEnabled": true, "frequencyPenaltyEnabled": true, "maxTokensEnabled": true})]
             }

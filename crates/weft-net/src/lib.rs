@@ -6,6 +6,7 @@
 mod address;
 mod allow_list;
 mod connector;
+mod guard;
 mod mail;
 mod operator;
 mod outbound;
@@ -16,6 +17,7 @@ mod tunnel;
 pub use address::{Refusal, refusal};
 pub use allow_list::AllowList;
 pub use connector::DirectConnector;
+pub use guard::GuardProxy;
 pub use mail::SmtpMailer;
 pub use operator::{CONNECT_LIMIT, operator_client};
 pub use outbound::{Connector, Outbound, Pinned, Resolver, Route, SystemResolver};

@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use weft_browser::Chromium;
+use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
-    BlobStore, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge, ModelDirectory,
-    Sandbox, Seams, ToolSource, Workspace,
+    BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge,
+    ModelDirectory, Sandbox, Seams, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
 use weft_engine::Engine;
@@ -281,6 +283,14 @@ struct Given {
     clock: Arc<dyn Clock>,
 }
 
+/// Web browsers.
+fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
+    match config.browser.settings(&config.data) {
+        Some(settings) => Arc::new(Chromium::new(settings, Arc::clone(outbound))),
+        None => Arc::new(NoBrowser),
+    }
+}
+
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
     let Given { models, knowledge, tools, files, clock } = given;
@@ -296,6 +306,7 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
         reader: document_reader(config).unwrap_or_else(|| Arc::new(NoReader)),
         documents: document_writer(config),
         databases: Arc::new(databases(config, store_url, &outbound)),
+        browser: browser(config, &outbound),
         mailer: Arc::new(SmtpMailer::new(outbound)),
         clock,
     })

@@ -1,6 +1,7 @@
 //! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
 //! the two equal. Files, environment and flags are read by weft-cli.
 
+mod browser;
 mod budgets;
 mod confined;
 mod sections;
@@ -22,6 +23,7 @@ use weft_models::ModelsConfig;
 use self::budgets::{run_budget, useless};
 use crate::turns::MultitaskStrategy;
 
+pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
 pub use self::sections::sections;
 pub use self::server::{Auth, ServerConfig, check_auth};
@@ -62,6 +64,8 @@ pub struct Config {
     pub files: FilesConfig,
     /// Programs of canvases and models.
     pub sandbox: SandboxConfig,
+    /// Web browsers that models drive.
+    pub browser: BrowserConfig,
     /// Files of conversations.
     pub attachments: AttachmentsConfig,
     /// Files that are read into datasets.
@@ -285,6 +289,7 @@ impl Default for Config {
             net: NetConfig::default(),
             files: FilesConfig::default(),
             sandbox: SandboxConfig::default(),
+            browser: BrowserConfig::default(),
             attachments: AttachmentsConfig::default(),
             documents: DocumentsConfig::default(),
             server: ServerConfig::default(),

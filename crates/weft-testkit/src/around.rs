@@ -8,6 +8,7 @@ use weft_core::context::{NodeContext, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal,
 use weft_core::effect::Effects;
 use weft_core::reference::Inputs;
 use weft_core::seam::Seams;
+use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::chat_model::NoModels;
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::databases::NoDatabases;
@@ -37,6 +38,7 @@ pub fn no_seams() -> Seams {
         files: Arc::new(NoFiles),
         documents: Arc::new(NoWriter),
         databases: Arc::new(NoDatabases),
+        browser: Arc::new(NoBrowser),
         reader: Arc::new(NoReader),
         mailer: Arc::new(NoMailer),
         clock: Arc::new(FixedClock(0)),

@@ -71,7 +71,7 @@ fn warnings_are_told() {
 fn a_tool_that_is_not_there_is_left_out() {
     let lacking = json!([
         {"component_name": "Calculator", "name": "calculator", "params": {}},
-        {"component_name": "Browser", "name": "facts", "params": {}},
+        {"component_name": "WenCai", "name": "facts", "params": {}},
         {"component_name": "Nosuch", "name": "other", "params": {}},
     ]);
     let home = home(&json!({}), &json!({"tools": lacking}));
@@ -84,7 +84,7 @@ fn a_tool_that_is_not_there_is_left_out() {
         .map(|problem| problem["pointer"].as_str().unwrap().rsplit("/params").next().unwrap().to_owned())
         .collect();
     assert_eq!(places, ["/tools/1/component_name", "/tools/2/component_name"], "{checked}");
-    let told = ["without the tool `facts`", "Browser isn't part of this build", "without the tool `other`"];
+    let told = ["without the tool `facts`", "WenCai isn't part of this build", "without the tool `other`"];
     let ran = home.weft(&["run", "c.json", "--query", "six"]).with(0).says(&told);
     assert!(ran.stdout.contains("It is 42."), "{}", ran.stdout);
 }

@@ -23,9 +23,8 @@ const fn unbuilt(kind: &'static str, summary: &'static str) -> ComponentSpec {
 }
 
 /// What this build knows by name only.
-pub static ALL: [ComponentSpec; 9] = [
+pub static ALL: [ComponentSpec; 8] = [
     unbuilt("Answer", "An older way to show an answer and wait for the next question."),
-    unbuilt("Browser", "Lets a model drive a web browser."),
     unbuilt(
         "Compiler",
         "Writes what a set of templates asks for about a document, in an ingestion pipeline.",

@@ -1,6 +1,7 @@
 //! What asks a language model.
 
 pub mod agent;
+pub mod browser;
 pub mod deep_research;
 pub mod llm;
 

@@ -1,6 +1,7 @@
 //! The traits behind which the outside lives. Each says what an implementation must promise.
 
 pub mod blob_store;
+pub mod browser;
 pub mod canvas_store;
 pub mod chat_model;
 pub mod clock;
@@ -33,6 +34,7 @@ use std::fmt;
 use std::sync::Arc;
 
 pub use blob_store::BlobStore;
+pub use browser::Browser;
 pub use canvas_store::CanvasStore;
 pub use chat_model::{ChatModel, ModelDirectory};
 pub use clock::Clock;
@@ -84,6 +86,8 @@ pub struct Seams {
     pub documents: Arc<dyn DocumentWriter>,
     /// Databases of others.
     pub databases: Arc<dyn Databases>,
+    /// Web browsers.
+    pub browser: Arc<dyn Browser>,
     /// E-mail.
     pub mailer: Arc<dyn Mailer>,
     /// What time it is.

@@ -36,6 +36,7 @@ static SPECS: &[ComponentSpec] = &[
     spec("BGPT", Role::Step),
     spec("Begin", Role::Entry),
     spec("Bing", Role::Step),
+    spec("Browser", Role::Step),
     spec("Calculator", Role::Step),
     spec("Categorize", Role::Step),
     spec("CodeExec", Role::Step),

@@ -391,7 +391,7 @@ async fn an_agent_gets_the_tools_it_lists_and_no_others() {
 async fn an_agent_goes_on_without_the_tools_it_lacks() {
     let described = json!({"x": {"inputSchema": {"type": "object"}}});
     let mut lacking = with_server(
-        json!([{"component_name": "Browser", "name": "w", "params": {}}, join("t"), {"component_name": "Nosuch", "name": "n"}]),
+        json!([{"component_name": "WenCai", "name": "w", "params": {}}, join("t"), {"component_name": "Nosuch", "name": "n"}]),
         json!({"one": {}}),
     );
     lacking["mcp"].as_array_mut().unwrap().push(json!({"mcp_id": "nowhere", "tools": described}));
@@ -416,7 +416,7 @@ async fn an_agent_goes_on_without_the_tools_it_lacks() {
     assert_eq!(names, ["string_transform_1"]);
     assert!(warned(&ran, "the server is down; the agent goes on without one"));
     // With nothing left it answers by itself.
-    let bare = agent(json!([{"component_name": "Browser", "name": "w", "params": {}}]));
+    let bare = agent(json!([{"component_name": "WenCai", "name": "w", "params": {}}]));
     let (names, ran) = run(bare, FakeServer::up(), ScriptedModel::new(Script::text("so"))).await;
     assert!(names.is_empty() && warned(&ran, "the tool `w`"));
 }

@@ -45,7 +45,7 @@ async fn a_budget_holds_without_tools_too() {
 async fn tools_that_are_not_there_are_left_out() {
     let below =
         json!({"component_name": "Agent", "name": "sub", "params": {"tools": ["Calculator", "Nosuch"]}});
-    let tools = json!([{"component_name": "Browser", "name": "Search", "params": {}}, "Calculater", below,
+    let tools = json!([{"component_name": "WenCai", "name": "Search", "params": {}}, "Calculater", below,
         {"component_name": "WebSearch", "name": "Web", "params": {"engine": "tavily"}}, {"component_name": "Lookup"}]);
     let node = Node::new("Agent", json!({"llm_id": "tools", "tools": tools}));
     let shape = node.build().shape();
@@ -61,7 +61,7 @@ async fn tools_that_are_not_there_are_left_out() {
         ]
     );
     let first = &shape.warnings[0].message;
-    assert!(first.contains("`Search`") && first.contains("Browser isn't part of this build"), "{first}");
+    assert!(first.contains("`Search`") && first.contains("WenCai isn't part of this build"), "{first}");
     assert_eq!(shape.warnings[1].help.as_deref(), Some("did you mean `Calculator`?"));
     assert!(shape.unsupported.is_none());
 

@@ -1,0 +1,111 @@
+//! canvas JSON → plan → run → components → **web pages in a browser** → the internet
+//!
+//! A Chromium of its own for every window, with a profile of its own and without a debugging port: it is spoken with over
+//! pipes. All that its pages connect to goes through weft-net's checking proxy.
+
+mod memory;
+mod process;
+mod protocol;
+mod window;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use weft_core::seam::browser::{Browser, BrowserWindow};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+use weft_net::Outbound;
+
+use crate::process::Place;
+use crate::window::Window;
+
+/// Where systems keep browsers that are driven by this protocol.
+const SYSTEM_PROGRAMS: [&str; 8] = [
+    "/usr/bin/chromium",
+    "/usr/bin/chromium-browser",
+    "/usr/bin/google-chrome-stable",
+    "/usr/bin/google-chrome",
+    "/usr/local/bin/chromium",
+    "/snap/bin/chromium",
+    "/usr/lib/chromium/chromium",
+    "/opt/google/chrome/chrome",
+];
+/// How long to wait until one window of others closes.
+const TURN_LIMIT: Duration = Duration::from_secs(120);
+
+/// A browser that is installed, and how it is used.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The program; absent: one that the system has.
+    pub program: Option<PathBuf>,
+    /// Whether its processes confine themselves. They cannot when they are root's.
+    pub sandbox: bool,
+    /// Windows at the same time.
+    pub at_once: usize,
+    /// Bytes of memory that all processes of one window may use together.
+    pub memory_bytes: u64,
+    /// Bytes that one window may receive.
+    pub received_bytes: u64,
+    /// Bytes of one downloaded file.
+    pub download_bytes: u64,
+    /// The folder for profiles that are kept.
+    pub profiles: PathBuf,
+}
+
+/// Chromium, or a browser made from it.
+#[derive(Debug)]
+pub struct Chromium {
+    settings: Settings,
+    outbound: Arc<Outbound>,
+    turns: Arc<Semaphore>,
+}
+
+impl Chromium {
+    /// Every window starts it anew.
+    pub fn new(settings: Settings, outbound: Arc<Outbound>) -> Self {
+        let turns = Arc::new(Semaphore::new(settings.at_once));
+        Self { settings, outbound, turns }
+    }
+
+    fn program(&self) -> Result<PathBuf> {
+        let chosen = match &self.settings.program {
+            Some(program) => Some(program.clone()).filter(|program| program.is_file()),
+            None => installed(),
+        };
+        chosen.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "there is no web browser here")
+                .help("install Chromium, or say in `browser.program` where it is")
+        })
+    }
+}
+
+/// A browser that this system has, if there is any.
+pub fn installed() -> Option<PathBuf> {
+    SYSTEM_PROGRAMS.iter().map(Path::new).find(|program| program.is_file()).map(Path::to_owned)
+}
+
+#[async_trait]
+impl Browser for Chromium {
+    async fn open(&self, tenant: &TenantId, profile: Option<&str>) -> Result<Box<dyn BrowserWindow>> {
+        let turn = tokio::time::timeout(TURN_LIMIT, Arc::clone(&self.turns).acquire_owned()).await;
+        let Ok(Ok(turn)) = turn else {
+            let count = self.settings.at_once;
+            return Err(Error::new(
+                ErrorKind::Unavailable,
+                format!("{count} browser windows are open already"),
+            )
+            .help("try again later, or raise `browser.at_once`"));
+        };
+        let program = self.program()?;
+        let profiles = self.settings.profiles.join(tenant.as_str());
+        let (place, notes) = Place::new(&profiles, profile)?;
+        let proxy = self.outbound.proxy(self.settings.received_bytes).await?;
+        let started = process::start(&self.settings, &program, (&place, proxy.address()))?;
+        let mut window =
+            Window::new(started, (tenant.clone(), Arc::clone(&self.outbound)), (place, proxy, turn));
+        window.begin(self.settings.download_bytes, notes).await?;
+        Ok(Box::new(window))
+    }
+}

@@ -1,0 +1,49 @@
+//! How much memory a program and those that it has started use.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// Bytes of a process and of all below it, as far as the system tells.
+pub(crate) fn used(root: u32) -> u64 {
+    let Ok(entries) = fs::read_dir("/proc") else { return 0 };
+    let ids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let processes: HashMap<u32, (u32, u64)> = ids.filter_map(|id| Some((id, process(id)?))).collect();
+    let below = |mut id: u32| {
+        // The way up is short; processes that have just ended may break it.
+        for _ in 0..64 {
+            match processes.get(&id) {
+                _ if id == root => return true,
+                Some((parent, _)) => id = *parent,
+                None => return false,
+            }
+        }
+        false
+    };
+    processes.iter().filter(|(id, _)| below(**id)).map(|(_, (_, bytes))| bytes).sum()
+}
+
+/// The parent of a process, and its bytes in memory.
+fn process(id: u32) -> Option<(u32, u64)> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let number = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse().ok()
+    };
+    let parent = u32::try_from(number("PPid:")?).ok()?;
+    Some((parent, number("VmRSS:").unwrap_or(0) * 1_024))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn memory_of_what_was_started_counts() {
+        let alone = super::used(std::process::id());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let own = super::process(child.id()).unwrap();
+        assert_eq!(own.0, std::process::id());
+        assert!(alone > 1 << 20 && super::used(child.id()) == own.1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,169 @@
+//! Starts a browser.
+
+use std::fs::{self, File, TryLockError};
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use command_fds::{CommandFdExt as _, FdMapping};
+use tempfile::TempDir;
+use tokio::net::unix::pipe;
+use tokio::process::Child;
+use tokio::task::JoinSet;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::protocol::Connection;
+use crate::{Settings, memory};
+
+/// The descriptors by which a browser is spoken with: it reads the first one and writes the second.
+const DESCRIPTORS: [i32; 2] = [3, 4];
+/// Bytes of a window's cache.
+const CACHE_BYTES: u64 = 64 << 20;
+/// MiB of the objects of one page's scripts.
+const SCRIPT_MB: u64 = 1_024;
+/// How often its memory is looked at.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// The folders of a window.
+pub(crate) struct Place {
+    /// Whatever lasts as long as the window.
+    own: TempDir,
+    /// The profile when it is kept, with the mark that it is in use.
+    kept: Option<(PathBuf, File)>,
+}
+
+impl Place {
+    /// With a profile that is kept when nobody else uses it; else the reason among the notes.
+    pub(crate) fn new(profiles: &Path, profile: Option<&str>) -> Result<(Self, Vec<String>)> {
+        let failed = |cause| Error::internal("cannot make the folders of a browser window").because(cause);
+        let own = tempfile::Builder::new().prefix("weft-browser-").tempdir().map_err(failed)?;
+        fs::create_dir(own.path().join("downloads")).map_err(failed)?;
+        fs::create_dir(own.path().join("uploads")).map_err(failed)?;
+        let Some(profile) = profile else { return Ok((Self { own, kept: None }, Vec::new())) };
+        let folder = profiles.join(profile);
+        fs::create_dir_all(&folder).map_err(failed)?;
+        let mark = File::create(folder.join("in-use")).map_err(failed)?;
+        match mark.try_lock() {
+            Ok(()) => {
+                // What a browser that was killed has left there keeps others out.
+                for left in ["SingletonLock", "SingletonSocket", "SingletonCookie"] {
+                    drop(fs::remove_file(folder.join("profile").join(left)));
+                }
+                Ok((Self { own, kept: Some((folder.join("profile"), mark)) }, Vec::new()))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let note = "another window uses this profile: this one begins without what pages have stored";
+                Ok((Self { own, kept: None }, vec![note.to_owned()]))
+            }
+            Err(TryLockError::Error(cause)) => Err(failed(cause)),
+        }
+    }
+
+    /// What pages store.
+    fn profile(&self) -> PathBuf {
+        self.kept.as_ref().map_or_else(|| self.own.path().join("profile"), |(folder, _)| folder.clone())
+    }
+
+    /// Files that pages give.
+    pub(crate) fn downloads(&self) -> PathBuf {
+        self.own.path().join("downloads")
+    }
+
+    /// Files that pages are given.
+    pub(crate) fn uploads(&self) -> PathBuf {
+        self.own.path().join("uploads")
+    }
+}
+
+/// A browser that runs. It ends with this value.
+pub(crate) struct Started {
+    pub connection: Connection,
+    _watch: JoinSet<()>,
+}
+
+pub(crate) fn start(
+    settings: &Settings,
+    program: &Path,
+    (place, proxy): (&Place, SocketAddr),
+) -> Result<Started> {
+    let failed = |cause| {
+        Error::new(ErrorKind::Unavailable, "the web browser cannot be started")
+            .because(cause)
+            .help("see `browser.program`")
+    };
+    let (to_browser, its_input) = pipe::pipe().map_err(failed)?;
+    let (its_output, from_browser) = pipe::pipe().map_err(failed)?;
+    let ends: [OwnedFd; 2] =
+        [its_input.into_blocking_fd().map_err(failed)?, its_output.into_blocking_fd().map_err(failed)?];
+    let mut command = Command::new(program);
+    command.args(arguments(settings, place, proxy));
+    command.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", place.own.path());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mappings = ends.into_iter().zip(DESCRIPTORS);
+    let mappings = mappings.map(|(parent_fd, child_fd)| FdMapping { parent_fd, child_fd }).collect();
+    command.fd_mappings(mappings).map_err(|cause| failed(std::io::Error::other(cause)))?;
+    let mut command = tokio::process::Command::from(command);
+    let child = command.kill_on_drop(true).spawn().map_err(failed)?;
+    // The browser's ends are the command's: it must not live on, or the end of the browser would not be seen.
+    drop(command);
+    let mut watch = JoinSet::new();
+    watch.spawn(watched(child, settings.memory_bytes));
+    Ok(Started { connection: Connection::new(to_browser, from_browser), _watch: watch })
+}
+
+fn arguments(settings: &Settings, place: &Place, proxy: SocketAddr) -> Vec<String> {
+    let mut arguments: Vec<String> = [
+        "--headless=new",
+        "--remote-debugging-pipe",
+        "--no-startup-window",
+        "--no-first-run",
+        "--no-default-browser-check",
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-default-apps",
+        "--disable-dev-shm-usage",
+        "--disable-extensions",
+        "--disable-gpu",
+        "--disable-quic",
+        "--disable-sync",
+        "--mute-audio",
+        "--password-store=basic",
+        "--lang=en-US",
+        "--window-size=1280,900",
+        "--renderer-process-limit=4",
+        // Every way out is the proxy: also to this machine, and also for media connections. Nothing else finds a name.
+        "--proxy-bypass-list=<-loopback>",
+        "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
+        "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+        "--disable-features=DnsOverHttps,MediaRouter,OptimizationHints,Translate",
+    ]
+    .map(str::to_owned)
+    .into();
+    arguments.push(format!("--proxy-server=http://{proxy}"));
+    arguments.push(format!("--user-data-dir={}", place.profile().display()));
+    arguments.push(format!("--disk-cache-size={CACHE_BYTES}"));
+    arguments.push(format!("--js-flags=--max-old-space-size={SCRIPT_MB}"));
+    if !settings.sandbox {
+        arguments.push("--no-sandbox".to_owned());
+    }
+    arguments
+}
+
+/// Ends the browser when it uses more memory than it may.
+async fn watched(mut child: Child, memory_bytes: u64) {
+    let Some(id) = child.id() else { return };
+    loop {
+        tokio::select! {
+            biased;
+            _ = child.wait() => return,
+            () = tokio::time::sleep(WATCH) => {}
+        }
+        let used = tokio::task::spawn_blocking(move || memory::used(id)).await.unwrap_or(0);
+        if used > memory_bytes {
+            // It may have ended by itself.
+            drop(child.start_kill());
+        }
+    }
+}

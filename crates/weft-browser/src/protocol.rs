@@ -1,0 +1,259 @@
+//! What is said with a browser: the Chrome DevTools Protocol, as JSON over two pipes, each message ended by a zero byte.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::unix::pipe::{Receiver, Sender};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
+use weft_core::{Error, ErrorKind, Json, Result};
+
+/// Bytes of a message, at most.
+const MESSAGE_MAX: u64 = 64 << 20;
+/// Messages that wait to be written.
+const WAITING: usize = 64;
+/// How long the browser may take for an answer.
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(15);
+/// Notes that are kept until somebody asks for them.
+const NOTES_MAX: usize = 20;
+/// Letters of a note.
+const NOTE_LETTERS: usize = 300;
+/// Downloads at the same time; others are not begun.
+const DOWNLOADS_MAX: usize = 16;
+
+/// A download as far as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress {
+    /// The name of its file in the folder of downloads.
+    pub guid: String,
+    /// The name that the page gives it.
+    pub name: String,
+    /// Bytes so far.
+    pub received: u64,
+    /// `inProgress`, `completed` or `canceled`.
+    pub state: String,
+}
+
+/// What has happened in the browser by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Happened {
+    /// Messages of pages and the like.
+    pub notes: Vec<String>,
+    /// Downloads.
+    pub downloads: Vec<Progress>,
+    /// Windows that pages have opened, oldest first.
+    pub opened: Vec<String>,
+}
+
+type Answer = std::result::Result<Json, String>;
+
+#[derive(Default)]
+struct Shared {
+    /// Who waits for which answer; absent once the browser has ended.
+    waiting: Mutex<Option<HashMap<u64, oneshot::Sender<Answer>>>>,
+    happened: Mutex<Happened>,
+}
+
+/// A connection to a browser. It ends with this value.
+pub(crate) struct Connection {
+    to: mpsc::Sender<String>,
+    shared: Arc<Shared>,
+    next: AtomicU64,
+    _work: JoinSet<()>,
+}
+
+impl Connection {
+    pub(crate) fn new(to_browser: Sender, from_browser: Receiver) -> Self {
+        let shared = Arc::new(Shared { waiting: Mutex::new(Some(HashMap::new())), ..Shared::default() });
+        let (to, outgoing) = mpsc::channel(WAITING);
+        let mut work = JoinSet::new();
+        work.spawn(write(to_browser, outgoing));
+        work.spawn(read(from_browser, Arc::clone(&shared), to.clone()));
+        Self { to, shared, next: AtomicU64::new(1), _work: work }
+    }
+
+    /// Asks for something; `session` is the page that it is about.
+    ///
+    /// # Errors
+    /// `Unavailable` when the browser has ended, `Timeout` when it does not answer, `Invalid` with its words when it
+    /// cannot do it.
+    pub(crate) async fn ask(&self, session: Option<&str>, method: &str, params: Json) -> Result<Json> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut message = json!({"id": id, "method": method, "params": params});
+        if let Some(session) = session {
+            message["sessionId"] = json!(session);
+        }
+        let (sender, answer) = oneshot::channel();
+        match &mut *lock(&self.shared.waiting) {
+            Some(waiting) => waiting.insert(id, sender),
+            None => return Err(ended()),
+        };
+        let exchange = async {
+            self.to.send(message.to_string()).await.map_err(|_| ended())?;
+            answer.await.map_err(|_| ended())
+        };
+        let answer = tokio::time::timeout(ANSWER_LIMIT, exchange).await;
+        if let Some(waiting) = &mut *lock(&self.shared.waiting) {
+            waiting.remove(&id);
+        }
+        let Ok(answer) = answer else {
+            let seconds = ANSWER_LIMIT.as_secs();
+            return Err(Error::new(
+                ErrorKind::Timeout,
+                format!("the page gives no answer within {seconds} s"),
+            ));
+        };
+        answer?.map_err(|words| Error::invalid(format!("the browser cannot do it: {words}")))
+    }
+
+    /// What has happened by itself, to look at and to take from.
+    pub(crate) fn happened(&self) -> MutexGuard<'_, Happened> {
+        lock(&self.shared.happened)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn ended() -> Error {
+    Error::new(ErrorKind::Unavailable, "the browser has ended")
+        .help("a page may have used more memory than `browser.memory_bytes` allows")
+}
+
+async fn write(mut to_browser: Sender, mut outgoing: mpsc::Receiver<String>) {
+    while let Some(message) = outgoing.recv().await {
+        let mut bytes = message.into_bytes();
+        bytes.push(0);
+        if to_browser.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(from_browser: Receiver, shared: Arc<Shared>, to: mpsc::Sender<String>) {
+    let mut from_browser = BufReader::new(from_browser);
+    let mut bytes = Vec::new();
+    loop {
+        bytes.clear();
+        let said = (&mut from_browser).take(MESSAGE_MAX).read_until(0, &mut bytes).await;
+        if !said.is_ok_and(|count| count > 0) || bytes.pop() != Some(0) {
+            break;
+        }
+        let Ok(message) = serde_json::from_slice::<Json>(&bytes) else { break };
+        if let Some(id) = message["id"].as_u64() {
+            let waiting = lock(&shared.waiting).as_mut().and_then(|waiting| waiting.remove(&id));
+            if let Some(waiting) = waiting {
+                // Whoever asked may have gone.
+                drop(waiting.send(answer(message)));
+            }
+        } else if let Some(reply) = lock(&shared.happened).note(&message) {
+            // A page that says more than can be written is not answered: its dialog stays.
+            drop(to.try_send(reply.to_string()));
+        }
+    }
+    // Nobody waits for an answer that cannot come.
+    *lock(&shared.waiting) = None;
+}
+
+fn answer(mut message: Json) -> Answer {
+    match message.get("error") {
+        Some(error) => Err(error["message"].as_str().unwrap_or("it says no more").to_owned()),
+        None => Ok(message["result"].take()),
+    }
+}
+
+impl Happened {
+    /// Takes note of an event; what has to be answered to it.
+    fn note(&mut self, event: &Json) -> Option<Json> {
+        let params = &event["params"];
+        let text = |name: &str| params[name].as_str().unwrap_or_default().to_owned();
+        match event["method"].as_str()? {
+            "Page.javascriptDialogOpening" => {
+                let (kind, message) = (text("type"), text("message"));
+                // An alert wants nothing, and a page that asks before it is left is left.
+                let accept = matches!(kind.as_str(), "alert" | "beforeunload");
+                let became = if accept { "accepted" } else { "declined" };
+                self.say(&format!("a dialog ({kind}) was {became}: {message}"));
+                let params = json!({"accept": accept});
+                // Numbers from zero on are answers to questions; nobody waits for this one.
+                Some(json!({
+                    "id": 0, "sessionId": event["sessionId"], "method": "Page.handleJavaScriptDialog", "params": params
+                }))
+            }
+            "Target.targetCreated" => {
+                let info = &params["targetInfo"];
+                if info["type"] == "page" && info.get("openerId").is_some() && self.opened.len() < NOTES_MAX {
+                    self.opened.extend(info["targetId"].as_str().map(str::to_owned));
+                }
+                None
+            }
+            "Browser.downloadWillBegin" => {
+                if self.downloads.len() < DOWNLOADS_MAX {
+                    let state = "inProgress".to_owned();
+                    let (guid, name) = (text("guid"), text("suggestedFilename"));
+                    self.downloads.push(Progress { guid, name, received: 0, state });
+                }
+                None
+            }
+            "Browser.downloadProgress" => {
+                let guid = text("guid");
+                let download = self.downloads.iter_mut().find(|download| download.guid == guid)?;
+                let received = params["receivedBytes"].as_f64().unwrap_or(0.0);
+                // A count of bytes in a JSON number.
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a count of bytes"
+                )]
+                let received = received.max(0.0) as u64;
+                (download.received, download.state) = (received, text("state"));
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Keeps a note, cut to a length, as long as there is room for it.
+    pub(crate) fn say(&mut self, note: &str) {
+        if self.notes.len() < NOTES_MAX {
+            self.notes.push(note.chars().take(NOTE_LETTERS).collect());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pages_do_by_themselves_is_noted_within_limits() {
+        let mut happened = Happened::default();
+        let dialog = |kind: &str| {
+            json!({"method": "Page.javascriptDialogOpening", "sessionId": "S",
+                "params": {"type": kind, "message": "x".repeat(1_000)}})
+        };
+        let reply = happened.note(&dialog("confirm")).unwrap();
+        assert_eq!((&reply["sessionId"], &reply["params"]["accept"]), (&json!("S"), &json!(false)));
+        assert_eq!(happened.note(&dialog("alert")).unwrap()["params"]["accept"], true);
+        for place in 0..1_000 {
+            drop(happened.note(&dialog("alert")));
+            let begun = json!({"method": "Browser.downloadWillBegin",
+                "params": {"guid": place.to_string(), "suggestedFilename": "f"}});
+            drop(happened.note(&begun));
+            let opened = json!({"method": "Target.targetCreated",
+                "params": {"targetInfo": {"type": "page", "openerId": "a", "targetId": "b"}}});
+            drop(happened.note(&opened));
+        }
+        assert_eq!((happened.notes.len(), happened.downloads.len(), happened.opened.len()), (20, 16, 20));
+        assert!(happened.notes.iter().all(|note| note.chars().count() <= NOTE_LETTERS));
+        let done = json!({"method": "Browser.downloadProgress",
+            "params": {"guid": "3", "receivedBytes": 12.0, "state": "completed"}});
+        drop(happened.note(&done));
+        assert_eq!((happened.downloads[3].received, happened.downloads[3].state.as_str()), (12, "completed"));
+    }
+}

@@ -1,0 +1,411 @@
+//! A window: what is done in it, and what it shows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep};
+use url::Url;
+use weft_core::seam::Http as _;
+use weft_core::seam::browser::{BrowserAction, BrowserWindow, Download, PageView};
+use weft_core::seam::file_store::plain_name;
+use weft_core::{Error, ErrorKind, Json, Result, TenantId};
+use weft_net::{GuardProxy, Outbound};
+
+use crate::process::{Place, Started};
+
+const LOOK: &str = include_str!("look.js");
+/// Where an element is, after it was scrolled to; nothing when it has no place or something lies over it.
+const PLACE: &str = "function () {
+  this.scrollIntoView({ block: 'center', inline: 'center' });
+  const rect = this.getClientRects()[0];
+  if (!rect) return null;
+  let x = rect.x + rect.width / 2, y = rect.y + rect.height / 2;
+  const top = this.getRootNode().elementFromPoint(x, y);
+  if (!top || !(this.contains(top) || top.contains(this))) return null;
+  for (let frame = this.ownerDocument.defaultView.frameElement; frame; frame = frame.ownerDocument.defaultView.frameElement) {
+    const outer = frame.getBoundingClientRect();
+    x += outer.x + frame.clientLeft; y += outer.y + frame.clientTop;
+  }
+  return [x, y];
+}";
+/// Empties a field that letters are typed into, or sets one that is chosen from; true when it is to be typed into.
+const FILL: &str = "function (text) {
+  this.focus();
+  const tell = () => ['input', 'change'].forEach((name) => this.dispatchEvent(new Event(name, { bubbles: true })));
+  const chosen = ['date', 'time', 'month', 'week', 'datetime-local', 'color', 'range'];
+  if ('value' in this && (text === '' || chosen.includes(this.type))) {
+    const kind = this.tagName === 'TEXTAREA' ? HTMLTextAreaElement : HTMLInputElement;
+    Object.getOwnPropertyDescriptor(kind.prototype, 'value').set.call(this, text);
+    tell();
+    return false;
+  }
+  if (this.select) this.select(); else this.ownerDocument.execCommand('selectAll');
+  return true;
+}";
+/// Chooses an option of a list; false when it has none such.
+const CHOOSE: &str = "function (wanted) {
+  const options = Array.from(this.options || []);
+  const same = (text) => text.trim().toLowerCase() === wanted.trim().toLowerCase();
+  const option = options.find((o) => same(o.text)) || options.find((o) => same(o.value));
+  if (!option) return false;
+  option.selected = true;
+  ['input', 'change'].forEach((name) => this.dispatchEvent(new Event(name, { bubbles: true })));
+  return true;
+}";
+/// How often it is looked whether a page is at rest.
+const PAUSE: Duration = Duration::from_millis(150);
+/// How long it may take until a page is at rest; it is looked at then all the same.
+const REST_LIMIT: Duration = Duration::from_secs(10);
+/// How long downloads may take.
+const DOWNLOAD_LIMIT: Duration = Duration::from_secs(60);
+/// Pages that are open in one window.
+const PAGES_MAX: usize = 8;
+/// Milliseconds that may be waited at once.
+const WAIT_MAX: u64 = 10_000;
+
+/// A page of the window.
+struct Page {
+    target: String,
+    session: String,
+}
+
+pub(crate) struct Window {
+    started: Started,
+    tenant: TenantId,
+    outbound: Arc<Outbound>,
+    pages: Vec<Page>,
+    /// Where our scripts live in the page that was looked at last, apart from its own.
+    world: Option<i64>,
+    download_bytes: u64,
+    place: Place,
+    _held: (GuardProxy, OwnedSemaphorePermit),
+}
+
+impl Window {
+    pub(crate) fn new(
+        started: Started,
+        (tenant, outbound): (TenantId, Arc<Outbound>),
+        (place, proxy, turn): (Place, GuardProxy, OwnedSemaphorePermit),
+    ) -> Self {
+        let (pages, world, _held) = (Vec::new(), None, (proxy, turn));
+        Self { started, tenant, outbound, pages, world, download_bytes: 0, place, _held }
+    }
+
+    /// What is said before the first action.
+    pub(crate) async fn begin(&mut self, download_bytes: u64, notes: Vec<String>) -> Result<()> {
+        self.download_bytes = download_bytes;
+        let folder = self.place.downloads();
+        let downloads = json!({"behavior": "allowAndName", "downloadPath": folder, "eventsEnabled": true});
+        let begun = async {
+            self.browser("Browser.setDownloadBehavior", downloads).await?;
+            self.browser("Target.setDiscoverTargets", json!({"discover": true})).await
+        };
+        begun.await.map_err(|error| match error.kind {
+            ErrorKind::Unavailable => {
+                Error::new(ErrorKind::Unavailable, "the web browser ends as soon as it starts").help(
+                    "as root it needs `browser.sandbox = false`; run Weft as another user instead if you can",
+                )
+            }
+            _ => error,
+        })?;
+        self.new_page().await?;
+        self.started.connection.happened().notes.extend(notes);
+        Ok(())
+    }
+
+    async fn browser(&self, method: &str, params: Json) -> Result<Json> {
+        self.started.connection.ask(None, method, params).await
+    }
+
+    async fn page(&self, method: &str, params: Json) -> Result<Json> {
+        let page = self.pages.last().ok_or_else(|| Error::invalid("no page is open"))?;
+        self.started.connection.ask(Some(&page.session), method, params).await
+    }
+
+    async fn new_page(&mut self) -> Result<()> {
+        let target = self.browser("Target.createTarget", json!({"url": "about:blank"})).await?;
+        self.attach(text(&target["targetId"])).await
+    }
+
+    async fn attach(&mut self, target: String) -> Result<()> {
+        let attached =
+            self.browser("Target.attachToTarget", json!({"targetId": target, "flatten": true})).await?;
+        self.pages.push(Page { target, session: text(&attached["sessionId"]) });
+        self.world = None;
+        if self.pages.len() > PAGES_MAX {
+            let oldest = self.pages.remove(0);
+            self.browser("Target.closeTarget", json!({"targetId": oldest.target})).await?;
+        }
+        self.page("Page.enable", json!({})).await.map(drop)
+    }
+
+    /// Closes the page in front; an empty one takes its place when it was the last.
+    async fn close_page(&mut self) -> Result<()> {
+        if let Some(page) = self.pages.pop() {
+            // It may have closed itself.
+            drop(self.browser("Target.closeTarget", json!({"targetId": page.target})).await);
+        }
+        self.world = None;
+        if self.pages.is_empty() { self.new_page().await } else { Ok(()) }
+    }
+
+    /// The page's own values, by one of our scripts.
+    async fn script(&mut self, script: &str) -> Result<Json> {
+        let world = match self.world {
+            Some(world) => world,
+            None => self.enter().await?,
+        };
+        let params = json!({"expression": script, "contextId": world, "returnByValue": true});
+        self.page("Runtime.evaluate", params).await.map(|mut answer| answer["result"]["value"].take())
+    }
+
+    async fn enter(&mut self) -> Result<i64> {
+        let frame = self.pages.last().map(|page| page.target.clone());
+        let entered =
+            self.page("Page.createIsolatedWorld", json!({"frameId": frame, "worldName": "weft"})).await?;
+        let world = entered["executionContextId"].as_i64();
+        let world = world.ok_or_else(|| Error::internal("the browser gives no place for scripts"))?;
+        self.world = Some(world);
+        Ok(world)
+    }
+
+    /// The element with a number of the last view.
+    async fn element(&self, number: usize) -> Result<Json> {
+        let gone = || {
+            Error::invalid(format!("there is no element [{number}] on the page"))
+                .help("use a number that the page shows now; read it again if it has changed")
+        };
+        let world = self.world.ok_or_else(gone)?;
+        let script = format!("globalThis.weft && weft[{number}]?.isConnected ? weft[{number}] : null");
+        let found = self.page("Runtime.evaluate", json!({"expression": script, "contextId": world})).await;
+        let found = found.map_err(|error| if error.kind == ErrorKind::Invalid { gone() } else { error })?;
+        let object = &found["result"]["objectId"];
+        if object.is_null() { Err(gone()) } else { Ok(object.clone()) }
+    }
+
+    /// What a function gives that is called on an element.
+    async fn on(&self, element: &Json, function: &str, arguments: Json) -> Result<Json> {
+        let params = json!({
+            "objectId": element, "functionDeclaration": function, "arguments": arguments, "returnByValue": true,
+            "userGesture": true,
+        });
+        self.page("Runtime.callFunctionOn", params).await.map(|mut answer| answer["result"]["value"].take())
+    }
+
+    async fn carry_out(&mut self, action: BrowserAction) -> Result<()> {
+        match action {
+            BrowserAction::Look => Ok(()),
+            BrowserAction::Wait(millis) => {
+                sleep(Duration::from_millis(millis.min(WAIT_MAX))).await;
+                Ok(())
+            }
+            BrowserAction::Open(url) => self.open(&url).await,
+            BrowserAction::Back => self.back().await,
+            BrowserAction::Scroll(screens) => {
+                let screens = screens.clamp(-100, 100);
+                self.script(&format!("scrollBy(0, {screens} * 0.9 * innerHeight)")).await.map(drop)
+            }
+            BrowserAction::Click(number) => {
+                let element = self.element(number).await?;
+                self.click(&element).await
+            }
+            BrowserAction::Write { element, text, submit } => {
+                let element = self.element(element).await?;
+                if self.on(&element, FILL, json!([{"value": text}])).await? == true {
+                    self.page("Input.insertText", json!({"text": text})).await?;
+                }
+                if submit { self.enter_key().await } else { Ok(()) }
+            }
+            BrowserAction::Choose { element, option } => {
+                let element = self.element(element).await?;
+                match self.on(&element, CHOOSE, json!([{"value": option}])).await? == true {
+                    true => Ok(()),
+                    false => {
+                        Err(Error::invalid(format!("the element is no list with the option `{option}`")))
+                    }
+                }
+            }
+            BrowserAction::Upload { element, name, bytes } => {
+                let element = self.element(element).await?;
+                let path = self.place.uploads().join(plain_name(&name));
+                tokio::fs::write(&path, bytes)
+                    .await
+                    .map_err(|cause| Error::internal("cannot give a file to the browser").because(cause))?;
+                self.page("DOM.setFileInputFiles", json!({"files": [path], "objectId": element}))
+                    .await
+                    .map(drop)
+            }
+        }
+    }
+
+    async fn open(&mut self, url: &str) -> Result<()> {
+        let parsed = Url::parse(url.trim())
+            .map_err(|cause| Error::invalid(format!("`{url}` is no address of a page")).because(cause))?;
+        self.outbound.may_reach(&self.tenant, parsed.as_str()).await?;
+        let opened = self.page("Page.navigate", json!({"url": parsed.as_str()})).await?;
+        match opened["errorText"].as_str() {
+            // An address that gives a file to download is left again.
+            None | Some("net::ERR_ABORTED") => Ok(()),
+            Some(words) => {
+                Err(Error::new(ErrorKind::Unavailable, format!("`{parsed}` cannot be opened: {words}")))
+            }
+        }
+    }
+
+    async fn back(&mut self) -> Result<()> {
+        let history = self.page("Page.getNavigationHistory", json!({})).await?;
+        let before = history["currentIndex"].as_u64().unwrap_or(0).checked_sub(1);
+        let before =
+            before.and_then(|place| usize::try_from(place).ok()).map(|place| &history["entries"][place]);
+        match before {
+            Some(entry) if entry["url"] != "about:blank" => {
+                self.page("Page.navigateToHistoryEntry", json!({"entryId": entry["id"]})).await.map(drop)
+            }
+            _ if self.pages.len() > 1 => self.close_page().await,
+            _ => Err(Error::invalid("there is no page to go back to")),
+        }
+    }
+
+    async fn click(&self, element: &Json) -> Result<()> {
+        let place = self.on(element, PLACE, json!([])).await?;
+        let Json::Array(place) = place else {
+            // Something lies over it, or it has no place of its own.
+            return self.on(element, "function () { this.click(); }", json!([])).await.map(drop);
+        };
+        let [x, y] = [&place[0], &place[1]];
+        for kind in ["mouseMoved", "mousePressed", "mouseReleased"] {
+            let button = if kind == "mouseMoved" { "none" } else { "left" };
+            let params = json!({"type": kind, "x": x, "y": y, "button": button, "clickCount": 1});
+            self.page("Input.dispatchMouseEvent", params).await?;
+        }
+        Ok(())
+    }
+
+    async fn enter_key(&self) -> Result<()> {
+        for kind in ["keyDown", "keyUp"] {
+            let mut params =
+                json!({"type": kind, "key": "Enter", "code": "Enter", "windowsVirtualKeyCode": 13});
+            if kind == "keyDown" {
+                params["text"] = json!("\r");
+            }
+            self.page("Input.dispatchKeyEvent", params).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the page is loaded and shows the same twice.
+    async fn rest(&mut self) -> Result<()> {
+        const STATE: &str =
+            "[document.readyState, location.href, document.body ? document.body.innerText.length : 0]";
+        let until = Instant::now() + REST_LIMIT;
+        let mut last = Json::Null;
+        while Instant::now() < until {
+            sleep(PAUSE).await;
+            let opened = std::mem::take(&mut self.started.connection.happened().opened);
+            for target in opened {
+                // A window that is gone already is none.
+                drop(self.attach(target).await);
+            }
+            // Scripts of a page that is left are gone with it.
+            self.world = None;
+            let state = match self.script(STATE).await {
+                Err(error) if error.kind == ErrorKind::Invalid => Json::Null,
+                other => other?,
+            };
+            if state[0] == "complete" && state == last {
+                return Ok(());
+            }
+            last = state;
+        }
+        Ok(())
+    }
+
+    /// The files that have come since the last time.
+    async fn downloads(&mut self) -> Result<Vec<Download>> {
+        let until = Instant::now() + DOWNLOAD_LIMIT;
+        let begun = loop {
+            let begun = self.started.connection.happened().downloads.clone();
+            let going: Vec<_> = begun.iter().filter(|download| download.state == "inProgress").collect();
+            if going.is_empty() {
+                break begun;
+            }
+            for download in going {
+                if download.received > self.download_bytes || Instant::now() > until {
+                    self.browser("Browser.cancelDownload", json!({"guid": download.guid})).await?;
+                }
+            }
+            sleep(PAUSE).await;
+        };
+        self.started.connection.happened().downloads.clear();
+        let mut downloads = Vec::new();
+        for download in begun {
+            let path = self.place.downloads().join(plain_name(&download.guid));
+            let fits = tokio::fs::metadata(&path).await.is_ok_and(|file| file.len() <= self.download_bytes);
+            if download.state == "completed" && fits {
+                let bytes = tokio::fs::read(&path).await;
+                let bytes =
+                    bytes.map_err(|cause| Error::internal("cannot read a downloaded file").because(cause))?;
+                downloads.push(Download { name: plain_name(&download.name), bytes: Bytes::from(bytes) });
+            } else {
+                let note =
+                    format!("`{}` was not downloaded: it is too large, or was broken off", download.name);
+                self.started.connection.happened().say(&note);
+            }
+            drop(tokio::fs::remove_file(&path).await);
+        }
+        Ok(downloads)
+    }
+
+    async fn view(&mut self) -> Result<PageView> {
+        self.rest().await?;
+        let downloads = self.downloads().await?;
+        let seen = self.script(LOOK).await?;
+        let url = text(&seen["url"]);
+        let of_the_web = ["http:", "https:", "about:blank", "about:srcdoc", "blob:http", "chrome-error:"];
+        if !of_the_web.iter().any(|start| url.starts_with(start)) {
+            self.close_page().await?;
+            return Err(Error::new(ErrorKind::Denied, "the page is none of the web, and was closed"));
+        }
+        let mut notes = std::mem::take(&mut self.started.connection.happened().notes);
+        if seen["cut"] == true {
+            notes.push("the page is longer than what can be read of it".to_owned());
+        }
+        if seen["below"].as_i64().unwrap_or(0) > 0 {
+            notes.push("the page goes on below; some pages load more when they are scrolled".to_owned());
+        }
+        Ok(PageView { url, title: text(&seen["title"]), text: text(&seen["text"]), notes, downloads })
+    }
+}
+
+fn text(value: &Json) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+#[async_trait]
+impl BrowserWindow for Window {
+    async fn act(&mut self, action: BrowserAction) -> Result<PageView> {
+        let done = async {
+            self.carry_out(action).await?;
+            self.view().await
+        };
+        let done = done.await;
+        match done {
+            Err(error) if error.kind == ErrorKind::Timeout => {
+                // A page that computes without an end answers nothing from here on.
+                self.close_page().await?;
+                Err(error.help("the page was closed; open another one"))
+            }
+            // It may have closed itself.
+            Err(error) if error.kind == ErrorKind::Invalid && self.pages.len() > 1 => match self.view().await
+            {
+                Err(_) => self.close_page().await.and(Err(error)),
+                Ok(_) => Err(error),
+            },
+            done => done,
+        }
+    }
+}

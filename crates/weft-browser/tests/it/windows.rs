@@ -1,0 +1,188 @@
+//! What a window does, and what it lets nobody do.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use weft_browser::{Chromium, Settings, installed};
+use weft_core::ErrorKind;
+use weft_core::seam::browser::BrowserAction as Action;
+use weft_core::seam::browser::{Browser, BrowserWindow, PageView};
+use weft_net::{AllowList, Outbound};
+
+use crate::pages::Pages;
+
+/// A browser that reaches this machine, or none where Chromium is not installed.
+fn browser(profiles: &Path) -> Option<Chromium> {
+    if installed().is_none() {
+        weft_testkit::skipped("no Chromium is installed");
+        return None;
+    }
+    let outbound = Arc::new(Outbound::open(AllowList::parse(&["127.0.0.1".to_owned()]).unwrap()));
+    let settings = Settings {
+        program: None,
+        // Root's processes cannot confine themselves.
+        sandbox: false,
+        at_once: 2,
+        memory_bytes: 3 << 30,
+        received_bytes: 64 << 20,
+        download_bytes: 1 << 20,
+        profiles: profiles.to_owned(),
+    };
+    Some(Chromium::new(settings, outbound))
+}
+
+async fn window(browser: &Chromium, profile: Option<&str>) -> Box<dyn BrowserWindow> {
+    browser.open(&"t".into(), profile).await.unwrap()
+}
+
+async fn go(window: &mut Box<dyn BrowserWindow>, url: &str) -> PageView {
+    window.act(Action::Open(url.to_owned())).await.unwrap()
+}
+
+/// The number of the element whose line holds `what`.
+fn number(view: &PageView, what: &str) -> usize {
+    let before = view.text.split(what).next().filter(|before| before.len() < view.text.len());
+    let before = before.unwrap_or_else(|| panic!("no {what} in {}", view.text));
+    let (_, from) = before.rsplit_once('[').unwrap();
+    from.split(']').next().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_form_is_filled_in_and_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/form", pages.base)).await;
+    assert_eq!((view.title.as_str(), view.url.clone()), ("Form", format!("{}/form", pages.base)));
+    assert!(
+        view.text.contains("# Order") && view.text.contains("<password field pw: filled>"),
+        "{}",
+        view.text
+    );
+    assert!(!view.text.contains("hidden-word") && !view.text.contains("not shown"), "{}", view.text);
+    let write = |element, text: &str| Action::Write { element, text: text.to_owned(), submit: false };
+    let fields = [("Your name", "Žofie O'Neil"), ("<date field", "2026-11-24"), ("\"old\"", "new\nlines")];
+    for (what, text) in fields {
+        window.act(write(number(&view, what), text)).await.unwrap();
+    }
+    let choose =
+        |option: &str| Action::Choose { element: number(&view, "<list size"), option: option.to_owned() };
+    window.act(choose("LARGE")).await.unwrap();
+    let error = window.act(choose("huge")).await.unwrap_err();
+    assert!(error.message.contains("`huge`"), "{error:?}");
+    let upload = Action::Upload {
+        element: number(&view, "<file field"),
+        name: "../n.txt".to_owned(),
+        bytes: "from a file".into(),
+    };
+    let view = window.act(upload).await.unwrap();
+    assert!(view.text.contains("from a file") && view.text.contains("Žofie"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<button Send"))).await.unwrap();
+    assert_eq!(view.title, "Done");
+    assert_eq!(
+        *pages.seen.lock().unwrap(),
+        ["who=Žofie O'Neil&day=2026-11-24&size=large&note=new\r\nlines&pw=hidden-word"]
+    );
+    let view = window.act(Action::Back).await.unwrap();
+    assert_eq!(view.title, "Form");
+    let element = number(&view, "Your name");
+    let view = window.act(Action::Write { element, text: "B".to_owned(), submit: true }).await.unwrap();
+    assert_eq!((view.title.as_str(), pages.seen.lock().unwrap().len()), ("Done", 2));
+    let error = window.act(Action::Click(99)).await.unwrap_err();
+    assert!(error.kind == ErrorKind::Invalid && error.message.contains("[99]"), "{error:?}");
+}
+
+#[tokio::test]
+async fn windows_dialogs_and_downloads_are_taken_care_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let view = go(&mut window, &format!("{}/links", pages.base)).await;
+    let opened = window.act(Action::Click(number(&view, "<link In a window"))).await.unwrap();
+    assert_eq!(opened.title, "Form");
+    let view = window.act(Action::Back).await.unwrap();
+    assert_eq!(view.title, "Links");
+    let view = window.act(Action::Click(number(&view, "<button Alarm"))).await.unwrap();
+    assert!(view.notes.iter().any(|note| note.contains("careful")), "{:?}", view.notes);
+    let view = window.act(Action::Click(number(&view, "<button Ask"))).await.unwrap();
+    assert!(view.text.ends_with("no\n"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<button Under"))).await.unwrap();
+    assert!(view.text.ends_with("covered\n"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<link A file"))).await.unwrap();
+    let files: Vec<_> = view.downloads.iter().map(|file| (file.name.as_str(), &file.bytes[..])).collect();
+    assert!(
+        matches!(files[..], [(name, b"a,b\n1,2\n")] if name.contains("report.csv") && !name.contains('/')),
+        "{files:?}"
+    );
+}
+
+#[tokio::test]
+async fn no_page_reaches_what_canvases_may_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut window = window(&browser, None).await;
+    let forbidden = format!("http://{}/", pages.forbidden.local_addr().unwrap());
+    for (url, kind) in [
+        (forbidden.as_str(), ErrorKind::Denied),
+        ("http://[::ffff:127.0.0.2]/", ErrorKind::Denied),
+        ("http://2130706434/", ErrorKind::Denied),
+        ("file:///etc/hostname", ErrorKind::Invalid),
+        ("chrome://settings", ErrorKind::Invalid),
+        ("javascript:alert(1)", ErrorKind::Invalid),
+        ("nothing", ErrorKind::Invalid),
+    ] {
+        let error = window.act(Action::Open(url.to_owned())).await.unwrap_err();
+        assert_eq!(error.kind, kind, "{url}: {error:?}");
+    }
+    // A server that sends there, a page that asks there, and one that goes to a file.
+    let away = window.act(Action::Open(format!("{}/away", pages.base))).await.unwrap();
+    assert!(away.text.contains("net.allow"), "{away:?}");
+    let view = go(&mut window, &format!("{}/links", pages.base)).await;
+    let view = window.act(Action::Click(number(&view, "<button Inside"))).await.unwrap();
+    assert!(view.text.ends_with("failed\n"), "{}", view.text);
+    let view = window.act(Action::Click(number(&view, "<button Read"))).await.unwrap();
+    assert_eq!(view.title, "Links");
+    let reached = tokio::time::timeout(std::time::Duration::from_millis(300), pages.forbidden.accept()).await;
+    assert!(reached.is_err(), "something reached {forbidden}");
+}
+
+#[tokio::test]
+async fn a_page_that_never_ends_is_closed_and_one_that_grows_ends_its_browser_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let mut first = window(&browser, None).await;
+    let links = format!("{}/links", pages.base);
+    let view = go(&mut first, &links).await;
+    let error = first.act(Action::Click(number(&view, "<button Forever"))).await.unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Timeout, "{error:?}");
+    let view = go(&mut first, &links).await;
+    let mut second = window(&browser, None).await;
+    go(&mut second, &links).await;
+    // Whichever comes first: the limit of one page or that of the window.
+    drop(first.act(Action::Click(number(&view, "<button Memory"))).await);
+    assert_eq!(go(&mut second, &links).await.title, "Links");
+}
+
+#[tokio::test]
+async fn a_profile_is_kept_for_one_window_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(browser) = browser(folder.path()) else { return };
+    let pages = Pages::serve().await;
+    let url = format!("{}/kept", pages.base);
+    let mut first = window(&browser, Some("p")).await;
+    assert_eq!(go(&mut first, &url).await.text, "new\n");
+    let mut beside = window(&browser, Some("p")).await;
+    let view = go(&mut beside, &url).await;
+    assert!(
+        view.text == "new\n" && view.notes.iter().any(|note| note.contains("another window")),
+        "{view:?}"
+    );
+    drop(beside);
+    let mut other = window(&browser, Some("q")).await;
+    assert_eq!(go(&mut other, &url).await.text, "new\n");
+    assert_eq!(go(&mut first, &url).await.text, "again\n");
+}

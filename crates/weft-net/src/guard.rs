@@ -1,0 +1,201 @@
+//! A proxy for programs that connect by themselves, such as web browsers: it knows only the way that [`Outbound`] checks.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http_body_util::{Either, Full};
+use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderName, PROXY_AUTHORIZATION};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use weft_core::{Error, ErrorKind, Result};
+
+use crate::outbound::Outbound;
+
+/// Connections at the same time; further ones wait.
+const CONNECTIONS_MAX: usize = 256;
+/// The header by which some clients speak of the connection to their proxy.
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+type Body = Either<Incoming, Full<Bytes>>;
+
+/// A proxy on a port of this machine. It ends, and all its connections with it, with this value.
+#[derive(Debug)]
+pub struct GuardProxy {
+    address: SocketAddr,
+    _work: JoinSet<()>,
+}
+
+impl GuardProxy {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Outbound {
+    /// Opens a proxy for HTTP and for connections of any kind (`CONNECT`), through which at most `bytes_max` come in.
+    /// Whoever uses it reaches what canvases may reach, and no other address.
+    ///
+    /// # Errors
+    /// `Internal` when no port can be had.
+    pub async fn proxy(self: &Arc<Self>, bytes_max: u64) -> Result<GuardProxy> {
+        let opened = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let opened = opened.and_then(|listener| listener.local_addr().map(|address| (listener, address)));
+        let (listener, address) =
+            opened.map_err(|cause| Error::internal("cannot open a port for a proxy").because(cause))?;
+        let guard = Arc::new(Guard {
+            outbound: Arc::clone(self),
+            left: Arc::new(AtomicU64::new(bytes_max)),
+            tasks: Mutex::new(JoinSet::new()),
+            room: Arc::new(Semaphore::new(CONNECTIONS_MAX)),
+        });
+        let mut work = JoinSet::new();
+        work.spawn(serve(listener, guard));
+        Ok(GuardProxy { address, _work: work })
+    }
+}
+
+struct Guard {
+    outbound: Arc<Outbound>,
+    left: Arc<AtomicU64>,
+    /// Connections to servers.
+    tasks: Mutex<JoinSet<()>>,
+    room: Arc<Semaphore>,
+}
+
+async fn serve(listener: TcpListener, guard: Arc<Guard>) {
+    let mut clients = JoinSet::new();
+    while let Ok(permit) = Arc::clone(&guard.room).acquire_owned().await {
+        // Too many files are open, perhaps: the next one may work.
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        while clients.try_join_next().is_some() {}
+        clients.spawn(converse(Arc::clone(&guard), stream, permit));
+    }
+}
+
+async fn converse(guard: Arc<Guard>, stream: TcpStream, permit: OwnedSemaphorePermit) {
+    let service = service_fn(move |request| {
+        let guard = Arc::clone(&guard);
+        async move { Ok::<_, Infallible>(guard.answer(request).await.unwrap_or_else(|error| refused(&error))) }
+    });
+    let connection =
+        hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+    // What the client makes of a broken connection is its own business.
+    drop(connection.with_upgrades().await);
+    drop(permit);
+}
+
+fn refused(error: &Error) -> Response<Body> {
+    let mut response = Response::new(Either::Right(Full::from(error.full())));
+    *response.status_mut() = match error.kind {
+        ErrorKind::Denied => StatusCode::FORBIDDEN,
+        ErrorKind::Invalid => StatusCode::BAD_REQUEST,
+        _ => StatusCode::BAD_GATEWAY,
+    };
+    response
+}
+
+impl Guard {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>> {
+        if request.method() == Method::CONNECT {
+            let server = self.connect(request.uri(), 443).await?;
+            self.spawn(hand_on(request, server));
+            return Ok(Response::new(Either::Right(Full::default())));
+        }
+        if request.uri().scheme_str() != Some("http") {
+            return Err(Error::invalid("only http goes through a proxy as it is"));
+        }
+        let server = self.connect(request.uri(), 80).await?;
+        self.ask(request, server).await
+    }
+
+    async fn connect(&self, uri: &Uri, port: u16) -> Result<Counted> {
+        let host = uri.host().ok_or_else(|| Error::invalid("the request does not name a host"))?;
+        let stream = self.outbound.connect(host, uri.port_u16().unwrap_or(port)).await?;
+        Ok(Counted { stream, left: Arc::clone(&self.left) })
+    }
+
+    async fn ask(&self, request: Request<Incoming>, server: Counted) -> Result<Response<Body>> {
+        let unanswered =
+            |cause| Error::new(ErrorKind::Unavailable, "the server gives no answer").because(cause);
+        let io = TokioIo::new(server);
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake::<_, Incoming>(io).await.map_err(unanswered)?;
+        self.spawn(async move { drop(connection.await) });
+        let answer = sender.send_request(for_the_server(request)).await.map_err(unanswered)?;
+        Ok(answer.map(Either::Left))
+    }
+
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}
+
+/// The request as the server gets it: what concerns the proxy alone is left out.
+fn for_the_server(mut request: Request<Incoming>) -> Request<Incoming> {
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    if let Ok(uri) = path.parse() {
+        *request.uri_mut() = uri;
+    }
+    for name in [CONNECTION, PROXY_CONNECTION, PROXY_AUTHORIZATION] {
+        request.headers_mut().remove(name);
+    }
+    request
+}
+
+async fn hand_on(request: Request<Incoming>, mut server: Counted) {
+    if let Ok(client) = hyper::upgrade::on(request).await {
+        drop(tokio::io::copy_bidirectional(&mut TokioIo::new(client), &mut server).await);
+    }
+}
+
+/// A connection to a server that takes what comes in from what may.
+struct Counted {
+    stream: TcpStream,
+    left: Arc<AtomicU64>,
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buf.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buf))?;
+        let count = (buf.filled().len() - before) as u64;
+        let take = |left: u64| left.checked_sub(count);
+        Poll::Ready(match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(io::Error::other("more came in than may")),
+        })
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
