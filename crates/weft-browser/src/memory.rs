@@ -35,14 +35,21 @@ fn process(id: u32) -> Option<(u32, u64)> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::process::{Command, Stdio, id};
+
     #[test]
     #[cfg(target_os = "linux")]
     fn memory_of_what_was_started_counts() {
-        let alone = super::used(std::process::id());
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let own = super::process(child.id()).unwrap();
-        assert_eq!(own.0, std::process::id());
-        assert!(alone > 1 << 20 && super::used(child.id()) == own.1);
+        let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Once it has answered it has loaded all that it will load, and what it uses stays as it is.
+        child.stdin.as_mut().unwrap().write_all(b"there\n").unwrap();
+        let mut said = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+        let (parent, bytes) = super::process(child.id()).unwrap();
+        assert_eq!(parent, id());
+        assert_eq!(super::used(child.id()), bytes);
+        assert!(bytes > 0 && super::used(id()) > bytes);
         child.kill().unwrap();
         child.wait().unwrap();
     }
