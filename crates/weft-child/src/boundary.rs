@@ -10,10 +10,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use landlock::{
-    ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, Ruleset, RulesetAttr as _, Scope,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible as _, PathBeneath, PathFd,
+    Ruleset, RulesetAttr as _, RulesetCreatedAttr as _, Scope,
 };
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
@@ -54,13 +56,14 @@ pub fn leave_rights() -> io::Result<()> {
         .map_err(failed)
 }
 
-/// No path, no port, and no process outside this one; for this thread and those that it starts.
+/// No path but those of which something may be done, no port, and no process outside this one; for this thread and
+/// those that it starts. What is not there is left out.
 ///
 /// # Errors
 /// When the kernel has no Landlock (before 5.13, or switched off).
-pub fn leave_files() -> io::Result<()> {
+pub fn leave_files_but(open: &[(&Path, BitFlags<AccessFs>)]) -> io::Result<()> {
     let ruleset = || {
-        Ruleset::default()
+        let mut ruleset = Ruleset::default()
             .set_compatibility(CompatLevel::HardRequirement)
             .handle_access(AccessFs::from_all(ABI::V1))?
             // What newer kernels can keep, too; the calls are closed in any case.
@@ -68,10 +71,23 @@ pub fn leave_files() -> io::Result<()> {
             .handle_access(AccessFs::from_all(ABI::V5))?
             .handle_access(AccessNet::from_all(ABI::V4))?
             .scope(Scope::from_all(ABI::V6))?
-            .create()?
-            .restrict_self()
+            .create()?;
+        for (path, what) in open {
+            if let Ok(path) = PathFd::new(path) {
+                ruleset = ruleset.add_rule(PathBeneath::new(path, *what))?;
+            }
+        }
+        ruleset.restrict_self()
     };
     ruleset().map(drop).map_err(|cause| cannot("Landlock cannot be had", cause))
+}
+
+/// No path, no port, and no process outside this one; for this thread and those that it starts.
+///
+/// # Errors
+/// When the kernel has no Landlock (before 5.13, or switched off).
+pub fn leave_files() -> io::Result<()> {
+    leave_files_but(&[])
 }
 
 /// No new files, sockets or processes, nothing written to files, no dumps, and no more memory and
@@ -165,6 +181,121 @@ fn filter(pid: u32) -> Result<BpfProgram, BackendError> {
     SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?.try_into()
 }
 
+/// Files that an interpreter may have open.
+const FILES: u64 = 256;
+
+/// Few open files, none written, no dumps: for an interpreter that runs programs.
+///
+/// # Errors
+/// When the system refuses.
+pub fn limit_files() -> io::Result<()> {
+    for (resource, most) in [(Resource::Fsize, 0), (Resource::Core, 0), (Resource::Nofile, FILES)] {
+        setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })
+            .map_err(|cause| cannot("the limits cannot be set", cause))?;
+    }
+    Ok(())
+}
+
+/// Calls with any arguments that an interpreter makes beside [`ALLOWED`].
+const INTERPRETERS: [libc::c_long; 37] = [
+    libc::SYS_close,
+    libc::SYS_dup,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fadvise64,
+    libc::SYS_fstat,
+    libc::SYS_fstatfs,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_getegid,
+    libc::SYS_getgid,
+    libc::SYS_getgroups,
+    libc::SYS_getpgid,
+    libc::SYS_getppid,
+    libc::SYS_getrusage,
+    libc::SYS_getsid,
+    libc::SYS_getxattr,
+    libc::SYS_lseek,
+    libc::SYS_mincore,
+    libc::SYS_munlock,
+    libc::SYS_newfstatat,
+    libc::SYS_openat,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_pselect6,
+    libc::SYS_read,
+    libc::SYS_readlinkat,
+    libc::SYS_readv,
+    libc::SYS_rt_sigpending,
+    libc::SYS_statfs,
+    libc::SYS_statx,
+    libc::SYS_sysinfo,
+    libc::SYS_times,
+    libc::SYS_uname,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// Older forms of such calls, which newer machines do not have.
+#[cfg(target_arch = "x86_64")]
+const OLDER: [libc::c_long; 7] = [
+    libc::SYS_access,
+    libc::SYS_lstat,
+    libc::SYS_open,
+    libc::SYS_poll,
+    libc::SYS_readlink,
+    libc::SYS_select,
+    libc::SYS_stat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLDER: [libc::c_long; 0] = [];
+
+/// What of terminals, and of descriptors, is asked when a file is opened.
+const ASKED_OF_FILES: [u64; 3] = [libc::TCGETS, libc::FIOCLEX, libc::FIONCLEX];
+const DONE_TO_DESCRIPTORS: [i32; 5] =
+    [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC, libc::F_GETFD, libc::F_SETFD, libc::F_GETFL];
+
+/// See [`crate::filter_for_programs`].
+pub fn filter_for_programs() -> io::Result<Vec<u8>> {
+    let program = interpreters_filter().map_err(|cause| cannot("seccomp cannot be had", cause))?;
+    let bytes = |step: &seccompiler::sock_filter| {
+        let [a, b] = step.code.to_ne_bytes();
+        let [e, f, g, h] = step.k.to_ne_bytes();
+        [a, b, step.jt, step.jf, e, f, g, h]
+    };
+    Ok(program.iter().flat_map(bytes).collect())
+}
+
+fn interpreters_filter() -> Result<BpfProgram, BackendError> {
+    let is = |argument, length, value: u64| {
+        let condition = SeccompCondition::new(argument, length, SeccompCmpOp::Eq, value)?;
+        SeccompRule::new(vec![condition])
+    };
+    let private = SeccompCondition::new(
+        3,
+        SeccompCmpArgLen::Dword,
+        SeccompCmpOp::MaskedEq(u64::from(libc::MAP_SHARED.unsigned_abs())),
+        0,
+    )?;
+    let mut rules: BTreeMap<i64, Vec<SeccompRule>> =
+        ALLOWED.into_iter().chain(INTERPRETERS).chain(OLDER).map(|call| (call, Vec::new())).collect();
+    let asked = ASKED_OF_FILES.map(|what| is(1, SeccompCmpArgLen::Dword, what));
+    let done = DONE_TO_DESCRIPTORS.map(|what| is(1, SeccompCmpArgLen::Dword, u64::from(what.unsigned_abs())));
+    rules.extend([
+        // Memory that is shared counts for no limit. Code may come from libraries that are loaded later.
+        (libc::SYS_mmap, vec![SeccompRule::new(vec![private])?]),
+        (libc::SYS_mprotect, Vec::new()),
+        (libc::SYS_ioctl, asked.into_iter().collect::<Result<_, _>>()?),
+        (libc::SYS_fcntl, done.into_iter().collect::<Result<_, _>>()?),
+        // Limits are read, and not set.
+        (libc::SYS_prlimit64, vec![is(2, SeccompCmpArgLen::Qword, 0)?]),
+    ]);
+    let refused = SeccompAction::Errno(libc::ENOSYS.unsigned_abs());
+    let machine = TargetArch::try_from(std::env::consts::ARCH)?;
+    SeccompFilter::new(rules, refused, SeccompAction::Allow, machine)?.try_into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +352,6 @@ mod tests {
     #[test]
     fn the_filter_is_one_for_this_machine() {
         assert!(!filter(1).unwrap().is_empty());
+        assert_eq!(filter_for_programs().unwrap().len() % 8, 0);
     }
 }

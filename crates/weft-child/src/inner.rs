@@ -153,7 +153,7 @@ fn close(_: &Bounds) -> std::io::Result<()> {
 
 impl Confinement {
     /// Whether it matters that a part of the boundary cannot be had.
-    fn settle(self, had: std::io::Result<()>) -> std::io::Result<()> {
+    pub(crate) fn settle(self, had: std::io::Result<()>) -> std::io::Result<()> {
         match self {
             Self::Required => had,
             Self::BestEffort => Ok(()),

@@ -16,6 +16,8 @@ mod boundary;
 mod inner;
 mod outer;
 pub mod place;
+mod program;
 
 pub use inner::{Bounds, Confinement, LATE, REFUSED, UNCONFINED, confined, confined_with};
 pub use outer::{Duty, Ended, Worker};
+pub use program::{become_program, filter_for_programs};

@@ -285,7 +285,8 @@ def settled(value):
         async def wait():
             return await value
 
-        return asyncio.run(wait(), loop_factory=Loop)
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            return runner.run(wait())
     return value
 
 

@@ -6,6 +6,8 @@
 //! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
 //!
+//! `SystemPython` runs Python with the packages of the system, where the operator wants that.
+//!
 //! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
 
 mod in_process;
@@ -15,11 +17,15 @@ mod python;
 mod quick;
 mod remote;
 mod result;
+#[cfg(target_os = "linux")]
+mod system;
 mod worker;
 
 pub use in_process::InProcess;
 pub use process::ProcessSandbox;
 pub use remote::RemoteSandbox;
+#[cfg(target_os = "linux")]
+pub use system::{SystemInterpreter, SystemPython, WithPython};
 pub use weft_child::{Confinement, Worker};
 pub use worker::work;
 

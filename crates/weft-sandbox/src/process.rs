@@ -148,7 +148,7 @@ impl Sandbox for ProcessSandbox {
 }
 
 /// Bytes of an answer, at most.
-fn answer_max(limits: Limits) -> u64 {
+pub(crate) fn answer_max(limits: Limits) -> u64 {
     let bytes = limits.output_bytes.saturating_add(limits.printed_bytes).saturating_mul(ESCAPED);
     u64::try_from(bytes.saturating_add(ANSWER_REST)).unwrap_or(u64::MAX)
 }

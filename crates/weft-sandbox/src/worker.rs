@@ -16,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
 use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 
+#[cfg(target_os = "linux")]
+use crate::system::Serve;
 use crate::{python, quick};
 
 /// What a worker is to do.
@@ -39,6 +41,9 @@ pub enum Order {
         /// The folder.
         python: PathBuf,
     },
+    /// Become an interpreter of the system that serves programs.
+    #[cfg(target_os = "linux")]
+    Serve(Serve),
 }
 
 /// What became of it.
@@ -66,6 +71,8 @@ pub fn work() -> ExitCode {
             let told = python::prepare(&python);
             say(&told.map_or_else(|cause| Told::Unable(cause.to_string()), |()| Told::Prepared))
         }
+        #[cfg(target_os = "linux")]
+        Some(Order::Serve(serve)) => serve.begin(),
         None => ExitCode::from(REFUSED),
     }
 }

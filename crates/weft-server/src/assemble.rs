@@ -8,7 +8,7 @@ use weft_core::seam::browser::NoBrowser;
 use weft_core::seam::dataset_store::DatasetFilter;
 use weft_core::seam::document_reader::NoReader;
 use weft_core::seam::document_writer::NoWriter;
-use weft_core::seam::sandbox::NoSandbox;
+use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
     BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge,
@@ -29,6 +29,8 @@ use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
 use weft_parse::ChildReader;
 use weft_plugins::{Combined, Plugins};
 use weft_sandbox::{ProcessSandbox, RemoteSandbox, Worker};
+#[cfg(target_os = "linux")]
+use weft_sandbox::{SystemInterpreter, SystemPython, WithPython};
 use weft_search::{MemoryChunkIndex, TantivyIndex};
 use weft_sql::{DatabaseClients, OwnDatabase};
 use weft_store::{FileLimits, Files, FolderBlobs, FolderWorkspace, MemoryBlobs, Store};
@@ -173,11 +175,40 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
         (Some((program, arguments)), Some(limits)) if *at_once > 0 => {
             let arguments = arguments.iter().map(Into::into).collect();
             let worker = Worker { program: program.into(), arguments };
-            let sandbox = ProcessSandbox::new(worker, limits, *at_once).with_confinement(*confinement);
-            Arc::new(sandbox.with_python(config.python_folder()))
+            let sandbox =
+                ProcessSandbox::new(worker.clone(), limits, *at_once).with_confinement(*confinement);
+            let sandbox = Arc::new(sandbox.with_python(config.python_folder()));
+            match config.sandbox.python.as_os_str().is_empty() {
+                true => sandbox,
+                false => with_system_python(sandbox, worker, (limits, *at_once), config)?,
+            }
         }
         _ => Arc::new(NoSandbox),
     })
+}
+
+/// The same with the operator's own interpreter for programs in Python.
+#[cfg(target_os = "linux")]
+fn with_system_python(
+    rest: Arc<dyn Sandbox>,
+    worker: Worker,
+    (limits, at_once): (Limits, usize),
+    config: &Config,
+) -> Result<Arc<dyn Sandbox>> {
+    let SandboxConfig { python, python_modules, confinement, .. } = &config.sandbox;
+    let interpreter = SystemInterpreter { program: python.clone(), modules: python_modules.clone() };
+    let python = SystemPython::new(worker, interpreter, limits, at_once).with_confinement(*confinement);
+    Ok(Arc::new(WithPython { python: Arc::new(python), rest }))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn with_system_python(
+    _: Arc<dyn Sandbox>,
+    _: Worker,
+    _: (Limits, usize),
+    _: &Config,
+) -> Result<Arc<dyn Sandbox>> {
+    Err(Error::new(ErrorKind::Unsupported, "`sandbox.python` is for Linux only").help("leave it empty"))
 }
 
 /// What reads documents; none when the configuration names no worker or lets none run.

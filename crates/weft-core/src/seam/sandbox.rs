@@ -152,7 +152,7 @@ impl Failure {
             Self::Program { message, line } => {
                 let place = line.map(|line| format!(" in line {line}")).unwrap_or_default();
                 let help = "a program defines `main(args)`, which returns a value that can be written as JSON; it has no \
-                            packages, files, network or timers";
+                            network, no other programs, and no files but those that it writes";
                 (ErrorKind::Invalid, format!("the program failed{place}: {message}"), help)
             }
             Self::Time => {
@@ -186,8 +186,8 @@ impl Failure {
 
 /// Runs programs that nobody has looked at.
 ///
-/// An implementation gives a program its arguments, its limits, and nothing else: no files, no network,
-/// no environment, no other program, nothing of an earlier run. It ends every program at its limits,
+/// An implementation gives a program its arguments, its limits, the libraries of its language, and nothing else: no
+/// other files, no network, no environment, no other program, nothing of an earlier run. It ends every program at its limits,
 /// whatever the program does, and soon after the future is dropped. What a program does is told in
 /// [`Ran`]; without a boundary to run it behind there is an error, and never another way to run it.
 #[async_trait]

@@ -8,4 +8,5 @@ mod kit;
 mod process;
 mod python;
 mod remote;
+mod system;
 mod values;

@@ -26,6 +26,10 @@ pub struct SandboxConfig {
     pub worker: Vec<String>,
     /// What becomes of them where their process cannot be confined.
     pub confinement: Confinement,
+    /// An interpreter of Python that the system has, with packages, for programs in Python; empty: the built-in one.
+    pub python: PathBuf,
+    /// What it has imported before any program runs.
+    pub python_modules: Vec<String>,
     /// The address of a service that runs them instead; empty: this machine does.
     pub remote: String,
 }
@@ -35,7 +39,18 @@ impl Default for SandboxConfig {
         let Limits { time, memory_bytes, output_bytes, printed_bytes } = weft_sandbox::LIMITS;
         let (at_once, seconds) = (weft_sandbox::AT_ONCE, time.as_secs_f64());
         let (worker, confinement, remote) = (Vec::new(), Confinement::default(), String::new());
-        Self { at_once, seconds, memory_bytes, output_bytes, printed_bytes, worker, confinement, remote }
+        Self {
+            at_once,
+            seconds,
+            memory_bytes,
+            output_bytes,
+            printed_bytes,
+            worker,
+            confinement,
+            python: PathBuf::new(),
+            python_modules: Vec::new(),
+            remote,
+        }
     }
 }
 

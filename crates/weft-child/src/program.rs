@@ -1,0 +1,58 @@
+//! The inner side for an interpreter that runs programs itself: what a worker gives up before it becomes one.
+
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::inner::{Confinement, UNCONFINED};
+
+/// Becomes another program, which may read and start what lies below `read`, and reach no other file; it has no rights
+/// of root and can have none. It keeps the descriptors that are to be inherited, and its limits are its own matter.
+/// Comes back only when that fails.
+pub fn become_program(read: &[PathBuf], confinement: Confinement, command: &mut Command) -> ExitCode {
+    let reason = match give_up(read, confinement) {
+        Ok(()) => replace(command),
+        Err(reason) => reason,
+    };
+    drop(io::stdout().lock().write_all(reason.to_string().as_bytes()));
+    ExitCode::from(UNCONFINED)
+}
+
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+fn give_up(read: &[PathBuf], confinement: Confinement) -> io::Result<()> {
+    use crate::boundary::{leave_files_but, leave_rights, limit_files};
+    use landlock::{ABI, AccessFs};
+    let open: Vec<_> = read.iter().map(|path| (path.as_path(), AccessFs::from_read(ABI::V5))).collect();
+    limit_files()?;
+    confinement.settle(leave_rights())?;
+    confinement.settle(leave_files_but(&open))
+}
+
+#[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+fn give_up(_: &[PathBuf], confinement: Confinement) -> io::Result<()> {
+    confinement.settle(Err(io::Error::other("workers can be confined on Linux of 64 bits only")))
+}
+
+#[cfg(unix)]
+fn replace(command: &mut Command) -> io::Error {
+    use std::os::unix::process::CommandExt as _;
+    command.exec()
+}
+
+#[cfg(not(unix))]
+fn replace(_: &mut Command) -> io::Error {
+    io::Error::other("a process cannot become another program on this system")
+}
+
+/// The filter of system calls (seccomp) for a process that runs one program in an interpreter: it reads files as far as
+/// it may, computes, and writes to descriptors that it has. It starts no process or thread, reaches no other process,
+/// opens no socket, and shares no memory. In the form that the kernel takes: eight bytes for each instruction.
+///
+/// # Errors
+/// When this machine's calls are not known.
+pub fn filter_for_programs() -> io::Result<Vec<u8>> {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    return crate::boundary::filter_for_programs();
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    return Err(io::Error::other("programs can be confined on Linux of 64 bits only"));
+}

@@ -1,0 +1,210 @@
+//! Python as the system has it, with packages: a parent for every tenant has imported them, and forks for every program.
+
+mod answer;
+mod interpreter;
+mod parent;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Serialize;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+use tokio::sync::OnceCell;
+use weft_child::{Confinement, Worker};
+use weft_core::fair::FairSlots;
+use weft_core::seam::Sandbox;
+use weft_core::seam::sandbox::{FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use crate::process::answer_max;
+use parent::{Boundary, Parent};
+
+pub(crate) use parent::Serve;
+
+/// How much longer than its limit a program is waited for. Its guard ends it before, unless the machine is very busy.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Parents that wait for programs, at most; each takes the memory of what it has imported.
+const PARENTS_MAX: usize = 4;
+
+/// Which Python runs programs, and what it has imported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemInterpreter {
+    /// The path of the program, or of a link to it in a virtual environment.
+    pub program: PathBuf,
+    /// Modules that are imported before any program runs, such as `numpy`. Others can be imported by a program itself.
+    pub modules: Vec<String>,
+}
+
+/// Runs Python in the interpreter of this system, each program in a process of its own that is forked from one which
+/// has imported what is wanted and runs nothing itself; every tenant has its own. The processes read the interpreter's
+/// folders and nothing else (Landlock), and a program makes few calls of the system (seccomp). Where `bwrap` can be
+/// started and make namespaces they see no other process, file or network to begin with.
+#[derive(Debug)]
+pub struct SystemPython {
+    worker: Worker,
+    interpreter: SystemInterpreter,
+    limits: Limits,
+    slots: FairSlots,
+    confinement: Confinement,
+    bubblewrap: Option<PathBuf>,
+    /// What the interpreter has to read.
+    folders: OnceCell<Vec<PathBuf>>,
+    /// The last one used is the last one here.
+    parents: Mutex<Vec<(TenantId, Cell)>>,
+}
+
+type Cell = Arc<OnceCell<Parent>>;
+
+/// A program as its guard takes it.
+#[derive(Serialize)]
+struct Request<'a> {
+    source: &'a str,
+    arguments: String,
+    seconds: f64,
+    memory_bytes: usize,
+    output_bytes: usize,
+    printed_bytes: usize,
+}
+
+impl SystemPython {
+    /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls
+    /// [`crate::work`].
+    pub fn new(worker: Worker, interpreter: SystemInterpreter, limits: Limits, at_once: usize) -> Self {
+        Self {
+            worker,
+            interpreter,
+            limits,
+            slots: FairSlots::new(at_once),
+            confinement: Confinement::default(),
+            bubblewrap: parent::bubblewrap(),
+            folders: OnceCell::new(),
+            parents: Mutex::default(),
+        }
+    }
+
+    /// The same, where the operator has said what becomes of programs whose process cannot be confined.
+    #[must_use]
+    pub fn with_confinement(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
+    }
+
+    /// The same behind Landlock and seccomp alone, as on systems that allow no namespaces.
+    #[must_use]
+    pub fn without_namespaces(self) -> Self {
+        Self { bubblewrap: None, ..self }
+    }
+
+    fn cell(&self, tenant: &TenantId) -> Cell {
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = parents.iter().position(|(of, _)| of == tenant).map(|at| parents.remove(at).1);
+        let cell = known.unwrap_or_default();
+        parents.push((tenant.clone(), Arc::clone(&cell)));
+        // The one that is left out ends when its last program has.
+        if parents.len() > PARENTS_MAX {
+            parents.remove(0);
+        }
+        cell
+    }
+
+    fn forget(&self, cell: &Cell) {
+        let mut parents = self.parents.lock().unwrap_or_else(PoisonError::into_inner);
+        parents.retain(|(_, known)| !Arc::ptr_eq(known, cell));
+    }
+
+    async fn start(&self) -> Result<Parent> {
+        let folders =
+            self.folders.get_or_try_init(|| interpreter::folders(&self.interpreter.program)).await?;
+        let boundary = Boundary { confinement: self.confinement, bubblewrap: self.bubblewrap.as_deref() };
+        Parent::start(&self.worker, &self.interpreter, folders, boundary).await
+    }
+
+    /// What the process of a program and its guard have said.
+    async fn said(
+        &self,
+        tenant: &TenantId,
+        request: &[u8],
+        (time, bytes_max): (Duration, u64),
+    ) -> Result<Option<Vec<u8>>> {
+        // A parent that something has ended is followed by another one, once: a program has no effects beside what is
+        // said of it.
+        for _ in 0..2 {
+            let cell = self.cell(tenant);
+            let parent = cell.get_or_try_init(|| self.start()).await?;
+            let exchanged = async { exchange(parent.connect().await?, request, bytes_max).await };
+            match tokio::time::timeout(time + PATIENCE, exchanged).await {
+                Ok(Ok(said)) if !said.is_empty() => return Ok(Some(said)),
+                Ok(_) => self.forget(&cell),
+                Err(_) => {
+                    self.forget(&cell);
+                    return Ok(None);
+                }
+            }
+        }
+        Err(Error::new(ErrorKind::Unavailable, "the interpreter of Python ends as soon as it is started")
+            .help("see `sandbox.python_modules`, and whether the machine has memory left"))
+    }
+}
+
+/// Hands a program over, and reads what comes of it. Whoever drops this ends the program.
+async fn exchange(mut connection: UnixStream, request: &[u8], bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    connection.write_all(request).await?;
+    let mut said = Vec::new();
+    let (reading, _writing) = connection.split();
+    reading.take(bytes_max).read_to_end(&mut said).await?;
+    Ok(said)
+}
+
+#[async_trait]
+impl Sandbox for SystemPython {
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran> {
+        if program.language != Language::Python {
+            return Ok(Ran::silent(Err(Failure::Language(program.language))));
+        }
+        let limits = program.limits.within(self.limits);
+        let failed = |cause| Error::internal("cannot write a program down").because(cause);
+        let mut request = serde_json::to_vec(&Request {
+            source: &program.source,
+            arguments: serde_json::to_string(&program.arguments).map_err(failed)?,
+            seconds: limits.time.as_secs_f64(),
+            memory_bytes: limits.memory_bytes,
+            output_bytes: limits.output_bytes,
+            printed_bytes: limits.printed_bytes,
+        })
+        .map_err(failed)?;
+        request.push(b'\n');
+        let _slot = self.slots.acquire(tenant).await?;
+        // Files come in base64, which is a third longer.
+        let files = u64::try_from(FILES_BYTES_MAX * 2).unwrap_or(u64::MAX);
+        let bytes_max = answer_max(limits).saturating_add(files);
+        let said = self.said(tenant, &request, (limits.time, bytes_max)).await?;
+        Ok(said.map_or_else(|| Ran::silent(Err(Failure::Time)), |said| answer::read(&said, limits)))
+    }
+}
+
+/// Programs in Python in one sandbox, and all others in another.
+#[derive(Clone)]
+pub struct WithPython {
+    /// What runs Python.
+    pub python: Arc<dyn Sandbox>,
+    /// What runs every other language.
+    pub rest: Arc<dyn Sandbox>,
+}
+
+#[async_trait]
+impl Sandbox for WithPython {
+    fn limits(&self) -> Limits {
+        self.python.limits().within(self.rest.limits())
+    }
+
+    async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran> {
+        let of = if program.language == Language::Python { &self.python } else { &self.rest };
+        of.run(tenant, program).await
+    }
+}

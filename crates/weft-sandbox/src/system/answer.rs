@@ -1,0 +1,120 @@
+//! What the process of a program says, and what its guard says of its end.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use weft_core::Json;
+use weft_core::seam::sandbox::{FILES_BYTES_MAX, FILES_MAX, Failure, Limits, Ran, WrittenFile};
+
+use crate::printed::{Printed, Stream};
+use crate::result;
+
+/// A line of the process of a program, which may be anything.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Out(String),
+    Error(String),
+    Cut(bool),
+    Result(String),
+    Memory(IgnoredAny),
+    Output(IgnoredAny),
+    #[serde(untagged)]
+    Failed {
+        failed: String,
+        line: Option<u32>,
+    },
+    #[serde(untagged)]
+    File {
+        file: String,
+        base64: String,
+    },
+}
+
+/// The last line, which the guard writes.
+#[derive(Debug, Deserialize)]
+struct Guard {
+    ended: End,
+}
+
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    Exit,
+    Signal,
+    Late,
+}
+
+/// What became of a program.
+pub(super) fn read(said: &[u8], limits: Limits) -> Ran {
+    let mut lines: Vec<&[u8]> = said.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let guard = lines.last().and_then(|line| serde_json::from_slice::<Guard>(line).ok());
+    let Some(Guard { ended }) = guard else {
+        // It has said more than is read, or its guard is gone.
+        let more = said.len() > limits.output_bytes;
+        return Ran::silent(Err(if more { Failure::Output } else { Failure::Broken }));
+    };
+    lines.pop();
+    let mut printed = Printed::new(limits.printed_bytes);
+    let mut cut = false;
+    let mut files = Vec::new();
+    let mut file_bytes = 0;
+    let mut outcome: Option<Result<Json, Failure>> = None;
+    for line in lines.into_iter().filter_map(|line| serde_json::from_slice(line).ok()) {
+        match line {
+            Line::Out(text) => printed.piece(Stream::Out, &text),
+            Line::Error(text) => printed.piece(Stream::Error, &text),
+            Line::Cut(is) => cut |= is,
+            Line::Result(json) if json.len() > limits.output_bytes => outcome = Some(Err(Failure::Output)),
+            Line::Result(json) => outcome = Some(result::read(&json)),
+            Line::Memory(_) => outcome = Some(Err(Failure::Memory)),
+            Line::Output(_) => outcome = Some(Err(Failure::Output)),
+            Line::Failed { failed, line } => {
+                outcome = Some(Err(Failure::Program { message: result::shortened(failed), line }));
+            }
+            Line::File { file, base64 } => {
+                file_bytes += base64.len() / 4 * 3;
+                if is_plain(&file) && files.len() < FILES_MAX && file_bytes <= FILES_BYTES_MAX + 2 {
+                    files.push(WrittenFile { name: file, base64 });
+                }
+            }
+        }
+    }
+    let result = match (ended, outcome) {
+        (End::Late, _) => Err(Failure::Time),
+        (End::Signal, _) | (_, None) => Err(Failure::Broken),
+        (End::Exit, Some(outcome)) => outcome,
+    };
+    if result.is_err() {
+        files.clear();
+    }
+    let Printed { stdout, stderr, truncated, .. } = printed;
+    Ran { result, stdout, stderr, truncated: truncated || cut, files }
+}
+
+/// Whether it is a name without folders.
+fn is_plain(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\\', '\0'])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn whatever_a_program_says_its_guard_has_the_last_word() {
+        let limits = crate::LIMITS;
+        let check = |said: &str, expected: Result<Json, Failure>| {
+            assert_eq!(read(said.as_bytes(), limits).result, expected, "{said}");
+        };
+        check("{\"result\": \"[1]\"}\n{\"ended\": \"exit\"}", Ok(json!([1])));
+        check("{\"result\": \"1\"}\n\n{\"ended\": \"late\"}\n", Err(Failure::Time));
+        check("{\"ended\": \"exit\"}\n{\"ended\": \"signal\"}\n", Err(Failure::Broken));
+        check("nonsense\n{\"out\": 5}\n[[[\n{\"ended\": \"exit\"}\n", Err(Failure::Broken));
+        check("{\"memory\": true}\n{\"ended\": \"exit\"}\n", Err(Failure::Memory));
+        check("", Err(Failure::Broken));
+        let files = "{\"file\": \"../a\", \"base64\": \"eA==\"}\n{\"file\": \"b\", \"base64\": \"eA==\"}\n";
+        let ran = read(format!("{files}{{\"result\": \"1\"}}\n{{\"ended\": \"exit\"}}").as_bytes(), limits);
+        assert_eq!(ran.files.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    }
+}

@@ -1,0 +1,70 @@
+//! What an interpreter of the system has to read.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::process::Command;
+use weft_core::{Error, ErrorKind, Result};
+
+/// How long it may take to say where it lies.
+const TIME: Duration = Duration::from_secs(30);
+/// The oldest version that has what `guest.py` uses.
+const OLDEST: (u32, u32) = (3, 11);
+/// Says its version, and one folder on every line.
+const WHERE: &str = "\
+import os, sys
+print(*sys.version_info[:2], sep='.')
+for path in [sys.prefix, sys.base_prefix, sys.exec_prefix, os.path.dirname(os.path.realpath(sys.executable)), *sys.path]:
+    if os.path.isabs(path) and os.path.exists(path): print(path)
+";
+/// What programs of the system are linked with.
+const SYSTEM: [&str; 8] = [
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/etc/localtime",
+    "/etc/alternatives",
+];
+
+/// The folders and files that this interpreter needs. It is the operator's own, so that it may say so itself.
+pub(super) async fn folders(program: &Path) -> Result<Vec<PathBuf>> {
+    let unusable = |reason: String| {
+        let message = format!("{} cannot run programs in Python: {reason}", program.display());
+        Error::new(ErrorKind::Unavailable, message).help("name another interpreter as `sandbox.python`")
+    };
+    let mut command = Command::new(program);
+    command.args(["-I", "-B", "-c", WHERE]).env_clear().stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(TIME, command.output())
+        .await
+        .map_err(|_| unusable("it does not say where it lies".to_owned()))?
+        .map_err(|cause| unusable(cause.to_string()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut lines = text.lines();
+    let version = lines.next().and_then(|version| {
+        let (major, minor) = version.split_once('.')?;
+        Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?))
+    });
+    match version {
+        Some(version) if version >= OLDEST => {}
+        Some((major, minor)) => {
+            return Err(unusable(format!("it is Python {major}.{minor}, and 3.11 is needed")));
+        }
+        None => return Err(unusable("it is no Python".to_owned())),
+    }
+    let mut folders: Vec<PathBuf> =
+        SYSTEM.into_iter().map(PathBuf::from).filter(|path| path.exists()).collect();
+    for path in lines.map(PathBuf::from) {
+        // Everything of the machine lies below it.
+        if path.parent().is_none() {
+            return Err(unusable(format!("it lies at {}", path.display())));
+        }
+        if !folders.iter().any(|folder| path.starts_with(folder)) {
+            folders.push(path);
+        }
+    }
+    Ok(folders)
+}

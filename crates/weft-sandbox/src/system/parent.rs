@@ -1,0 +1,180 @@
+//! The process that programs are forked from.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use command_fds::{CommandFdExt as _, FdMapping};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use weft_child::{Confinement, Worker, become_program, filter_for_programs};
+use weft_core::{Error, ErrorKind, Result};
+
+use super::SystemInterpreter;
+use crate::worker::Order;
+
+/// What the interpreter is given to run: it serves programs from then on.
+const SERVER: &str = concat!(include_str!("../../python/guest.py"), include_str!("../../python/system.py"));
+/// How long importing may take.
+const STARTING: Duration = Duration::from_mins(2);
+/// Bytes of what it says about that, at most.
+const SAID_MAX: u64 = 8 << 10;
+/// The descriptor of the socket that it listens to.
+const LISTENER: i32 = 3;
+/// Where bubblewrap is found.
+const BUBBLEWRAP: [&str; 3] = ["/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap"];
+/// Libraries that reckon on several threads are told that there is one: a program starts none.
+const THREADS: [&str; 5] =
+    ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "BLIS_NUM_THREADS"];
+
+/// Bubblewrap, where the system has it.
+pub(super) fn bubblewrap() -> Option<PathBuf> {
+    BUBBLEWRAP.into_iter().map(PathBuf::from).find(|path| path.is_file())
+}
+
+/// What a worker does that becomes such a process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Serve {
+    program: PathBuf,
+    modules: Vec<String>,
+    read: Vec<PathBuf>,
+    confinement: Confinement,
+}
+
+impl Serve {
+    /// Gives up what is not needed, and becomes the interpreter.
+    pub(crate) fn begin(self) -> ExitCode {
+        let filter = match filter_for_programs() {
+            Ok(filter) => STANDARD.encode(filter),
+            Err(_) => return ExitCode::from(weft_child::UNCONFINED),
+        };
+        let config = serde_json::json!({"modules": self.modules, "filter": filter});
+        let mut command = Command::new(&self.program);
+        command.args(["-I", "-B", "-X", "utf8", "-c", SERVER, &config.to_string()]);
+        command.env_clear().envs(THREADS.map(|name| (name, "1"))).current_dir("/");
+        become_program(&self.read, self.confinement, &mut command)
+    }
+}
+
+/// What it runs behind.
+#[derive(Clone, Copy)]
+pub(super) struct Boundary<'a> {
+    pub confinement: Confinement,
+    pub bubblewrap: Option<&'a Path>,
+}
+
+/// Such a process. It ends with this value, and all of its programs with it.
+#[derive(Debug)]
+pub(super) struct Parent {
+    folder: TempDir,
+    _child: Child,
+    /// Once they are closed it knows that nobody wants it any more.
+    _pipes: (ChildStdin, BufReader<ChildStdout>),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Said {
+    #[serde(rename = "ready")]
+    Ready(IgnoredAny),
+    Unable(String),
+}
+
+impl Parent {
+    /// Starts one in namespaces of its own if they can be had, and waits until it has imported everything.
+    pub(super) async fn start(
+        worker: &Worker,
+        interpreter: &SystemInterpreter,
+        read: &[PathBuf],
+        Boundary { confinement, bubblewrap }: Boundary<'_>,
+    ) -> Result<Self> {
+        let SystemInterpreter { program, modules } = interpreter;
+        let order = |confinement| {
+            let (program, modules) = (program.clone(), modules.clone());
+            let serve = Serve { program, modules, read: read.to_vec(), confinement };
+            serde_json::to_vec(&Order::Serve(serve))
+                .map_err(|cause| Error::internal("cannot write an order down").because(cause))
+        };
+        if let Some(bubblewrap) = bubblewrap {
+            let mut arguments = wrapped(read, &worker.program);
+            arguments.push(worker.program.clone().into());
+            arguments.extend(worker.arguments.iter().cloned());
+            match Self::launch(bubblewrap, &arguments, order(confinement)?).await {
+                // The system allows no namespaces: bubblewrap ends without a word.
+                Err(reason) if reason.is_empty() => {}
+                launched => return launched.map_err(|reason| unable(&reason)),
+            }
+        }
+        let launched = Self::launch(&worker.program, &worker.arguments, order(confinement)?).await;
+        launched.map_err(|reason| unable(&reason))
+    }
+
+    async fn launch(program: &Path, arguments: &[OsString], mut order: Vec<u8>) -> Result<Self, String> {
+        let failed = |cause: std::io::Error| format!("{}: {cause}", program.display());
+        let folder = tempfile::Builder::new().prefix("weft-python-").tempdir().map_err(failed)?;
+        let listener = UnixListener::bind(folder.path().join("socket")).map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(arguments).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mapping = FdMapping { parent_fd: OwnedFd::from(listener), child_fd: LISTENER };
+        command.fd_mappings(vec![mapping]).map_err(|cause| failed(std::io::Error::other(cause)))?;
+        let mut command = tokio::process::Command::from(command);
+        let mut child = command.kill_on_drop(true).spawn().map_err(failed)?;
+        // The socket is the process's alone: when it is gone, nobody can connect.
+        drop(command);
+        let (Some(mut input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a worker has no pipes".to_owned());
+        };
+        order.push(b'\n');
+        // A worker that has ended says why.
+        drop(input.write_all(&order).await);
+        let mut output = BufReader::new(output);
+        let mut line = String::new();
+        let reading = async { (&mut output).take(SAID_MAX).read_line(&mut line).await };
+        match tokio::time::timeout(STARTING, reading).await {
+            Err(_) => return Err("it took too long to import its modules".to_owned()),
+            Ok(Err(cause)) => return Err(failed(cause)),
+            Ok(Ok(_)) => {}
+        }
+        match serde_json::from_str(&line) {
+            Ok(Said::Ready(_)) => Ok(Self { folder, _child: child, _pipes: (input, output) }),
+            Ok(Said::Unable(reason)) => Err(reason),
+            Err(_) => Err(line.trim().to_owned()),
+        }
+    }
+
+    /// A connection that takes one program.
+    pub(super) async fn connect(&self) -> std::io::Result<UnixStream> {
+        UnixStream::connect(self.folder.path().join("socket")).await
+    }
+}
+
+fn unable(reason: &str) -> Error {
+    let reason = if reason.is_empty() { "its process ended without a word" } else { reason };
+    Error::new(ErrorKind::Unavailable, format!("the interpreter of Python cannot be started: {reason}"))
+        .help("see `sandbox.python`, `sandbox.python_modules` and `sandbox.confinement`")
+}
+
+/// Arguments of bubblewrap: nothing is seen but what is to be read.
+fn wrapped(read: &[PathBuf], worker: &Path) -> Vec<OsString> {
+    let worker = fs::canonicalize(worker).unwrap_or_else(|_| worker.to_owned());
+    let mut arguments: Vec<OsString> =
+        ["--unshare-all", "--new-session", "--hostname", "sandbox", "--cap-drop", "ALL", "--chdir", "/"]
+            .map(OsString::from)
+            .to_vec();
+    for path in read.iter().chain([&worker]) {
+        arguments.extend([OsString::from("--ro-bind-try"), path.into(), path.into()]);
+    }
+    arguments.push("--".into());
+    arguments
+}

@@ -1,0 +1,392 @@
+//! Python as the system has it: the contract, packages, and programs that want out.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use serde_json::{Value as Json, json};
+use weft_core::seam::Sandbox as _;
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::{ErrorKind, TenantId};
+use weft_sandbox::{LIMITS, SystemInterpreter, SystemPython};
+use weft_testkit::contracts::sandbox::{PYTHON, Programs, sandbox_keeps_its_contract};
+
+use crate::kit::{python, worker};
+
+const INTERPRETER: &str = "/usr/bin/python3";
+
+/// With namespaces and without; none where the system has no such interpreter.
+fn sandboxes(modules: &[&str]) -> Vec<SystemPython> {
+    let imports = modules.iter().map(|name| format!("import {name}\n")).collect::<String>();
+    let newest = format!("import sys\nassert sys.version_info >= (3, 11)\n{imports}");
+    let there = Command::new(INTERPRETER).args(["-I", "-c", &newest]).stderr(Stdio::null()).status();
+    if !there.is_ok_and(|status| status.success()) {
+        weft_testkit::skipped("no Python 3.11 of the system with what the test imports");
+        return Vec::new();
+    }
+    vec![sandbox(modules), sandbox(modules).without_namespaces()]
+}
+
+fn sandbox(modules: &[&str]) -> SystemPython {
+    let modules = modules.iter().map(|&name| name.to_owned()).collect();
+    let interpreter = SystemInterpreter { program: PathBuf::from(INTERPRETER), modules };
+    SystemPython::new(worker(), interpreter, LIMITS, 4)
+}
+
+async fn run(sandbox: &SystemPython, source: &str, limits: Limits) -> Ran {
+    sandbox
+        .run(&TenantId::new("t"), python(source, limits))
+        .await
+        .unwrap_or_else(|error| panic!("{}", error.full()))
+}
+
+#[tokio::test]
+async fn programs_in_the_python_of_the_system_keep_the_contract() {
+    for sandbox in sandboxes(&[]) {
+        let programs = Programs { foreign: Some(Language::JavaScript), ..PYTHON };
+        sandbox_keeps_its_contract(&sandbox, &programs).await;
+    }
+}
+
+#[tokio::test]
+async fn namespaces_are_had_where_there_is_bubblewrap() {
+    let [with, without] = sandboxes(&[]).try_into().unwrap_or_else(|_| [sandbox(&[]), sandbox(&[])]);
+    let name =
+        async |sandbox: &SystemPython| run(sandbox, "import os\nos.uname().nodename", LIMITS).await.result;
+    if !Path::new("/usr/bin/bwrap").exists() || !Path::new(INTERPRETER).exists() {
+        weft_testkit::skipped("no bubblewrap or no Python of the system");
+        return;
+    }
+    assert_eq!(name(&with).await, Ok(json!("sandbox")));
+    assert_ne!(name(&without).await, Ok(json!("sandbox")));
+}
+
+#[tokio::test]
+async fn packages_are_there_and_their_values_are_json() {
+    for sandbox in sandboxes(&["numpy", "pandas"]) {
+        let check = async |source: &str, expected: Json| {
+            assert_eq!(run(&sandbox, source, LIMITS).await.result, Ok(expected), "{source}");
+        };
+        let frame = "import pandas as pd\nframe = pd.DataFrame({'a': [1, 2], 'b': ['x', None]})\n";
+        check(&format!("{frame}frame"), json!([{"a": 1, "b": "x"}, {"a": 2, "b": null}])).await;
+        check(&format!("{frame}frame['a'].sum()"), json!(3)).await;
+        check(
+            &format!("{frame}{{'m': frame.a.mean(), 't': pd.Timestamp('2024-02-29'), 'n': pd.NaT}}"),
+            json!({"m": 1.5, "t": "2024-02-29T00:00:00", "n": null}),
+        )
+        .await;
+        check(
+            "import numpy as np\nnp.linalg.solve(np.array([[3., 1], [1, 2]]), np.array([9., 8]))",
+            json!([2.0, 3.0]),
+        )
+        .await;
+        check(
+            "import numpy as np\n[np.float64('nan'), np.int32(4), np.arange(3)]",
+            json!([null, 4, [0, 1, 2]]),
+        )
+        .await;
+        let ran = run(
+            &sandbox,
+            &format!("{frame}frame.to_csv('a.csv', index=False)\npd.read_csv('a.csv').shape"),
+            LIMITS,
+        )
+        .await;
+        assert_eq!(ran.result, Ok(json!([2, 2])));
+        assert_eq!((ran.files.len(), ran.files[0].name.as_str()), (1, "a.csv"));
+        // Chance is not what it was when the packages were imported.
+        let draws = "import numpy, random\n[numpy.random.rand(), random.random()]";
+        assert_ne!(run(&sandbox, draws, LIMITS).await.result, run(&sandbox, draws, LIMITS).await.result);
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_imported_and_what_is_no_python_is_told() {
+    if sandboxes(&[]).is_empty() {
+        return;
+    }
+    let told = async |sandbox: SystemPython| {
+        let error = sandbox.run(&TenantId::new("t"), python("1", LIMITS)).await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        error.full()
+    };
+    let message = told(sandbox(&["no_such_module"])).await;
+    assert!(message.contains("No module named 'no_such_module'"), "{message}");
+    let other = |program: &str| {
+        let interpreter = SystemInterpreter { program: program.into(), modules: Vec::new() };
+        SystemPython::new(worker(), interpreter, LIMITS, 1)
+    };
+    let message = told(other("/bin/true")).await;
+    assert!(message.contains("it is no Python (name another"), "{message}");
+    told(other("/no/such/python")).await;
+}
+
+/// A process and a folder that programs would harm if they got out.
+struct Host {
+    victim: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Host {
+    fn new() -> Self {
+        let victim = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("kept"), "as it was").unwrap();
+        Self { victim, folder }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn unharmed(mut self) {
+        self.victim.stdin.as_mut().unwrap().write_all(b"still there\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(self.victim.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "still there\n");
+        self.victim.kill().unwrap();
+        self.victim.wait().unwrap();
+        assert_eq!(fs::read_to_string(self.path().join("kept")).unwrap(), "as it was");
+        assert_eq!(fs::read_dir(self.path()).unwrap().count(), 1);
+    }
+}
+
+/// Runs all of them, `{F}` being the folder and `{P}` the process that they are after, and checks each.
+async fn each(bodies: &[&str], limits: Limits, check: impl Fn(&str, &Ran)) {
+    for sandbox in sandboxes(&[]) {
+        let host = Host::new();
+        let (folder, pid) = (host.path().display().to_string(), host.victim.id().to_string());
+        let runs = bodies.iter().map(|body| {
+            let source = body.replace("{F}", &folder).replace("{P}", &pid).replace('\n', "\n  ");
+            let source = format!("import ctypes, os, sys\nC = ctypes.CDLL(None)\ndef main():\n  {source}");
+            let sandbox = &sandbox;
+            async move { (body, run(sandbox, &source, limits).await) }
+        });
+        let mut runs = futures::stream::iter(runs).buffer_unordered(2);
+        while let Some((body, ran)) = runs.next().await {
+            check(body, &ran);
+        }
+        let ran = run(&sandbox, "def main(): return 6 * 7", LIMITS).await;
+        assert_eq!(ran.result, Ok(json!(42)), "the next run is unaffected");
+        host.unharmed();
+    }
+}
+
+/// Ways to what is outside; each fails, or returns `refused` when the system has said no.
+const OUTWARD: [&str; 71] = [
+    // Files.
+    "open('{F}/kept').read()",
+    "open('{F}/new', 'w').write('x')",
+    "os.open('{F}/new', os.O_CREAT | os.O_WRONLY)",
+    "os.open('{F}/kept', os.O_RDONLY)",
+    "os.open('{F}/kept', os.O_PATH); os.listdir('{F}')",
+    "os.listdir('{F}')",
+    "os.remove('{F}/kept')",
+    "os.rename('{F}/kept', '{F}/lost')",
+    "os.mkdir('{F}/new')",
+    "os.rmdir('{F}')",
+    "os.symlink('/etc/passwd', '{F}/new')",
+    "os.link('{F}/kept', '{F}/new')",
+    "os.truncate('{F}/kept', 0)",
+    "os.chmod('{F}/kept', 0o777)",
+    "os.chown('{F}/kept', 1, 1)",
+    "os.utime('{F}/kept', (1, 1))",
+    "os.mkfifo('{F}/new')",
+    "os.mknod('{F}/new')",
+    "os.setxattr('{F}/kept', 'user.a', b'x')",
+    "os.chdir('{F}')",
+    "os.chroot('/')",
+    "open('/etc/passwd').read()",
+    "open('/etc/shadow').read()",
+    "os.listdir('/root')",
+    "os.open('/dev/mem', os.O_RDWR)",
+    "os.open('/usr/lib/new', os.O_CREAT | os.O_WRONLY)",
+    "import io; io.FileIO('{F}/kept').read()",
+    "import _io; _io.open('{F}/kept').read()",
+    "import shutil; shutil.rmtree('{F}')",
+    "import tempfile; tempfile.mkdtemp()",
+    "import pathlib; pathlib.Path('{F}/new').touch()",
+    "import sqlite3; sqlite3.connect('{F}/new').execute('create table a (b)')",
+    "C.open.restype = ctypes.c_int; assert C.open(b'{F}/kept', 0) >= 0",
+    "assert C.unlink(b'{F}/kept') == 0",
+    "assert C.creat(b'{F}/new', 0o644) >= 0",
+    // What the system tells of itself and of others.
+    "open('/proc/self/mem', 'rb').read(1)",
+    "open('/proc/self/environ', 'rb').read()",
+    "open('/proc/1/environ', 'rb').read()",
+    "open('/proc/{P}/mem', 'rb').read(1)",
+    "os.listdir('/proc/self/fd')[0]",
+    "os.readlink('/proc/{P}/exe')",
+    "os.listdir('/sys/class')[0]",
+    // Other processes.
+    "os.kill({P}, 9)",
+    "os.kill(os.getppid(), 9)",
+    "os.kill(-1, 9)",
+    "os.killpg(0, 9)",
+    "assert C.syscall(234, {P}, {P}, 9) == 0",
+    "assert C.ptrace(16, {P}, 0, 0) == 0",
+    "assert C.process_vm_readv({P}, 0, 0, 0, 0, 0) >= 0",
+    "os.pidfd_open({P})",
+    "os.fork()",
+    "assert C.syscall(56, 17, 0, 0, 0, 0) >= 0",
+    "assert C.syscall(435, 0, 0) >= 0",
+    "os.execv('/bin/sh', ['sh', '-c', 'true'])",
+    "assert os.system('true') == 0",
+    "import subprocess; subprocess.run(['/bin/true'])",
+    "os.posix_spawn('/bin/true', ['true'], {})",
+    "import threading; threading.Thread(target=print).start()",
+    "import multiprocessing; multiprocessing.Process(target=print).start()",
+    // The network, and what else processes speak through.
+    "import socket; socket.create_connection(('127.0.0.1', 80))",
+    "import socket; socket.socket(socket.AF_UNIX).connect('\\0abstract')",
+    "import socket; socket.socketpair()",
+    "import _socket; _socket.getaddrinfo('localhost', 80)[0][9]",
+    "os.pipe()",
+    "os.memfd_create('a')",
+    "os.eventfd(0)",
+    "import mmap; mmap.mmap(-1, 4096)",
+    "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (1, 1))",
+    "assert C.syscall(425, 8, 0) >= 0, 'io_uring'",
+    "assert C.syscall(323, 0) >= 0, 'userfaultfd'",
+    "assert C.unshare(0x10000000) == 0",
+];
+
+/// More of them, by calls that no library makes.
+const OUTWARD_CALLS: [&str; 16] = [
+    "assert C.mount(0, b'/', 0, 32, 0) == 0",
+    "assert C.syscall(321, 0, 0, 0) >= 0, 'bpf'",
+    "assert C.syscall(298, 0, 0, -1, -1, 0) >= 0, 'perf'",
+    "assert C.syscall(250, 0, 0, 0) >= 0, 'keyctl'",
+    "assert C.prctl(4, 1, 0, 0, 0) == 0",
+    "assert C.prctl(22, 0, 0, 0, 0) == 0",
+    "assert C.personality(0x40000) >= 0",
+    "assert C.setuid(0) == 0",
+    "assert C.setns(3, 0) == 0",
+    "assert C.shmget(0, 4096, 0o1600) >= 0",
+    "assert C.msgget(0, 0o1600) >= 0",
+    "assert C.semget(0, 1, 0o1600) >= 0",
+    "assert C.inotify_init() >= 0",
+    "assert C.sethostname(b'x', 1) == 0",
+    "assert C.fcntl(0, 8, {P}) == 0, 'F_SETOWN'",
+    "assert C.syscall(437, -100, b'{F}/kept', 0, 0) >= 0, 'openat2'",
+];
+
+#[tokio::test]
+async fn nothing_of_the_host_is_within_reach() {
+    let refused = |body: &str, ran: &Ran| {
+        let Err(Failure::Program { message, .. }) = &ran.result else { panic!("{body}: {ran:?}") };
+        assert!(
+            !message.starts_with("NameError") && !message.starts_with("AttributeError"),
+            "{body}: {message}"
+        );
+    };
+    each(&OUTWARD, LIMITS, refused).await;
+    each(&OUTWARD_CALLS, LIMITS, refused).await;
+}
+
+const SHORT: Limits = Limits { time: Duration::from_millis(700), memory_bytes: 16 << 20, ..LIMITS };
+
+#[tokio::test]
+async fn what_never_ends_or_breaks_is_ended() {
+    let bodies = [
+        "while True: pass",
+        "while True:\n  try:\n    while True: pass\n  except BaseException: pass",
+        "import time; time.sleep(10 ** 9)",
+        "import signal; signal.signal(signal.SIGALRM, signal.SIG_IGN)\nwhile True: pass",
+        "import re; re.match('(a+)+$', 'a' * 60 + 'b')",
+        "import asyncio; asyncio.run(asyncio.sleep(10 ** 6))",
+        "C.pause() if C.pause() == -1 else 0\nwhile True: pass",
+        "pow(3, 10 ** 99999, 10 ** 9999 + 7)",
+        "try:\n  while True: pass\nfinally:\n  while True: pass",
+    ];
+    each(&bodies, SHORT, |body, ran| assert_eq!(ran.result, Err(Failure::Time), "{body}")).await;
+    let bodies = [
+        "ctypes.string_at(0)",
+        "os.abort()",
+        "os._exit(0)",
+        "os._exit(67)",
+        "os.close(3)",
+        "os.write(3, b'{\"ended\": \"exit\"}\\n' * 99); os._exit(0)",
+        "os.write(3, b'x' * 10 ** 6); os._exit(1)",
+        "sys.setrecursionlimit(10 ** 9); f = lambda: [*map(lambda x: f(), [1])]; f()",
+    ];
+    each(&bodies, SHORT, |body, ran| assert_eq!(ran.result, Err(Failure::Broken), "{body}")).await;
+    let bodies = [
+        "a = []\nwhile True: a.append('x' * 1000 + str(len(a)))",
+        "a = 'x'\nwhile True: a += a",
+        "return bytearray(2 ** 30)",
+        "a = []\nwhile True: a.append(bytearray(10 ** 6))",
+        "import mmap; return len([mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) for i in range(999)])",
+    ];
+    each(&bodies, Limits { memory_bytes: 16 << 20, ..LIMITS }, |body, ran| {
+        let refused = matches!(&ran.result, Err(Failure::Memory))
+            || matches!(&ran.result, Err(Failure::Program { message, .. }) if message.contains("OSError"));
+        assert!(refused, "{body}: {ran:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_run_and_tenants_have_their_own_process() {
+    for sandbox in sandboxes(&[]) {
+        let parent = async |tenant: &str| {
+            let source = "import builtins, os, random\nseen = getattr(builtins, 'mark', None)\nbuiltins.mark = 1\n\
+                          open('left', 'w').write('x')\n[seen, os.path.exists('left'), id(builtins)]";
+            let program: Program = python(source, LIMITS);
+            let ran = sandbox.run(&TenantId::new(tenant), program).await.unwrap();
+            let Ok(Json::Array(values)) = ran.result else { panic!("{ran:?}") };
+            assert_eq!(values[..2], [Json::Null, json!(false)]);
+            values[2].clone()
+        };
+        let first = parent("a").await;
+        assert_eq!(parent("a").await, first, "the process that it is forked from stays");
+        // Addresses are drawn anew for each.
+        assert_ne!(parent("b").await, first);
+    }
+}
+
+#[tokio::test]
+async fn a_parent_that_is_gone_is_followed_by_another_and_ends_with_its_sandbox() {
+    for sandbox in sandboxes(&[]) {
+        assert_eq!(run(&sandbox, "1 + 1", LIMITS).await.result, Ok(json!(2)));
+        let of_this_process = || {
+            let listed =
+                fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+            listed.filter(|id| is_parent_below(id, std::process::id())).collect::<Vec<_>>()
+        };
+        let before = of_this_process();
+        assert!(!before.is_empty());
+        for id in &before {
+            drop(Command::new("kill").args(["-9", id]).status());
+        }
+        assert_eq!(run(&sandbox, "1 + 1", LIMITS).await.result, Ok(json!(2)));
+        drop(sandbox);
+        for _ in 0..200 {
+            if of_this_process().is_empty() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        assert_eq!(of_this_process(), Vec::<String>::new());
+    }
+}
+
+/// Whether it is an interpreter of this test's that serves programs.
+fn is_parent_below(id: &str, root: u32) -> bool {
+    let text = |of: &str, file: &str| fs::read_to_string(format!("/proc/{of}/{file}")).unwrap_or_default();
+    if !text(id, "cmdline").contains("python") || !text(id, "cmdline").contains("LISTENER") {
+        return false;
+    }
+    let mut of = id.to_owned();
+    for _ in 0..8 {
+        let status = text(&of, "status");
+        let Some(parent) = status.lines().find_map(|line| line.strip_prefix("PPid:")) else { return false };
+        parent.trim().clone_into(&mut of);
+        if of == root.to_string() {
+            return true;
+        }
+    }
+    false
+}
