@@ -81,7 +81,7 @@ const TESTKIT: &str = "weft-testkit";
 /// What else the tests of a crate may use of ours, because a fake would prove nothing.
 const TESTS_MAY_USE: &[(&str, &[&str])] = &[
     ("weft-agent", &["weft-models", "weft-net", "weft-sandbox"]),
-    ("weft-components", &["weft-sandbox"]),
+    ("weft-components", &["weft-net", "weft-sandbox"]),
     (
         "weft-engine",
         &[

@@ -33,7 +33,9 @@ async fn list(args: &McpListArgs, opened: &ToolServers) -> Outcome {
         None => opened.servers.names(),
     };
     if names.is_empty() {
-        Notes::line("no server of tools is configured; name some below `mcp.servers` in weft.toml");
+        Notes::line(
+            "no server of tools is configured; name some below `mcp.servers` in weft.toml, or put one into the folder of plugins as NAME.mcp.toml",
+        );
     }
     let (mut data, mut exit) = (Data::stdout(), Exit::Done);
     // All are asked at once: one that does not answer holds up no other.

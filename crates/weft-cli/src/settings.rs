@@ -161,6 +161,10 @@ pub fn read(environment: &Environment, flags: &Flags) -> Outcome<Config> {
         Ok(models) => config.models = models,
         Err(error) => wrong.push(error.full()),
     }
+    match config.clone().with_plugin_servers() {
+        Ok(with) => config = with,
+        Err(error) => wrong.push(error.full()),
+    }
     match config.mcp.clone().with_environment(|name| environment.text(name).map(str::to_owned)) {
         Ok(mcp) => config.mcp = mcp,
         Err(unset) => wrong.extend(unset),

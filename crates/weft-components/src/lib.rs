@@ -19,6 +19,8 @@ mod text;
 mod web;
 
 #[cfg(test)]
+mod reach;
+#[cfg(test)]
 mod recovery_tests;
 #[cfg(test)]
 mod testing;

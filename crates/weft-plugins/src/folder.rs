@@ -76,6 +76,8 @@ fn names(folder: &Path, problems: &mut Vec<String>) -> Result<Names> {
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
         match kind.to_str() {
             Some("json") => names.push(name.to_owned()),
+            // An MCP server, which the settings read.
+            Some("toml") if name.ends_with(".mcp") => {}
             Some("toml") => settings.push(name.to_owned()),
             _ => {}
         }

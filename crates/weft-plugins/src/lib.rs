@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `NAME.json` | the operations of an HTTP service, as its OpenAPI document describes them (3.0 or 3.1) |
 //! | `NAME.toml` | settings for it: where it is, headers, which operations; see [`PluginSettings`] |
+//! | `NAME.mcp.toml` | an MCP server, with the fields of `[mcp.servers.NAME]`; it is read with the settings, not here |
 //! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with the files and scripts beside it (agentskills.io) |
 //!
 //! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has

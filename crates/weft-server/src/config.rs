@@ -4,6 +4,7 @@
 mod browser;
 mod budgets;
 mod confined;
+mod plugin_servers;
 mod sections;
 mod server;
 pub mod trust;
@@ -80,7 +81,7 @@ pub struct Config {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PluginsConfig {
-    /// A folder with an OpenAPI document for each; empty for `plugins` in the data folder.
+    /// A folder with a file or a folder for each; empty for `plugins` in the data folder.
     pub folder: PathBuf,
 }
 

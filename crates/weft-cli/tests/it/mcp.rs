@@ -36,6 +36,19 @@ fn home(more: &str) -> Home {
     home
 }
 
+#[test]
+fn a_file_in_the_folder_of_plugins_is_a_server() {
+    let home = home("");
+    home.settings("[plugins]\nfolder = \"added\"\n");
+    std::fs::create_dir(home.path().join("added")).unwrap();
+    home.write("added/files.mcp.toml", "command = \"sh\"\nargs = [\"server.sh\"]\ndisable = [\"write\"]\n");
+    let expected = [("read", "new"), ("write", "disabled"), ("odd", "refused")];
+    assert_eq!(states(&home), pairs(&expected));
+    home.write("added/files.mcp.toml", "comand = \"sh\"\n");
+    let said = home.weft(&["mcp", "list"]).with(2).stderr;
+    assert!(said.contains("files.mcp.toml: unknown field `comand`"), "{said}");
+}
+
 /// Each tool with its state, as JSON lines say.
 fn states(home: &Home) -> Vec<(String, String)> {
     let listed = home.weft(&["mcp", "list", "--json"]).with(0).json_lines();
