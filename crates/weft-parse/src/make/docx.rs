@@ -3,9 +3,9 @@
 use std::io::Cursor;
 
 use docx_rs::{
-    AlignmentType, BreakType, Docx, Footer, Header, Hyperlink, HyperlinkType, PageNum, PageOrientationType,
-    Paragraph, Run, RunFonts, SpecialIndentType, Style as DocxStyle, StyleType, Table, TableCell, TableRow,
-    WidthType,
+    AlignmentType, BreakType, Docx, Footer, Header, Hyperlink, HyperlinkType, LineSpacing, PageNum,
+    PageOrientationType, Paragraph, Run, RunFonts, SpecialIndentType, Style as DocxStyle, StyleType, Table,
+    TableCell, TableRow, WidthType,
 };
 use weft_core::Result;
 use weft_core::seam::document_writer::PageSettings;
@@ -51,20 +51,20 @@ pub fn write(blocks: &[Block], page: &PageSettings) -> Result<Vec<u8>> {
     for block in blocks {
         document = match block {
             Block::Heading(level, spans) => {
-                document.add_paragraph(with(Paragraph::new().style(&format!("Heading{level}")), spans))
+                document.add_paragraph(with(spaced(240, 120).style(&format!("Heading{level}")), spans))
             }
             Block::Paragraph(quotes, spans) => {
-                document.add_paragraph(with(indented(Paragraph::new(), *quotes), spans))
+                document.add_paragraph(with(indented(spaced(0, 120), *quotes), spans))
             }
             Block::Item(depth, marker, spans) => {
                 let left = STEP * i32::try_from(depth + 1).unwrap_or(1);
                 let paragraph =
-                    Paragraph::new().indent(Some(left), Some(SpecialIndentType::Hanging(STEP)), None, None);
+                    spaced(0, 40).indent(Some(left), Some(SpecialIndentType::Hanging(STEP)), None, None);
                 let mark = Run::new().add_text(marker).add_tab();
                 document.add_paragraph(with(paragraph.add_run(mark), spans))
             }
             Block::Code(text) => {
-                document.add_paragraph(Paragraph::new().add_run(mono(lines(Run::new(), text))))
+                document.add_paragraph(spaced(80, 160).add_run(mono(lines(Run::new(), text))))
             }
             Block::Table(rows) => document.add_table(table(rows)).add_paragraph(Paragraph::new()),
             Block::Rule => {
@@ -75,6 +75,11 @@ pub fn write(blocks: &[Block], page: &PageSettings) -> Result<Vec<u8>> {
     let mut bytes = Cursor::new(Vec::new());
     document.pack(&mut bytes).map_err(|cause| unwritten("document", cause))?;
     Ok(bytes.into_inner())
+}
+
+/// A paragraph with room above and below, in twentieths of a point.
+fn spaced(above: u32, below: u32) -> Paragraph {
+    Paragraph::new().line_spacing(LineSpacing::new().before(above).after(below))
 }
 
 /// In half points.

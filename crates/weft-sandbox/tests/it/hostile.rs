@@ -8,6 +8,58 @@ use weft_sandbox::{LIMITS, ProcessSandbox};
 
 use crate::kit::{SHORT, failed, program, result, run, worker};
 
+/// Ways to what is outside: each fails, as there is nothing.
+const OUTWARD: [&str; 48] = [
+    "return require('fs').readFileSync('/etc/passwd', 'utf8')",
+    "return require.main.require('fs')",
+    "return process.env",
+    "return process.binding('fs')",
+    "return globalThis.process.mainModule.require('child_process')",
+    "return module.constructor._load('fs').x",
+    "return fetch('http://127.0.0.1')",
+    "return new WebSocket('ws://127.0.0.1')",
+    "return new XMLHttpRequest()",
+    "return navigator.sendBeacon('http://127.0.0.1', 'x')",
+    "return importScripts('http://127.0.0.1/x.js')",
+    "return new Worker('x.js')",
+    "return setTimeout(() => {}, 0)",
+    "return WebAssembly.compile(new Uint8Array(8))",
+    "return open('/etc/passwd')",
+    "return read('/etc/passwd')",
+    "return print(1)",
+    "return std.loadFile('/etc/passwd')",
+    "return os.exec(['id'])",
+    "return os.kill(1, 9)",
+    "return Deno.readTextFileSync('/etc/passwd')",
+    "return Bun.file('/etc/passwd').text()",
+    "return globalThis.__loadScript('/etc/passwd')",
+    "return (async () => (await import('os')).exec(['id']))()",
+    "return (async () => (await import('qjs:std')).open('/etc/passwd'))()",
+    "return (async () => (await import('file:///etc/passwd')).default)()",
+    "return (async () => (await import('./program.js')).default)()",
+    "return eval('import(\"fs\")')",
+    "return this.constructor.constructor('return process')().env",
+    "return __proto__.constructor.constructor('return process')()",
+    "return Function('return std')().open('/etc/passwd')",
+    "return new Function('return this')().require('fs')",
+    "return Reflect.construct(Function, ['return Deno.cwd()'])()",
+    "return console.log.constructor('return require')()('fs')",
+    "return JSON.parse.constructor('return std')()",
+    "return main.constructor('return require')()",
+    "return [].constructor.constructor('return require(\"os\")')()",
+    "return (class extends null {}).constructor('return process')().env",
+    "return (async () => {}).constructor('return process.env')()",
+    "return (function* () {}).constructor('yield process.env')().next()",
+    "return Object.getPrototypeOf(async function* () {}).constructor('yield fetch(1)')().next()",
+    "return (function () { return this }).call(null).process.exit(0)",
+    "return (function () { return arguments.callee.caller.constructor('return process')() })().env",
+    "return new Error().stack.getThis().process",
+    "Error.prepareStackTrace = (_, frames) => frames; return new Error().stack[0].getThis().process.env",
+    "return Proxy.revocable(globalThis, {}).proxy.process.env",
+    "return Symbol.for('nodejs.util.inspect.custom').process.x",
+    "return new FinalizationRegistry(() => {}).constructor.constructor('return os')().exec",
+];
+
 #[tokio::test]
 async fn nothing_of_the_host_is_within_reach() {
     let names =
@@ -15,15 +67,7 @@ async fn nothing_of_the_host_is_within_reach() {
         'setTimeout', 'print', 'scriptArgs', 'importScripts', 'WebAssembly', 'gc', 'load', 'bjson']";
     let source = format!("function main() {{ return {names}.filter(name => name in globalThis) }}");
     assert_eq!(result(&source).await, Ok(json!([])));
-    for body in [
-        "return require('fs').readFileSync('/etc/passwd', 'utf8')",
-        "return process.env",
-        "return fetch('http://127.0.0.1')",
-        "return this.constructor.constructor('return process')().env",
-        "return Function('return std')().open('/etc/passwd')",
-        "return (async () => (await import('os')).exec(['id']))()",
-        "return console.log.constructor('return require')()('fs')",
-    ] {
+    for body in OUTWARD {
         failed(result(&format!("function main() {{ {body} }}")).await);
     }
 }

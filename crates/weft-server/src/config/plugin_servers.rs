@@ -27,7 +27,10 @@ impl Config {
         };
         let entries = match std::fs::read_dir(&folder) {
             Ok(entries) => entries,
-            Err(cause) if cause.kind() == IoErrorKind::NotFound => return Ok(self),
+            // A data folder that is none is told of when it is made.
+            Err(cause) if matches!(cause.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => {
+                return Ok(self);
+            }
             Err(cause) => return Err(failed(cause)),
         };
         let mut problems = Vec::new();
