@@ -19,6 +19,7 @@ use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::http::{HttpRequest, HttpResponse};
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::mailer::NoMailer;
+use weft_core::seam::memories::NoMemories;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
@@ -34,6 +35,7 @@ pub(crate) fn seams() -> Seams {
         models: Arc::new(NoModels),
         http: Arc::new(NoHttp),
         knowledge: Arc::new(NoKnowledge),
+        memories: Arc::new(NoMemories),
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
@@ -52,6 +54,7 @@ pub(crate) fn run_context(seams: &Arc<Seams>, limits: BudgetLimits, session: &st
     Arc::new(RunContext {
         tenant: TenantId::from("program"),
         run: weft_core::id::generate().as_str().into(),
+        canvas: "".into(),
         session: session.into(),
         input: TurnInput::default(),
         history: Vec::new(),

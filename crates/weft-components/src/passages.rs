@@ -10,7 +10,7 @@ use weft_core::value::to_text;
 use weft_knowledge::tokens::at_most;
 
 /// Tokens of text handed on, at most, with everything that stands around the passages.
-const TOKENS_MAX: usize = 200_000;
+pub(crate) const TOKENS_MAX: usize = 200_000;
 /// What stands between two passages.
 const SEPARATOR: &str = "\n------\n";
 /// The key of metadata that has a line of its own.

@@ -16,7 +16,7 @@ use crate::effect::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::floor::Floor;
-use crate::id::{ComponentId, RunId, SessionId, TenantId};
+use crate::id::{CanvasId, ComponentId, RunId, SessionId, TenantId};
 use crate::masking::Masks;
 use crate::reference::{Inputs, Names, Reference};
 use crate::seam::Seams;
@@ -124,6 +124,8 @@ pub struct RunContext {
     pub tenant: TenantId,
     /// The run.
     pub run: RunId,
+    /// The canvas that runs; empty where none is stored.
+    pub canvas: CanvasId,
     /// The conversation it is part of.
     pub session: SessionId,
     /// What the caller gave.

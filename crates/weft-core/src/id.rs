@@ -66,6 +66,8 @@ ids! {
     ComponentId,
     /// When and with what a canvas runs by itself.
     ScheduleId,
+    /// A memory of agents.
+    MemoryId,
     /// One thing that a person is asked to do.
     TaskId,
     /// One life of a program that works on the runs of a store.
@@ -108,6 +110,13 @@ impl CanvasId {
 }
 
 impl ScheduleId {
+    /// A new id in the same shape as [`RunId::generate`].
+    pub fn generate() -> Self {
+        Self::new(generate())
+    }
+}
+
+impl MemoryId {
     /// A new id in the same shape as [`RunId::generate`].
     pub fn generate() -> Self {
         Self::new(generate())
@@ -172,6 +181,8 @@ keys! {
     RunKey(RunId),
     /// Where a schedule is stored.
     ScheduleKey(ScheduleId),
+    /// Where a memory is stored.
+    MemoryKey(MemoryId),
     /// Where a human task is stored.
     TaskKey(TaskId),
     /// Where a dataset is stored.

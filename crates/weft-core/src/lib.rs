@@ -52,8 +52,9 @@ pub use filter::Filter;
 pub use floor::Floor;
 pub use hex::hex;
 pub use id::{
-    CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, ProcessId,
-    RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey, TenantId,
+    CanvasId, CanvasKey, ChunkId, ComponentId, DatasetId, DatasetKey, DocumentId, DocumentKey, MemoryId,
+    MemoryKey, ProcessId, RunId, RunKey, ScheduleId, ScheduleKey, SessionId, SessionKey, TaskId, TaskKey,
+    TenantId,
 };
 pub use journal::{Ending, Entry, Record};
 pub use params::Params;

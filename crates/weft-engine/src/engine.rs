@@ -406,13 +406,13 @@ impl Engine {
                 (machine, None, String::new(), Vec::new(), Spent::default())
             }
         };
-        let of_session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
-        let budget =
-            Budget::new(Holder::Run, self.0.limits.of(&request.plan).budget, spent, Some(of_session));
+        let session = Budget::new(Holder::Session, self.0.allowances.session, state.spent, around);
+        let budget = Budget::new(Holder::Run, self.0.limits.of(&request.plan).budget, spent, Some(session));
         let context = Arc::new(RunContext {
             masks: crate::values::masks_of(&machine),
             tenant: request.session.tenant.clone(),
             run: key.id.clone(),
+            canvas: request.canvas.clone(),
             session: request.session.id.clone(),
             input: request.input.clone(),
             history,

@@ -101,7 +101,7 @@ impl Ask for Direct<'_> {
 
 impl Direct<'_> {
     async fn answer(&self, instructions: &str, question: &str) -> Result<String> {
-        answer(&*self.models.resolve(self.tenant, self.llm_id)?, instructions, question).await
+        answer(&*self.models.resolve(self.tenant, self.llm_id)?, request(instructions, question)).await
     }
 }
 
@@ -109,11 +109,11 @@ impl Direct<'_> {
 ///
 /// # Errors
 /// As [`ChatModel::chat`]; `Garbled` for an answer that breaks off or has no end.
-pub(crate) async fn answer(model: &dyn ChatModel, instructions: &str, question: &str) -> Result<String> {
+pub(crate) async fn answer(model: &dyn ChatModel, request: ChatRequest) -> Result<String> {
     if !model.info().writes() {
         return Err(Error::new(ErrorKind::Unsupported, "no language model is configured"));
     }
-    let mut deltas = model.chat(request(instructions, question)).await?;
+    let mut deltas = model.chat(request).await?;
     let mut answer = String::new();
     while let Some(delta) = deltas.next().await.transpose()? {
         match delta {

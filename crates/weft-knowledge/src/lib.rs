@@ -11,6 +11,7 @@ pub mod graph;
 mod highlight;
 pub mod ingest;
 pub mod local_documents;
+pub mod memories;
 pub mod rank;
 pub mod retrieve;
 pub mod tokens;

@@ -21,10 +21,11 @@ use weft_dsl::{CompileOptions, Plan, Problem};
 use weft_engine::{Engine, RunHandle, SessionState, StartRun};
 use weft_knowledge::ingest::Library;
 use weft_knowledge::local_documents::LocalDocuments;
+use weft_knowledge::memories::ConversationMemories;
 use weft_plugins::Plugins;
 
 use crate::config::LimitsConfig;
-use crate::plans::Plans;
+use crate::plans::{Plans, compact};
 use crate::tokens;
 use crate::turns::{Lines, Waiting};
 
@@ -64,6 +65,8 @@ pub struct Parts {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// What agents remember of their conversations.
+    pub memories: ConversationMemories,
     /// Datasets with their documents, to be changed.
     pub library: Arc<Library>,
     /// Datasets, to be asked.
@@ -122,6 +125,8 @@ pub struct App {
     pub queue: Arc<dyn WorkQueue>,
     /// Where schedules are.
     pub schedules: Arc<dyn ScheduleStore>,
+    /// What agents remember of their conversations.
+    pub memories: ConversationMemories,
     /// Datasets with their documents, to be read. They are changed in the library.
     pub datasets: Arc<dyn DatasetStore>,
     /// Datasets with their documents, to be changed.
@@ -178,6 +183,7 @@ impl App {
             tokens: parts.tokens,
             queue: parts.queue,
             schedules: parts.schedules,
+            memories: parts.memories,
             datasets: Arc::clone(parts.library.store()),
             library: parts.library,
             knowledge: parts.knowledge,
@@ -434,6 +440,11 @@ impl App {
         plan
     }
 
+    /// Whether there is a language model with an id.
+    pub(crate) fn check_model(&self, tenant: &TenantId, llm_id: &str) -> Result<(), String> {
+        (self.model_check)(tenant, llm_id).map(drop)
+    }
+
     /// Compiling a large canvas takes long enough to hold up others on the same thread.
     pub(crate) async fn compiled(
         &self,
@@ -456,21 +467,6 @@ impl App {
             .await
             .map_err(|cause| Error::internal("the check of the canvas stopped unexpectedly").because(cause))
     }
-}
-
-/// The document without insignificant space. Two texts that mean the same are one version, and the
-/// store's name for it is the plan's.
-fn compact(dsl: &str) -> Result<String> {
-    let refuse = |what: &str| Error::invalid(format!("the canvas {what}"));
-    if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {
-        return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
-    }
-    let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
-        .map_err(|cause| refuse("is not JSON").because(cause))?;
-    if !json.is_object() {
-        return Err(refuse("is not a JSON object"));
-    }
-    Ok(json.to_string())
 }
 
 fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {

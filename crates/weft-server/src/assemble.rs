@@ -11,7 +11,7 @@ use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::sandbox::{Limits, NoSandbox};
 use weft_core::seam::workspace::NoWorkspace;
 use weft_core::seam::{
-    BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge,
+    BlobStore, Browser, Clock, DocumentReader, DocumentWriter, FileStore, Http, Index, Knowledge, Memories,
     ModelDirectory, Sandbox, Seams, ToolSource, Workspace,
 };
 use weft_core::{Error, Result, TenantId};
@@ -23,6 +23,7 @@ use weft_knowledge::combined::CombinedKnowledge;
 use weft_knowledge::datasets::Datasets;
 use weft_knowledge::ingest::{Library, LibraryLimits, LibraryParts};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
+use weft_knowledge::memories::ConversationMemories;
 use weft_mcp::Servers;
 use weft_models::Directory;
 use weft_net::{AllowList, OperatorHttp, Outbound, SmtpMailer, StreamingHttp};
@@ -309,6 +310,7 @@ fn beside(
 struct Given {
     models: Arc<dyn ModelDirectory>,
     knowledge: Arc<dyn Knowledge>,
+    memories: Arc<dyn Memories>,
     tools: Arc<dyn ToolSource>,
     files: Arc<dyn FileStore>,
     clock: Arc<dyn Clock>,
@@ -324,12 +326,13 @@ fn browser(config: &Config, outbound: &Arc<Outbound>) -> Arc<dyn Browser> {
 
 /// What components may use of the outside.
 fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
-    let Given { models, knowledge, tools, files, clock } = given;
+    let Given { models, knowledge, memories, tools, files, clock } = given;
     let outbound = Arc::new(Outbound::open(AllowList::parse(&config.net.allow)?));
     Ok(Seams {
         models,
         http: Arc::clone(&outbound) as Arc<dyn Http>,
         knowledge,
+        memories,
         tools,
         workspace: workspace(config),
         sandbox: sandbox(config)?,
@@ -358,9 +361,11 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let beside = beside(config, (&passing, &models, &clock));
     let knowledge: Arc<dyn Knowledge> =
         Arc::new(CombinedKnowledge::new(Arc::new(beside.datasets()), Arc::new(datasets)));
+    let memories = memories(&store, &models, &clock);
     let given = Given {
         models: Arc::clone(&models) as Arc<dyn ModelDirectory>,
         knowledge: Arc::clone(&knowledge),
+        memories: Arc::new(memories.clone()),
         tools: Arc::new(tools),
         files: Arc::clone(&files),
         clock: Arc::clone(&clock),
@@ -394,6 +399,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         schedules: store.schedules(),
         library,
         knowledge,
+        memories,
         beside,
         files,
         file_bytes_max: config.attachments.file_bytes_max,
@@ -409,6 +415,14 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         close: close(servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// What agents remember of their conversations.
+fn memories(store: &Store, models: &Arc<Directory>, clock: &Arc<dyn Clock>) -> ConversationMemories {
+    let models = Arc::clone(models) as Arc<dyn ModelDirectory>;
+    ConversationMemories::new(store.memories(), models, Arc::clone(clock), || {
+        Arc::new(MemoryChunkIndex::new())
+    })
 }
 
 /// Lets go of everything.

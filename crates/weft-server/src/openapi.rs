@@ -3,6 +3,7 @@
 
 pub mod agents;
 pub mod datasets;
+pub mod memories;
 pub mod page;
 pub mod runs;
 pub mod shape;

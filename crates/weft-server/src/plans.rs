@@ -3,10 +3,25 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use weft_core::CanvasKey;
+use weft_core::{CanvasKey, Error, Json, Result};
 use weft_dsl::Plan;
 
 type Key = (CanvasKey, Arc<str>);
+
+/// The document without insignificant space. Two texts that mean the same are one version, and the
+/// store's name for it is the plan's.
+pub(crate) fn compact(dsl: &str) -> Result<String> {
+    let refuse = |what: &str| Error::invalid(format!("the canvas {what}"));
+    if dsl.len() > weft_dsl::DOCUMENT_BYTES_MAX {
+        return Err(refuse("is too large").help(format!("at most {} bytes", weft_dsl::DOCUMENT_BYTES_MAX)));
+    }
+    let json: Json = serde_json::from_str(dsl.trim_start_matches('\u{feff}'))
+        .map_err(|cause| refuse("is not JSON").because(cause))?;
+    if !json.is_object() {
+        return Err(refuse("is not a JSON object"));
+    }
+    Ok(json.to_string())
+}
 
 /// The most recently used plans. A version never changes, so neither does its plan.
 pub(crate) struct Plans {

@@ -16,12 +16,13 @@ use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::agents as of_agent;
 use crate::openapi::datasets as of_dataset;
+use crate::openapi::memories as of_memory;
 use crate::openapi::runs as of_run;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents, graph,
-    health, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions,
-    speech, spending, tasks, tokens, traces, uploads,
+    health, memories, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules,
+    sessions, speech, spending, tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -73,6 +74,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/v1/datasets", of_datasets())
         .nest("/api/v1/datasets/{id}", of_documents(upload_max))
         .merge(of_searches())
+        .merge(of_memories())
         .merge(of_tokens())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
@@ -233,6 +235,22 @@ fn of_tasks() -> Routes {
         .on(PATCH, "/api/v1/tasks/{id}", runs::change, &of_run::CHANGE_TASK)
         .on(POST, "/api/v1/tasks/{id}/answer", tasks::answer, &of_run::ANSWER_TASK)
         .on(POST, "/api/v1/tasks/{id}/cancel", runs::cancel, &of_run::CANCEL)
+}
+
+fn of_memories() -> Routes {
+    Routes::new("Memories")
+        .on(GET, "/api/v1/memories", memories::list, &of_memory::LIST)
+        .on(POST, "/api/v1/memories", memories::create, &of_memory::CREATE)
+        .on(GET, "/api/v1/memories/{id}", memories::messages, &of_memory::MESSAGES)
+        .on(PUT, "/api/v1/memories/{id}", memories::update, &of_memory::UPDATE)
+        .on(DELETE, "/api/v1/memories/{id}", memories::delete, &of_memory::DELETE)
+        .on(GET, "/api/v1/memories/{id}/config", memories::config, &of_memory::CONFIG)
+        .on(POST, "/api/v1/messages", memories::add, &of_memory::ADD)
+        .on(GET, "/api/v1/messages", memories::recent, &of_memory::RECENT)
+        .on(GET, "/api/v1/messages/search", memories::search, &of_memory::SEARCH)
+        .on(PUT, "/api/v1/messages/{message}", memories::set_status, &of_memory::SET_STATUS)
+        .on(DELETE, "/api/v1/messages/{message}", memories::forget, &of_memory::FORGET)
+        .on(GET, "/api/v1/messages/{message}/content", memories::content, &of_memory::CONTENT)
 }
 
 fn of_tokens() -> Routes {

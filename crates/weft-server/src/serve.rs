@@ -16,7 +16,7 @@ use crate::connection;
 use crate::open_files;
 use crate::router::router;
 use crate::state::ServerState;
-use crate::worker::{Worker, read_documents};
+use crate::worker::{Worker, read_documents, remember};
 
 /// After the runs have ended, streams have this long to reach their readers.
 const LAST_FRAMES: Duration = Duration::from_secs(5);
@@ -86,7 +86,8 @@ pub async fn serve(
         match &worker {
             Some(worker) => {
                 let reading = read_documents(&app, options.worker, &stopping, options.grace);
-                futures::join!(worker.run(&stopping, options.grace), Box::pin(reading));
+                let remembering = remember(&app, &stopping, options.grace);
+                futures::join!(worker.run(&stopping, options.grace), Box::pin(reading), remembering);
             }
             None => stopping.cancelled().await,
         }
@@ -128,7 +129,8 @@ pub async fn work(
     let stop = CancellationToken::new();
     let worker = Worker::new(app.clone(), config);
     let mut working = Box::pin(maybe_done(async {
-        futures::join!(worker.run(&stop, grace), Box::pin(read_documents(&app, config, &stop, grace)));
+        let reading = Box::pin(read_documents(&app, config, &stop, grace));
+        futures::join!(worker.run(&stop, grace), reading, remember(&app, &stop, grace));
     }));
     tokio::select! {
         () = app.keep_runs_going() => {}

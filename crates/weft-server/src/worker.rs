@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::ErrorKind;
 use weft_core::seam::work_queue::{Taken, WorkOutcome};
 use weft_knowledge::ingest::{IngestWorker, WorkerPace};
+use weft_knowledge::memories::MemoryWorker;
 
 use crate::app::App;
 use crate::config::WorkerConfig;
@@ -138,6 +139,11 @@ impl Worker {
             tracing::warn!(error = error.detail(), "cannot forget old work");
         }
     }
+}
+
+/// Looks at turns that memories are to remember until `stop` fires.
+pub(crate) async fn remember(app: &App, stop: &CancellationToken, grace: Duration) {
+    MemoryWorker::new(app.memories.clone()).run(stop, grace).await;
 }
 
 /// Reads the documents that are queued until `stop` fires. What is under way then gets `grace` to end, and is

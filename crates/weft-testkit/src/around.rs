@@ -17,6 +17,7 @@ use weft_core::seam::document_writer::NoWriter;
 use weft_core::seam::file_store::NoFiles;
 use weft_core::seam::knowledge::NoKnowledge;
 use weft_core::seam::mailer::NoMailer;
+use weft_core::seam::memories::NoMemories;
 use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::tool_source::NoTools;
 use weft_core::seam::workspace::NoWorkspace;
@@ -32,6 +33,7 @@ pub fn no_seams() -> Seams {
         models: Arc::new(NoModels),
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(NoKnowledge),
+        memories: Arc::new(NoMemories),
         tools: Arc::new(NoTools),
         workspace: Arc::new(NoWorkspace),
         sandbox: Arc::new(NoSandbox),
@@ -50,6 +52,7 @@ pub fn run_context() -> RunContext {
     RunContext {
         tenant: "t".into(),
         run: "r".into(),
+        canvas: "c".into(),
         session: "s".into(),
         input: TurnInput::default(),
         history: Vec::new(),

@@ -1,5 +1,6 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
+mod memory;
 mod run;
 mod schedule;
 mod spending;
@@ -53,6 +54,7 @@ struct Tables {
     work: BTreeMap<(TenantId, RunId), Queued>,
     schedules: BTreeMap<(TenantId, ScheduleId), Schedule>,
     tasks: BTreeMap<(TenantId, TaskId), Task>,
+    memories: memory::Memories,
 }
 
 struct Conversation {
@@ -371,6 +373,7 @@ mod tests {
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::schedule_store_keeps_its_contract(&memory).await;
+        crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;
         store::stores_keep_large_values(&memory, &memory).await;
     }

@@ -2,6 +2,7 @@
 
 mod kept;
 mod model;
+mod recollection;
 pub mod search;
 
 use std::time::Duration;
@@ -11,24 +12,32 @@ use weft_core::citation::{Chunk, Cited};
 use weft_core::context::Signal;
 use weft_core::seam::knowledge::Passage;
 use weft_core::{
-    Component, ComponentSpec, Error, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role,
-    Shape, Template, ToolSpec, Value,
+    Component, ComponentSpec, Finished, Json, NodeContext, Outputs, ParamProblem, Reads, Result, Role, Shape,
+    Template, ToolSpec, Value,
 };
 use weft_knowledge::retrieve::Retrieved;
 
+use crate::data::retrieval::recollection::{MEMORY_IDS, MemorySearch, USER_ID};
 use crate::data::retrieval::search::{
     CHOOSE, CROSS_LANGUAGES, DATASET_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
     LLM_ID, META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
 };
-use crate::params::{Field, FieldGroup, Kind, Params, Widget, asks_for_something, fields};
+use crate::params::{Field, FieldGroup, Params, Widget, choice, fields};
 use crate::passages::{Block, blocks, chunks, documents};
 
 static QUERY: Field<Template> = Field::template("query", "what to look for")
     .by_model("what to look for: the keywords or the question, in the words that a good passage would use");
 static EMPTY_RESPONSE: Field<String> =
     Field::text("empty_response", "what to hand on when nothing is found").widget(Widget::Lines);
-static RETRIEVAL_FROM: Field<String> = Field::text("retrieval_from", "`dataset` or `memory`").not_offered();
-static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "memories to search").not_offered();
+static RETRIEVAL_FROM: Field<String> = Field::text(
+    "retrieval_from",
+    "what is searched; when empty the datasets, and the memories where no dataset is named",
+)
+.one_of(&[
+    choice("", "datasets, or memories where no dataset is named"),
+    choice("dataset", ""),
+    choice("memory", ""),
+]);
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Retrieval",
@@ -51,6 +60,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
                 &LLM_ID,
                 &RETRIEVAL_FROM,
                 &MEMORY_IDS,
+                &USER_ID,
             ],
         },
     ],
@@ -72,9 +82,13 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let query = params.take(&QUERY);
         let search = DatasetSearch::of(&mut params);
         let empty = params.take(&EMPTY_RESPONSE);
-        let memory = params.take(&RETRIEVAL_FROM) == "memory"
-            || (search.chooses_nothing() && params.get(&MEMORY_IDS).is_some_and(asks_for_something));
-        params.finish(Retrieval { query, search, empty, memory })
+        let memory = MemorySearch::of(&mut params);
+        let remembered = match params.take(&RETRIEVAL_FROM).as_str() {
+            "memory" => true,
+            "dataset" => false,
+            _ => search.chooses_nothing() && !memory.chooses_nothing(),
+        };
+        params.finish(Retrieval { query, search, empty, memory: remembered.then_some(memory) })
     },
 };
 
@@ -82,7 +96,8 @@ struct Retrieval {
     query: Template,
     search: DatasetSearch,
     empty: String,
-    memory: bool,
+    /// Searched in place of the datasets.
+    memory: Option<MemorySearch>,
 }
 
 fn block<'a>((cited, passage): (&'a Cited, &'a Passage)) -> Block<'a> {
@@ -90,13 +105,12 @@ fn block<'a>((cited, passage): (&'a Cited, &'a Passage)) -> Block<'a> {
 }
 
 impl Retrieval {
-    fn unsupported(&self) -> Option<String> {
-        self.memory.then(|| "searching long-term memory isn't part of this build".to_owned())
-    }
-
     /// Published canvases leave the choice to whoever loads them, so this is no error before they run.
     fn warnings(&self) -> Vec<ParamProblem> {
-        let unchosen = self.search.chooses_nothing() && !self.memory;
+        if let Some(memory) = &self.memory {
+            return memory.warning().into_iter().collect();
+        }
+        let unchosen = self.search.chooses_nothing();
         let warning =
             || ParamProblem::new("/dataset_ids", "names no dataset, so every search will fail").help(CHOOSE);
         unchosen.then(warning).into_iter().collect()
@@ -129,25 +143,27 @@ impl Retrieval {
 #[async_trait]
 impl Component for Retrieval {
     fn shape(&self) -> Shape {
-        let reads = self.query.references().chain(self.search.references());
-        Shape {
-            reads: Reads::always(reads.cloned()),
-            models: self.search.models(),
-            datasets: self.search.named(),
-            main_output: "formalized_content",
-            unsupported: self.unsupported(),
-            warnings: self.warnings(),
-            ..Shape::default()
-        }
+        let query = self.query.references().cloned();
+        let shape = match &self.memory {
+            Some(memory) => {
+                Shape { reads: Reads::always(query.chain(memory.references().cloned())), ..Shape::default() }
+            }
+            None => Shape {
+                reads: Reads::always(query.chain(self.search.references().cloned())),
+                models: self.search.models(),
+                datasets: self.search.named(),
+                ..Shape::default()
+            },
+        };
+        Shape { main_output: "formalized_content", warnings: self.warnings(), ..shape }
     }
 
     async fn run(&self, ctx: &NodeContext) -> Result<Finished> {
-        if let Some(sentence) = self.unsupported() {
-            return Err(
-                Error::new(weft_core::ErrorKind::Unsupported, sentence).help("choose datasets to search")
-            );
-        }
         let question = self.query.render(&ctx.inputs)?;
+        if let Some(memory) = &self.memory {
+            let found = memory.recalled(ctx, (&question, &self.search)).await?;
+            return Ok(recollection::outputs(found, &self.empty).into());
+        }
         let retrieved = self.search.retrieved(ctx, question).await?;
         for note in &retrieved.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
@@ -303,10 +319,8 @@ mod tests {
         );
         assert_eq!(kind(json!({"query": "sys.query", "kb_ids": ["begin@set"]})).await, ErrorKind::Invalid);
         assert_eq!(kind(json!({"query": "sys.query", "kb_ids": []})).await, ErrorKind::Invalid);
-        assert_eq!(
-            kind(json!({"query": "sys.query", "retrieval_from": "memory"})).await,
-            ErrorKind::Unsupported
-        );
+        assert_eq!(kind(json!({"query": "sys.query", "retrieval_from": "memory"})).await, ErrorKind::Invalid);
+        assert_eq!(kind(json!({"query": "sys.query", "memory_ids": "m"})).await, ErrorKind::NotFound);
         let node = Node::new(
             "Retrieval",
             json!({"top_n": 0, "similarity_threshold": 2, "kb_ids": ["x@y"], "kb_vars": ["nothing"],

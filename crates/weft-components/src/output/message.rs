@@ -17,8 +17,9 @@ use weft_core::{
 };
 
 use super::read_aloud::read_aloud;
+use super::remember::{MEMORY_IDS, Remembering, USER_ID};
 use crate::artifact;
-use crate::params::{Field, Kind, Params, choice, fields};
+use crate::params::{Field, Params, choice, fields};
 use crate::text::{Text, without_thinking};
 
 /// How long a text may take. It is written by others, who have limits of their own, as has the run.
@@ -41,13 +42,12 @@ static OUTPUT_FORMAT: Field<String> =
     ]);
 static AUTO_PLAY: Field<bool> =
     Field::flag("auto_play", "whether to read it aloud, by the default model for that");
-static MEMORY_IDS: Field = Field::raw("memory_ids", Kind::List, "where to remember it").not_offered();
 
 pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     kind: "Message",
     role: Role::Step,
     summary: "Shows a text to the user.",
-    fields: &[fields(&[&CONTENT, &STREAM, &STATUS, &OUTPUT_FORMAT, &AUTO_PLAY, &MEMORY_IDS])],
+    fields: &[fields(&[&CONTENT, &STREAM, &STATUS, &OUTPUT_FORMAT, &AUTO_PLAY, &MEMORY_IDS, &USER_ID])],
     outputs: &[
         OutputSpec::new("content", "string", "what was said"),
         OutputSpec::new("attachment", "object", "the file that it has become").when_asked_for(),
@@ -82,9 +82,9 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
         let format = (!format.trim().is_empty())
             .then(|| DocumentFormat::named(&format).unwrap_or(DocumentFormat::Markdown));
         let aloud = params.take(&AUTO_PLAY);
-        params.without_effect(&MEMORY_IDS, "long-term memory");
+        let memory = Remembering::of(&mut params);
         let warnings = params.warnings();
-        params.finish(Message { texts: parsed, listens, status, format, aloud, warnings })
+        params.finish(Message { texts: parsed, listens, status, format, aloud, memory, warnings })
     },
 };
 
@@ -94,6 +94,7 @@ struct Message {
     status: Option<i64>,
     format: Option<DocumentFormat>,
     aloud: bool,
+    memory: Remembering,
     warnings: Vec<ParamProblem>,
 }
 
@@ -219,7 +220,7 @@ impl Component for Message {
     fn shape(&self) -> Shape {
         let alternatives = self.texts.iter().map(Text::references).collect();
         Shape {
-            reads: Reads { always: Vec::new(), alternatives },
+            reads: Reads { always: self.memory.references().cloned().collect(), alternatives },
             listens: self.listens,
             main_output: "content",
             outputs: NodeOutputs::named(self.format.map(|_| "attachment").into_iter().chain(["downloads"])),
@@ -234,6 +235,7 @@ impl Component for Message {
         };
         let mut downloads = Vec::new();
         let said = self.spoken(text, ctx, &mut downloads).await?;
+        self.memory.remember(ctx, &said).await?;
         let attachment = match self.format {
             Some(format) => {
                 let content = DocumentContent::Markdown(without_thinking(&said));
@@ -433,9 +435,7 @@ mod tests {
     fn problems_and_warnings() {
         assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
         assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
-        let shape = Node::new("Message", json!({"content": "x", "memory_ids": ["m"], "auto_play": false}))
-            .build()
-            .shape();
-        assert_eq!(shape.warnings.len(), 1);
+        let whose = json!({"content": "x", "memory_ids": ["m"], "user_id": "{nobody@x}"});
+        assert_eq!(Node::new("Message", whose).problems(), ["/user_id"]);
     }
 }

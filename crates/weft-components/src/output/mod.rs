@@ -4,3 +4,4 @@ pub mod doc_generator;
 pub mod invoke;
 pub mod message;
 mod read_aloud;
+mod remember;

@@ -16,6 +16,8 @@ pub mod index;
 pub mod ingest_queue;
 pub mod knowledge;
 pub mod mailer;
+pub mod memories;
+pub mod memory_store;
 pub mod process_store;
 pub mod reranker;
 pub mod run_store;
@@ -49,6 +51,8 @@ pub use index::Index;
 pub use ingest_queue::IngestQueue;
 pub use knowledge::Knowledge;
 pub use mailer::Mailer;
+pub use memories::Memories;
+pub use memory_store::MemoryStore;
 pub use process_store::ProcessStore;
 pub use reranker::Reranker;
 pub use run_store::RunStore;
@@ -72,6 +76,8 @@ pub struct Seams {
     pub http: Arc<dyn Http>,
     /// Documents to search.
     pub knowledge: Arc<dyn Knowledge>,
+    /// What agents remember of their conversations.
+    pub memories: Arc<dyn Memories>,
     /// Tools of MCP servers.
     pub tools: Arc<dyn ToolSource>,
     /// Files that agents read and write.

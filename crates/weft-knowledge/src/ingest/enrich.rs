@@ -9,7 +9,7 @@ use weft_core::seam::{ChatModel, ModelDirectory};
 use weft_core::value::Json;
 
 use super::plan::Plan;
-use crate::ask::answer;
+use crate::ask::{answer, request};
 
 /// Characters of a text that a model is shown.
 const SHOWN_MAX: usize = 8_000;
@@ -136,7 +136,7 @@ fn listed(answer: &str, between: &[char], most: u64) -> Vec<String> {
 
 async fn ask(model: &dyn ChatModel, instructions: &str, text: &str) -> Result<String> {
     let shown: String = text.chars().take(SHOWN_MAX).collect();
-    answer(model, instructions, &format!("<passage>\n{shown}\n</passage>")).await
+    answer(model, request(instructions, &format!("<passage>\n{shown}\n</passage>"))).await
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub enum Interface {
     Chat,
     /// The endpoint in the shape of Dify's external knowledge.
     Dify,
+    /// The search of memories: its parameter is named after the words and counts the vectors.
+    Memory,
 }
 
 /// What a weight counts.
@@ -26,12 +28,13 @@ enum Counts {
 
 impl Interface {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Component, Self::Http, Self::Dataset, Self::Chat, Self::Dify];
+    pub const ALL: [Self; 6] =
+        [Self::Component, Self::Http, Self::Dataset, Self::Chat, Self::Dify, Self::Memory];
 
     /// The name of its parameter; absent where there is none.
     pub fn parameter(self) -> Option<&'static str> {
         match self {
-            Self::Component | Self::Chat => Some("keywords_similarity_weight"),
+            Self::Component | Self::Chat | Self::Memory => Some("keywords_similarity_weight"),
             Self::Http | Self::Dataset => Some("vector_similarity_weight"),
             Self::Dify => None,
         }
@@ -40,7 +43,7 @@ impl Interface {
     fn counts(self) -> Counts {
         match self {
             Self::Component | Self::Chat => Counts::Words,
-            Self::Http | Self::Dataset | Self::Dify => Counts::Vectors,
+            Self::Http | Self::Dataset | Self::Dify | Self::Memory => Counts::Vectors,
         }
     }
 
@@ -48,6 +51,7 @@ impl Interface {
     pub fn default_vector_weight(self) -> f64 {
         match self {
             Self::Component => 0.5,
+            Self::Memory => 0.7,
             Self::Http | Self::Dataset | Self::Chat | Self::Dify => 0.3,
         }
     }
@@ -55,7 +59,7 @@ impl Interface {
     /// The smallest score that counts when nothing is given.
     pub const fn default_threshold(self) -> f64 {
         match self {
-            Self::Component | Self::Http | Self::Dataset | Self::Chat => 0.2,
+            Self::Component | Self::Http | Self::Dataset | Self::Chat | Self::Memory => 0.2,
             Self::Dify => 0.0,
         }
     }

@@ -11,6 +11,7 @@ pub mod datasets;
 pub mod documents;
 pub mod graph;
 pub mod health;
+pub mod memories;
 pub mod metadata;
 pub mod models;
 pub mod openai;

@@ -7,6 +7,7 @@ pub mod dataset;
 pub mod document;
 pub mod envelope;
 pub mod graph;
+pub mod memory;
 pub mod metadata;
 pub mod method;
 pub mod model;

@@ -7,6 +7,13 @@ pub(crate) fn http_date(ms: i64) -> String {
         .unwrap_or_default()
 }
 
+/// `2024-10-11 08:46:43`, in UTC; empty for a time outside the calendar.
+pub(crate) fn date_and_time(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms)
+        .map(|time| time.strftime("%Y-%m-%d %H:%M:%S").to_string())
+        .unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -14,6 +21,7 @@ mod tests {
     #[test]
     fn dates() {
         assert_eq!(http_date(1_728_636_403_000), "Fri, 11 Oct 2024 08:46:43 GMT");
-        assert_eq!(http_date(i64::MAX), "");
+        assert_eq!(date_and_time(1_728_636_403_000), "2024-10-11 08:46:43");
+        assert_eq!((http_date(i64::MAX), date_and_time(i64::MIN)), (String::new(), String::new()));
     }
 }

@@ -23,6 +23,7 @@ mod documents;
 mod gate;
 mod idempotency;
 mod known_holes;
+mod memories;
 mod models;
 mod openai;
 mod openapi;

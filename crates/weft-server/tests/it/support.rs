@@ -206,8 +206,15 @@ pub fn process_at(
     let (library, datasets, files) = crate::shelf::shelf(Arc::new(model.clone()), Arc::clone(&clock), files);
     let beside = crate::shelf::beside(Arc::new(model.clone()), Arc::clone(&clock));
     let models = Arc::new(weft_testkit::WithVoice(model.clone(), Arc::default()));
+    let memories = weft_knowledge::memories::ConversationMemories::new(
+        store.clone(),
+        models.clone(),
+        Arc::clone(&clock),
+        || Arc::new(weft_search::MemoryChunkIndex::new()),
+    );
     let seams = Arc::new(Seams {
         models: models.clone(),
+        memories: Arc::new(memories.clone()),
         http: Arc::new(FakeHttp::new()),
         knowledge: Arc::new(datasets.clone()),
         clock: Arc::clone(&clock),
@@ -232,6 +239,7 @@ pub fn process_at(
         tokens: store.clone(),
         queue: store.clone(),
         schedules: store.clone(),
+        memories,
         beside,
         files: Arc::clone(&seams.files),
         file_bytes_max: FILE_BYTES_MAX,

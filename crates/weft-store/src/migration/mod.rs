@@ -17,6 +17,7 @@ mod m0013_owner;
 mod m0014_operator;
 mod m0015_canvas_source;
 mod m0016_file;
+mod m0017_memory;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -54,6 +55,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0014_operator::Migration),
             Box::new(m0015_canvas_source::Migration),
             Box::new(m0016_file::Migration),
+            Box::new(m0017_memory::Migration),
         ]
     }
 }

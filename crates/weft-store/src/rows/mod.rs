@@ -12,6 +12,8 @@ pub(crate) mod heads;
 pub(crate) mod index_note;
 pub(crate) mod ingest;
 pub(crate) mod journal;
+pub(crate) mod memory;
+pub(crate) mod memory_message;
 pub(crate) mod piece;
 pub(crate) mod probe;
 pub(crate) mod process;

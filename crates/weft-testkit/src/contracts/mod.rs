@@ -4,6 +4,7 @@ pub mod datasets;
 pub mod embedder;
 pub mod files;
 pub mod index;
+pub mod memories;
 pub mod reranker;
 pub mod sandbox;
 pub mod store;

@@ -1,0 +1,117 @@
+//! Searches memories instead of datasets.
+
+use serde_json::json;
+use weft_core::context::Signal;
+use weft_core::effect::Delivery;
+use weft_core::seam::memories::{MemoryQuery, Recalled, Recollection};
+use weft_core::seam::memory_store::each_once;
+use weft_core::{Error, Json, NodeContext, Outputs, ParamProblem, Reference, Result, Template, Value};
+use weft_knowledge::retrieve::stripped;
+use weft_knowledge::tokens;
+
+use super::search::DatasetSearch;
+use crate::params::{Field, Params};
+use crate::passages::TOKENS_MAX;
+
+/// Which.
+pub(super) static MEMORY_IDS: Field<Vec<String>> =
+    Field::texts("memory_ids", "ids of the memories to search, where `retrieval_from` is `memory`");
+/// Whom it is about.
+pub(super) static USER_ID: Field<Template> =
+    Field::template("user_id", "whose memories are searched; empty: everybody's");
+
+/// What to do about it when there are no memories.
+const CHOOSE: &str = "name them in `memory_ids`; `GET /api/v1/memories` shows those that there are";
+
+/// A search of memories.
+pub(super) struct MemorySearch {
+    memories: Vec<String>,
+    user: Template,
+}
+
+impl MemorySearch {
+    pub(super) fn of(params: &mut Params<'_>) -> Self {
+        Self { memories: params.take(&MEMORY_IDS), user: params.take(&USER_ID) }
+    }
+
+    pub(super) fn chooses_nothing(&self) -> bool {
+        self.memories.iter().all(|id| id.trim().is_empty())
+    }
+
+    pub(super) fn warning(&self) -> Option<ParamProblem> {
+        self.chooses_nothing().then(|| {
+            ParamProblem::new("/memory_ids", "names no memory, so every search will fail").help(CHOOSE)
+        })
+    }
+
+    /// What it reads, besides the question.
+    pub(super) fn references(&self) -> impl Iterator<Item = &Reference> {
+        self.user.references()
+    }
+
+    /// What is remembered that answers a question.
+    pub(super) async fn recalled(
+        &self,
+        ctx: &NodeContext,
+        (question, search): (&str, &DatasetSearch),
+    ) -> Result<Recollection> {
+        if self.chooses_nothing() {
+            return Err(Error::invalid("no memory is chosen").help(CHOOSE));
+        }
+        let question = stripped(question).to_owned();
+        if question.is_empty() {
+            return Ok(Recollection::default());
+        }
+        let user = self.user.render(&ctx.inputs)?;
+        let how = search.how();
+        let query = MemoryQuery {
+            memories: each_once(self.memories.iter().cloned()),
+            question,
+            agents: Vec::new(),
+            session: None,
+            user: Some(user.trim().to_owned()).filter(|user| !user.is_empty()),
+            similarity_min: how.similarity_min,
+            vector_weight: how.vector_weight,
+            limit: how.limit,
+        };
+        let call = async { ctx.run.seams.memories.recall(&ctx.run.tenant, &query).await };
+        let question = serde_json::to_string(&query).ok().map(Into::into);
+        let (found, _): (Recollection, bool) =
+            ctx.effect_asking(("memory.search", Delivery::Idempotent), question, call).await?;
+        for note in &found.notes {
+            ctx.signal(Signal::Warn(note.clone())).await?;
+        }
+        Ok(found)
+    }
+}
+
+/// The outputs of what was found. A text for prompts is kept short of [`TOKENS_MAX`].
+pub(super) fn outputs(found: Recollection, empty: &str) -> Outputs {
+    let mut room = TOKENS_MAX;
+    let fitting = |message: &&Recalled| {
+        let taken = tokens::at_most(&message.content);
+        let fits = taken <= room;
+        room = room.saturating_sub(taken);
+        fits
+    };
+    let contents: Vec<&str> =
+        found.messages.iter().take_while(fitting).map(|message| message.content.as_str()).collect();
+    let text = match contents.is_empty() {
+        true => Value::text(empty),
+        false => Value::text(contents.join("\n\n")),
+    };
+    let messages = found.messages.iter().map(|message| {
+        json!({"memory_id": message.memory, "message_id": message.number, "content": message.content,
+            "similarity": message.similarity})
+    });
+    let messages: Json = messages.collect();
+    let mut outputs = Outputs::of("formalized_content", text.clone());
+    outputs.set("json", messages.clone());
+    outputs.set("chunks", messages);
+    outputs.set("doc_aggs", json!([]));
+    outputs.set("content", text);
+    if !found.notes.is_empty() {
+        outputs.set("notes", Json::from(found.notes));
+    }
+    outputs
+}

@@ -1,0 +1,99 @@
+//! Looks at turns that were remembered, until told to stop.
+
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use weft_core::ErrorKind;
+use weft_core::seam::memory_store::{ExtractionOutcome, TakenMessage};
+
+use super::ConversationMemories;
+
+/// Turns at the same time.
+const AT_ONCE: usize = 2;
+/// How often it looks for turns when nobody wakes it. Other processes cannot.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a turn is a worker's that falls silent; longer than one takes.
+const LEASE: Duration = Duration::from_secs(300);
+
+/// Looks at turns, several at a time.
+#[derive(Clone, Debug)]
+pub struct MemoryWorker(ConversationMemories);
+
+impl MemoryWorker {
+    /// A worker for these memories.
+    pub fn new(memories: ConversationMemories) -> Self {
+        Self(memories)
+    }
+
+    /// Works until `stop` fires. What is under way then gets `grace` to end, and is handed back after that.
+    pub async fn run(&self, stop: &CancellationToken, grace: Duration) {
+        let mut busy = JoinSet::new();
+        let leaving = CancellationToken::new();
+        while !stop.is_cancelled() {
+            let woken = self.0.wake.notified();
+            self.look(&mut busy, &leaving).await;
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => {}
+                Some(_) = busy.join_next() => {}
+                () = woken => {}
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+        }
+        let all = async { while busy.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace, all).await.is_err() {
+            leaving.cancel();
+            while busy.join_next().await.is_some() {}
+        }
+    }
+
+    async fn look(&self, busy: &mut JoinSet<()>, leaving: &CancellationToken) {
+        while busy.try_join_next().is_some() {}
+        let room = AT_ONCE.saturating_sub(busy.len());
+        if room == 0 {
+            return;
+        }
+        let now_ms = self.0.clock.now_ms();
+        let lease = i64::try_from(LEASE.as_millis()).unwrap_or(i64::MAX);
+        match self.0.store.take(now_ms, now_ms.saturating_add(lease), room as u64).await {
+            Ok(taken) => {
+                for taken in taken {
+                    let (worker, leaving) = (self.clone(), leaving.clone());
+                    busy.spawn(async move { worker.finish(&taken, &leaving).await });
+                }
+            }
+            Err(error) => tracing::warn!(error = error.detail(), "cannot look for turns to remember"),
+        }
+    }
+
+    /// Looks at one turn, unless its memory is gone by then.
+    async fn finish(&self, taken: &TakenMessage, leaving: &CancellationToken) {
+        let (memory, number) = (&taken.memory.id, taken.message.number);
+        let outcome = tokio::select! {
+            biased;
+            () = leaving.cancelled() => {
+                let from_ms = self.0.clock.now_ms();
+                Ok(ExtractionOutcome::RetryAt { from_ms, problem: String::new() })
+            }
+            outcome = self.0.extract(taken) => outcome,
+        };
+        let settled = match outcome {
+            Ok(outcome) => {
+                if let ExtractionOutcome::Failed { problem, .. } = &outcome {
+                    tracing::warn!(%memory, number, problem, "nothing more is found in a turn");
+                }
+                self.0.store.settle(taken, &outcome).await
+            }
+            Err(error) => Err(error),
+        };
+        match settled {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Conflict) => {
+                tracing::debug!(%memory, number, "a turn was forgotten while it was looked at");
+            }
+            // It comes back when its time has passed.
+            Err(error) => tracing::warn!(%memory, number, error = error.detail(), "a turn was not looked at"),
+        }
+    }
+}
