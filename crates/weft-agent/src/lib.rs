@@ -53,6 +53,12 @@
 //!   agent, or for whoever shares them.
 //! * **Stopping.** [`react::Interrupt`] ends a reply with a message that asks what to do. No call stays
 //!   without a result, so the conversation can go on.
+//! * **Messages in between.** What is put into [`Session::inbox`] while a reply goes on is read before the next
+//!   request to the model.
+//! * **Work in the background.** A call of a [`react::ReActAgentBuilder::background_tool`] becomes a task that the
+//!   model looks at, waits for and stops, and that goes on between replies.
+//! * **Long conversations.** [`react::Settings::compression`] says how they are kept short for the model: results of
+//!   old calls left out, the last turns only, or a summary with a fixed form. The memory keeps everything.
 //! * **Groups of tools.** Tools may be in groups that are switched off; with
 //!   [`react::ReActAgentBuilder::with_meta_tool`] the model switches on what it needs.
 //! * **Plans.** [`react::ReActAgentBuilder::with_plan_notebook`] gives each session a notebook in which the model

@@ -5,15 +5,53 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::message::{ContentBlock, Message, ToolResult, ToolUse};
+use crate::react::Summary;
 
 /// Messages that a memory holds, at most. Beyond that the oldest go, a call never without its results.
 pub const MESSAGES_MAX: usize = 10_000;
 
 /// The messages of one conversation. Every message is in it once, by its id.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "Saved", into = "Saved")]
 pub struct Memory {
     messages: Vec<Message>,
+    summary: Option<Summarized>,
+}
+
+/// A memory in JSON: the list of its messages, or an object where there is more.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Saved {
+    Messages(Vec<Message>),
+    Summarized { messages: Vec<Message>, summary: Summarized },
+}
+
+impl From<Saved> for Memory {
+    fn from(saved: Saved) -> Self {
+        match saved {
+            Saved::Messages(messages) => Self { messages, summary: None },
+            Saved::Summarized { messages, summary } => Self { messages, summary: Some(summary) },
+        }
+    }
+}
+
+impl From<Memory> for Saved {
+    fn from(memory: Memory) -> Self {
+        let Memory { messages, summary } = memory;
+        match summary {
+            None => Self::Messages(messages),
+            Some(summary) => Self::Summarized { messages, summary },
+        }
+    }
+}
+
+/// What stands for the older part of a memory in prompts. The messages themselves stay in the memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summarized {
+    /// What that part came to.
+    pub summary: Summary,
+    /// The id of its last message.
+    pub through: String,
 }
 
 /// A call of a tool that a memory holds.
@@ -76,6 +114,16 @@ impl Memory {
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.messages.clear();
+        self.summary = None;
+    }
+
+    /// What stands for its older part in prompts, if anything.
+    pub fn summary(&self) -> Option<&Summarized> {
+        self.summary.as_ref()
+    }
+
+    pub(crate) fn set_summary(&mut self, summary: Summarized) {
+        self.summary = Some(summary);
     }
 
     /// The calls of tools, oldest first, with what came of them. With a name only the calls of that tool.

@@ -7,12 +7,15 @@
 //! [`crate::toolkit`], [`crate::ask`], [`crate::window`]).
 
 mod acting;
+mod background;
+mod compress;
 mod draft;
 mod equip;
 mod finish;
 mod format;
 mod guardrails;
 mod hooks;
+mod inbox;
 mod print;
 mod remember;
 mod retrieve;
@@ -26,15 +29,21 @@ use weft_core::budget::BudgetLimits;
 use weft_core::seam::Seams;
 use weft_core::seam::chat_model::{ChatModel, Sampling, ToolChoice};
 use weft_core::tool::{BASIC_GROUP, ToolSession as _};
-use weft_core::{Error, ErrorKind, Result};
+use weft_core::{Error, ErrorKind, Result, Tool};
 
 use crate::long_term::{LongTermMemory, Owner};
 use crate::plan_notebook::{Notebook, PLAN_GROUP, PlanNotebook};
 use crate::standalone;
 use crate::toolkit::{Group, Toolkit};
+use background::Tasks;
 use equip::equip_tool;
 use remember::AgentMemory;
 
+pub use background::{
+    BackgroundTask, CANCEL_FUNCTION, TASKS_KEPT_MAX, TASKS_RUNNING_MAX, TaskStatus, VIEW_FUNCTION,
+    WAIT_FUNCTION,
+};
+pub use compress::{Compression, KEEP_RECENT, Summary};
 pub(crate) use draft::Draft;
 pub use equip::EQUIP_FUNCTION;
 pub use finish::{FINISH_FUNCTION, StructuredOutput};
@@ -42,6 +51,7 @@ pub use format::Formatter;
 pub(crate) use format::call;
 pub use guardrails::{GuardPoint, Verdict};
 pub use hooks::{HookContext, HookList, Hooks, ReasoningInput, ToolResponse};
+pub use inbox::{INBOX_MAX, Inbox};
 pub use print::{MESSAGES_QUEUED_MAX, MessageQueue, PrintedMessage, PrintedMessages, message_queue};
 pub use remember::MemoryControl;
 pub use retrieve::{KnowledgeBase, KnowledgeDocument, QueryRewrite};
@@ -117,6 +127,8 @@ pub struct Settings {
     pub sampling: Sampling,
     /// Tokens of a prompt, at most; absent: what the model's window has room for.
     pub prompt_tokens_max: Option<usize>,
+    /// How a long conversation is kept short for the model.
+    pub compression: Compression,
     /// What one reply may use.
     pub budget: BudgetLimits,
 }
@@ -137,6 +149,7 @@ impl Settings {
             finish: FinishStyle::default(),
             sampling: Sampling::default(),
             prompt_tokens_max: None,
+            compression: Compression::default(),
             budget: BudgetLimits::default(),
         }
     }
@@ -185,6 +198,10 @@ struct Extras {
     memory: Option<AgentMemory>,
     knowledge: Vec<Arc<dyn KnowledgeBase>>,
     rewrite: QueryRewrite,
+    /// Sums up long conversations; absent: the agent's own model does.
+    summary_model: Option<Arc<dyn ChatModel>>,
+    /// Tools whose calls go on beside the conversation.
+    background: Vec<Tool>,
 }
 
 impl Definition {
@@ -192,8 +209,16 @@ impl Definition {
     ///
     /// # Errors
     /// `Conflict` when one of the agent's own has the name of one that is added here.
-    fn equipped(&self, notebook: Option<&PlanNotebook>) -> Result<Toolkit> {
+    fn equipped(&self, notebook: Option<&PlanNotebook>, tasks: &Tasks) -> Result<Toolkit> {
         let tools = self.tools.fork();
+        for tool in &self.extras.background {
+            tools.register(tasks.starting(tool)?)?;
+        }
+        if !self.extras.background.is_empty() {
+            for tool in tasks.tools()? {
+                tools.register(tool)?;
+            }
+        }
         if let Some(memory) = self.extras.memory.as_ref().filter(|memory| memory.control.is_by_agent()) {
             for tool in memory.tools()? {
                 tools.register(tool)?;
@@ -381,6 +406,22 @@ impl ReActAgentBuilder {
         self
     }
 
+    /// The model that sums up long conversations, for [`Compression::Summary`]. Without it the agent's own does.
+    #[must_use]
+    pub fn summary_model(mut self, model: Arc<dyn ChatModel>) -> Self {
+        self.extras.summary_model = Some(model);
+        self
+    }
+
+    /// A tool whose calls go on beside the conversation. A call gives the id of a task at once; the model looks
+    /// at it, waits for it and stops it by [`VIEW_FUNCTION`], [`WAIT_FUNCTION`] and [`CANCEL_FUNCTION`], and is
+    /// told once when it is over. The tool's time limit is that of the task.
+    #[must_use]
+    pub fn background_tool(mut self, tool: Tool) -> Self {
+        self.extras.background.push(tool);
+        self
+    }
+
     /// The agent.
     ///
     /// # Errors
@@ -408,7 +449,7 @@ impl ReActAgentBuilder {
             memory.owner.check()?;
         }
         let definition = Definition { name, instructions, model, tools, settings, hooks, seams, extras };
-        definition.equipped(definition.notebook(Notebook::default()).as_ref())?;
+        definition.equipped(definition.notebook(Notebook::default()).as_ref(), &Tasks::default())?;
         Ok(ReActAgent(Arc::new(definition)))
     }
 }

@@ -13,9 +13,11 @@ use weft_core::effect::Effects;
 use weft_core::seam::chat_model::Usage;
 use weft_core::{Error, ErrorKind, Json, Result};
 
+use super::background::{BackgroundTask, Tasks};
 use super::finish::{StructuredOutput, finish_toolkit, given_up};
 use super::format::Formatter;
 use super::hooks::{HookContext, HookSet, Hooks};
+use super::inbox::Inbox;
 use super::print::{MessageQueue, Printer};
 use super::turn::{Turn, TurnOutcome};
 use super::{FinishStyle, ReActAgent, ReplyOptions};
@@ -40,6 +42,8 @@ pub struct Session {
     memory: Memory,
     tools: Toolkit,
     notebook: Option<PlanNotebook>,
+    tasks: Tasks,
+    inbox: Inbox,
     hooks: HookSet,
     printer: Arc<Printer>,
     interrupt: Interrupt,
@@ -48,8 +52,8 @@ pub struct Session {
 
 /// What a session has been told beside messages.
 #[derive(Debug, Default)]
-struct Notices {
-    usage: Usage,
+pub(super) struct Notices {
+    pub(super) usage: Usage,
     warnings: Vec<String>,
 }
 
@@ -92,18 +96,27 @@ pub struct SessionState {
     active_groups: BTreeSet<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     notebook: Option<Notebook>,
+    /// Tasks in the background that were started so far.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    tasks_started: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Session {
     pub(super) fn new(agent: ReActAgent) -> Self {
-        Self::with_notebook(agent, Notebook::default())
+        Self::with(agent, Notebook::default(), Tasks::default())
     }
 
-    fn with_notebook(agent: ReActAgent, notebook: Notebook) -> Self {
+    fn with(agent: ReActAgent, notebook: Notebook, tasks: Tasks) -> Self {
         let definition = &agent.0;
         let notebook = definition.notebook(notebook);
         // It was tried when the agent was built; a tool that was given to it since keeps its name.
-        let tools = definition.equipped(notebook.as_ref()).unwrap_or_else(|_| definition.tools.fork());
+        let tools =
+            definition.equipped(notebook.as_ref(), &tasks).unwrap_or_else(|_| definition.tools.fork());
         let hooks = HookSet { session: Hooks::new(), agent: definition.hooks.clone() };
         Self {
             id: weft_core::id::generate().into(),
@@ -111,6 +124,8 @@ impl Session {
             memory: Memory::new(),
             tools,
             notebook,
+            tasks,
+            inbox: Inbox::default(),
             printer: Arc::new(Printer::new(hooks.clone())),
             hooks,
             interrupt: Interrupt::default(),
@@ -120,13 +135,21 @@ impl Session {
     }
 
     pub(super) fn resumed(agent: ReActAgent, state: SessionState) -> Result<Self> {
-        let SessionState { format, agent: of, session, instructions, memory, active_groups, notebook } =
-            state;
+        let SessionState {
+            format,
+            agent: of,
+            session,
+            instructions,
+            memory,
+            active_groups,
+            notebook,
+            tasks_started,
+        } = state;
         if format != FORMAT || of != agent.name() {
             let message = format!("the state is not one of the agent `{}` in this version", agent.name());
             return Err(Error::new(ErrorKind::Conflict, message).help("begin a new session"));
         }
-        let resumed = Self::with_notebook(agent, notebook.unwrap_or_default());
+        let resumed = Self::with(agent, notebook.unwrap_or_default(), Tasks::after(tasks_started));
         resumed.tools.set_active(&active_groups)?;
         Ok(Self { id: session.into(), instructions, memory, ..resumed })
     }
@@ -204,6 +227,8 @@ impl Session {
             formatter: Formatter::new(agent.name.to_string(), self.instructions.clone()),
             tools: self.tools.clone(),
             notebook: self.notebook.clone(),
+            tasks: self.tasks.clone(),
+            inbox: self.inbox.clone(),
             hooks: self.hooks.clone(),
             printer: &self.printer,
             ctx,
@@ -219,6 +244,7 @@ impl Session {
             offered: Offered::default(),
             current: String::new(),
             ending: Ending::Whole,
+            left_out: String::new(),
         };
         self.notices.warnings.clear();
         let work = turn.reply(message);
@@ -268,6 +294,21 @@ impl Session {
         &self.hooks.session
     }
 
+    /// What takes messages for it while it replies.
+    pub fn inbox(&self) -> Inbox {
+        self.inbox.clone()
+    }
+
+    /// Its calls in the background, oldest first; see [`super::ReActAgentBuilder::background_tool`].
+    pub fn background_tasks(&self) -> Vec<BackgroundTask> {
+        self.tasks.all()
+    }
+
+    /// Stops its calls in the background. An interruption of a reply leaves them alone.
+    pub fn cancel_background_tasks(&self) {
+        self.tasks.cancel_all();
+    }
+
     /// What interrupts its replies.
     pub fn interrupt(&self) -> Interrupt {
         self.interrupt.clone()
@@ -281,7 +322,9 @@ impl Session {
 
     /// What its model calls have used so far.
     pub fn usage(&self) -> Usage {
-        self.notices.usage
+        let mut usage = self.notices.usage;
+        usage += self.tasks.usage();
+        usage
     }
 
     /// What was worth knowing about the last reply and no failure, such as what was left out of a prompt.
@@ -289,8 +332,8 @@ impl Session {
         &self.notices.warnings
     }
 
-    /// Everything that is needed to go on with it elsewhere; see [`ReActAgent::resume`]. Its hooks and its
-    /// queue are no part of it.
+    /// Everything that is needed to go on with it elsewhere; see [`ReActAgent::resume`]. Its hooks, its queue, its
+    /// inbox and its calls in the background are no part of it.
     pub fn state(&self) -> SessionState {
         SessionState {
             format: FORMAT,
@@ -300,6 +343,7 @@ impl Session {
             memory: self.memory.clone(),
             active_groups: self.tools.active_groups(),
             notebook: self.notebook.as_ref().map(PlanNotebook::notebook),
+            tasks_started: self.tasks.started(),
         }
     }
 }
@@ -321,7 +365,7 @@ async fn listening<T>(work: impl Future<Output = T>, mut signals: Signals, notic
 }
 
 impl Notices {
-    fn take(&mut self, signal: Signal) {
+    pub(super) fn take(&mut self, signal: Signal) {
         match signal {
             Signal::Used(usage) => self.usage += usage,
             Signal::Warn(warning) if self.warnings.len() < WARNINGS_MAX => self.warnings.push(warning),

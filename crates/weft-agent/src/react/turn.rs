@@ -8,10 +8,12 @@ use weft_core::seam::chat_model::{Audience, ChatRequest, ToolChoice};
 use weft_core::{Error, ErrorKind, Json, NodeContext, Result, ToolOutput};
 
 use super::acting::{INTERRUPTED, RoundContext, ToolRound, ends, failed, offered, unasked};
+use super::background::Tasks;
 use super::draft::{Draft, DraftingModel};
 use super::finish::{FINISH_FUNCTION, Finished, finish_call, given_up};
 use super::format::{Formatter, call};
 use super::hooks::{HookContext, HookSet, ReasoningInput};
+use super::inbox::Inbox;
 use super::print::{PrintedMessage, Printer};
 use super::retrieve::{QueryRewrite, retrieved, rewritten};
 use super::{Definition, FinishStyle, Hints, Output, ToolCalls};
@@ -45,6 +47,8 @@ pub(super) struct Turn<'a> {
     pub(super) formatter: Formatter,
     pub(super) tools: Toolkit,
     pub(super) notebook: Option<PlanNotebook>,
+    pub(super) tasks: Tasks,
+    pub(super) inbox: Inbox,
     pub(super) hooks: HookSet,
     pub(super) printer: &'a Arc<Printer>,
     pub(super) ctx: Arc<NodeContext>,
@@ -59,6 +63,8 @@ pub(super) struct Turn<'a> {
     pub(super) current: String,
     /// How the model's last answer ended.
     pub(super) ending: Ending,
+    /// What the user was told last of messages that the model is not sent.
+    pub(super) left_out: String,
 }
 
 /// How a reply came about.
@@ -94,6 +100,7 @@ impl<'a> Turn<'a> {
         self.refuse_unknown(&self.tool_choice)?;
         // A reply that was dropped in the middle may have left calls behind.
         self.memory.close_tool_uses(INTERRUPTED);
+        self.read_inbox().await?;
         let now_ms = self.now_ms();
         let asked = match message {
             Some(message) => {
@@ -208,13 +215,14 @@ impl<'a> Turn<'a> {
         }
     }
 
-    async fn warn(&self, what: &str, error: &Error) -> Result<()> {
+    pub(super) async fn warn(&self, what: &str, error: &Error) -> Result<()> {
         self.ctx.signal(Signal::Warn(format!("{what}: {}", error.full()))).await
     }
 
     async fn iterate(&mut self) -> Result<Message> {
         for iteration in 0..self.agent.settings.max_iters {
             self.context.iteration = iteration;
+            self.read_inbox().await?;
             let Some(message) = self.reasoning().await? else { continue };
             if message.tool_uses().next().is_none() {
                 return Ok(message);
@@ -235,9 +243,12 @@ impl<'a> Turn<'a> {
             (ToolChoice::Named(_), 1..) => ToolChoice::Auto,
             (choice, _) => choice.clone(),
         };
-        let mut messages = self.memory.messages().to_vec();
+        let mut messages = self.compressed().await?;
         if let Some(notebook) = &self.notebook {
             messages.push(self.hint(&notebook.hint()).await?);
+        }
+        if let Some(news) = self.tasks.news() {
+            messages.push(self.hint(&news).await?);
         }
         let input = ReasoningInput { messages, tool_choice: choice };
         let input = self.hooks.run(|hooks| &hooks.pre_reasoning, &self.context, input).await?;
@@ -362,7 +373,8 @@ impl<'a> Turn<'a> {
 
     /// Asks for an answer without tools.
     async fn summarize(&mut self) -> Result<Message> {
-        let mut messages = self.memory.messages().to_vec();
+        self.read_inbox().await?;
+        let mut messages = self.compressed().await?;
         messages.push(self.hint(SUMMARY).await?);
         let (mut message, reply) = self.ask(&messages, ToolChoice::None).await?;
         // Calls of what was not on offer are a slip; the words beside them are the answer.
@@ -382,7 +394,7 @@ impl<'a> Turn<'a> {
         self.tools = Toolkit::new();
         let mut problem = String::new();
         for attempt in 0..=REPAIRS_MAX {
-            let mut messages = self.memory.messages().to_vec();
+            let mut messages = self.compressed().await?;
             if attempt == 0 {
                 messages.push(self.hint(FORCED).await?);
             }
@@ -469,11 +481,11 @@ impl<'a> Turn<'a> {
         }
     }
 
-    fn now_ms(&self) -> i64 {
+    pub(super) fn now_ms(&self) -> i64 {
         self.ctx.run.seams.clock.now_ms()
     }
 
-    async fn print(&self, printed: PrintedMessage) -> Result<()> {
+    pub(super) async fn print(&self, printed: PrintedMessage) -> Result<()> {
         self.printer.print(&self.context, printed).await
     }
 }
