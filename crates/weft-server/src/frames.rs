@@ -6,6 +6,8 @@ use serde_json::json;
 use weft_core::{Ending, Entry, Error, Json, Record};
 
 use crate::answer::Answer;
+use crate::dialect::ag_ui::{AgUiRun, Names};
+use crate::dialect::agent::AgentRun;
 use crate::dialect::openai::Completion;
 use crate::dialect::ragflow::{self, Additions, RunView};
 use crate::dialect::write_json;
@@ -149,6 +151,69 @@ impl Frames for RunEvents {
         if self.terminator == Terminator::Done && cut.is_none() {
             put_text(out, Prefix::Tight, "[DONE]");
         }
+    }
+}
+
+/// Run events as those of one agent at work.
+pub struct AgentEvents {
+    run: AgentRun,
+    terminator: Terminator,
+    after: u64,
+}
+
+impl AgentEvents {
+    /// The events after a number.
+    pub fn new(view: RunView, terminator: Terminator, after: u64) -> Self {
+        Self { run: AgentRun::new(view), terminator, after }
+    }
+}
+
+impl Frames for AgentEvents {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        self.run.learn(entry);
+        if entry.event.is_some_and(|event| event > self.after) {
+            put_frame(out, Prefix::Tight, entry.event, |out| self.run.write_frame(entry, out));
+        }
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        match cut {
+            Some(_) => put_failure(out, &read_on(self.run.view())),
+            None if !self.run.is_over() => put_failure(out, CUT_OFF),
+            // The reply has said how it ended.
+            None => {}
+        }
+        if self.terminator == Terminator::Done && cut.is_none() {
+            put_text(out, Prefix::Tight, "[DONE]");
+        }
+    }
+}
+
+/// Run events as those of the AG-UI protocol. An entry may be several of them.
+pub struct AgUiEvents(AgUiRun);
+
+impl AgUiEvents {
+    /// Of a run with these names.
+    pub fn new(names: Names) -> Self {
+        Self(AgUiRun::new(names))
+    }
+}
+
+fn put_event(event: &Json, out: &mut Vec<u8>) {
+    put_frame(out, Prefix::Spaced, None, |out| {
+        write_json(event, out);
+        true
+    });
+}
+
+impl Frames for AgUiEvents {
+    fn write(&mut self, entry: &Arc<Entry>, out: &mut Vec<u8>) {
+        self.0.events(entry).iter().for_each(|event| put_event(event, out));
+    }
+
+    fn finish(&mut self, cut: Option<&Error>, out: &mut Vec<u8>) {
+        let message = if cut.is_some() { GOES_ON } else { CUT_OFF };
+        self.0.broken_off(message).iter().for_each(|event| put_event(event, out));
     }
 }
 

@@ -20,9 +20,9 @@ use crate::openapi::memories as of_memory;
 use crate::openapi::runs as of_run;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
-    agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents, graph,
-    health, memories, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs, schedules,
-    sessions, speech, spending, tasks, tokens, traces, uploads,
+    ag_ui, agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents,
+    graph, health, memories, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs,
+    schedules, sessions, speech, spending, tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -140,6 +140,7 @@ fn of_sessions() -> Routes {
         .on(GET, "/api/v1/agents/{id}/sessions/{session}", sessions::get, &of_agent::GET_SESSION)
         .on(DELETE, "/api/v1/agents/{id}/sessions/{session}", sessions::delete_one, &of_agent::DELETE_SESSION)
         .on(POST, "/api/v1/agents/{id}/completions", completions::of_agent, &of_agent::COMPLETE)
+        .on(POST, "/api/v1/agents/{id}/ag-ui", ag_ui::run, &of_agent::AG_UI)
         .on(POST, "/api/v1/agents/chat/completions", completions::of_named_agent, &of_agent::COMPLETE_NAMED)
         .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
         .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)

@@ -41,17 +41,44 @@ impl App {
         waiting: &Waiting,
     ) -> Result<(Session, RunHandle)> {
         let task = self.tasks.get(key).await?;
-        if task.status != TaskStatus::Open {
-            return Err(ended(&task));
-        }
-        let given = Map::from_iter([(task.address.clone(), Json::Object(given(&task, answer)?))]);
         let session = self.sessions.load(&SessionKey::new(&key.tenant, task.session.clone())).await?;
-        let input = TurnInput { inputs: given, user_id: session.user_id.clone(), ..TurnInput::default() };
-        let start = || -> BoxFuture<'_, Result<RunHandle>> {
-            Box::pin(self.start_for_task(&session, (&task, input.clone())))
-        };
-        let handle = self.take_turn(&session.key, waiting, start).await?;
+        let handle = self.answer_tasks(&session, vec![(key.clone(), answer)], waiting).await?;
         Ok((session, handle))
+    }
+
+    /// Answers tasks of one session in one turn.
+    ///
+    /// # Errors
+    /// As [`App::answer_task`]; `NotFound` also for a task of another session, `Invalid` without any.
+    pub async fn answer_tasks(
+        &self,
+        session: &Session,
+        answers: Vec<(TaskKey, TaskAnswer)>,
+        waiting: &Waiting,
+    ) -> Result<RunHandle> {
+        let (mut inputs, mut first) = (Map::new(), None);
+        for (key, answer) in answers {
+            let task = self.tasks.get(&key).await?;
+            if task.session != session.key.id {
+                return Err(Error::not_found(format!("there is no task {} in this session", key.id)));
+            }
+            if task.status != TaskStatus::Open {
+                return Err(ended(&task));
+            }
+            let given = given(&task, answer)?;
+            // Several tasks may be fields of one form.
+            match inputs.entry(task.address.clone()).or_insert_with(|| Json::Object(Map::new())) {
+                Json::Object(fields) => fields.extend(given),
+                other => *other = Json::Object(given),
+            }
+            first.get_or_insert(task);
+        }
+        let Some(task) = first else { return Err(Error::invalid("no task is answered")) };
+        let input = TurnInput { inputs, user_id: session.user_id.clone(), ..TurnInput::default() };
+        let start = || -> BoxFuture<'_, Result<RunHandle>> {
+            Box::pin(self.start_for_task(session, (&task, input.clone())))
+        };
+        self.take_turn(&session.key, waiting, start).await
     }
 
     /// Goes on with the runs whose waits are over without an answer, one of each session. Those that have

@@ -1,15 +1,20 @@
 //! Work of the queue: each becomes one run, however often it is begun.
 
+use std::collections::HashSet;
+
 use weft_core::id::ScheduleKey;
 use weft_core::seam::run_store::StoredRun;
 use weft_core::seam::schedule_store::Schedule;
 use weft_core::seam::session_store::Session;
-use weft_core::seam::work_queue::{StoredWork, Work, WorkOutcome};
+use weft_core::seam::work_queue::{StoredWork, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::{CanvasKey, Ending, Error, ErrorKind, Result, SessionId, SessionKey};
 use weft_engine::engine::PickedUp;
 use weft_engine::{RunHandle, SessionState, StartRun};
 
 use crate::app::App;
+
+/// Other pieces of work of a source that are looked at for those that ended with their process.
+const BESIDE_MAX: u64 = 100;
 
 /// Attempts after which work is abandoned. It may be the work that ends its process.
 const ATTEMPTS_MAX: u32 = 8;
@@ -128,10 +133,22 @@ impl App {
     /// Does a piece of work: begins with it, waits for its end, and says what has become of it.
     pub async fn do_work(&self, stored: &StoredWork) -> WorkOutcome {
         // Whatever else ends an attempt leaves a reason. That of the hand-back until its process was known to be
-        // gone is none.
-        let crashed = stored.reason.is_empty() || stored.reason == ELSEWHERE;
-        if stored.attempts > CRASHES_MAX && crashed && !self.has_ended(&stored.work).await {
-            return self.give_up_crashing(&stored.work).await;
+        // gone is none, either.
+        let own = if has_no_reason(stored) { stored.attempts.saturating_sub(1) } else { 0 };
+        if !self.has_ended(&stored.work).await {
+            // A schedule asks for the next run before the time of the worker of the last one is over: what it has
+            // done to processes before counts, too.
+            let (cut_off, processes) = self.cut_off_beside(&stored.work).await;
+            if own.saturating_add(processes) >= CRASHES_MAX {
+                for work in &cut_off {
+                    let error =
+                        Error::new(ErrorKind::Interrupted, "its process ended while it was under way");
+                    if let Err(error) = self.end_crashing(work, error).await {
+                        tracing::warn!(run.id = %work.run.id, error = error.full(), "work that ends its process cannot be closed");
+                    }
+                }
+                return self.give_up_crashing(&stored.work).await;
+            }
         }
         if stored.attempts > ATTEMPTS_MAX {
             let reason = match stored.reason.as_str() {
@@ -157,6 +174,40 @@ impl App {
             }
             Err(error) => outcome_of(&error, stored, self.clock.now_ms()),
         }
+    }
+
+    /// Work of the same source whose run was cut off, and how many processes ended with it. Several runs that end
+    /// with one process are one end: most of them had no part in it.
+    async fn cut_off_beside(&self, work: &Work) -> (Vec<Work>, u32) {
+        if work.source.is_empty() {
+            return (Vec::new(), 0);
+        }
+        let filter =
+            WorkFilter { source: Some(work.source.clone()), open: true, offset: 0, limit: BESIDE_MAX };
+        let others = match self.queue.list(&work.run.tenant, &filter).await {
+            Ok((others, _)) => others,
+            Err(error) => {
+                tracing::warn!(run.id = %work.run.id, error = error.detail(), "cannot look for other work of its source");
+                return (Vec::new(), 0);
+            }
+        };
+        let taken = |other: &StoredWork| {
+            other.work.run != work.run
+                && matches!(other.state, WorkState::Taken { .. })
+                && has_no_reason(other)
+        };
+        let others: Vec<Work> = others.into_iter().filter(taken).map(|other| other.work).collect();
+        if others.is_empty() {
+            return (others, 0);
+        }
+        let unattended = self.engine.unattended().await.unwrap_or_default();
+        let owner = |work: &Work| {
+            let run = unattended.iter().find(|run| run.key == work.run)?;
+            run.owner.clone()
+        };
+        let cut_off: Vec<Work> = others.into_iter().filter(|work| owner(work).is_some()).collect();
+        let processes: HashSet<_> = cut_off.iter().filter_map(owner).collect();
+        (cut_off, u32::try_from(processes.len()).unwrap_or(u32::MAX))
     }
 
     /// Waits until it is known what has become of the process that has its run.
@@ -216,6 +267,11 @@ impl App {
     }
 }
 
+/// Whether nobody has said why an attempt ended: its process may have ended with it.
+fn has_no_reason(stored: &StoredWork) -> bool {
+    stored.reason.is_empty() || stored.reason == ELSEWHERE
+}
+
 /// What follows from a failure to begin. Work whose session is busy waits for it; what may pass is tried
 /// again, each time after twice as long; the rest is given up.
 fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
@@ -255,7 +311,6 @@ fn outcome_of(error: &Error, stored: &StoredWork, now_ms: i64) -> WorkOutcome {
 
 #[cfg(test)]
 mod tests {
-    use weft_core::seam::work_queue::WorkState;
     use weft_core::{RunKey, TenantId, TurnInput};
 
     use super::*;

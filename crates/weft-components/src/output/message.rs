@@ -435,7 +435,7 @@ mod tests {
     fn problems_and_warnings() {
         assert_eq!(Node::new("Message", json!({"content": []})).problems(), ["/content"]);
         assert_eq!(Node::new("Message", json!({"content": ["ok", "{% if %}"]})).problems(), ["/content/1"]);
-        let whose = json!({"content": "x", "memory_ids": ["m"], "user_id": "{nobody@x}"});
+        let whose = json!({"content": "x", "memory_ids": ["m"], "user_id": ["Ada"]});
         assert_eq!(Node::new("Message", whose).problems(), ["/user_id"]);
     }
 }

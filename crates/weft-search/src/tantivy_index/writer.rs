@@ -4,10 +4,11 @@
 //! that share a data folder (a server and a command beside it) therefore take turns: a writer is closed
 //! when it has nothing to do, and after a while also when it has, so that nobody waits for the end of the other's work.
 
+use std::io;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tantivy::directory::error::{LockError, OpenDirectoryError};
+use tantivy::directory::error::{LockError, OpenDirectoryError, OpenReadError};
 use tantivy::{IndexWriter, TantivyError};
 use weft_core::{Error, ErrorKind, Result};
 
@@ -98,6 +99,9 @@ pub fn when_free<T>(mut work: impl FnMut() -> tantivy::Result<T>) -> Result<T> {
     }
 }
 
+/// What to do about an index that is gone in the middle of a change.
+const REMOVED: &str = "another process has removed the index at this moment: try again";
+
 /// An index that takes no changes.
 pub fn unwritable(cause: TantivyError) -> Error {
     let (kind, help) = match &cause {
@@ -105,10 +109,29 @@ pub fn unwritable(cause: TantivyError) -> Error {
             ErrorKind::Unavailable,
             "another process has been writing to the same data folder for a minute: see what it does, or stop it",
         ),
-        TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_)) => {
-            (ErrorKind::Unavailable, "another process has removed the index at this moment: try again")
+        // Its folder goes file by file, so any step of a change may be the one that finds something gone.
+        TantivyError::OpenDirectoryError(OpenDirectoryError::DoesNotExist(_))
+        | TantivyError::OpenReadError(OpenReadError::FileDoesNotExist(_)) => {
+            (ErrorKind::Unavailable, REMOVED)
+        }
+        TantivyError::IoError(cause) if cause.kind() == io::ErrorKind::NotFound => {
+            (ErrorKind::Unavailable, REMOVED)
         }
         _ => (ErrorKind::Internal, "see whether the disk is full or the folder can no longer be written"),
     };
     Error::new(kind, "cannot write to the index of a dataset").because(cause).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_that_is_removed_in_the_middle_of_a_change_may_be_written_again() {
+        let kind = |cause: TantivyError| unwritable(cause).kind;
+        assert_eq!(kind(io::Error::from(io::ErrorKind::NotFound).into()), ErrorKind::Unavailable);
+        assert_eq!(kind(io::Error::from(io::ErrorKind::StorageFull).into()), ErrorKind::Internal);
+        let gone = OpenReadError::FileDoesNotExist("meta.json".into());
+        assert_eq!(kind(gone.into()), ErrorKind::Unavailable);
+    }
 }

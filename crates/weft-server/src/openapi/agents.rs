@@ -254,6 +254,30 @@ static ANSWER: Shape = Shape {
 /// The answer of a run in one piece.
 pub const WHOLE: Type = Type::Of(&ANSWER);
 
+static AGENT_REPLY: Shape = Shape {
+    name: "AgentReply",
+    summary: "the reply of an agent and how it came about",
+    members: &[
+        text("final_reply", "the text"),
+        member(
+            "metadata",
+            Type::Object(&[
+                whole("steps_taken", "rounds of tool calls"),
+                list("tools_used", &Type::Text, "each tool once, in the order of their first calls"),
+                text("stop_reason", "`completed`, or what ended it"),
+                whole("llm_calls", "calls of models"),
+            ]),
+            "how it came about",
+        ),
+        text("status", "how the run ended"),
+        text("session_id", "the session, to go on with"),
+        text("error", "why it failed").optional(),
+        member("reference", Type::Any, "the sources that it cites, by their numbers").optional(),
+    ],
+};
+/// The answer of a run in one piece, in the dialect that was asked for.
+const IN_DIALECT: Type = Type::Either(&[WHOLE, Type::Of(&AGENT_REPLY)]);
+
 /// What becomes of a question that comes while its session is answering another.
 pub const STRATEGY: Member = member(
     "multitask_strategy",
@@ -265,10 +289,20 @@ pub const STRATEGY: Member = member(
 pub const STREAM: Member =
     flag("stream", "whether to stream events; else one answer comes at the end").optional();
 
-const COMPLETION: [Member; 13] = [
+/// Which events a stream has.
+pub const DIALECT: Member = member(
+    "dialect",
+    Type::OneOf(&crate::dialect::Dialect::NAMES),
+    "which events: `ragflow`, or `agent` for `node_start`, `llm_token`, `node_end`, `tool_start`, `tool_end` and a \
+     `reply` with metadata; see docs/agents.md",
+)
+.optional();
+
+const COMPLETION: [Member; 14] = [
     text("query", "the question; also read as `question`").optional(),
     text("session_id", "which session; a new one when absent").optional(),
     STREAM,
+    DIALECT,
     member("inputs", Type::Map(&Type::Any), "the fields of the form, by their keys").optional(),
     list("files", &Type::Any, "files that come with the question").optional(),
     text("user_id", "who asks").optional(),
@@ -295,7 +329,30 @@ const MESSAGES: Member = list(
 
 /// `POST …/completions`.
 pub static COMPLETE: Operation =
-    Operation::new("Asks an agent.").body(&COMPLETION).answer(Answer::EventsOrData(WHOLE));
+    Operation::new("Asks an agent.").body(&COMPLETION).answer(Answer::EventsOrData(IN_DIALECT));
+/// `POST …/ag-ui`.
+pub static AG_UI: Operation = Operation::new(
+    "Asks an agent in the AG-UI protocol: its events, and what people are asked as interrupts.",
+)
+.body(&[
+    text("threadId", "the session; one that nobody knows begins"),
+    text("runId", "what the run is called; one that is known is the same run"),
+    member("messages", Type::List(&Type::Any), "the conversation; its last question is asked").optional(),
+    member("forwardedProps", Type::Any, "`inputs` in it are the fields of the form, by their keys")
+        .optional(),
+    list(
+        "resume",
+        &Type::Object(&[
+            text("interruptId", "the task"),
+            member("status", Type::OneOf(&["resolved", "cancelled"]), "whether it is answered"),
+            member("payload", Type::Any, "the answer: values of the form, or a decision").optional(),
+        ]),
+        "answers to the interrupts of the run before",
+    )
+    .optional(),
+    STRATEGY,
+])
+.answer(Answer::Events);
 /// `POST …/completion` of a canvas.
 pub static COMPLETE_CANVAS: Operation =
     Operation::new("Asks a canvas in the caller's own conversation with it.")
@@ -304,9 +361,10 @@ pub static COMPLETE_CANVAS: Operation =
             COMPLETION[0],
             COMPLETION[1],
             STREAM,
-            COMPLETION[3],
+            DIALECT,
+            COMPLETION[4],
         ])))
-        .answer(Answer::EventsOrData(WHOLE));
+        .answer(Answer::EventsOrData(IN_DIALECT));
 /// `POST /api/v1/completion`.
 pub static COMPLETE_CONVERSATION: Operation =
     Operation::new("Asks in a conversation that is named by its id alone.")

@@ -40,8 +40,11 @@ pub static LIST: Operation = Operation::new("Lists the runs, the newest first.")
 pub static GET: Operation = Operation::new("Shows a run.").data(Type::Of(&RUN));
 /// `GET /api/v1/runs/{id}/events`.
 pub static EVENTS: Operation = Operation::new("Streams the events of a run, past and live, without gaps.")
-    .query(&[whole("after", "the number of the last event that is known; also the header Last-Event-ID")
-        .optional()])
+    .query(&[
+        whole("after", "the number of the last event that is known; also the header Last-Event-ID")
+            .optional(),
+        super::agents::DIALECT,
+    ])
     .answer(Answer::Events);
 /// `POST /api/v1/runs/{id}/replay`.
 pub static REPLAY: Operation =

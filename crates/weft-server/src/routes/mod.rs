@@ -1,5 +1,6 @@
 //! One file per noun: read the request, make a call, shape the answer.
 
+pub mod ag_ui;
 pub mod agents;
 pub mod attachments;
 pub mod canvas;

@@ -9,12 +9,14 @@ use weft_core::{ErrorKind, RunKey};
 
 use crate::auth::Caller;
 use crate::body::{Body, Params};
+use crate::dialect::Dialect;
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
-use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::frames::{AgentEvents, Kinds, RunEvents, Terminator};
 use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
+use crate::wire::completion::dialect;
 use crate::wire::envelope::Success;
 use crate::wire::run::RunItem;
 
@@ -67,7 +69,7 @@ pub async fn get(
 /// `GET /api/v1/runs/{id}/events`: all events after `Last-Event-ID` or `?after=`, live or past.
 ///
 /// # Errors
-/// 101 for a place that is no number, 102 for an unknown run.
+/// 101 for a place that is no number or an unknown dialect, 102 for an unknown run.
 pub async fn events(
     State(state): State<ServerState>,
     caller: Caller,
@@ -75,12 +77,17 @@ pub async fn events(
     params: Params,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let after = after(&headers, &params)?;
+    let (after, dialect) = (after(&headers, &params)?, dialect(params.get("dialect"))?);
     let key = RunKey::new(&caller.tenant, id);
     let run = stored(&state, &key).await?;
     let entries = state.app.engine.events(&key, 0).await?;
-    let frames = RunEvents::new(RunView::from(&run), Kinds::All, Terminator::Done).after(after);
-    Ok(sse::respond(entries, frames))
+    let view = RunView::from(&run);
+    Ok(match dialect {
+        Dialect::Ragflow => {
+            sse::respond(entries, RunEvents::new(view, Kinds::All, Terminator::Done).after(after))
+        }
+        Dialect::Agent => sse::respond(entries, AgentEvents::new(view, Terminator::Done, after)),
+    })
 }
 
 fn after(headers: &HeaderMap, params: &Params) -> Result<u64, ApiError> {

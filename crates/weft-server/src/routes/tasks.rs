@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use weft_core::seam::task_store::{Task, TaskFilter};
 use weft_core::{Error, ErrorKind, TaskKey};
 
 use super::turn::in_one_piece;
@@ -16,8 +17,11 @@ use crate::path::Path;
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::completion::{ResponseMode, response_mode, strategy};
-use crate::wire::envelope::Success;
+use crate::wire::envelope::{Success, streamed};
 use crate::wire::task::{self, TaskView};
+
+/// Tasks that a list holds in memory at once.
+const TASKS_AT_ONCE: u64 = 8;
 
 fn told(error: Error) -> ApiError {
     match error.kind {
@@ -39,9 +43,32 @@ pub async fn list(
     params: Params,
 ) -> Result<Response, ApiError> {
     let filter = task::filter(&params, state.app.clock.now_ms(), state.app.limits.page_size)?;
-    let (tasks, total) = state.app.tasks.list(&caller.tenant, &filter).await?;
-    let tasks: Vec<_> = tasks.into_iter().map(TaskView::from).collect();
-    Ok(Success(json!({"tasks": tasks, "total": total})).into_response())
+    let (first, total) = state.app.tasks.list(&caller.tenant, &part(&filter, 0)).await?;
+    // Forms may be of megabytes each: a few are read when the ones before are sent.
+    let rest = stream::try_unfold(TASKS_AT_ONCE, move |from| {
+        let (state, tenant, filter) = (state.clone(), caller.tenant.clone(), filter.clone());
+        async move {
+            if from >= filter.limit {
+                return Ok(None);
+            }
+            let (tasks, _) = state.app.tasks.list(&tenant, &part(&filter, from)).await?;
+            Ok(if tasks.is_empty() { None } else { Some((tasks, from.saturating_add(TASKS_AT_ONCE))) })
+        }
+    });
+    let parts = stream::once(async move { Ok(first) }).chain(rest);
+    let tasks = parts.map_ok(|tasks: Vec<Task>| stream::iter(tasks.into_iter().map(Ok))).try_flatten();
+    let entries = tasks.and_then(|task| async move {
+        serde_json::to_value(TaskView::from(task))
+            .map_err(|cause| Error::internal("cannot write a task as JSON").because(cause))
+    });
+    let close = format!("],\"total\":{total}}}}}");
+    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":{\"tasks\":[", entries, close))
+}
+
+/// Some of the tasks that a filter is about, from the one at this place on.
+fn part(filter: &TaskFilter, from: u64) -> TaskFilter {
+    let offset = filter.offset.saturating_add(from);
+    TaskFilter { offset, limit: filter.limit.saturating_sub(from).min(TASKS_AT_ONCE), ..filter.clone() }
 }
 
 /// `GET /api/v1/tasks/{id}`.

@@ -9,9 +9,11 @@ use weft_engine::RunHandle;
 use crate::answer::{Answer, collect};
 use crate::auth::Caller;
 use crate::body::Body;
+use crate::dialect::Dialect;
+use crate::dialect::agent::AgentRun;
 use crate::dialect::ragflow::RunView;
 use crate::error::{ApiError, code};
-use crate::frames::{Kinds, RunEvents, Terminator};
+use crate::frames::{AgentEvents, Kinds, RunEvents, Terminator};
 use crate::sse;
 use crate::state::ServerState;
 use crate::wire::completion::{CompletionRequest, ResponseMode, whole};
@@ -124,6 +126,14 @@ pub(crate) async fn run(
 ) -> Result<Response, ApiError> {
     let (session, handle) = begin_turn(state, canvas, &request, unknown).await?;
     let view = RunView::new(&handle.key.id, &session);
+    if request.dialect == Dialect::Agent {
+        return match request.response_mode {
+            ResponseMode::Stream => {
+                Ok(sse::respond(handle.entries, AgentEvents::new(view, manner.terminator, 0)))
+            }
+            ResponseMode::Whole => reply_of(handle, view).await,
+        };
+    }
     let frames = RunEvents::new(view.clone(), manner.kinds, manner.terminator);
     let (frames, traced) = match request.trace {
         true => (frames.traced(), Some(Vec::new())),
@@ -153,6 +163,22 @@ pub(crate) async fn in_one_piece(
     Ok(match answer.failure() {
         Some(reason) => failed(reason, whole(&answer, &view, traced)),
         None => Success(whole(&answer, &view, traced)).into_response(),
+    })
+}
+
+/// Waits for the end of a run and answers with the reply of an agent.
+async fn reply_of(handle: RunHandle, view: RunView) -> Result<Response, ApiError> {
+    let mut run = AgentRun::new(view);
+    let mut entries = handle.entries.answering_at_the_end();
+    while let Some(entry) = entries.next().await? {
+        run.learn(&entry);
+    }
+    Ok(match run.failure() {
+        Some(reason) => {
+            let body = json!({"code": code::FAILED, "message": reason, "data": run.reply()});
+            respond(axum::http::StatusCode::OK, &body)
+        }
+        None => Success(run.reply()).into_response(),
     })
 }
 

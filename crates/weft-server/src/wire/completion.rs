@@ -7,6 +7,7 @@ use weft_core::{SessionId, TurnInput};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
+use crate::dialect::Dialect;
 use crate::dialect::ragflow::{self, RunView, TokenCounts};
 use crate::error::ApiError;
 use crate::idempotency::KEY_CHARS_MAX;
@@ -30,6 +31,8 @@ pub struct CompletionRequest {
     pub input: TurnInput,
     /// How the answer is wanted.
     pub response_mode: ResponseMode,
+    /// Which frames are wanted.
+    pub dialect: Dialect,
     /// Whether the nodes that have finished are to be told.
     pub trace: bool,
     /// What becomes of it while the session is in the middle of a turn; absent: what the server does.
@@ -60,11 +63,22 @@ impl CompletionRequest {
             session: body.id("session_id")?.map(SessionId::from),
             input: TurnInput { query, user_id, files, inputs, pins, parallel_messages },
             response_mode: response_mode(body, default)?,
+            dialect: dialect(body.text("dialect")?.as_deref())?,
             trace: body.flag("return_trace")?.unwrap_or(false),
             strategy: strategy(body)?,
             idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
         })
     }
+}
+
+/// Which frames are wanted; without a name those of the route.
+///
+/// # Errors
+/// 101 for a name that is none.
+pub fn dialect(name: Option<&str>) -> Result<Dialect, ApiError> {
+    let Some(name) = name else { return Ok(Dialect::default()) };
+    let wrong = || ApiError::argument(format!("`dialect` must be one of {}", Dialect::NAMES.join(", ")));
+    Dialect::parse(name).ok_or_else(wrong)
 }
 
 /// The header that says the same as the field `idempotency_key`.
@@ -90,7 +104,11 @@ fn wrong_key() -> ApiError {
     ApiError::argument(format!("an idempotency key must be a text of 1 to {KEY_CHARS_MAX} characters"))
 }
 
-fn checked_key(key: &str) -> Result<String, ApiError> {
+/// A key of a caller for a question.
+///
+/// # Errors
+/// 101 for one that is empty or too long.
+pub fn checked_key(key: &str) -> Result<String, ApiError> {
     let right = !key.trim().is_empty() && key.chars().count() <= KEY_CHARS_MAX;
     if right { Ok(key.trim().to_owned()) } else { Err(wrong_key()) }
 }

@@ -9,6 +9,7 @@
 )]
 #![allow(missing_docs, reason = "tests")]
 
+mod ag_ui;
 mod agents;
 mod app;
 mod attachments;

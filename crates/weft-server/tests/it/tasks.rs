@@ -49,6 +49,24 @@ fn id(task: &Json) -> &str {
     task["id"].as_str().unwrap()
 }
 
+/// A list is read by parts, and is the same as if it were not.
+#[tokio::test]
+async fn a_long_list_of_tasks_is_whole_and_has_its_pages() {
+    let bench = bench(Script::new()).await;
+    let names: Vec<String> = (0..20).map(|number| format!("call_{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let calls = bench.store("Approvals", canvas(&approvals(&names))).await;
+    bench.wait(&calls).await;
+    let all = bench.inbox("?page_size=50").await;
+    let ids = |tasks: &[Json]| tasks.iter().map(|task| id(task).to_owned()).collect::<Vec<_>>();
+    let distinct: std::collections::HashSet<_> = ids(&all).into_iter().collect();
+    assert_eq!((all.len(), distinct.len()), (20, 20));
+    assert_eq!(ids(&bench.inbox("?page_size=9&page=1").await), ids(&all[..9]));
+    assert_eq!(ids(&bench.inbox("?page_size=9&page=2").await), ids(&all[9..18]));
+    assert_eq!(ids(&bench.inbox("?page_size=9&page=3").await), ids(&all[18..]));
+    assert_eq!(bench.get("/api/v1/tasks?page_size=9").await.data()["total"], 20);
+}
+
 #[tokio::test]
 async fn tasks_are_listed_shown_and_answered_one_by_one() {
     let bench = bench(Script::new()).await;

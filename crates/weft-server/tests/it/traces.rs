@@ -147,3 +147,36 @@ async fn an_answer_that_a_limit_cut_short_says_so() {
     check(json!({"limited": true}), "length", json!("max_rounds")).await;
     check(json!({}), "stop", Json::Null).await;
 }
+
+/// The events of one agent at work can be asked for instead, on every route that has a choice, and a stream
+/// that broke off goes on from its last number.
+#[tokio::test]
+async fn a_caller_may_ask_for_the_events_of_an_agent() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Calls", canvas(&searches())).await;
+    let path = format!("/api/v1/agents/{id}/completions");
+    let ask = |stream: bool| json!({"query": "q", "stream": stream, "dialect": "agent"});
+    let frames = bench.post(&path, ask(true)).await.frames();
+    let told: Vec<Json> = frames[..frames.len() - 1].iter().map(|frame| frame.json()).collect();
+    assert_eq!(frames.last().unwrap().data, "[DONE]");
+    let count = |event: &str| told.iter().filter(|frame| frame["event"] == event).count();
+    assert_eq!((count("tool_start"), count("tool_end"), count("reply")), (4, 4, 1));
+    assert!(count("node_start") > 0 && count("node_start") == count("node_end"), "every start has its end");
+    let words: String = told.iter().filter_map(|frame| frame["data"]["token"].as_str()).collect();
+    let reply = &told.last().unwrap()["data"];
+    assert_eq!((words.as_str(), &reply["final_reply"]), ("Done.", &json!("Done.")));
+    assert_eq!(reply["metadata"]["tools_used"], json!(["search", "look", "sum"]));
+    assert_eq!(reply["metadata"]["stop_reason"], "completed");
+    let numbers: Vec<u64> = told.iter().map(|frame| frame["seq"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+    // The same from the store, from a place in the middle on.
+    let run = told[0]["run_id"].as_str().unwrap();
+    let rest = format!("/api/v1/runs/{run}/events?dialect=agent&after={}", numbers[3]);
+    let rest = bench.restarted().get(&rest).await.frames();
+    let again: Vec<Json> = rest[..rest.len() - 1].iter().map(|frame| frame.json()).collect();
+    assert_eq!(again, told[4..]);
+    let whole = bench.post(&path, ask(false)).await.data();
+    assert_eq!((&whole["final_reply"], &whole["status"]), (&json!("Done."), &json!("succeeded")));
+    let wrong = bench.post(&path, json!({"query": "q", "dialect": "klingon"})).await.refusal();
+    assert!(wrong.0 == 101 && wrong.1.contains("ragflow, agent"), "{wrong:?}");
+}

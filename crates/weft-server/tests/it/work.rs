@@ -79,6 +79,43 @@ impl Shared {
         WorkQueue::get(&*self.store, &work.run).await.unwrap()
     }
 
+    /// A run that a process has announced, in a session of its own.
+    fn announced(&self, work: &Work, process: &str) -> StoredRun {
+        StoredRun {
+            key: work.run.clone(),
+            session: work.run.id.as_str().into(),
+            canvas: work.canvas.clone(),
+            query: "hello".into(),
+            ending: None,
+            started_ms: NOW,
+            finished_ms: None,
+            fence: 1,
+            owner: Some(process.into()),
+            cancel_ms: None,
+        }
+    }
+
+    /// A schedule by the name of `test`.
+    async fn schedule(&self) -> ScheduleKey {
+        let key = ScheduleKey::new(&default_tenant(), "test");
+        let schedule = Schedule {
+            key: key.clone(),
+            canvas: self.canvas.as_str().into(),
+            name: String::new(),
+            timing: Timing::Every { every_ms: 30_000, from_ms: NOW },
+            input: TurnInput::default(),
+            session: SessionPolicy::New,
+            misfire: Misfire::Skip,
+            next_ms: Some(NOW),
+            decided_ms: NOW,
+            revision: 0,
+            created_ms: NOW,
+            updated_ms: NOW,
+        };
+        ScheduleStore::create(&*self.store, &schedule).await.unwrap();
+        key
+    }
+
     /// What the next worker makes of it once the first one's time has passed.
     async fn next_worker(&self, app: &App) -> WorkOutcome {
         self.clock.go_on(A_WHILE);
@@ -124,22 +161,7 @@ async fn a_worker_that_dies_before_the_start_leaves_it_to_the_next() {
 async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_stops() {
     let shared = Shared::with(echo_canvas()).await;
     let work = shared.push("r1").await;
-    let key = ScheduleKey::new(&default_tenant(), "test");
-    let schedule = Schedule {
-        key: key.clone(),
-        canvas: shared.canvas.as_str().into(),
-        name: String::new(),
-        timing: Timing::Every { every_ms: 30_000, from_ms: NOW },
-        input: TurnInput::default(),
-        session: SessionPolicy::New,
-        misfire: Misfire::Skip,
-        next_ms: Some(NOW),
-        decided_ms: NOW,
-        revision: 0,
-        created_ms: NOW,
-        updated_ms: NOW,
-    };
-    ScheduleStore::create(&*shared.store, &schedule).await.unwrap();
+    let key = shared.schedule().await;
     let app = shared.process();
     // Two processes have begun with it and were never heard of again.
     shared.take().await;
@@ -149,6 +171,45 @@ async fn work_that_ended_its_process_twice_is_not_begun_again_and_its_schedule_s
     assert!(reason.contains("ended 2 times"), "{reason}");
     assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
     assert!(matches!(shared.state(&work).await.state, WorkState::Abandoned { .. }));
+}
+
+/// A schedule of seconds asks for new runs long before the workers' time is over: what counts is how many processes
+/// ended with its runs, not how many runs ended with a process.
+#[tokio::test]
+async fn a_schedule_whose_runs_ended_two_processes_stops_whichever_runs_they_were() {
+    let shared = Shared::with(echo_canvas()).await;
+    let key = shared.schedule().await;
+    let app = shared.process();
+    let cut_off = async |id: &str, process: &str| {
+        let work = shared.push(id).await;
+        shared.take().await;
+        let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
+        app.open_session(&canvas, "", Some(SessionId::new(id))).await.unwrap();
+        app.runs.create(&shared.announced(&work, process)).await.unwrap();
+        work
+    };
+    // Two runs were under way when one process ended: the third one runs.
+    let (first, second) = (cut_off("r1", "one").await, cut_off("r2", "one").await);
+    app.engine.all_unattended().await.unwrap();
+    let third = shared.push("r3").await;
+    let taken = shared.take().await;
+    assert_eq!(app.do_work(&taken.stored).await, WorkOutcome::Done);
+    app.queue.settle(&taken.lease, &WorkOutcome::Done, 0).await.unwrap();
+    assert!(app.schedules.get(&key).await.unwrap().next_ms.is_some());
+    // A second process has ended since.
+    let fourth = cut_off("r4", "another").await;
+    app.engine.all_unattended().await.unwrap();
+    shared.push("r5").await;
+    let taken = shared.take().await;
+    let WorkOutcome::Abandoned { reason } = app.do_work(&taken.stored).await else {
+        panic!("it is given up")
+    };
+    assert!(reason.contains("ended 2 times"), "{reason}");
+    assert_eq!(app.schedules.get(&key).await.unwrap().next_ms, None);
+    for work in [&first, &second, &fourth] {
+        assert_eq!(app.runs.get(&work.run).await.unwrap().ending, Some(Ending::Failed), "none begins again");
+    }
+    assert_eq!(app.runs.get(&third.run).await.unwrap().ending, Some(Ending::Succeeded));
 }
 
 #[tokio::test]
@@ -171,18 +232,7 @@ async fn a_run_that_was_announced_and_never_began_begins() {
     let app = shared.process();
     let canvas = weft_core::CanvasKey::new(&default_tenant(), shared.canvas.as_str());
     app.open_session(&canvas, "", Some(SessionId::new("r1"))).await.unwrap();
-    let announced = StoredRun {
-        key: work.run.clone(),
-        session: "r1".into(),
-        canvas: work.canvas.clone(),
-        query: "hello".into(),
-        ending: None,
-        started_ms: NOW,
-        finished_ms: None,
-        fence: 1,
-        owner: Some("first".into()),
-        cancel_ms: None,
-    };
+    let announced = shared.announced(&work, "first");
     app.runs.create(&announced).await.unwrap();
     // Its process was heard of just now.
     weft_core::seam::ProcessStore::beat(&*shared.store, &"first".into(), None).await.unwrap();

@@ -1,0 +1,312 @@
+//! Run events as the events of the AG-UI protocol (version 1.0): what a person sees of an agent, and what it asks
+//! of them as interrupts. Whatever begins ends before the run does, also when the run fails or is stopped.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::journal::WaitingForm;
+use weft_core::value::to_text;
+use weft_core::{Ending, Entry, Record, TaskId};
+
+use crate::answer::{Answer, End};
+
+/// What a run is called by its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The conversation.
+    pub thread: String,
+    /// The run, as the client named it.
+    pub run: String,
+}
+
+/// What is open of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Text,
+    Reasoning,
+}
+
+/// The events of a run, as far as its entries have been shown.
+pub struct AgUiRun {
+    names: Names,
+    answer: Answer,
+    /// The part that each activation is in the middle of, with the id of its message.
+    open: HashMap<u32, (Part, String)>,
+    /// How many parts each activation has begun: each is a message of its own.
+    parts: HashMap<u32, u32>,
+    /// Steps that have begun and not ended, by activation.
+    steps: Vec<(u32, String)>,
+}
+
+impl AgUiRun {
+    /// Of a run whose entries are yet to come.
+    pub fn new(names: Names) -> Self {
+        let (open, parts, steps) = (HashMap::new(), HashMap::new(), Vec::new());
+        Self { names, answer: Answer::default(), open, parts, steps }
+    }
+
+    /// Takes in the next entry, and gives its events. All entries of a run are shown to it, in their order.
+    pub fn events(&mut self, entry: &Arc<Entry>) -> Vec<Json> {
+        let mut events = Vec::new();
+        self.tell(entry, &mut events);
+        self.answer.learn(entry);
+        if let Record::RunFinished { .. } = &entry.record {
+            self.end(&mut events);
+        }
+        // What nobody is shown has no number: it may not be stored yet.
+        for event in &mut events {
+            event["timestamp"] = json!(entry.at_ms);
+        }
+        events
+    }
+
+    /// The end of a stream that breaks off before its run ends. Nothing when the run has ended.
+    pub fn broken_off(&self, message: &str) -> Option<Json> {
+        self.answer
+            .end
+            .is_none()
+            .then(|| json!({"type": "RUN_ERROR", "message": message, "code": "INTERRUPTED"}))
+    }
+
+    fn tell(&mut self, entry: &Entry, events: &mut Vec<Json>) {
+        match &entry.record {
+            Record::RunStarted { .. } => {
+                let Names { thread, run } = &self.names;
+                events.push(json!({"type": "RUN_STARTED", "threadId": thread, "runId": run}));
+            }
+            Record::NodeStarted { who } => {
+                let taken = |name: &str| self.steps.iter().any(|(_, other)| other == name);
+                // Rounds of an iteration may be at work in the same node at the same time.
+                let name = match who.node.as_str() {
+                    name if taken(name) => format!("{name}#{}", who.activation),
+                    name => name.to_owned(),
+                };
+                events.push(json!({"type": "STEP_STARTED", "stepName": name}));
+                self.steps.push((who.activation, name));
+            }
+            Record::NodeFinished { who, .. } => {
+                self.close(who.activation, events);
+                self.end_step(who.activation, events);
+            }
+            Record::Said { activation, text, .. } if !text.is_empty() => {
+                let thinks = self.answer.is_thinking(*activation);
+                let part = if thinks { Part::Reasoning } else { Part::Text };
+                let id = self.begin(*activation, part, events);
+                let kind = match part {
+                    Part::Text => "TEXT_MESSAGE_CONTENT",
+                    Part::Reasoning => "REASONING_MESSAGE_CONTENT",
+                };
+                events.push(json!({"type": kind, "messageId": id, "delta": text}));
+            }
+            Record::ThinkingStarted { activation, .. } | Record::ThinkingEnded { activation, .. } => {
+                self.close(*activation, events);
+            }
+            Record::MessageEnded { activation, end, .. } => {
+                self.close(*activation, events);
+                if !end.cited.is_empty() {
+                    let reference = weft_core::citation::reference(&end.cited);
+                    events.push(json!({"type": "CUSTOM", "name": "reference", "value": reference}));
+                }
+            }
+            Record::MessageReset { activation, .. } => self.reset(*activation, events),
+            Record::ToolStarted { activation, call } => {
+                let id = self.call_id(*activation, &call.call);
+                let arguments = to_text(&call.arguments);
+                events.push(json!({"type": "TOOL_CALL_START", "toolCallId": id, "toolCallName": call.tool}));
+                events.push(json!({"type": "TOOL_CALL_ARGS", "toolCallId": id, "delta": arguments}));
+                events.push(json!({"type": "TOOL_CALL_END", "toolCallId": id}));
+            }
+            Record::ToolFinished { activation, call } => {
+                let id = self.call_id(*activation, &call.started.call);
+                events.push(json!({
+                    "type": "TOOL_CALL_RESULT", "messageId": format!("{id}/result"), "toolCallId": id,
+                    "content": to_text(&call.result), "role": "tool"
+                }));
+            }
+            Record::Warned { node, message } => {
+                let value = json!({"component_id": node, "message": message});
+                events.push(json!({"type": "CUSTOM", "name": "warning", "value": value}));
+            }
+            _ => {}
+        }
+    }
+
+    /// Ids of calls are unique within their activation, and those of clients within the conversation.
+    fn call_id(&self, activation: u32, call: &str) -> String {
+        format!("{}/{activation}/{call}", self.names.run)
+    }
+
+    /// The id of the message that a piece belongs to, begun if it has to be.
+    fn begin(&mut self, activation: u32, part: Part, events: &mut Vec<Json>) -> String {
+        if let Some((open, id)) = self.open.get(&activation)
+            && *open == part
+        {
+            return id.clone();
+        }
+        self.close(activation, events);
+        let place = self.parts.entry(activation).or_default();
+        *place += 1;
+        let id = format!("{}/{activation}/{place}", self.names.run);
+        match part {
+            Part::Text => {
+                events.push(json!({"type": "TEXT_MESSAGE_START", "messageId": id, "role": "assistant"}));
+            }
+            Part::Reasoning => {
+                events.push(json!({"type": "REASONING_START", "messageId": id}));
+                events.push(json!({"type": "REASONING_MESSAGE_START", "messageId": id, "role": "reasoning"}));
+            }
+        }
+        self.open.insert(activation, (part, id.clone()));
+        id
+    }
+
+    fn close(&mut self, activation: u32, events: &mut Vec<Json>) {
+        match self.open.remove(&activation) {
+            Some((Part::Text, id)) => events.push(json!({"type": "TEXT_MESSAGE_END", "messageId": id})),
+            Some((Part::Reasoning, id)) => {
+                events.push(json!({"type": "REASONING_MESSAGE_END", "messageId": id}));
+                events.push(json!({"type": "REASONING_END", "messageId": id}));
+            }
+            None => {}
+        }
+    }
+
+    /// The protocol takes nothing back, so clients are told which message does not count.
+    fn reset(&mut self, activation: Option<u32>, events: &mut Vec<Json>) {
+        let Some(activation) = activation else { return };
+        let begun = self.parts.get(&activation).copied().unwrap_or_default();
+        self.close(activation, events);
+        let ids: Vec<String> =
+            (1..=begun).map(|place| format!("{}/{activation}/{place}", self.names.run)).collect();
+        if !ids.is_empty() {
+            events.push(json!({"type": "CUSTOM", "name": "message_reset", "value": {"messageIds": ids}}));
+        }
+    }
+
+    fn end_step(&mut self, activation: u32, events: &mut Vec<Json>) {
+        if let Some(place) = self.steps.iter().position(|(of, _)| *of == activation) {
+            let (_, name) = self.steps.remove(place);
+            events.push(json!({"type": "STEP_FINISHED", "stepName": name}));
+        }
+    }
+
+    fn end(&mut self, events: &mut Vec<Json>) {
+        let mut open: Vec<u32> = self.open.keys().copied().collect();
+        open.sort_unstable();
+        open.into_iter().for_each(|activation| self.close(activation, events));
+        for (_, name) in self.steps.drain(..) {
+            events.push(json!({"type": "STEP_FINISHED", "stepName": name}));
+        }
+        let Some(End { ending, error, usage, .. }) = &self.answer.end else { return };
+        let usage = json!([{
+            "inputTokens": usage.prompt_tokens, "outputTokens": usage.completion_tokens,
+            "totalTokens": usage.prompt_tokens.saturating_add(usage.completion_tokens),
+        }]);
+        let outcome = match ending {
+            Ending::Failed => {
+                let message = error.as_deref().unwrap_or("the run failed");
+                events
+                    .push(json!({"type": "RUN_ERROR", "message": message, "code": "FAILED", "usage": usage}));
+                return;
+            }
+            Ending::Succeeded => json!({"type": "success"}),
+            Ending::Cancelled => json!({"type": "cancelled"}),
+            Ending::Waiting => {
+                let interrupts: Vec<Json> = self.answer.forms.iter().flat_map(interrupts).collect();
+                json!({"type": "interrupt", "interrupts": interrupts})
+            }
+        };
+        let Names { thread, run } = &self.names;
+        let mut event = json!({
+            "type": "RUN_FINISHED", "threadId": thread, "runId": run, "outcome": outcome, "usage": usage
+        });
+        if let Some(limit) = self.answer.limited() {
+            event["result"] = json!({"stop_reason": limit.as_str()});
+        }
+        events.push(event);
+    }
+}
+
+/// What a form asks, as one interrupt for each of its tasks.
+fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
+    let fields = &waiting.form.fields;
+    match waiting.tasks.as_slice() {
+        [] => Vec::new(),
+        // A form that comes before the work is answered as a whole.
+        [task] if fields.len() != 1 || !is_decision(fields.values().next()) => {
+            vec![interrupt(waiting, task, fields.clone())]
+        }
+        tasks => {
+            let one = |(name, field): (&String, &Json)| Map::from_iter([(name.clone(), field.clone())]);
+            tasks
+                .iter()
+                .zip(fields.iter().map(one))
+                .map(|(task, field)| interrupt(waiting, task, field))
+                .collect()
+        }
+    }
+}
+
+/// Whether a field is one that a person agrees to.
+fn is_decision(field: Option<&Json>) -> bool {
+    field.is_some_and(|field| field.get("tool").is_some() || field.get("type") == Some(&json!("approval")))
+}
+
+fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: Map<String, Json>) -> Json {
+    let decision = fields.values().next().filter(|field| fields.len() == 1 && is_decision(Some(field)));
+    let reason = if decision.is_some() { "tool_call" } else { "input_required" };
+    let name = fields.values().next().and_then(|field| field.get("name")).and_then(Json::as_str);
+    let message = waiting.form.tips.as_deref().filter(|tips| !tips.trim().is_empty()).or(name);
+    let schema = match decision {
+        Some(_) => json!({
+            "type": "object",
+            "properties": {
+                "decision": {"type": "string", "enum": ["approve", "deny", "edit"]},
+                "reason": {"type": "string"},
+                "arguments": {"type": "object"},
+            },
+            "required": ["decision"],
+        }),
+        None => schema(&fields),
+    };
+    let mut interrupt = json!({
+        "id": task,
+        "reason": reason,
+        "responseSchema": schema,
+        "metadata": {"component_id": waiting.node, "inputs": fields},
+    });
+    if let Some(message) = message {
+        interrupt["message"] = json!(message);
+    }
+    if let Some(due) = waiting.due_ms.and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok()) {
+        interrupt["expiresAt"] = json!(due.to_string());
+    }
+    interrupt
+}
+
+/// What the values of a form may be.
+fn schema(fields: &Map<String, Json>) -> Json {
+    let property = |(name, field): (&String, &Json)| {
+        let word = |key: &str| field.get(key).and_then(Json::as_str).unwrap_or_default();
+        let mut property = match word("type") {
+            "integer" => json!({"type": "integer"}),
+            "number" => json!({"type": "number"}),
+            "boolean" | "bool" => json!({"type": "boolean"}),
+            "file" => json!({}),
+            _ => json!({"type": "string"}),
+        };
+        if let Some(options) = field.get("options").and_then(Json::as_array).filter(|list| !list.is_empty()) {
+            property["enum"] = json!(options);
+        }
+        if !word("name").is_empty() {
+            property["title"] = json!(word("name"));
+        }
+        (name.clone(), property)
+    };
+    let properties: Map<String, Json> = fields.iter().map(property).collect();
+    let needed = |field: &Json| field.get("optional").and_then(Json::as_bool) != Some(true);
+    let required: Vec<&String> =
+        fields.iter().filter(|(_, field)| needed(field)).map(|(name, _)| name).collect();
+    json!({"type": "object", "properties": properties, "required": required})
+}

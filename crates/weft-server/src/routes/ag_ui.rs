@@ -1,0 +1,53 @@
+//! Agents behind the AG-UI protocol.
+
+use axum::extract::State;
+use axum::response::Response;
+use weft_core::{SessionId, TaskKey};
+
+use super::turn::{UnknownSession, begin_turn, canvas_key, session};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::frames::AgUiEvents;
+use crate::path::Path;
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::ag_ui::RunInput;
+use crate::wire::completion::{CompletionRequest, ResponseMode};
+
+/// `POST /api/v1/agents/{id}/ag-ui`: a run of the protocol, whose thread is a session. A thread that nobody
+/// knows begins; a run that is asked for again is the same run.
+///
+/// # Errors
+/// 101, 102, 103, 106 as the message says, with the HTTP status that fits.
+pub async fn run(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    begun(&state, &caller, id, &body).await.map_err(ApiError::for_openai)
+}
+
+async fn begun(state: &ServerState, caller: &Caller, id: String, body: &Body) -> Result<Response, ApiError> {
+    let RunInput { names, input, answers } = RunInput::read(body, caller)?;
+    let canvas = canvas_key(caller, id);
+    let read = CompletionRequest::read(body, caller, ResponseMode::Stream)?;
+    let request = CompletionRequest {
+        session: Some(SessionId::from(names.thread.as_str())),
+        input,
+        idempotency_key: Some(names.run.clone()),
+        ..read
+    };
+    let entries = if answers.is_empty() {
+        begin_turn(state, &canvas, &request, UnknownSession::Begin).await?.1.entries
+    } else {
+        // The tasks belong to a session of this agent, and to no other.
+        let session = session(state, &canvas, &request, UnknownSession::Refuse).await?;
+        let answers =
+            answers.into_iter().map(|(id, answer)| (TaskKey::new(&caller.tenant, id), answer)).collect();
+        let waiting = state.waiting(request.strategy);
+        state.app.answer_tasks(&session, answers, &waiting).await?.entries
+    };
+    Ok(sse::respond(entries, AgUiEvents::new(names)))
+}

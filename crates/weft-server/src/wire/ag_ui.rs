@@ -1,0 +1,105 @@
+//! The request of the AG-UI protocol.
+
+use serde_json::Value as Json;
+use weft_core::{TaskId, TurnInput};
+
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::dialect::ag_ui::Names;
+use crate::error::ApiError;
+use crate::tasks::TaskAnswer;
+use crate::wire::completion::{checked_key, last_question};
+
+/// Interrupts that one request may answer.
+const ANSWERS_MAX: usize = 100;
+
+/// What a client wants of a run.
+#[derive(Debug)]
+pub struct RunInput {
+    /// What it calls the run and its conversation.
+    pub names: Names,
+    /// The question, and form values that come with it.
+    pub input: TurnInput,
+    /// What it answers to interrupts of the run before. When there are some, the question does not count.
+    pub answers: Vec<(TaskId, TaskAnswer)>,
+}
+
+impl RunInput {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// 101 naming the field that is not valid, 102 for a question with parts that are no text.
+    pub fn read(body: &Body, caller: &Caller) -> Result<Self, ApiError> {
+        body.require(&["threadId", "runId"])?;
+        let id = |key: &str| body.id(key).map(Option::unwrap_or_default);
+        let names = Names { thread: id("threadId")?, run: checked_key(&id("runId")?)? };
+        let answers = body.list("resume")?.unwrap_or_default();
+        if answers.len() > ANSWERS_MAX {
+            return Err(ApiError::argument(format!("`resume` has more than {ANSWERS_MAX} entries")));
+        }
+        let answers = answers.iter().map(answer).collect::<Result<Vec<_>, _>>()?;
+        let messages = body.list("messages")?.unwrap_or_default();
+        let query = match answers.is_empty() {
+            true => last_question(&messages)?.unwrap_or_default(),
+            false => String::new(),
+        };
+        let props = body.get("forwardedProps").and_then(|props| props.get("inputs"));
+        let inputs = match props {
+            None | Some(Json::Null) => serde_json::Map::new(),
+            Some(Json::Object(inputs)) => inputs.clone(),
+            Some(_) => return Err(ApiError::argument("`forwardedProps.inputs` must be an object")),
+        };
+        let input = TurnInput { query, user_id: caller.user_id.clone(), inputs, ..TurnInput::default() };
+        Ok(Self { names, input, answers })
+    }
+}
+
+/// An answer to an interrupt. A call that is abandoned is not made.
+fn answer(entry: &Json) -> Result<(TaskId, TaskAnswer), ApiError> {
+    let text = |key: &str| entry.get(key).and_then(Json::as_str);
+    let Some(id) = text("interruptId").filter(|id| !id.is_empty()) else {
+        return Err(ApiError::argument("every entry of `resume` needs an `interruptId`"));
+    };
+    let answer = match (text("status"), entry.get("payload")) {
+        (Some("cancelled"), _) => TaskAnswer::Decision(Json::from("deny")),
+        (Some("resolved"), Some(Json::Object(payload))) if !payload.contains_key("decision") => {
+            TaskAnswer::Inputs(payload.clone())
+        }
+        (Some("resolved"), Some(payload)) if !payload.is_null() => TaskAnswer::Decision(payload.clone()),
+        (Some("resolved"), _) => {
+            return Err(ApiError::argument(format!("the answer to the interrupt `{id}` has no `payload`")));
+        }
+        _ => {
+            let message = format!("the `status` of the interrupt `{id}` must be `resolved` or `cancelled`");
+            return Err(ApiError::argument(message));
+        }
+    };
+    Ok((TaskId::from(id), answer))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn answers_are_values_or_decisions() {
+        let read =
+            |entry: Json| answer(&entry).map(|(_, answer)| answer).map_err(|error| format!("{error:?}"));
+        let resolved = |payload: Json| json!({"interruptId": "t", "status": "resolved", "payload": payload});
+        let inputs = json!({"name": "Ada"});
+        assert_eq!(
+            read(resolved(inputs.clone())).unwrap(),
+            TaskAnswer::Inputs(inputs.as_object().unwrap().clone())
+        );
+        let decision = json!({"decision": "edit", "arguments": {}});
+        assert_eq!(read(resolved(decision.clone())).unwrap(), TaskAnswer::Decision(decision));
+        assert_eq!(read(resolved(json!("approve"))).unwrap(), TaskAnswer::Decision(json!("approve")));
+        let cancelled = json!({"interruptId": "t", "status": "cancelled"});
+        assert_eq!(read(cancelled).unwrap(), TaskAnswer::Decision(json!("deny")));
+        assert!(read(resolved(Json::Null)).unwrap_err().contains("no `payload`"));
+        assert!(read(json!({"status": "resolved"})).unwrap_err().contains("interruptId"));
+        assert!(read(json!({"interruptId": "t", "status": "maybe"})).unwrap_err().contains("resolved"));
+    }
+}

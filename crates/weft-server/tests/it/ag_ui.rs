@@ -1,0 +1,148 @@
+//! The AG-UI protocol.
+
+use serde_json::{Value as Json, json};
+use weft_testkit::Script;
+
+use crate::rehearsal::{calls, canvas};
+use crate::support::{Bench, bench, chat_canvas, form_canvas};
+
+fn asked(thread: &str, run: &str, question: &str) -> Json {
+    json!({
+        "threadId": thread, "runId": run, "state": {}, "tools": [], "context": [], "forwardedProps": {},
+        "messages": [{"id": "1", "role": "user", "content": question}],
+    })
+}
+
+async fn events(bench: &Bench, id: &str, body: Json) -> Vec<Json> {
+    let answer = bench.post(&format!("/api/v1/agents/{id}/ag-ui"), body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    answer.frames().iter().map(|frame| frame.json()).collect()
+}
+
+fn kinds(events: &[Json]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().unwrap()).collect()
+}
+
+fn words(events: &[Json]) -> String {
+    let said = events.iter().filter(|event| event["type"] == "TEXT_MESSAGE_CONTENT");
+    said.filter_map(|event| event["delta"].as_str()).collect()
+}
+
+/// Whatever begins ends once, in its order, between the start of the run and its end.
+fn check(events: &[Json]) {
+    let pairs = [
+        ("STEP_STARTED", "STEP_FINISHED", "stepName"),
+        ("TEXT_MESSAGE_START", "TEXT_MESSAGE_END", "messageId"),
+        ("REASONING_START", "REASONING_END", "messageId"),
+        ("REASONING_MESSAGE_START", "REASONING_MESSAGE_END", "messageId"),
+        ("TOOL_CALL_START", "TOOL_CALL_END", "toolCallId"),
+    ];
+    assert_eq!(events[0]["type"], "RUN_STARTED");
+    assert!(["RUN_FINISHED", "RUN_ERROR"].contains(&events.last().unwrap()["type"].as_str().unwrap()));
+    for (start, end, key) in pairs {
+        let mut open: Vec<&Json> = Vec::new();
+        for event in events {
+            if event["type"] == start {
+                assert!(!open.contains(&&event[key]), "{event} begins twice");
+                open.push(&event[key]);
+            } else if event["type"] == end {
+                let place = open.iter().position(|id| **id == event[key]).expect("what has begun");
+                open.remove(place);
+            }
+        }
+        assert!(open.is_empty(), "{open:?} of {start} has no end");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_told_and_its_thread_goes_on() {
+    let bench = bench(
+        Script::new().reply(weft_testkit::Reply::text("Paris.")).reply(weft_testkit::Reply::text("Rome.")),
+    )
+    .await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let first = events(&bench, &id, asked("t1", "r1", "France?")).await;
+    check(&first);
+    assert_eq!(words(&first), "Paris.");
+    let (started, finished) = (&first[0], first.last().unwrap());
+    for event in [started, finished] {
+        assert_eq!((&event["threadId"], &event["runId"]), (&json!("t1"), &json!("r1")));
+    }
+    assert_eq!(finished["outcome"], json!({"type": "success"}));
+    assert!(finished["usage"][0]["totalTokens"].as_u64().is_some());
+    // A request that is sent again is the same run.
+    assert_eq!(words(&events(&bench, &id, asked("t1", "r1", "France?")).await), "Paris.");
+    let second = events(&bench, &id, asked("t1", "r2", "Italy?")).await;
+    assert_eq!(words(&second), "Rome.");
+    let session = bench.get(&format!("/api/v1/agents/{id}/sessions/t1")).await.data();
+    let said: Vec<&str> =
+        session["messages"].as_array().unwrap().iter().filter_map(|one| one["content"].as_str()).collect();
+    assert!(said.ends_with(&["France?", "Paris.", "Italy?", "Rome."]), "{said:?}");
+}
+
+#[tokio::test]
+async fn calls_have_arguments_and_results() {
+    let bench = bench(Script::new()).await;
+    let found = json!([{"tool": "search", "arguments": {"query": "a"}, "result": {"n": 1}}]);
+    let id = bench.store("Calls", canvas(&calls(&found))).await;
+    let told = events(&bench, &id, asked("t", "r", "q")).await;
+    check(&told);
+    let place = kinds(&told).iter().position(|kind| *kind == "TOOL_CALL_START").unwrap();
+    let call = &told[place..place + 4];
+    assert_eq!(kinds(call), ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "TOOL_CALL_RESULT"]);
+    assert_eq!((&call[0]["toolCallName"], &call[1]["delta"]), (&json!("search"), &json!(r#"{"query":"a"}"#)));
+    assert_eq!((&call[3]["content"], &call[3]["role"]), (&json!(r#"{"n":1}"#), &json!("tool")));
+    assert!(call.iter().all(|event| event["toolCallId"] == call[0]["toolCallId"]));
+}
+
+#[tokio::test]
+async fn a_form_is_an_interrupt_and_its_answer_resumes_the_run() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Form", form_canvas()).await;
+    let told = events(&bench, &id, asked("t", "r1", "q")).await;
+    check(&told);
+    let outcome = &told.last().unwrap()["outcome"];
+    assert_eq!(outcome["type"], "interrupt");
+    let interrupts = outcome["interrupts"].as_array().unwrap();
+    assert_eq!((interrupts.len(), &interrupts[0]["reason"]), (1, &json!("input_required")));
+    let fields = interrupts[0]["responseSchema"]["properties"].as_object().unwrap();
+    assert!(!fields.is_empty());
+    let values: serde_json::Map<String, Json> =
+        fields.keys().map(|name| (name.clone(), json!("Ada"))).collect();
+    let resume = |status: &str, payload: Json| {
+        let mut body = asked("t", "r2", "q");
+        body["resume"] = json!([{"interruptId": interrupts[0]["id"], "status": status, "payload": payload}]);
+        body
+    };
+    let path = format!("/api/v1/agents/{id}/ag-ui");
+    let refused = bench.post(&path, resume("cancelled", Json::Null)).await;
+    assert_eq!(refused.status, 400, "a form cannot be denied: {}", refused.text);
+    let mut elsewhere = resume("resolved", json!(values));
+    elsewhere["threadId"] = json!("another");
+    assert_eq!(bench.post(&path, elsewhere).await.status, 404, "the task is of another thread");
+    let resumed = events(&bench, &id, resume("resolved", json!(values))).await;
+    check(&resumed);
+    assert_eq!(resumed.last().unwrap()["outcome"], json!({"type": "success"}));
+    assert!(words(&resumed).contains("Ada"), "{}", words(&resumed));
+    let twice = bench.post(&path, resume("resolved", json!(values))).await;
+    assert_eq!(twice.status, 409, "it was answered already: {}", twice.text);
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_refused_before_anything_begins() {
+    let bench = bench(Script::new()).await;
+    let id = bench.store("Chat", chat_canvas()).await;
+    let path = format!("/api/v1/agents/{id}/ag-ui");
+    assert_eq!(bench.post(&path, json!({"runId": "r"})).await.status, 400);
+    assert_eq!(bench.post("/api/v1/agents/gone/ag-ui", asked("t", "r", "q")).await.status, 404);
+    let long = "x".repeat(10_000);
+    assert_eq!(bench.post(&path, asked("t", &long, "q")).await.status, 400);
+    let stranger = Bench { token: bench.stranger().await, ..bench.restarted() };
+    assert_eq!(stranger.post(&path, asked("t", "r", "q")).await.status, 404);
+    let nobody = Bench { token: "wrong".to_owned(), ..bench.restarted() };
+    assert_eq!(nobody.post(&path, asked("t", "r", "q")).await.status, 401);
+    // A run that fails says so in the protocol.
+    let told = events(&bench, &id, asked("t", "r", "q")).await;
+    check(&told);
+    assert_eq!(told.last().unwrap()["type"], "RUN_ERROR");
+}
