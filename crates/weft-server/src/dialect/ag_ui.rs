@@ -235,14 +235,14 @@ fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
         [] => Vec::new(),
         // A form that comes before the work is answered as a whole.
         [task] if fields.len() != 1 || !is_decision(fields.values().next()) => {
-            vec![interrupt(waiting, task, fields.clone())]
+            vec![interrupt(waiting, task, fields)]
         }
         tasks => {
             let one = |(name, field): (&String, &Json)| Map::from_iter([(name.clone(), field.clone())]);
             tasks
                 .iter()
                 .zip(fields.iter().map(one))
-                .map(|(task, field)| interrupt(waiting, task, field))
+                .map(|(task, field)| interrupt(waiting, task, &field))
                 .collect()
         }
     }
@@ -253,7 +253,7 @@ fn is_decision(field: Option<&Json>) -> bool {
     field.is_some_and(|field| field.get("tool").is_some() || field.get("type") == Some(&json!("approval")))
 }
 
-fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: Map<String, Json>) -> Json {
+fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -> Json {
     let decision = fields.values().next().filter(|field| fields.len() == 1 && is_decision(Some(field)));
     let reason = if decision.is_some() { "tool_call" } else { "input_required" };
     let name = fields.values().next().and_then(|field| field.get("name")).and_then(Json::as_str);
@@ -268,7 +268,7 @@ fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: Map<String, Json>) ->
             },
             "required": ["decision"],
         }),
-        None => schema(&fields),
+        None => schema(fields),
     };
     let mut interrupt = json!({
         "id": task,
