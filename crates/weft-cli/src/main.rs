@@ -181,7 +181,7 @@ async fn command(cli: &Cli) -> Outcome {
             };
             tasks::run(args, &setup).await
         }
-        Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?),
+        Command::Plugins(args) => plugins::run(args, &Setup::without_models(&environment, &flags)?).await,
         Command::Mcp { command } => mcp::run(command, &Setup::without_models(&environment, &flags)?).await,
         Command::Schedule { command } => {
             let setup = match command {

@@ -1,7 +1,7 @@
 //! `weft plugins`: tools that were added without a new build.
 
 use serde_json::json;
-use weft_server::{Plugin, Plugins};
+use weft_server::Plugin;
 
 use crate::args::PluginsArgs;
 use crate::failure::{Exit, Failure, Outcome};
@@ -16,13 +16,14 @@ const TEXT_CHARS: usize = 100;
 ///
 /// # Errors
 /// When a file in the folder is not valid, or nobody reads any more.
-pub fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
+pub async fn run(args: &PluginsArgs, setup: &Setup) -> Outcome {
     let folder = setup.config.plugins_folder();
-    let plugins = Plugins::open(&folder).map_err(|error| Failure::before_running(&error))?;
+    let plugins =
+        weft_server::plugins(&setup.config).await.map_err(|error| Failure::before_running(&error))?;
     if plugins.names().next().is_none() {
         let folder = quoted(&folder.to_string_lossy());
         Notes::line(format!(
-            "there are no plugins: put an OpenAPI document NAME.json or a skill NAME/SKILL.md into {folder}; \
+            "there are no plugins: put an OpenAPI document NAME.json, a component NAME.wasm or a skill NAME/SKILL.md into {folder}; \
              `weft mcp list` shows its MCP servers"
         ));
     }

@@ -1,14 +1,15 @@
 //! The folder of plugins.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use weft_core::seam::Sandbox;
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::openapi::Plugin;
-use crate::settings::PluginSettings;
 use crate::skill::{self, SKILL_FILE};
+use crate::wasm;
 
 /// Files of a folder that are looked at, at most.
 pub const FILES_MAX: usize = 1_000;
@@ -19,24 +20,27 @@ pub const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 ///
 /// # Errors
 /// `Invalid` naming every file that is not valid and why; `Unavailable` when the folder cannot be read.
-pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Plugin>> {
+pub(crate) async fn read(folder: &Path, sandbox: &dyn Sandbox) -> Result<BTreeMap<String, Plugin>> {
     let mut problems = Vec::new();
     let mut plugins = BTreeMap::new();
-    let Names { documents, skills } = names(folder, &mut problems)?;
-    for name in &documents {
-        match plugin(folder, name) {
-            Ok(plugin) => drop(plugins.insert(name.clone(), plugin)),
-            Err(error) => problems.push(error.full()),
+    for (name, kind) in files(folder, &mut problems)? {
+        let place = folder.join(kind.file(&name));
+        if plugins.contains_key(&name) {
+            let message = format!(
+                "{}: there is another plugin called {name}; give one of them another name",
+                place.display()
+            );
+            problems.push(message);
+            continue;
         }
-    }
-    for name in &skills {
-        let place = folder.join(name).join(SKILL_FILE);
-        match skill::read(folder, name) {
-            Ok(_) if documents.contains(name) => {
-                problems.push(format!("{}: there is a plugin {name}.json, too", place.display()));
-            }
-            Ok(skill) => drop(plugins.insert(name.clone(), skill)),
-            Err(error) => problems.push(format!("{}: {}", place.display(), error.full())),
+        let read = match kind {
+            Kind::Document => plugin(folder, &name),
+            Kind::Component => component(folder, &name, sandbox).await,
+            Kind::Skill => skill::read(folder, &name).map_err(|error| named(&place, &error.full())),
+        };
+        match read {
+            Ok(plugin) => drop(plugins.insert(name, plugin)),
+            Err(error) => problems.push(error.full()),
         }
     }
     if problems.is_empty() {
@@ -45,70 +49,103 @@ pub(crate) fn read(folder: &Path) -> Result<BTreeMap<String, Plugin>> {
     Err(Error::invalid(problems.join("; ")))
 }
 
-/// What there is in a folder, by name.
-#[derive(Default)]
-struct Names {
-    /// OpenAPI documents.
-    documents: Vec<String>,
-    /// Folders of skills.
-    skills: Vec<String>,
+/// What a plugin is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// `NAME.json`.
+    Document,
+    /// `NAME.wasm`.
+    Component,
+    /// `NAME/SKILL.md`.
+    Skill,
 }
 
-/// The names of the documents and skills. Settings without a document are a problem: they are meant for something.
-fn names(folder: &Path, problems: &mut Vec<String>) -> Result<Names> {
+impl Kind {
+    /// Its file, in the folder of plugins.
+    fn file(self, name: &str) -> PathBuf {
+        match self {
+            Self::Document => PathBuf::from(format!("{name}.json")),
+            Self::Component => PathBuf::from(format!("{name}.wasm")),
+            Self::Skill => Path::new(name).join(SKILL_FILE),
+        }
+    }
+}
+
+/// What there is in a folder, in the order of names. Settings without a plugin are a problem: they are meant for something.
+fn files(folder: &Path, problems: &mut Vec<String>) -> Result<BTreeSet<(String, Kind)>> {
     let unreadable = |cause| {
         let message = format!("cannot read the folder of plugins {}", folder.display());
         Error::new(ErrorKind::Unavailable, message).because(cause)
     };
     let entries = match std::fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(Names::default()),
+        Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         Err(cause) => return Err(unreadable(cause)),
     };
-    let (mut names, mut skills, mut settings) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut files, mut settings) = (BTreeSet::new(), BTreeSet::new());
     for entry in entries.take(FILES_MAX) {
         let path = entry.map_err(unreadable)?.path();
         if path.join(SKILL_FILE).is_file() {
-            skills.extend(path.file_name().and_then(|name| name.to_str()).map(str::to_owned));
+            let name = path.file_name().and_then(|name| name.to_str());
+            files.extend(name.map(|name| (name.to_owned(), Kind::Skill)));
             continue;
         }
-        let (Some(stem), Some(kind)) = (path.file_stem(), path.extension()) else { continue };
+        let (Some(stem), Some(ending)) = (path.file_stem(), path.extension()) else { continue };
         let Some(name) = stem.to_str().filter(|name| !name.starts_with('.')) else { continue };
-        match kind.to_str() {
-            Some("json") => names.push(name.to_owned()),
+        match ending.to_str() {
+            Some("json") => drop(files.insert((name.to_owned(), Kind::Document))),
+            Some("wasm") => drop(files.insert((name.to_owned(), Kind::Component))),
             // An MCP server, which the settings read.
             Some("toml") if name.ends_with(".mcp") => {}
-            Some("toml") => settings.push(name.to_owned()),
+            Some("toml") => drop(settings.insert(name.to_owned())),
             _ => {}
         }
     }
-    names.sort_unstable();
-    skills.sort_unstable();
-    for name in settings.iter().filter(|name| !names.contains(name)) {
+    let has = |name: &String, kind| files.contains(&(name.clone(), kind));
+    for name in settings.iter().filter(|name| !has(name, Kind::Document) && !has(name, Kind::Component)) {
         problems.push(format!(
-            "{}: there is no {name}.json beside it",
+            "{}: there is no {name}.json and no {name}.wasm beside it",
             folder.join(format!("{name}.toml")).display()
         ));
     }
-    Ok(Names { documents: names, skills })
+    Ok(files)
+}
+
+fn named(path: &Path, problem: &str) -> Error {
+    Error::invalid(format!("{}: {problem}", path.display()))
 }
 
 fn plugin(folder: &Path, name: &str) -> Result<Plugin> {
     let path = folder.join(format!("{name}.json"));
-    let named = |path: &Path, problem: String| Error::invalid(format!("{}: {problem}", path.display()));
-    let document = text(&path)?.ok_or_else(|| named(&path, "it is gone".to_owned()))?;
+    let document = text(&path)?.ok_or_else(|| named(&path, "it is gone"))?;
     let document =
-        serde_json::from_str(&document).map_err(|cause| named(&path, format!("it is no JSON: {cause}")))?;
+        serde_json::from_str(&document).map_err(|cause| named(&path, &format!("it is no JSON: {cause}")))?;
+    let settings = settings(folder, name)?.unwrap_or_default();
+    Plugin::new(name, &document, settings).map_err(|error| named(&path, &error.full()))
+}
+
+async fn component(folder: &Path, name: &str, sandbox: &dyn Sandbox) -> Result<Plugin> {
+    let path = folder.join(format!("{name}.wasm"));
+    let bytes = bytes(&path)?.ok_or_else(|| named(&path, "it is gone"))?;
+    let settings = settings(folder, name)?.unwrap_or_default();
+    wasm::described(name, bytes, &settings, sandbox).await.map_err(|error| named(&path, &error.full()))
+}
+
+/// What `NAME.toml` says, where there is one.
+fn settings<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>> {
     let beside = folder.join(format!("{name}.toml"));
-    let settings = match text(&beside)? {
-        None => PluginSettings::default(),
-        Some(text) => toml::from_str(&text).map_err(|cause| named(&beside, cause.message().to_owned()))?,
-    };
-    Plugin::new(name, &document, settings).map_err(|error| named(&path, error.full()))
+    let read = |text: String| toml::from_str(&text).map_err(|cause| named(&beside, cause.message()));
+    text(&beside)?.map(read).transpose()
 }
 
 /// The text of a file; nothing when it is not there.
 fn text(path: &Path) -> Result<Option<String>> {
+    let Some(bytes) = bytes(path)? else { return Ok(None) };
+    String::from_utf8(bytes).map(Some).map_err(|_| named(path, "it is no text in UTF-8"))
+}
+
+/// What is in a file; nothing when it is not there.
+fn bytes(path: &Path) -> Result<Option<Vec<u8>>> {
     let failed =
         |cause| Error::new(ErrorKind::Unavailable, format!("cannot read {}", path.display())).because(cause);
     let file = match std::fs::File::open(path) {
@@ -116,10 +153,10 @@ fn text(path: &Path) -> Result<Option<String>> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(cause) => return Err(failed(cause)),
     };
-    let mut text = String::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(failed)?;
-    if u64::try_from(text.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        return Err(Error::invalid(format!("{}: it is larger than {FILE_BYTES_MAX} bytes", path.display())));
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        return Err(named(path, &format!("it is larger than {FILE_BYTES_MAX} bytes")));
     }
-    Ok(Some(text))
+    Ok(Some(bytes))
 }

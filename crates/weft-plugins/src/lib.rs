@@ -5,8 +5,9 @@
 //! | file | what it adds |
 //! |---|---|
 //! | `NAME.json` | the operations of an HTTP service, as its OpenAPI document describes them (3.0 or 3.1) |
-//! | `NAME.toml` | settings for it: where it is, headers, which operations; see [`PluginSettings`] |
+//! | `NAME.toml` | settings for one of the two: where a service is, headers, which operations; see [`PluginSettings`] |
 //! | `NAME.mcp.toml` | an MCP server, with the fields of `[mcp.servers.NAME]`; it is read with the settings, not here |
+//! | `NAME.wasm` | one tool: a WebAssembly component of the world `tool` (`wit/tool.wit`), which runs in the sandbox |
 //! | `NAME/SKILL.md` | a skill: instructions for a kind of work, with the files and scripts beside it (agentskills.io) |
 //!
 //! Agents name a plugin as they name an MCP server, and a canvas that names one runs on any installation that has
@@ -18,6 +19,7 @@ mod openapi;
 mod settings;
 mod skill;
 mod source;
+mod wasm;
 
 pub use folder::{FILE_BYTES_MAX, FILES_MAX};
 pub use openapi::{OPERATIONS_MAX, Plugin};

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use weft_core::seam::ToolSource;
 use weft_core::seam::tool_source::Offered;
+use weft_core::seam::{Sandbox, ToolSource};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::folder;
@@ -17,12 +17,12 @@ use crate::openapi::Plugin;
 pub struct Plugins(Arc<BTreeMap<String, Plugin>>);
 
 impl Plugins {
-    /// Reads a folder; where there is none there are no plugins.
+    /// Reads a folder; where there is none there are no plugins. Components are asked in `sandbox` what they are.
     ///
     /// # Errors
     /// `Invalid` naming every file that is not valid and why, `Unavailable` when the folder cannot be read.
-    pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
-        Ok(Self(Arc::new(folder::read(folder.as_ref())?)))
+    pub async fn open(folder: impl AsRef<Path>, sandbox: &dyn Sandbox) -> Result<Self> {
+        Ok(Self(Arc::new(folder::read(folder.as_ref(), sandbox).await?)))
     }
 
     /// All of them, in the order of their names.
@@ -46,7 +46,7 @@ impl ToolSource for Plugins {
     async fn tools(&self, _: &TenantId, server: &str) -> Result<Offered> {
         let Some(plugin) = self.0.get(server) else {
             return Err(Error::not_found(format!("there is no plugin `{server}`"))
-                .help("put its OpenAPI document or its folder with a SKILL.md into the folder of plugins"));
+                .help("put its OpenAPI document, its component or its folder with a SKILL.md into the folder of plugins"));
         };
         Ok(Offered { tools: plugin.tools().to_vec(), ..Offered::default() })
     }

@@ -6,10 +6,13 @@
 //! one keeps programs from the machine, the outer one ends those that the inner one cannot interrupt, such as
 //! `[].reverse.call({length: 2 ** 53 - 1})`, and bounds the harm of a defect in the interpreter.
 //!
+//! Tools that are WebAssembly components run in the same way as the interpreter of Python does.
+//!
 //! `SystemPython` runs Python with the packages of the system, where the operator wants that.
 //!
 //! [`RemoteSandbox`] leaves all of it to a service that runs programs elsewhere.
 
+mod component;
 mod in_process;
 mod printed;
 mod process;

@@ -1,5 +1,7 @@
 //! The outer side: a process for every run.
 
+mod component;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,10 +10,11 @@ use tokio::sync::Mutex;
 use weft_child::{Confinement, Duty, Ended, Worker};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
-use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::worker::{Order, Told};
+use component::Components;
 
 /// Bytes that one byte of a text takes as JSON, at most.
 const ESCAPED: usize = 6;
@@ -35,6 +38,7 @@ pub struct ProcessSandbox {
     slots: FairSlots,
     confinement: Confinement,
     python: Option<Python>,
+    components: Option<Components>,
 }
 
 /// The interpreter of Python.
@@ -49,7 +53,7 @@ impl ProcessSandbox {
     /// At most `at_once` programs at the same time, each within `limits`; tenants take turns. The worker calls [`crate::work`].
     pub fn new(worker: Worker, limits: Limits, at_once: usize) -> Self {
         let slots = FairSlots::new(at_once);
-        Self { worker, limits, slots, confinement: Confinement::default(), python: None }
+        Self { worker, limits, slots, confinement: Confinement::default(), python: None, components: None }
     }
 
     /// The same, where the operator has said what becomes of programs whose worker cannot be confined.
@@ -63,6 +67,13 @@ impl ProcessSandbox {
     #[must_use]
     pub fn with_python(self, folder: PathBuf) -> Self {
         Self { python: Some(Python { folder, preparing: Mutex::default() }), ..self }
+    }
+
+    /// The same with tools that are WebAssembly components, whose machine code is kept in this folder, under the same
+    /// conditions as that of Python.
+    #[must_use]
+    pub fn with_components(self, folder: PathBuf) -> Self {
+        Self { components: Some(Components::new(folder)), ..self }
     }
 
     async fn ask(&self, duty: &Duty, order: &Order, time: Duration, answer_max: u64) -> Result<Answer> {
@@ -140,10 +151,22 @@ impl Sandbox for ProcessSandbox {
         match answer {
             Answer::Told(Told::Ran(ran)) => Ok(ran),
             Answer::Told(Told::Unable(reason)) => Err(self.unprepared(&reason)),
-            Answer::Told(Told::Unprepared | Told::Prepared) => Err(self.unprepared("it is gone again")),
+            Answer::Told(Told::Unprepared | Told::Prepared | Told::Compiled) => {
+                Err(self.unprepared("it is gone again"))
+            }
             Answer::Late => Ok(Ran::silent(Err(Failure::Time))),
             Answer::Broken => Ok(Ran::silent(Err(Failure::Broken))),
         }
+    }
+
+    async fn call_wasm(
+        &self,
+        tenant: &TenantId,
+        tool: &WasmTool,
+        call: WasmCall,
+        limits: Limits,
+    ) -> Result<Ran> {
+        self.call_component(tenant, (tool, call), limits).await
     }
 }
 

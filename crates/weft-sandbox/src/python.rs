@@ -5,9 +5,9 @@
 //! seconds; that is done once, by a worker ([`prepare`]), and kept in a folder of the operator's. Each run maps the
 //! code into a process of its own and has fresh memory, so nothing is left of an earlier one.
 
-mod host;
-mod kept;
-mod machine;
+pub mod host;
+pub mod kept;
+pub mod machine;
 
 pub use kept::prepare;
 pub use machine::Machine;

@@ -16,7 +16,9 @@ use tokio::sync::OnceCell;
 use weft_child::{Confinement, Worker};
 use weft_core::fair::FairSlots;
 use weft_core::seam::Sandbox;
-use weft_core::seam::sandbox::{FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran};
+use weft_core::seam::sandbox::{
+    FILES_BYTES_MAX, Failure, Language, Limits, Program, Ran, WasmCall, WasmTool,
+};
 use weft_core::{Error, ErrorKind, Result, TenantId};
 
 use crate::process::answer_max;
@@ -206,5 +208,15 @@ impl Sandbox for WithPython {
     async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran> {
         let of = if program.language == Language::Python { &self.python } else { &self.rest };
         of.run(tenant, program).await
+    }
+
+    async fn call_wasm(
+        &self,
+        tenant: &TenantId,
+        tool: &WasmTool,
+        call: WasmCall,
+        limits: Limits,
+    ) -> Result<Ran> {
+        self.rest.call_wasm(tenant, tool, call, limits).await
     }
 }

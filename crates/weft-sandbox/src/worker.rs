@@ -18,7 +18,7 @@ use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
 
 #[cfg(target_os = "linux")]
 use crate::system::Serve;
-use crate::{python, quick};
+use crate::{component, python, quick};
 
 /// What a worker is to do.
 #[derive(Debug, Serialize, Deserialize)]
@@ -41,6 +41,15 @@ pub enum Order {
         /// The folder.
         python: PathBuf,
     },
+    /// Make a component machine code. Its bytes follow the line.
+    Compile {
+        /// How many.
+        length: u64,
+        /// What becomes of it where the worker cannot be confined.
+        confinement: Confinement,
+    },
+    /// Call a function of a component.
+    Wasm(component::Order),
     /// Become an interpreter of the system that serves programs.
     #[cfg(target_os = "linux")]
     Serve(Serve),
@@ -56,7 +65,9 @@ pub enum Told {
     Unprepared,
     /// The interpreter is prepared.
     Prepared,
-    /// The interpreter cannot be prepared or set up, for this reason.
+    /// The component is machine code, which follows this line.
+    Compiled,
+    /// The interpreter or the component cannot be prepared or set up, for this reason.
     Unable(String),
 }
 
@@ -71,6 +82,8 @@ pub fn work() -> ExitCode {
             let told = python::prepare(&python);
             say(&told.map_or_else(|cause| Told::Unable(cause.to_string()), |()| Told::Prepared))
         }
+        Some(Order::Compile { length, confinement }) => component::compile(length, confinement),
+        Some(Order::Wasm(order)) => component::call(order),
         #[cfg(target_os = "linux")]
         Some(Order::Serve(serve)) => serve.begin(),
         None => ExitCode::from(REFUSED),
@@ -96,14 +109,18 @@ fn run(program: Program, confinement: Confinement, python: Option<&Path>) -> Exi
     }
 }
 
-fn tell(told: &Told) -> std::io::Result<()> {
+/// Writes what became of an order.
+///
+/// # Errors
+/// When nobody reads any more.
+pub fn tell(told: &Told) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, told)?;
     out.flush()
 }
 
 /// Tells it and ends. Nobody is there to hear of it when that fails.
-fn say(told: &Told) -> ExitCode {
+pub fn say(told: &Told) -> ExitCode {
     drop(tell(told));
     ExitCode::SUCCESS
 }

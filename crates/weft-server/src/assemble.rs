@@ -167,6 +167,14 @@ fn workspace(config: &Config) -> Arc<dyn Workspace> {
     }
 }
 
+/// The tools that lie in the folder of plugins. Components are asked what they are, in the sandbox.
+///
+/// # Errors
+/// As [`Plugins::open`].
+pub async fn plugins(config: &Config) -> Result<Plugins> {
+    Plugins::open(config.plugins_folder(), &*sandbox(config)?).await
+}
+
 fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
     let SandboxConfig { at_once, worker, confinement, remote, .. } = &config.sandbox;
     Ok(match (worker.split_first(), config.sandbox.limits()) {
@@ -178,7 +186,8 @@ fn sandbox(config: &Config) -> Result<Arc<dyn Sandbox>> {
             let worker = Worker { program: program.into(), arguments };
             let sandbox =
                 ProcessSandbox::new(worker.clone(), limits, *at_once).with_confinement(*confinement);
-            let sandbox = Arc::new(sandbox.with_python(config.python_folder()));
+            let sandbox = sandbox.with_python(config.python_folder());
+            let sandbox = Arc::new(sandbox.with_components(config.components_folder()));
             match config.sandbox.python.as_os_str().is_empty() {
                 true => sandbox,
                 false => with_system_python(sandbox, worker, (limits, *at_once), config)?,
@@ -351,7 +360,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
-    let plugins = Plugins::open(config.plugins_folder())?;
+    let plugins = plugins(config).await?;
     let tools = Combined::new(plugins.clone(), Arc::new(servers.clone()), &servers.names())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let blobs = blobs(config, place)?;

@@ -413,6 +413,11 @@ impl Config {
         self.data.join("python")
     }
 
+    /// Where machine code of tools is kept that are WebAssembly components.
+    pub fn components_folder(&self) -> PathBuf {
+        self.data.join("wasm")
+    }
+
     /// The folder of plugins.
     pub fn plugins_folder(&self) -> PathBuf {
         match self.plugins.folder.as_os_str().is_empty() {

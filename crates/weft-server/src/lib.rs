@@ -45,7 +45,7 @@ pub mod worker;
 pub use app::{App, DEFAULT_TENANT, Parts};
 pub use assemble::{
     Discovered, FoundKeys, ModelEntry, ModelsConfig, OneServer, Secret, Surveyed, ToolServers, Verdict,
-    assemble, assemble_in_memory, dataset_names, discover_models, document_reader, document_work,
+    assemble, assemble_in_memory, dataset_names, discover_models, document_reader, document_work, plugins,
     sandbox_work,
 };
 pub use backup::{Copied, backup};

@@ -19,6 +19,7 @@ pub mod search_server;
 pub mod skip;
 pub mod steady;
 pub mod voice;
+pub mod wasm_tool;
 
 pub use dice::Dice;
 pub use fake_http::FakeHttp;
@@ -35,4 +36,5 @@ pub use search_server::{SearchRequest, SearchServer};
 pub use skip::skipped;
 pub use steady::steady;
 pub use voice::{Voice, WithVoice};
+pub use wasm_tool::WasmToolText;
 pub use weft_models::{Reply, Script, ScriptedModel, Step};

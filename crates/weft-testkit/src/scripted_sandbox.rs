@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::json;
 use weft_core::seam::Sandbox;
-use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran};
+use weft_core::seam::sandbox::{Failure, Language, Limits, Program, Ran, WasmCall, WasmTool};
 use weft_core::{Error, ErrorKind, Json, Result, TenantId};
 
 use crate::contracts::sandbox::Programs;
@@ -15,11 +15,15 @@ use crate::contracts::sandbox::Programs;
 /// What a program is said to have done: its result from its arguments.
 type Says = Box<dyn Fn(&Program) -> Ran + Send + Sync>;
 
+/// What a component is said to have given.
+type SaysWasm = Box<dyn Fn(&WasmCall) -> std::result::Result<String, Failure> + Send + Sync>;
+
 /// Programs by their text. It keeps to limits as a real one does.
 pub struct ScriptedSandbox {
     languages: Vec<Language>,
     limits: Limits,
     says: HashMap<String, Says>,
+    wasm: Option<SaysWasm>,
     seen: Mutex<Vec<Program>>,
 }
 
@@ -38,7 +42,13 @@ impl ScriptedSandbox {
             output_bytes: 64 << 10,
             printed_bytes: 4 << 10,
         };
-        Self { languages: languages.to_vec(), limits, says: HashMap::new(), seen: Mutex::default() }
+        Self {
+            languages: languages.to_vec(),
+            limits,
+            says: HashMap::new(),
+            wasm: None,
+            seen: Mutex::default(),
+        }
     }
 
     /// The program with this text does this.
@@ -46,6 +56,15 @@ impl ScriptedSandbox {
     pub fn with(mut self, source: &str, says: impl Fn(&Program) -> Ran + Send + Sync + 'static) -> Self {
         self.says.insert(source.to_owned(), Box::new(says));
         self
+    }
+
+    /// Every component does this.
+    #[must_use]
+    pub fn with_wasm(
+        self,
+        says: impl Fn(&WasmCall) -> std::result::Result<String, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Self { wasm: Some(Box::new(says)), ..self }
     }
 
     /// One that knows the programs of the contract.
@@ -105,6 +124,17 @@ impl Sandbox for ScriptedSandbox {
             }
         }
         Ok(ran)
+    }
+
+    async fn call_wasm(&self, _: &TenantId, _: &WasmTool, call: WasmCall, limits: Limits) -> Result<Ran> {
+        let says = self
+            .wasm
+            .as_ref()
+            .ok_or_else(|| Error::new(ErrorKind::Unsupported, "the script has no component"))?;
+        let result = says(&call).map(Json::from);
+        let long =
+            result.as_ref().is_ok_and(|text| text.as_str().unwrap_or_default().len() > limits.output_bytes);
+        Ok(Ran::silent(if long { Err(Failure::Output) } else { result }))
     }
 }
 

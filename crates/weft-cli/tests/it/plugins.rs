@@ -81,6 +81,40 @@ fn a_document_in_the_folder_is_a_tool_of_agents() {
 }
 
 #[test]
+fn a_component_in_the_folder_is_a_tool_of_agents() {
+    let call = json!({"call": {"name": "echo_0", "arguments": {"text": "Bergen"}}});
+    let home = Home::scripted(&json!({"replies": [
+        {"when": {"tool": "{\"text\":\"Bergen\"}"}, "times": 0, "text": "It said Bergen."},
+        {"when": {"user": "say"}, "times": 0, "say": [call]},
+    ]}));
+    let params = json!({"llm_id": "", "sys_prompt": "s", "prompts": [{"role": "user", "content": "{sys.query}"}],
+        "tools": [], "mcp": [{"mcp_id": "say", "tools": {"echo": {}}}], "cite": false});
+    home.write("c.json", agent(&params).to_string());
+    let folder = home.path().join("d/plugins");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("say.wasm"), weft_testkit::WasmToolText::default().bytes()).unwrap();
+
+    let listed = home.weft(&["plugins", "--data", "d"]).with(0).stdout;
+    assert_eq!(listed, "say: 1 tool\n  echo  Says what it is told.\n");
+    let ran = home.weft(&["run", "c.json", "--query", "say it", "--data", "d"]).with(0);
+    assert!(ran.stdout.contains("It said Bergen."), "{ran:?}");
+
+    // What is no component is told before anything runs, and so is one that says nothing in its time.
+    std::fs::write(folder.join("broken.wasm"), "no component").unwrap();
+    let endless = weft_testkit::WasmToolText {
+        module: "(func $begin (loop $again (br $again))) (start $begin)",
+        ..weft_testkit::WasmToolText::default()
+    };
+    std::fs::write(folder.join("endless.wasm"), endless.bytes()).unwrap();
+    let refused =
+        home.command(&["plugins", "--data", "d"]).env("WEFT_SANDBOX__SECONDS", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    for part in ["broken.wasm: it is no WebAssembly component", "endless.wasm", "longer than 1 seconds"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
 fn a_file_that_is_not_valid_is_named_before_anything_runs() {
     let home = home("weather");
     let folder = home.path().join("d/plugins");

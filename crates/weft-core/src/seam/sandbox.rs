@@ -1,6 +1,7 @@
 //! Programs of canvases and of models, run behind a boundary.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -117,6 +118,36 @@ impl Ran {
     }
 }
 
+/// A tool that is a WebAssembly component, as its file has it. It exports two functions:
+///
+/// ```wit
+/// export describe: func() -> string;
+/// export call: func(arguments: string) -> result<string, string>;
+/// ```
+#[derive(Clone)]
+pub struct WasmTool {
+    /// The component.
+    pub bytes: Arc<[u8]>,
+    /// What tells it from others: a digest of the bytes, in letters that a file name may have.
+    pub digest: String,
+}
+
+impl fmt::Debug for WasmTool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WasmTool").field("digest", &self.digest).finish_non_exhaustive()
+    }
+}
+
+/// Which function of a [`WasmTool`] is called.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WasmCall {
+    /// `describe`: what the tool is, as JSON.
+    Describe,
+    /// `call`, with arguments as JSON.
+    Call(String),
+}
+
 /// Why a program has no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -200,6 +231,16 @@ pub trait Sandbox: Send + Sync {
     /// # Errors
     /// `Denied` when the operator has set up none, `Unavailable` when the boundary cannot be set up.
     async fn run(&self, tenant: &TenantId, program: Program) -> Result<Ran>;
+
+    /// Calls a function of a component in fresh memory, behind the same boundary and within `limits` as far as they are
+    /// allowed. The result is the text that the function gives; an `err` of the component is a failure of the program.
+    ///
+    /// # Errors
+    /// `Unsupported` where components are not run, otherwise as [`Sandbox::run`]; `Invalid` for bytes that are no component.
+    async fn call_wasm(&self, _: &TenantId, _: &WasmTool, _: WasmCall, _: Limits) -> Result<Ran> {
+        Err(Error::new(ErrorKind::Unsupported, "this sandbox runs no WebAssembly components")
+            .help("leave `sandbox.remote` empty and `sandbox.at_once` above 0, so that they run in processes of this machine"))
+    }
 }
 
 /// No programs: the operator has set up nothing that runs them.

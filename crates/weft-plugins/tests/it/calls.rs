@@ -6,6 +6,7 @@ use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_core::context::RunContext;
 use weft_core::seam::http::HttpBody;
+use weft_core::seam::sandbox::NoSandbox;
 use weft_core::seam::{Seams, ToolSource as _};
 use weft_core::tool::{Invocation, ToolStep};
 use weft_core::{ErrorKind, Result, ToolOutput};
@@ -103,7 +104,7 @@ async fn a_refusal_is_a_failure_that_the_model_reads() {
 async fn plugins_stand_beside_other_sources() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("weather.json"), weather().to_string()).unwrap();
-    let plugins = Plugins::open(folder.path()).unwrap();
+    let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();
     let others = Arc::new(weft_core::seam::tool_source::NoTools);
     let both = Combined::new(plugins.clone(), others.clone(), &["files".to_owned()]).unwrap();
     assert_eq!(both.tools(&"t".into(), "weather").await.unwrap().tools.len(), 3);

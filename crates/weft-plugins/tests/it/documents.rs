@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use weft_core::seam::ToolSource as _;
+use weft_core::seam::sandbox::NoSandbox;
 use weft_core::{ErrorKind, Tool};
 use weft_plugins::{FILE_BYTES_MAX, OPERATIONS_MAX, Plugin, PluginSettings, Plugins};
 
@@ -135,24 +136,27 @@ fn documents_that_are_not_valid_are_refused_in_words() {
 async fn a_folder_is_read_when_the_program_starts() {
     let folder = tempfile::tempdir().unwrap();
     let put = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
-    assert_eq!(Plugins::open(folder.path().join("nowhere")).unwrap().names().count(), 0);
+    assert_eq!(Plugins::open(folder.path().join("nowhere"), &NoSandbox).await.unwrap().names().count(), 0);
     put("weather.json", &weather().to_string());
     put("notes.txt", "nothing to do with it");
     put(".hidden.json", "nor this");
-    let plugins = Plugins::open(folder.path()).unwrap();
+    let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();
     assert_eq!(plugins.names().collect::<Vec<_>>(), ["weather"]);
     let offered = plugins.tools(&"t".into(), "weather").await.unwrap();
     assert_eq!(offered.tools.len(), 3);
     assert_eq!(plugins.tools(&"t".into(), "other").await.unwrap_err().kind, ErrorKind::NotFound);
 
     put("weather.toml", "enable = [\"forecast\"]");
-    assert_eq!(Plugins::open(folder.path()).unwrap().get("weather").unwrap().tools().len(), 1);
+    assert_eq!(
+        Plugins::open(folder.path(), &NoSandbox).await.unwrap().get("weather").unwrap().tools().len(),
+        1
+    );
     put("weather.toml", "enabel = []");
     put("broken.json", "{");
     put("alone.toml", "");
     let large = usize::try_from(FILE_BYTES_MAX).unwrap() + 1;
     put("large.json", &" ".repeat(large));
-    let error = Plugins::open(folder.path()).unwrap_err().full();
+    let error = Plugins::open(folder.path(), &NoSandbox).await.unwrap_err().full();
     for part in [
         "weather.toml: unknown field `enabel`",
         "broken.json: it is no JSON",

@@ -3,5 +3,6 @@
 #![allow(missing_docs, reason = "tests")]
 
 mod calls;
+mod components;
 mod documents;
 mod skills;

@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use serde_json::{Value as Json, json};
 use weft_core::context::RunContext;
 use weft_core::seam::Seams;
-use weft_core::seam::sandbox::{Language, Ran};
+use weft_core::seam::sandbox::{Language, NoSandbox, Ran};
 use weft_core::tool::{Invocation, ToolStep};
 use weft_core::{ErrorKind, Result, ToolOutput};
 use weft_plugins::Plugins;
@@ -48,7 +48,7 @@ fn invoices() -> tempfile::TempDir {
 }
 
 async fn called(folder: &Path, arguments: Json) -> Result<ToolOutput> {
-    let plugins = Plugins::open(folder).unwrap();
+    let plugins = Plugins::open(folder, &NoSandbox).await.unwrap();
     let tool = Arc::clone(&plugins.get("invoice-check").unwrap().tools()[0]);
     let sandbox = ScriptedSandbox::new(&[Language::Python]).with(SCRIPT, |program| Ran {
         stdout: "added".to_owned(),
@@ -67,7 +67,7 @@ async fn called(folder: &Path, arguments: Json) -> Result<ToolOutput> {
 #[tokio::test]
 async fn a_skill_is_told_as_far_as_it_is_asked_for() {
     let folder = invoices();
-    let plugins = Plugins::open(folder.path()).unwrap();
+    let plugins = Plugins::open(folder.path(), &NoSandbox).await.unwrap();
     let tool = &plugins.get("invoice-check").unwrap().tools()[0];
     // What every request holds: what it is for and what there is, none of the instructions.
     assert!(tool.description.contains("Checks invoices."), "{}", tool.description);
@@ -113,19 +113,19 @@ async fn nothing_outside_the_skill_is_read_or_run() {
     assert!(!error.full().contains(&*folder.path().to_string_lossy()), "{}", error.full());
 }
 
-#[test]
-fn a_skill_that_is_not_valid_is_named() {
-    let refused = |files: &[(&str, &str)]| {
+#[tokio::test]
+async fn a_skill_that_is_not_valid_is_named() {
+    let refused = async |files: &[(&str, &str)]| {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), files);
-        Plugins::open(folder.path()).unwrap_err().full()
+        Plugins::open(folder.path(), &NoSandbox).await.unwrap_err().full()
     };
     let error =
-        refused(&[("a/SKILL.md", "# No start"), ("b/SKILL.md", "---\nname: c\ndescription: x\n---\n")]);
+        refused(&[("a/SKILL.md", "# No start"), ("b/SKILL.md", "---\nname: c\ndescription: x\n---\n")]).await;
     assert!(error.contains("a/SKILL.md: it does not begin"), "{error}");
     assert!(error.contains("b/SKILL.md: the skill is called `c`"), "{error}");
     let whole = "---\nname: weather\ndescription: x\n---\n";
     let document = crate::documents::weather().to_string();
-    let error = refused(&[("weather/SKILL.md", whole), ("weather.json", &document)]);
-    assert!(error.contains("there is a plugin weather.json, too"), "{error}");
+    let error = refused(&[("weather/SKILL.md", whole), ("weather.json", &document)]).await;
+    assert!(error.contains("there is another plugin called weather"), "{error}");
 }

@@ -18,6 +18,8 @@ const WASI: &str = "0.2.9";
 const CHANCE_MAX: u64 = 64 << 10;
 /// Entries of the tables of an instance, at most; the component has some thousands.
 const TABLE_MAX: usize = 1 << 20;
+/// What an entry of a table takes.
+const ENTRY_BYTES: usize = 16;
 
 /// What a run has beside its memory.
 #[derive(Debug)]
@@ -31,13 +33,24 @@ pub struct Host {
     pub files: Vec<WrittenFile>,
     file_bytes: usize,
     memory_left: usize,
+    /// Whose the memory is that is there at the beginning.
+    first_memory: FirstMemory,
     began: Instant,
     end: Instant,
 }
 
+/// Whose the memory is that a component has at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstMemory {
+    /// The interpreter's. What is added is the program's.
+    Interpreters,
+    /// The tool's, like all that it asks for later.
+    Tools,
+}
+
 impl Host {
     /// A run that begins now.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, first_memory: FirstMemory) -> Self {
         let began = Instant::now();
         Self {
             printed: Printed::new(limits.printed_bytes),
@@ -46,6 +59,7 @@ impl Host {
             files: Vec::new(),
             file_bytes: 0,
             memory_left: limits.memory_bytes,
+            first_memory,
             began,
             end: began.checked_add(limits.time).unwrap_or(began),
         }
@@ -62,6 +76,17 @@ impl Host {
         fits
     }
 
+    /// Gives memory, if there is that much left.
+    fn grant(&mut self, bytes: usize) -> bool {
+        let there_is = bytes <= self.memory_left;
+        if there_is {
+            self.memory_left -= bytes;
+        } else {
+            self.denied = true;
+        }
+        there_is
+    }
+
     /// Waits, and ends the program when that takes longer than it has.
     fn sleep(&self, seconds: f64) -> Result<()> {
         let wished = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -71,30 +96,40 @@ impl Host {
     }
 }
 
-/// The memory that is there at the beginning is the interpreter's. What is added is the program's.
 impl ResourceLimiter for Host {
     fn memory_growing(&mut self, current: usize, desired: usize, maximum: Option<usize>) -> Result<bool> {
-        let more = if current == 0 { 0 } else { desired.saturating_sub(current) };
-        let there_is = more <= self.memory_left && maximum.is_none_or(|maximum| desired <= maximum);
-        if there_is {
-            self.memory_left -= more;
-        } else {
-            self.denied = true;
-        }
-        Ok(there_is)
+        let free = current == 0 && self.first_memory == FirstMemory::Interpreters;
+        let more = if free { 0 } else { desired.saturating_sub(current) };
+        Ok(self.grant(more) && maximum.is_none_or(|maximum| desired <= maximum))
     }
 
-    fn table_growing(&mut self, _: usize, desired: usize, _: Option<usize>) -> Result<bool> {
-        Ok(desired <= TABLE_MAX)
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> Result<bool> {
+        let more = match self.first_memory {
+            FirstMemory::Interpreters => 0,
+            FirstMemory::Tools => desired.saturating_sub(current).saturating_mul(ENTRY_BYTES),
+        };
+        Ok(desired <= TABLE_MAX && self.grant(more))
     }
 }
 
-/// A linker with all that a component is given.
+/// A linker with what every component is given: clocks, chance, and an environment with nothing in it.
+///
+/// # Errors
+/// When a name is there twice.
+pub fn linker_of_tools(engine: &Engine) -> Result<Linker<Host>> {
+    let mut linker = Linker::new(engine);
+    clocks(&mut linker)?;
+    chance(&mut linker)?;
+    nothing_else(&mut linker)?;
+    Ok(linker)
+}
+
+/// The same with the functions of the interpreter of Python.
 ///
 /// # Errors
 /// When a name is there twice.
 pub fn linker(engine: &Engine) -> Result<Linker<Host>> {
-    let mut linker = Linker::new(engine);
+    let mut linker = linker_of_tools(engine)?;
     let mut root = linker.root();
     root.func_wrap("show", |mut host: StoreContextMut<'_, Host>, (error, text): (bool, String)| {
         let stream = if error { Stream::Error } else { Stream::Out };
@@ -107,9 +142,6 @@ pub fn linker(engine: &Engine) -> Result<Linker<Host>> {
     root.func_wrap("sleep", |host: StoreContextMut<'_, Host>, (seconds,): (f64,)| {
         host.data().sleep(seconds)
     })?;
-    clocks(&mut linker)?;
-    chance(&mut linker)?;
-    nothing_else(&mut linker)?;
     Ok(linker)
 }
 

@@ -17,7 +17,7 @@ static DIGEST: &str = include_str!("../../python/program.sha256");
 
 /// Bytes of the component, at most.
 const COMPONENT_MAX: usize = 128 << 20;
-const ENDING: &str = "cwasm";
+pub const ENDING: &str = "cwasm";
 /// How long the files of other versions are kept, since another process may use them.
 const OTHERS_KEPT: Duration = Duration::from_hours(24 * 7);
 
@@ -56,14 +56,14 @@ pub fn prepare(folder: &Path) -> io::Result<()> {
 }
 
 /// The file is on the disk before it has its name: half of it would be code that does anything.
-fn write(path: &Path, code: &[u8]) -> io::Result<()> {
+pub fn write(path: &Path, code: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(code)?;
     file.sync_all()
 }
 
 /// Removes what other versions have left long ago.
-fn forget_others(folder: &Path, kept: &Path) {
+pub fn forget_others(folder: &Path, kept: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());

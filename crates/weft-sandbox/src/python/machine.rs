@@ -7,7 +7,7 @@ use wasmtime::{Config, Engine, Error, Result, Store, Trap};
 use weft_core::Json;
 use weft_core::seam::sandbox::{Failure, Limits, Program, Ran};
 
-use super::host::{self, Host};
+use super::host::{self, FirstMemory, Host};
 use super::kept;
 use crate::result::{read, shortened};
 
@@ -26,13 +26,18 @@ type Given = (std::result::Result<String, (String, Option<u32>)>,);
 /// # Errors
 /// When there is none for this processor.
 pub fn engine() -> Result<Engine> {
+    Engine::new(&config())
+}
+
+/// How every component is compiled and run.
+pub fn config() -> Config {
     let mut config = Config::new();
     config
         .async_stack_size(STACK)
         .max_wasm_stack(STACK)
         .epoch_interruption(true)
         .wasm_backtrace_max_frames(None);
-    Engine::new(&config)
+    config
 }
 
 /// An interpreter that has run nothing yet.
@@ -64,7 +69,7 @@ impl Machine {
         };
         let mut linker = host::linker(&engine)?;
         linker.define_unknown_imports_as_traps(&component)?;
-        let mut store = Store::new(&engine, Host::new(limits));
+        let mut store = Store::new(&engine, Host::new(limits, FirstMemory::Interpreters));
         store.limiter(|host| host);
         store.set_epoch_deadline(1);
         let instance = linker.instantiate(&mut store, &component)?;

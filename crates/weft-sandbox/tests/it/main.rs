@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests fail by panicking")]
 #![allow(missing_docs, reason = "tests")]
 
+mod components;
 mod contracts;
 mod hostile;
 mod hostile_python;

@@ -229,6 +229,10 @@ pub fn process_at(
         spending: store.clone(),
         processes: store.clone(),
     };
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins");
+    // There is no component, so nothing is waited for.
+    let plugins = weft_plugins::Plugins::open(folder, &weft_core::seam::sandbox::NoSandbox);
+    let plugins = futures::FutureExt::now_or_never(plugins).unwrap().unwrap();
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),
@@ -249,8 +253,7 @@ pub fn process_at(
         models,
         model_check: Arc::new(|_: &TenantId, _: &str| Ok(None)),
         catalog: Arc::new(crate::rehearsal::catalog()),
-        plugins: weft_plugins::Plugins::open(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/plugins"))
-            .unwrap(),
+        plugins,
         clock,
         probe: Arc::new(|| Box::pin(async { Ok(()) })),
         close: Arc::new(|| Box::pin(async { Ok(()) })),

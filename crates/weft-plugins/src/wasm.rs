@@ -1,0 +1,178 @@
+//! WebAssembly components as tools: one file, one tool, which runs in the sandbox (`wit/tool.wit`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
+use weft_core::seam::Sandbox;
+use weft_core::seam::sandbox::{Failure, Limits, WasmCall, WasmTool};
+use weft_core::tool::{Invocation, Origin, ToolStream, ToolTraits, once};
+use weft_core::{Error, Json, Result, TenantId, Tool, ToolBody, ToolOutput, hex};
+
+use crate::openapi::Plugin;
+
+/// Letters of a tool's name and of its description, at most: what providers take.
+const NAME_MAX: usize = 60;
+const DESCRIPTION_MAX: usize = 1_000;
+/// What saying what it is may take, as far as the sandbox allows as much.
+const DESCRIBING: Limits = Limits {
+    time: Duration::from_secs(5),
+    memory_bytes: 64 << 20,
+    output_bytes: 256 << 10,
+    printed_bytes: 0,
+};
+/// What one call may take, beside the time that the settings give it.
+const CALLING: Limits = Limits {
+    time: Duration::from_secs(3_600),
+    memory_bytes: 256 << 20,
+    output_bytes: 4 << 20,
+    printed_bytes: 0,
+};
+/// Whose call it is when the program asks for itself.
+const NOBODY: &str = "plugins";
+
+/// `NAME.toml` beside `NAME.wasm`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct WasmSettings {
+    /// A person has to agree before each call.
+    approval: bool,
+    /// How long a call may take, in seconds, as far as `sandbox.seconds` allows as much.
+    seconds: u64,
+}
+
+impl Default for WasmSettings {
+    fn default() -> Self {
+        Self { approval: false, seconds: 60 }
+    }
+}
+
+/// What a component says that it is.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    name: String,
+    description: String,
+    parameters: Json,
+}
+
+/// The plugin that a component is.
+///
+/// # Errors
+/// `Invalid` for what is no component of the world `tool`, or describes no tool; whatever keeps the sandbox from running it.
+pub(crate) async fn described(
+    plugin: &str,
+    bytes: Vec<u8>,
+    settings: &WasmSettings,
+    sandbox: &dyn Sandbox,
+) -> Result<Plugin> {
+    if !(1..=3_600).contains(&settings.seconds) {
+        return Err(Error::invalid("`seconds` in its settings must be from 1 to 3600"));
+    }
+    let digest = hex(&Sha256::digest(&bytes));
+    let component = WasmTool { bytes: bytes.into(), digest };
+    let limits = DESCRIBING.within(sandbox.limits());
+    let ran = sandbox.call_wasm(&TenantId::new(NOBODY), &component, WasmCall::Describe, limits).await?;
+    let said = ran.result.map_err(|failure| failed(&failure, limits, "its description cannot be had"))?;
+    let Description { name, description, parameters } = read(said.as_str().unwrap_or_default())?;
+    let time = Duration::from_secs(settings.seconds);
+    let body = Body { component, time };
+    let mut tool = Tool::new(name, &description, parameters, Origin::Mcp(plugin.to_owned()), Arc::new(body));
+    tool.traits = ToolTraits {
+        // It has no way to change anything.
+        idempotent: true,
+        approval: settings.approval,
+        // Waiting for a place in the sandbox counts, too.
+        time_limit: 2 * time,
+        ..ToolTraits::default()
+    };
+    Ok(Plugin::with_tools(plugin, &description, vec![Arc::new(tool)]))
+}
+
+fn read(said: &str) -> Result<Description> {
+    const HELP: &str = "`describe` returns a JSON object with `name`, `description` and `parameters`";
+    let description: Description = serde_json::from_str(said).map_err(|cause| {
+        Error::invalid(format!("what it says that it is cannot be read: {cause}")).help(HELP)
+    })?;
+    let Description { name, description: text, parameters } = &description;
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
+        return Err(Error::invalid(format!("`{}` is no name of a tool", name.escape_debug()))
+            .help(format!("use 1 to {NAME_MAX} letters, digits, `_` and `-`")));
+    }
+    let letters = text.trim().chars().count();
+    if letters == 0 || letters > DESCRIPTION_MAX {
+        let message = format!("its description has {letters} letters; 1 to {DESCRIPTION_MAX} are allowed");
+        return Err(Error::invalid(message));
+    }
+    let properties = parameters.get("properties").is_none_or(Json::is_object);
+    if parameters.get("type").and_then(Json::as_str) != Some("object") || !properties {
+        return Err(Error::invalid("its `parameters` are no JSON Schema of an object")
+            .help("write `{\"type\": \"object\", \"properties\": {…}}`"));
+    }
+    Ok(description)
+}
+
+/// A failure of a component, in words that fit one.
+fn failed(failure: &Failure, limits: Limits, what: &str) -> Error {
+    match failure {
+        Failure::Program { message, .. } => Error::invalid(format!("{what}: {message}")),
+        Failure::Time | Failure::Memory | Failure::Output | Failure::Broken | Failure::Language(_) => {
+            let error = failure.error(limits);
+            Error::new(error.kind, format!("{what}: {}", error.message))
+        }
+    }
+}
+
+struct Body {
+    component: WasmTool,
+    time: Duration,
+}
+
+impl ToolBody for Body {
+    fn call(&self, invocation: Invocation) -> ToolStream {
+        let (component, time) = (self.component.clone(), self.time);
+        once(async move {
+            let run = &invocation.agent.run;
+            let limits = Limits { time, ..CALLING }.within(run.seams.sandbox.limits());
+            let arguments = WasmCall::Call(Json::Object(invocation.arguments.clone()).to_string());
+            let ran = run.seams.sandbox.call_wasm(&run.tenant, &component, arguments, limits).await?;
+            let text = ran.result.map_err(|failure| failed(&failure, limits, "the tool failed"))?;
+            Ok(ToolOutput::text(text.as_str().unwrap_or_default()))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_is_a_tool_or_says_what_is_wrong() {
+        let check = |said: &str, words: &str| {
+            let error = read(said).map(|_| ()).unwrap_err().full();
+            assert!(error.contains(words), "{error}");
+        };
+        let said = |name: &str, description: &str, parameters: &str| {
+            let (name, description) = (Json::from(name), Json::from(description));
+            format!("{{\"name\": {name}, \"description\": {description}, \"parameters\": {parameters}}}")
+        };
+        assert_eq!(read(&said("add-2_x", "Adds.", "{\"type\": \"object\"}")).unwrap().name, "add-2_x");
+        check("", "cannot be read");
+        check("[]", "cannot be read");
+        check("{\"name\": \"a\", \"description\": \"b\"}", "missing field `parameters`");
+        check("{\"name\": \"a\", \"description\": \"b\", \"parameters\": {}, \"x\": 1}", "unknown field `x`");
+        for name in ["", "a b", "ä", "a\u{202e}b", &"a".repeat(61)] {
+            check(&said(name, "Adds.", "{\"type\": \"object\"}"), "no name of a tool");
+        }
+        for description in ["", " ", &"x".repeat(1_001)] {
+            check(&said("a", description, "{\"type\": \"object\"}"), "letters");
+        }
+        for parameters in
+            ["{}", "[]", "1", "{\"type\": \"array\"}", "{\"type\": \"object\", \"properties\": []}"]
+        {
+            check(&said("a", "b", parameters), "no JSON Schema of an object");
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The inner side of tools that are WebAssembly components: one is made machine code, or a function of one is called.
+//!
+//! A component is a file of the operator's that somebody else has made. Both steps happen in a process that may do
+//! nothing but compute, so that neither a defect of the compiler nor one of the code that it makes leads out of it.
+
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use wasmtime::component::{Component, Instance};
+use wasmtime::{Engine, Error, Store, Trap};
+use weft_child::{Bounds, Confinement, REFUSED, confined, confined_with};
+use weft_core::Json;
+use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall};
+
+use crate::python::host::{FirstMemory, Host, linker_of_tools};
+use crate::python::{THREAD_STACK, machine};
+use crate::result::shortened;
+use crate::worker::{Told, say, tell};
+
+/// Bytes of a component, at most.
+pub const COMPONENT_MAX: u64 = 64 << 20;
+/// How long the compiler may take for one component, and how much memory.
+pub const COMPILING_MAX: Duration = Duration::from_mins(2);
+const COMPILING_MEMORY: usize = 1 << 30;
+/// Bytes of stack of the compiler.
+const COMPILING_STACK: usize = 32 << 20;
+
+/// A call of a function of a component.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Order {
+    /// The file of its machine code.
+    pub code: PathBuf,
+    /// Which function.
+    pub call: WasmCall,
+    /// What it may use.
+    pub limits: Limits,
+    /// What becomes of it where the worker cannot be confined.
+    pub confinement: Confinement,
+}
+
+/// Reads a component from standard input and writes its machine code to standard output.
+pub fn compile(length: u64, confinement: Confinement) -> ExitCode {
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().lock().take(length.min(COMPONENT_MAX)).read_to_end(&mut bytes);
+    if read.ok().and_then(|count| u64::try_from(count).ok()) != Some(length) {
+        return ExitCode::from(REFUSED);
+    }
+    let bounds = Bounds {
+        time: COMPILING_MAX,
+        memory_bytes: COMPILING_MEMORY,
+        stack_bytes: COMPILING_STACK,
+        confinement,
+    };
+    confined(bounds, move || match machine_code(&bytes) {
+        Err(cause) => tell(&Told::Unable(shortened(format!("{cause:#}")))),
+        Ok(code) => {
+            tell(&Told::Compiled)?;
+            let mut out = std::io::stdout().lock();
+            out.write_all(b"\n")?;
+            out.write_all(&code)?;
+            out.flush()
+        }
+    })
+}
+
+/// The compiler starts no threads: there are none to be had.
+fn machine_code(bytes: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    Engine::new(machine::config().parallel_compilation(false))?.precompile_component(bytes)
+}
+
+/// Calls a function of a component whose machine code is in a file.
+pub fn call(order: Order) -> ExitCode {
+    let Order { code, call, limits, confinement } = order;
+    let engine = match machine::engine() {
+        Ok(engine) => engine,
+        Err(cause) => return say(&Told::Unable(format!("{cause:#}"))),
+    };
+    if !code.is_file() {
+        return say(&Told::Unprepared);
+    }
+    // SAFETY: the file was written as a whole by this program, in a folder of the operator's to which programs, tools and
+    // tenants have no way, and holds what its compiler made.
+    #[expect(unsafe_code, reason = "mapping machine code that this very program has made")]
+    let read = unsafe { Component::deserialize_file(&engine, &code) };
+    let Ok(component) = read else {
+        // Of another version. It is made anew, as if it had never been there.
+        drop(std::fs::remove_file(&code));
+        return say(&Told::Unprepared);
+    };
+    let bounds = Bounds {
+        time: limits.time,
+        memory_bytes: limits.memory_bytes,
+        stack_bytes: THREAD_STACK,
+        confinement,
+    };
+    let alarm = move || engine.increment_epoch();
+    // Also what a component does at its start happens inside.
+    confined_with(bounds, alarm, move || tell(&Told::Ran(Ran::silent(called(&component, &call, limits)))))
+}
+
+fn called(component: &Component, call: &WasmCall, limits: Limits) -> Result<Json, Failure> {
+    let mut store = Store::new(component.engine(), Host::new(limits, FirstMemory::Tools));
+    store.limiter(|host| host);
+    store.set_epoch_deadline(1);
+    let given = instance(&mut store, component).and_then(|instance| given(&mut store, &instance, call));
+    let answer = match given {
+        Ok(answer) => answer,
+        Err(error) => Err(ended(&error, store.data())),
+    };
+    // The process ends, which gives the memory back sooner.
+    std::mem::forget(store);
+    let text = answer?;
+    if text.len() > limits.output_bytes { Err(Failure::Output) } else { Ok(text.into()) }
+}
+
+fn instance(store: &mut Store<Host>, component: &Component) -> wasmtime::Result<Instance> {
+    let mut linker = linker_of_tools(component.engine())?;
+    linker.define_unknown_imports_as_traps(component)?;
+    linker.instantiate(store, component)
+}
+
+fn given(
+    store: &mut Store<Host>,
+    instance: &Instance,
+    call: &WasmCall,
+) -> wasmtime::Result<Result<String, Failure>> {
+    let lacks = |what: &str| Ok(Err(says(format!("the component does not export `{what}`"))));
+    match call {
+        WasmCall::Describe => {
+            let Ok(describe) = instance.get_typed_func::<(), (String,)>(&mut *store, "describe") else {
+                return lacks("describe: func() -> string");
+            };
+            Ok(Ok(describe.call(store, ())?.0))
+        }
+        WasmCall::Call(arguments) => {
+            type Answer = (Result<String, String>,);
+            let Ok(call) = instance.get_typed_func::<(&str,), Answer>(&mut *store, "call") else {
+                return lacks("call: func(arguments: string) -> result<string, string>");
+            };
+            Ok(call.call(store, (arguments,))?.0.map_err(says))
+        }
+    }
+}
+
+/// Why a call did not come to its end.
+fn ended(error: &Error, host: &Host) -> Failure {
+    match error.downcast_ref::<Trap>() {
+        _ if host.exited => says("it ended itself instead of returning a result"),
+        Some(Trap::Interrupt) => Failure::Time,
+        // A component without memory ends in its own way.
+        _ if host.denied => Failure::Memory,
+        Some(trap) => says(format!("the component broke off: {trap}")),
+        None => says(format!("the component broke off: {}", error.root_cause())),
+    }
+}
+
+fn says(message: impl Into<String>) -> Failure {
+    Failure::Program { message: shortened(message.into()), line: None }
+}

@@ -1,0 +1,159 @@
+//! The outer side of tools that are WebAssembly components: their machine code is made once and kept.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::Mutex;
+use weft_child::{Duty, Ended};
+use weft_core::seam::sandbox::{Failure, Limits, Ran, WasmCall, WasmTool};
+use weft_core::{Error, ErrorKind, Result, TenantId};
+
+use super::{ProcessSandbox, answer_max};
+use crate::component::{self, COMPILING_MAX, COMPONENT_MAX};
+use crate::python::kept;
+use crate::worker::{Order, Told};
+
+/// Bytes of the machine code of one component, at most.
+const CODE_MAX: u64 = 512 << 20;
+
+const CALLING: Duty =
+    Duty { thing: "a WebAssembly component", does: "runs WebAssembly components", section: "sandbox" };
+const COMPILING: Duty = Duty {
+    thing: "the compiler of a WebAssembly component",
+    does: "compiles WebAssembly components",
+    section: "sandbox",
+};
+
+/// Where machine code of components is kept.
+#[derive(Debug)]
+pub(super) struct Components {
+    folder: PathBuf,
+    /// Held by whoever compiles.
+    compiling: Mutex<()>,
+}
+
+impl Components {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, compiling: Mutex::default() }
+    }
+
+    fn file(&self, tool: &WasmTool) -> PathBuf {
+        self.folder.join(format!("{}.{}", tool.digest, kept::ENDING))
+    }
+}
+
+impl ProcessSandbox {
+    /// See [`weft_core::seam::Sandbox::call_wasm`].
+    pub(super) async fn call_component(
+        &self,
+        tenant: &TenantId,
+        (tool, call): (&WasmTool, WasmCall),
+        limits: Limits,
+    ) -> Result<Ran> {
+        let Some(components) = &self.components else {
+            return Err(Error::new(ErrorKind::Unsupported, "this sandbox runs no WebAssembly components"));
+        };
+        let limits = limits.within(self.limits);
+        let code = components.file(tool);
+        let confinement = self.confinement;
+        let order = Order::Wasm(component::Order { code: code.clone(), call, limits, confinement });
+        let asked = || async {
+            let _slot = self.slots.acquire(tenant).await?;
+            self.ask_for(&CALLING, &order, &[], (limits.time, answer_max(limits))).await
+        };
+        let mut ended = asked().await?;
+        if matches!(told(&ended)?, Some(Told::Unprepared)) {
+            self.compile(components, tool, &code).await?;
+            ended = asked().await?;
+        }
+        match (told(&ended)?, ended) {
+            (Some(Told::Ran(ran)), _) => Ok(ran),
+            (Some(Told::Unable(reason)), _) => Err(unusable(&reason)),
+            (Some(_), _) => Err(unusable("its machine code is gone again")),
+            (None, Ended::Late) => Ok(Ran::silent(Err(Failure::Time))),
+            (None, _) => Ok(Ran::silent(Err(Failure::Broken))),
+        }
+    }
+
+    /// Makes machine code of a component and keeps it; whoever comes meanwhile waits.
+    async fn compile(&self, components: &Components, tool: &WasmTool, code: &Path) -> Result<()> {
+        let _alone = components.compiling.lock().await;
+        if code.is_file() {
+            return Ok(());
+        }
+        let length = u64::try_from(tool.bytes.len()).unwrap_or(u64::MAX);
+        if length > COMPONENT_MAX {
+            return Err(Error::invalid(format!("the component has more than {COMPONENT_MAX} bytes")));
+        }
+        let order = Order::Compile { length, confinement: self.confinement };
+        let answered = self.ask_for(&COMPILING, &order, &[&tool.bytes], (COMPILING_MAX, CODE_MAX)).await?;
+        let Ended::Answered(answer) = &answered else {
+            return Err(Error::invalid(
+                "the component cannot be compiled within the limits of time and memory",
+            ));
+        };
+        match told(&answered)? {
+            Some(Told::Compiled) => {
+                let start = answer.iter().position(|byte| *byte == b'\n').map_or(answer.len(), |at| at + 1);
+                let bytes = answer.get(start..).unwrap_or_default().to_vec();
+                let target = code.to_owned();
+                tokio::task::spawn_blocking(move || keep(&target, &bytes))
+                    .await
+                    .map_err(|cause| Error::internal("machine code could not be kept").because(cause))?
+            }
+            Some(Told::Unable(reason)) => Err(Error::invalid(format!("it is no WebAssembly component: {reason}"))
+                .help("build it for the world `tool` of docs/agents.md; a core module is made a component by `wasm-tools component new`")),
+            _ => Err(Error::new(ErrorKind::Garbled, "a worker answers what was not asked")),
+        }
+    }
+
+    /// A worker's answer to an order and what belongs to it.
+    async fn ask_for(
+        &self,
+        duty: &Duty,
+        order: &Order,
+        rest: &[&[u8]],
+        (time, answer_max): (Duration, u64),
+    ) -> Result<Ended> {
+        let mut line = serde_json::to_vec(order)
+            .map_err(|cause| Error::internal("cannot write an order down").because(cause))?;
+        line.push(b'\n');
+        let asked: Vec<&[u8]> = std::iter::once(line.as_slice()).chain(rest.iter().copied()).collect();
+        self.worker.ask(duty, &asked, time, answer_max).await
+    }
+}
+
+/// What a worker says in its first line; nothing when it did not come to say anything.
+fn told(ended: &Ended) -> Result<Option<Told>> {
+    let Ended::Answered(answer) = ended else { return Ok(None) };
+    let line = answer.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    serde_json::from_slice(line).map(Some).map_err(|cause| {
+        Error::new(ErrorKind::Garbled, "cannot read what the worker of a component says").because(cause)
+    })
+}
+
+fn unusable(reason: &str) -> Error {
+    Error::new(ErrorKind::Unavailable, format!("the component cannot be run: {reason}"))
+}
+
+/// Writes machine code under a name of its own first, since half of it would be code that does anything.
+fn keep(target: &Path, code: &[u8]) -> Result<()> {
+    let folder = target.parent().unwrap_or(Path::new("."));
+    let failed = |cause| {
+        Error::new(
+            ErrorKind::Unavailable,
+            format!("cannot keep the code of a component in {}", folder.display()),
+        )
+        .because(cause)
+    };
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let number = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let unfinished = target.with_extension(format!("{}-{number}", std::process::id()));
+    let written = kept::write(&unfinished, code).and_then(|()| std::fs::rename(&unfinished, target));
+    if written.is_err() {
+        drop(std::fs::remove_file(&unfinished));
+    }
+    written.map_err(failed)?;
+    kept::forget_others(folder, target);
+    Ok(())
+}
