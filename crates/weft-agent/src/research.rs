@@ -11,7 +11,9 @@
 //! sources said, and of the journal's clock, so it goes on after a crash without asking anybody twice.
 
 mod agentic;
+mod effort;
 mod iterative;
+mod known;
 mod steps;
 pub mod tags;
 mod tree;
@@ -30,6 +32,8 @@ use weft_core::seam::chat_model::{ChatMessage, ChatModel, ChatRequest};
 use weft_core::{Error, ErrorKind, NodeContext, Result};
 
 pub use self::agentic::Claim;
+pub use self::effort::Effort;
+use self::known::Known;
 use crate::trace::{Gave, Traced};
 use crate::window::cut;
 
@@ -64,11 +68,20 @@ pub struct Limits {
     pub nodes: usize,
     /// How long it may go on. What has begun is ended.
     pub time: Duration,
+    /// How sure one has to be of the points of the agentic mode, and what is done for that.
+    pub effort: Effort,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { steps: 5, queries: 3, depth: 3, nodes: 10, time: Duration::from_mins(5) }
+        Self {
+            steps: 5,
+            queries: 3,
+            depth: 3,
+            nodes: 10,
+            time: Duration::from_mins(5),
+            effort: Effort::default(),
+        }
     }
 }
 
@@ -201,19 +214,25 @@ impl Research<'_> {
     pub async fn once(&self, question: &str) -> Result<Findings> {
         let mut quiet = |_: &str| {};
         let mut course = self.course(&mut quiet, i64::MAX);
-        let answers = course.search(&[question.to_owned()]).await?;
+        let answers = course.search(&[question.to_owned()], &self.kinds()).await?;
         answers.iter().for_each(|answer| course.keep(answer, String::new()));
         Ok(course.findings)
     }
 
-    /// Asks all sources for these queries, which follow so many others.
-    async fn search(&self, before: usize, queries: &[String]) -> Result<Vec<Answer>> {
-        let answers = queries.iter().enumerate().map(|(place, query)| self.answer(before + place, query));
+    /// The sources that there are.
+    fn kinds(&self) -> Vec<SourceKind> {
+        self.sources.iter().map(|source| source.kind()).collect()
+    }
+
+    /// Asks these sources for these queries, which follow so many others.
+    async fn search(&self, before: usize, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
+        let answers = queries.iter().enumerate().map(|(place, query)| self.answer(before + place, query, of));
         join_all(answers).await.into_iter().collect()
     }
 
-    async fn answer(&self, place: usize, query: &str) -> Result<Answer> {
-        let each = self.sources.iter().map(|source| async move {
+    async fn answer(&self, place: usize, query: &str, of: &[SourceKind]) -> Result<Answer> {
+        let asked = self.sources.iter().filter(|source| of.contains(&source.kind()));
+        let each = asked.map(|source| async move {
             let kind = source.kind();
             let inside = self.inside(&format!("{place}-{}", kind.name()));
             (kind, source.search(&inside, query).await)
@@ -262,7 +281,8 @@ impl Research<'_> {
             stopped: StopReason::Enough,
             notes: Vec::new(),
         };
-        Course { research: self, show, end_ms, done: BTreeSet::new(), findings }
+        let (done, known) = (BTreeSet::new(), Known::default());
+        Course { research: self, show, end_ms, done, known, looks: 0, findings }
     }
 
     /// The time, as it was when this was first asked.
@@ -280,6 +300,10 @@ struct Course<'r, 'a> {
     end_ms: i64,
     /// Queries that were made, in one way of writing.
     done: BTreeSet<String>,
+    /// What they found, of the agentic mode.
+    known: Known,
+    /// How many reports were asked for, each of which has a part of its own in the journal.
+    looks: usize,
     findings: Findings,
 }
 
@@ -313,14 +337,12 @@ impl Course<'_, '_> {
 
     /// Whether a query is new, however it is written.
     fn is_new(&mut self, query: &str) -> bool {
-        let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-        let words: Vec<String> = words.map(str::to_lowercase).collect();
-        self.done.insert(words.join(" "))
+        self.done.insert(known::plain(query))
     }
 
-    /// Asks all sources for these queries, all at the same time.
-    async fn search(&mut self, queries: &[String]) -> Result<Vec<Answer>> {
-        self.research.search(self.findings.queries.len(), queries).await
+    /// Asks these sources for these queries, all at the same time.
+    async fn search(&mut self, queries: &[String], of: &[SourceKind]) -> Result<Vec<Answer>> {
+        self.research.search(self.findings.queries.len(), queries, of).await
     }
 
     /// Counts what was found.

@@ -9,20 +9,16 @@ use serde_json::json;
 use weft_core::citation::marks;
 use weft_core::{Json, NodeContext, Result};
 
+use super::effort::{Bars, Phase};
+use super::known::plain;
 use super::tree::structured;
-use super::{Answer, Course, Research, StopReason, ends_the_work};
+use super::{Answer, Course, Research, SourceKind, StopReason, ends_the_work};
 use crate::window::cut;
 
 const CLAIMS: &str = include_str!("../prompts/research_claims.md");
 const REPORT: &str = include_str!("../prompts/research_report.md");
 const VERDICT: &str = include_str!("../prompts/research_verdict.md");
 
-/// From this on a point is settled.
-const SURE: f64 = 0.7;
-/// From this on its report is told with a caveat; below it there is none.
-const LIKELY: f64 = 0.4;
-/// A judge that is less sure has the point looked into again, whatever the report says.
-const FLOOR: f64 = 0.5;
 /// A round that makes the points less surer than this, on average, is the last one.
 const GAIN: f64 = 0.05;
 /// What a report that says more than its passages is worth.
@@ -45,12 +41,15 @@ pub struct Claim {
     pub evidence_ids: Vec<u32>,
     /// What is still open.
     pub gaps: Vec<String>,
+    /// Whether its report may be told, with a caveat when it is not settled.
+    #[serde(skip)]
+    pub likely: bool,
 }
 
 impl Claim {
     /// Whether its report is worth telling.
     pub fn is_likely(&self) -> bool {
-        self.verified || (self.confidence >= LIKELY && !self.report.is_empty())
+        self.verified || (self.likely && !self.report.is_empty())
     }
 }
 
@@ -70,6 +69,7 @@ static REPORTED: LazyLock<Json> = LazyLock::new(|| {
             "confidence": {"type": "number"},
             "gaps": {"type": "array", "items": {"type": "string"}},
             "next_query": {"type": "string"},
+            "discovered": {"type": "array", "items": {"type": "string"}},
         },
         "required": ["report", "confidence"],
     })
@@ -107,6 +107,9 @@ struct Report {
     gaps: Vec<String>,
     #[serde(default)]
     next_query: String,
+    /// Points that nobody has thought of, as questions.
+    #[serde(default)]
+    discovered: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -125,24 +128,32 @@ struct Work {
     query: String,
     queries: Vec<String>,
     passages: String,
+    /// Where this round looks.
+    sources: Vec<SourceKind>,
     over: bool,
+}
+
+impl Work {
+    fn new(point: Point) -> Self {
+        Self {
+            claim: Claim { claim: point.question, ..Claim::default() },
+            query: point.query,
+            queries: Vec::new(),
+            passages: String::new(),
+            sources: Vec::new(),
+            over: false,
+        }
+    }
 }
 
 pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<StopReason> {
     let limits = course.research.limits;
     let mut works = planned(course, question).await?;
+    let there = course.research.kinds();
     let (mut before, mut late) = (0.0, false);
-    for _ in 0..=limits.depth {
-        let mut left = limits.nodes.saturating_sub(course.findings.queries.len());
-        let mut open = Vec::new();
-        for (place, work) in works.iter_mut().enumerate().filter(|(_, work)| !work.over) {
-            // A query that was made finds nothing new.
-            work.over = !course.is_new(&work.query);
-            if !work.over && left > 0 {
-                left -= 1;
-                open.push(place);
-            }
-        }
+    for nth in 0..=limits.depth {
+        let sources = Phase::of(nth, limits.depth + 1).sources(&there);
+        let open = open(course, &mut works, &sources);
         if open.is_empty() {
             break;
         }
@@ -152,7 +163,9 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         }
         round(course, &mut works, &open).await?;
         let sure = mean(&works);
-        if sure - before < GAIN && before > 0.0 {
+        // What asks more sources than before may still gain something.
+        let asks_more = Phase::of(nth + 1, limits.depth + 1).sources(&there).len() > sources.len();
+        if sure - before < GAIN && before > 0.0 && !asks_more {
             break;
         }
         before = sure;
@@ -166,6 +179,24 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
         (false, true) => StopReason::Enough,
         (false, false) => StopReason::Limit,
     })
+}
+
+/// The points that are looked into in a round which asks these sources.
+fn open(course: &Course<'_, '_>, works: &mut [Work], sources: &[SourceKind]) -> Vec<usize> {
+    let mut left = course.research.limits.nodes.saturating_sub(course.findings.queries.len());
+    let mut open = Vec::new();
+    for (place, work) in works.iter_mut().enumerate().filter(|(_, work)| !work.over) {
+        // A query that was made for this point, of the same sources, finds nothing new.
+        let again =
+            work.sources == sources && work.queries.iter().any(|made| plain(made) == plain(&work.query));
+        work.over = again;
+        if !again && left > 0 {
+            left -= 1;
+            work.sources = sources.to_vec();
+            open.push(place);
+        }
+    }
+    open
 }
 
 fn gaps(claim: &Claim) -> Vec<String> {
@@ -201,38 +232,29 @@ async fn planned(course: &mut Course<'_, '_>, question: &str) -> Result<Vec<Work
         course.say(&format!("{}. {}\n", place + 1, point.question));
     }
     course.say("\n");
-    let work = |point: Point| Work {
-        claim: Claim { claim: point.question, ..Claim::default() },
-        query: point.query,
-        queries: Vec::new(),
-        passages: String::new(),
-        over: false,
-    };
-    Ok(points.into_iter().map(work).collect())
+    Ok(points.into_iter().map(Work::new).collect())
 }
 
-/// Searches once for each open point, and has what was found reported and judged.
-async fn round(course: &mut Course<'_, '_>, works: &mut [Work], open: &[usize]) -> Result<()> {
+/// Searches once for each open point, unless nearly the same was looked for, and has what was found reported and judged.
+async fn round(course: &mut Course<'_, '_>, works: &mut Vec<Work>, open: &[usize]) -> Result<()> {
     let research = course.research;
-    let base = course.findings.queries.len();
-    let queries: Vec<String> = open.iter().map(|place| works[*place].query.clone()).collect();
-    for query in &queries {
-        course.say(&format!("Searching for “{query}”\n\n"));
-    }
-    let answers = course.search(&queries).await?;
-    for (place, answer) in open.iter().zip(&answers) {
-        works[*place].take(answer, research.model.info().window / WINDOW_SHARE);
-    }
+    let base = course.looks;
+    course.looks += open.len();
+    let answers = answered(course, works, open).await?;
     let seen: &[Work] = works;
     let each = open.iter().enumerate().map(|(nth, place)| async move {
         let ctx = research.inside(&format!("{}-claim", base + nth));
         looked_at(research, &ctx, &seen[*place]).await
     });
     let results = join_all(each).await;
-    for ((place, answer), result) in open.iter().zip(&answers).zip(results) {
+    let mut discovered = Vec::new();
+    for ((place, answer), result) in open.iter().zip(answers).zip(results) {
         let work = &mut works[*place];
         let summary = match result {
-            Ok((report, verdict)) => work.settle(report, &verdict),
+            Ok((report, verdict)) => {
+                discovered.extend(report.discovered.iter().cloned());
+                work.settle(report, &verdict, research.limits.effort.bars())
+            }
             Err(error) if ends_the_work(error.kind) => return Err(error),
             Err(error) => {
                 let note = format!("what was found could not be reported: {}", error.full());
@@ -242,9 +264,72 @@ async fn round(course: &mut Course<'_, '_>, works: &mut [Work], open: &[usize]) 
             }
         };
         course.say(&format!("{}: {summary}\n\n", work.claim.claim));
-        course.keep(answer, summary);
+        if let Some(answer) = answer {
+            course.keep(&answer, summary);
+        }
+    }
+    if research.limits.effort.discovers() {
+        discover(course, works, discovered);
     }
     Ok(())
+}
+
+/// Gives each open point what its query finds. There is no answer where nearly the same was looked for before.
+async fn answered(
+    course: &mut Course<'_, '_>,
+    works: &mut [Work],
+    open: &[usize],
+) -> Result<Vec<Option<Answer>>> {
+    let tokens_max = course.research.model.info().window / WINDOW_SHARE;
+    let Some(sources) = open.first().map(|place| works[*place].sources.clone()) else {
+        return Ok(Vec::new());
+    };
+    let mut asked = Vec::new();
+    for place in open {
+        let work = &mut works[*place];
+        let known = course.known.like(&work.query, &sources, &work.queries).map(str::to_owned);
+        let Some(text) = known else {
+            asked.push(*place);
+            continue;
+        };
+        course.say(&format!("“{}” is nearly what was looked for before\n\n", work.query));
+        work.take(&text, tokens_max);
+    }
+    // Two points that ask the same at the same time ask it once.
+    let mut queries: Vec<String> = Vec::new();
+    let mut firsts = Vec::new();
+    for place in &asked {
+        let query = &works[*place].query;
+        if !queries.iter().any(|other| plain(other) == plain(query)) {
+            course.say(&format!("Searching for “{query}”\n\n"));
+            queries.push(query.clone());
+            firsts.push(*place);
+        }
+    }
+    let found = course.search(&queries, &sources).await?;
+    for (query, answer) in queries.iter().zip(&found) {
+        course.known.note(query, &sources, &answer.text(tokens_max));
+    }
+    for place in asked {
+        let work = &mut works[place];
+        let found = queries.iter().zip(&found).find(|(query, _)| plain(query) == plain(&work.query));
+        work.take(&found.map(|(_, answer)| answer.text(tokens_max)).unwrap_or_default(), tokens_max);
+    }
+    let mut found = found.into_iter();
+    Ok(open.iter().map(|place| firsts.contains(place).then(|| found.next()).flatten()).collect())
+}
+
+/// Adds points that reports have named, as far as there may be more.
+fn discover(course: &mut Course<'_, '_>, works: &mut Vec<Work>, questions: Vec<String>) {
+    for question in questions {
+        let question = question.trim().to_owned();
+        let known = works.iter().any(|work| work.claim.claim == question);
+        if question.is_empty() || known || works.len() >= course.research.limits.queries {
+            continue;
+        }
+        course.say(&format!("To look into as well: {question}\n\n"));
+        works.push(Work::new(Point { query: question.clone(), question }));
+    }
 }
 
 /// What the passages say about a point, and what a judge says of that.
@@ -259,6 +344,10 @@ async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> R
         work.passages
     );
     let report: Report = structured(research, ctx, (REPORT, &given), &REPORTED).await?;
+    if !research.limits.effort.is_judged() {
+        let verdict = Verdict { is_sufficient: true, confidence: report.confidence, ..Verdict::default() };
+        return Ok((report, verdict));
+    }
     let given =
         format!("The point: {point}\n\nThe report: {}\n\nThe passages:\n{}", report.report, work.passages);
     let verdict = structured(research, ctx, (VERDICT, &given), &JUDGED).await?;
@@ -266,16 +355,19 @@ async fn looked_at(research: &Research<'_>, ctx: &NodeContext, work: &Work) -> R
 }
 
 impl Work {
-    fn take(&mut self, answer: &Answer, tokens_max: usize) {
+    fn take(&mut self, new: &str, tokens_max: usize) {
         self.queries.push(self.query.clone());
-        let new = answer.text(tokens_max);
-        let all = if self.passages.is_empty() { new } else { format!("{new}\n------\n{}", self.passages) };
+        let all = if self.passages.is_empty() {
+            new.to_owned()
+        } else {
+            format!("{new}\n------\n{}", self.passages)
+        };
         // What was found last stands first, so that it is there when there is not room for all.
         self.passages = cut(&all, tokens_max).to_owned();
     }
 
     /// Takes in a report and what the judge says of it; what is to be told of that.
-    fn settle(&mut self, report: Report, verdict: &Verdict) -> String {
+    fn settle(&mut self, report: Report, verdict: &Verdict, bars: Bars) -> String {
         let unsupported = unsupported(&report.report, &self.passages);
         let sure = |value: f64| if value.is_finite() { value.clamp(0.0, 1.0) } else { 0.0 };
         let judged = sure(verdict.confidence);
@@ -289,8 +381,8 @@ impl Work {
         gaps.retain(|gap| !gap.trim().is_empty());
         gaps.dedup();
         let settled = verdict.is_sufficient
-            && confidence >= SURE
-            && judged >= FLOOR
+            && confidence >= bars.sure
+            && judged >= bars.floor
             && verdict.contradictions.is_empty()
             && unsupported.is_empty();
         // A later look that is less sure does not take away what was there.
@@ -298,6 +390,7 @@ impl Work {
             self.claim.evidence_ids = cited_in(&report.report);
             self.claim.report = report.report;
             self.claim.confidence = confidence;
+            self.claim.likely = confidence >= bars.likely;
         }
         (self.claim.verified, self.over) = (settled, settled);
         self.claim.gaps = if settled { Vec::new() } else { gaps };
@@ -365,15 +458,16 @@ fn cited_in(report: &str) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Effort;
     use super::*;
 
     fn work(passages: &str) -> Work {
-        let claim = Claim { claim: "How high?".to_owned(), ..Claim::default() };
-        Work { claim, query: String::new(), queries: Vec::new(), passages: passages.to_owned(), over: false }
+        let point = Point { question: "How high?".to_owned(), query: String::new() };
+        Work { passages: passages.to_owned(), ..Work::new(point) }
     }
 
     fn report(text: &str, confidence: f64) -> Report {
-        Report { report: text.to_owned(), confidence, gaps: vec![], next_query: String::new() }
+        Report { report: text.to_owned(), confidence, ..Report::default() }
     }
 
     fn verdict(confidence: f64) -> Verdict {
@@ -384,7 +478,7 @@ mod tests {
     fn a_point_is_settled_only_by_what_its_passages_say() {
         let settled = |report: Report, verdict: Verdict| {
             let mut work = work("The tower is 1,234.5 m high [built 1999].");
-            work.settle(report, &verdict);
+            work.settle(report, &verdict, Effort::High.bars());
             (work.claim.verified, work.claim.is_likely(), work.claim.gaps)
         };
         let text = "It is 1234.5 m high [ID:12].";
@@ -404,8 +498,8 @@ mod tests {
     fn a_less_sure_look_takes_nothing_away() {
         let mut work = work("42 and 43");
         let open = Verdict { is_sufficient: false, ..verdict(0.6) };
-        work.settle(report("It is 42 [ID:3].", 0.6), &open);
-        work.settle(report("Perhaps 43.", 0.2), &open);
+        work.settle(report("It is 42 [ID:3].", 0.6), &open, Effort::High.bars());
+        work.settle(report("Perhaps 43.", 0.2), &open, Effort::High.bars());
         assert_eq!(
             (work.claim.report.as_str(), work.claim.evidence_ids.as_slice()),
             ("It is 42 [ID:3].", &[3][..])

@@ -83,7 +83,9 @@ async fn reasoning(course: &mut Course<'_, '_>, messages: Vec<ChatMessage>) -> R
 async fn looked_up(course: &mut Course<'_, '_>, query: &str, steps: &[String]) -> Result<String> {
     course.say(&format!("Searching for “{query}”\n\n"));
     let queries = [query.to_owned()];
-    let Some(answer) = course.search(&queries).await?.pop() else { return Ok(tags::result(NOTHING)) };
+    let Some(answer) = course.search(&queries, &course.research.kinds()).await?.pop() else {
+        return Ok(tags::result(NOTHING));
+    };
     let summary = extracted(course, &answer, steps).await?;
     course.keep(&answer, summary.clone());
     course.say(&format!("{summary}\n\n"));

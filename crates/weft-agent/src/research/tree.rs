@@ -82,7 +82,7 @@ pub(super) async fn run(course: &mut Course<'_, '_>, question: &str) -> Result<S
             course.say(&format!("Searching for “{}”\n\n", asked.query));
         }
         let queries: Vec<String> = level.iter().map(|asked| asked.query.clone()).collect();
-        let answers = course.search(&queries).await?;
+        let answers = course.search(&queries, &course.research.kinds()).await?;
         let judged = judged(course, question, (&level, &answers), depth).await?;
         course.findings.gaps.clear();
         let mut next = Vec::new();

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::json;
-use weft_agent::research::{Findings, Found, Limits, Mode, Research, Source, SourceKind, StopReason, tags};
+use weft_agent::research::{
+    Effort, Findings, Found, Limits, Mode, Research, Source, SourceKind, StopReason, tags,
+};
 use weft_core::citation::Chunk;
 use weft_core::seam::chat_model::{ChatMessage, ChatRequest};
 use weft_core::{Error, ErrorKind, NodeContext, Result};
@@ -406,4 +408,92 @@ async fn an_agentic_research_that_was_cut_off_asks_nobody_twice() {
     let (again, _) = looked_into(&second, &[&Stub::new(SourceKind::Dataset)], (Mode::Agentic, limits)).await;
     assert_eq!(again.unwrap().claims, findings.unwrap().claims);
     assert_eq!(second.asked().len(), 0);
+}
+
+/// A model that reports what it reads, as sure as it is told to be, and judges everything to be enough.
+fn reporter(confidence: f64, report: serde_json::Value) -> weft_testkit::ScriptedModel {
+    weft_testkit::ScriptedModel::from_fn(move |request, _| {
+        let system = &request.messages[0].text;
+        let answer = if system.starts_with("You plan") {
+            json!({"claims": [
+                {"question": "Does it rain in April?", "query": "rain amounts in April by region and year"},
+                {"question": "Does it snow?", "query": "snow"},
+            ]})
+        } else if system.starts_with("You report") {
+            let mut given = report.clone();
+            given["confidence"] = json!(confidence);
+            given
+        } else {
+            json!({"is_sufficient": true, "confidence": confidence})
+        };
+        Reply::text(answer.to_string())
+    })
+}
+
+fn with_effort(effort: Effort) -> Limits {
+    effort.limits(Limits::default())
+}
+
+#[tokio::test]
+async fn a_low_effort_searches_once_and_asks_no_judge() {
+    let world = World::with(reporter(0.9, json!({"report": "It rains [ID:0]."})));
+    let datasets = Stub::new(SourceKind::Dataset);
+    let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(Effort::Low))).await;
+    let findings = findings.unwrap();
+    assert_eq!((datasets.asked().len(), findings.claims.len(), findings.claims[0].verified), (1, 1, true));
+    // The plan and one report.
+    assert_eq!(world.asked().len(), 2);
+    // The same confidence is enough for one effort and not for another.
+    for (effort, settled) in [(Effort::Low, false), (Effort::Medium, true)] {
+        let world = World::with(reporter(0.8, json!({"report": "It rains [ID:0]."})));
+        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(effort))).await;
+        assert_eq!(findings.unwrap().claims[0].verified, settled, "{effort:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_web_is_asked_when_the_datasets_were_not_enough() {
+    let graph = Stub::new(SourceKind::Graph);
+    let datasets = Stub::new(SourceKind::Dataset);
+    let web = Stub::new(SourceKind::Web);
+    let sources: [&dyn Source; 3] = [&graph, &datasets, &web];
+    let sure = World::with(reporter(0.9, json!({"report": "It rains [ID:0]."})));
+    let limits = with_effort(Effort::High);
+    looked_into(&sure, &sources, (Mode::Agentic, limits)).await.0.unwrap();
+    assert_eq!((datasets.asked().len(), graph.asked().len(), web.asked().len()), (2, 0, 0));
+
+    let unsure = World::with(reporter(0.3, json!({"report": "Perhaps [ID:0].", "gaps": ["the year"]})));
+    let (findings, _) = looked_into(&unsure, &sources, (Mode::Agentic, limits)).await;
+    let findings = findings.unwrap();
+    // The same words are new to a source that was not asked yet.
+    let expected = ["Does it snow? the year", "Does it rain in April? the year"];
+    assert!(expected.iter().all(|query| web.asked().contains(&(*query).to_owned())), "{:?}", web.asked());
+    assert_eq!(findings.queries.len(), 6, "{:?}", findings.queries);
+    assert!(graph.asked().len() == 4 && web.asked().len() == 2, "{:?} {:?}", graph.asked(), web.asked());
+}
+
+#[tokio::test]
+async fn what_was_nearly_asked_before_is_not_asked_again() {
+    // The point about snow turns to what the one about rain has looked for.
+    let report = json!({"report": "Perhaps.", "next_query": "rain amounts in April, by year and region"});
+    let world = World::with(reporter(0.3, report));
+    let datasets = Stub::new(SourceKind::Dataset);
+    let limits = Limits { depth: 1, queries: 2, ..Limits::default() };
+    let (findings, shown) = looked_into(&world, &[&datasets], (Mode::Agentic, limits)).await;
+    findings.unwrap();
+    let rain: Vec<_> = datasets.asked().into_iter().filter(|query| query.contains("rain")).collect();
+    // Once for the point itself in its first round, and once more, since it has read that already.
+    assert_eq!(rain.len(), 2, "{rain:?}");
+    assert!(shown.contains("is nearly what was looked for before"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_ultra_effort_looks_into_what_it_comes_upon() {
+    let report = json!({"report": "It rains [ID:0].", "discovered": ["Since when?", "Does it snow?", " "]});
+    for (effort, claims) in [(Effort::High, 2), (Effort::Ultra, 3)] {
+        let world = World::with(reporter(0.9, report.clone()));
+        let datasets = Stub::new(SourceKind::Dataset);
+        let (findings, _) = looked_into(&world, &[&datasets], (Mode::Agentic, with_effort(effort))).await;
+        assert_eq!(findings.unwrap().claims.len(), claims, "{effort:?}");
+    }
 }

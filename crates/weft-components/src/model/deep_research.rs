@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use serde_json::json;
 use weft_agent::answer_stream::AnswerStream;
 use weft_agent::ask::ask_text;
-use weft_agent::research::{Claim, Findings, Limits, Mode, Research, Source, StopReason};
+use weft_agent::research::{Claim, Effort, Findings, Limits, Mode, Research, Source, StopReason};
 use weft_agent::window::{self, Line};
 use weft_core::context::Signal;
 use weft_core::field::AnyField;
@@ -38,12 +38,16 @@ const ANSWER: &str = include_str!("prompts/research_answer.md");
 /// What an answer without any source begins from.
 const NOTHING: &str = "Nothing was found for this question. Say so, and what was looked for.";
 
+/// The same where the model may answer by itself.
+const NOTHING_BUT_THE_MODEL: &str = "Nothing was found for this question. Say so first, and what was looked for. Then answer from \
+                                     what you know, and say plainly that no source confirms it.";
+
 static QUERY: Field<Template> = Field::template("query", "the question to look into")
     .or("sys.query")
     .by_model("the question to look into, in one sentence that can be understood by itself");
 static REASONING: Field<Template> = Field::template(
     "reasoning",
-    "whether to search in several steps: `true`, `false`, or a reference to a switch of a form; `false` searches once",
+    "whether to search in several steps: `true`, `false`, or a reference to a switch of a form; `false` searches once; how much is done for `agentic`: `low`, `medium`, `high` or `ultra`",
 )
 .or("true");
 static STRATEGY: Field<&str> = Field::choice(
@@ -152,12 +156,15 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             "agentic" => Mode::Agentic,
             _ => Mode::Iterative,
         };
+        let says = |field: &dyn AnyField| params.get(field).is_some_and(asks_for_something);
+        let set = [says(&MAX_QUERIES), says(&DEPTH), says(&MAX_SEARCHES)];
         let limits = Limits {
             steps: params.take(&MAX_STEPS),
             queries: params.take(&MAX_QUERIES),
             depth: params.take(&DEPTH),
             nodes: params.take(&MAX_SEARCHES),
             time: Duration::from_secs(u64::try_from(params.take(&SECONDS)).unwrap_or(u64::MAX)),
+            effort: Effort::default(),
         };
         let datasets = DatasetSearch::of(&mut params);
         let web = web(&mut params);
@@ -171,6 +178,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             reasoning,
             mode,
             limits,
+            set,
             datasets,
             web,
             system,
@@ -209,6 +217,8 @@ struct DeepResearch {
     reasoning: Template,
     mode: Mode,
     limits: Limits,
+    /// Which of points, depth and searches the canvas names; an effort decides the others.
+    set: [bool; 3],
     datasets: DatasetSearch,
     web: Option<WebAsking>,
     system: Template,
@@ -226,12 +236,17 @@ impl DeepResearch {
         }
         let model = ctx.run.seams.models.resolve(&ctx.run.tenant, &self.asking.llm_id)?;
         warn_of_prices(ctx, &*model).await?;
-        let several = truth(&*self.reasoning.value(&ctx.inputs)?).unwrap_or(true);
-        let findings = self.findings(ctx, (&*model, writer), (&question, several)).await?;
+        let reasoning = self.reasoning.value(&ctx.inputs)?;
+        let effort = Effort::named(&reasoning).filter(|_| self.mode == Mode::Agentic);
+        let several = effort.is_some() || truth(&reasoning).unwrap_or(true);
+        let limits = several.then(|| self.limits(effort));
+        let findings = self.findings(ctx, (&*model, writer), (&question, limits)).await?;
         for note in &findings.notes {
             ctx.signal(Signal::Warn(note.clone())).await?;
         }
-        let answer = self.answer(ctx, (&*model, writer), (&question, &findings)).await?;
+        let bare = limits.is_some_and(|limits| limits.effort.may_go_without_sources());
+        let nothing = if bare { NOTHING_BUT_THE_MODEL } else { NOTHING };
+        let answer = self.answer(ctx, (&*model, writer), (&question, &findings, nothing)).await?;
         let stopped = if several { json!(findings.stopped) } else { json!("once") };
         let mut outputs = Outputs::of("content", Value::text(answer));
         outputs.set("formalized_content", Value::text(formalized(&findings.cited)));
@@ -251,6 +266,18 @@ impl DeepResearch {
         Ok(outputs)
     }
 
+    /// What may be used: what the canvas names, and otherwise what belongs to the effort.
+    fn limits(&self, effort: Option<Effort>) -> Limits {
+        let Some(effort) = effort else { return self.limits };
+        let (own, usual, [queries, depth, nodes]) = (self.limits, effort.limits(self.limits), self.set);
+        Limits {
+            queries: if queries { own.queries } else { usual.queries },
+            depth: if depth { own.depth } else { usual.depth },
+            nodes: if nodes { own.nodes } else { usual.nodes },
+            ..usual
+        }
+    }
+
     /// A request whose pieces go to `writer`, or to nobody.
     fn request(&self, writer: Option<&TextWriter>, messages: Vec<ChatMessage>) -> ChatRequest {
         let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
@@ -261,7 +288,7 @@ impl DeepResearch {
         &self,
         ctx: &NodeContext,
         (model, writer): (&dyn ChatModel, Option<&TextWriter>),
-        (question, several): (&str, bool),
+        (question, limits): (&str, Option<Limits>),
     ) -> Result<Findings> {
         let datasets = Datasets(&self.datasets);
         let graph = Graph(&self.datasets);
@@ -285,7 +312,7 @@ impl DeepResearch {
             request: &request,
             sources: &sources,
             mode: self.mode,
-            limits: self.limits,
+            limits: limits.unwrap_or(self.limits),
         };
         let mut show = |text: &str| {
             if let Some(writer) = writer
@@ -294,9 +321,9 @@ impl DeepResearch {
                 writer.push(Piece::Thinking(text.into()));
             }
         };
-        match several {
-            true => research.run(question, &mut show).await,
-            false => research.once(question).await,
+        match limits {
+            Some(_) => research.run(question, &mut show).await,
+            None => research.once(question).await,
         }
     }
 
@@ -304,14 +331,14 @@ impl DeepResearch {
         &self,
         ctx: &NodeContext,
         (model, writer): (&dyn ChatModel, Option<&TextWriter>),
-        (question, findings): (&str, &Findings),
+        (question, findings, nothing): (&str, &Findings, &str),
     ) -> Result<String> {
         let own = self.system.render(&ctx.inputs)?;
         let words = if own.trim().is_empty() { ANSWER.trim_end() } else { own.trim_end() };
         let mut system = vec![words.to_owned()];
         if findings.cited.is_empty() {
             let looked: Vec<&str> = findings.queries.iter().map(|query| query.query.as_str()).collect();
-            system.push(format!("{NOTHING}\n{}", looked.join("\n")));
+            system.push(format!("{nothing}\n{}", looked.join("\n")));
         } else {
             // Half of the window, so that there is room for the question and the answer.
             let passages = formalized(&findings.cited);

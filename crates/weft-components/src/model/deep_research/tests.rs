@@ -195,3 +195,42 @@ async fn points_that_are_not_certain_are_answered_with_a_caveat() {
         assert!(system.contains(part), "{system}");
     }
 }
+
+/// The effort of `reasoning` decides what the canvas does not name.
+#[tokio::test]
+async fn the_effort_is_a_word_of_reasoning() {
+    for (reasoning, params, searches) in [
+        (json!("low"), json!({}), 1),
+        (json!("{begin@effort}"), json!({}), 1),
+        (json!(1), json!({"max_searches": 5, "depth": 1}), 2),
+        // Other strategies know no efforts.
+        (json!("low"), json!({"strategy": "tree", "depth": 1}), 1),
+    ] {
+        let mut all = json!({"dataset_ids": ["one"], "strategy": "agentic", "reasoning": reasoning});
+        for (key, value) in params.as_object().unwrap() {
+            all[key] = value.clone();
+        }
+        let node = Node::new("DeepResearch", all);
+        let plan = json!({"claims": [{"question": "Is it so?", "query": "so"}, {"question": "B?", "query": "b"}],
+            "is_sufficient": true, "missing_information": []});
+        let report = json!({"report": "So [ID:0].", "confidence": 0.1, "gaps": ["the year"]}).to_string();
+        let setting = Setting { query: "Why?", ..Setting::values([("begin@effort", json!("low"))]) };
+        let stage = stage(&node, setting, &[&plan.to_string(), &report, &report, "So."], &["a"]);
+        node.build().run(&stage.ctx).await.unwrap();
+        assert_eq!(stage.outside.searched.lock().unwrap().len(), searches, "{params}");
+    }
+}
+
+#[tokio::test]
+async fn with_the_highest_effort_the_model_may_answer_by_itself() {
+    for (reasoning, by_itself) in [(json!("ultra"), true), (json!("high"), false)] {
+        let node = Node::new(
+            "DeepResearch",
+            json!({"dataset_ids": ["one"], "strategy": "agentic", "reasoning": reasoning, "depth": 0}),
+        );
+        let plan = json!({"claims": [{"question": "Is it so?", "query": "so"}]}).to_string();
+        let stage = stage(&node, setting(), &[&plan, "I think so."], &[]);
+        node.build().run(&stage.ctx).await.unwrap();
+        assert_eq!(last_system(&stage).contains("no source confirms"), by_itself);
+    }
+}

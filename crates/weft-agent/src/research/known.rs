@@ -1,0 +1,104 @@
+//! Queries that were made: nothing is asked twice, and what is nearly the same is not asked at all.
+
+use std::collections::BTreeSet;
+
+use super::SourceKind;
+
+/// The share of words that two queries have in common from which on one answers the other. One word in three or four is often
+/// the one that matters (the height of which tower?), so it is high.
+const ALIKE: f64 = 0.8;
+
+/// A query as its words, and what it was asked of.
+#[derive(Debug)]
+struct Made {
+    query: String,
+    words: BTreeSet<String>,
+    sources: Vec<SourceKind>,
+    /// What it found, as a model reads it.
+    text: String,
+}
+
+/// The queries of a research so far.
+#[derive(Debug, Default)]
+pub(super) struct Known(Vec<Made>);
+
+impl Known {
+    /// Notes a query with what it found.
+    pub(super) fn note(&mut self, query: &str, sources: &[SourceKind], text: &str) {
+        self.0.push(Made {
+            query: query.to_owned(),
+            words: words(query),
+            sources: sources.to_vec(),
+            text: text.to_owned(),
+        });
+    }
+
+    /// What a query of nearly the same words has found in at least these sources; none of `own`, whose passages the asker
+    /// has already.
+    pub(super) fn like(&self, query: &str, sources: &[SourceKind], own: &[String]) -> Option<&str> {
+        let asked = words(query);
+        let serves = |made: &&Made| {
+            sources.iter().all(|source| made.sources.contains(source)) && !own.contains(&made.query)
+        };
+        let made = self.0.iter().filter(serves);
+        let alike =
+            made.map(|made| (overlap(&asked, &made.words), made)).filter(|(share, _)| *share >= ALIKE);
+        alike.max_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, made)| made.text.as_str())
+    }
+}
+
+/// A query in one way of writing.
+pub(super) fn plain(query: &str) -> String {
+    let words = query.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}
+
+/// The words of a query in small letters; each letter of a script without spaces counts as one.
+fn words(query: &str) -> BTreeSet<String> {
+    let mut words = BTreeSet::new();
+    for word in plain(query).split_whitespace().map(str::to_owned) {
+        if word.chars().any(|c| matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')) {
+            words.extend(word.chars().map(String::from));
+        } else {
+            words.insert(word);
+        }
+    }
+    words
+}
+
+/// The share of all their words that both have.
+#[expect(clippy::cast_precision_loss, reason = "there are few words")]
+fn overlap(one: &BTreeSet<String>, other: &BTreeSet<String>) -> f64 {
+    let all = one.union(other).count();
+    if all == 0 { 0.0 } else { one.intersection(other).count() as f64 / all as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nearly_the_same_is_known() {
+        use SourceKind::{Dataset, Web};
+        let mut known = Known::default();
+        known.note("height of the tower in metres", &[Dataset], "A");
+        known.note("塔的高度是多少", &[Dataset, Web], "B");
+        let like = |query: &str, sources: &[SourceKind]| known.like(query, sources, &[]).map(str::to_owned);
+        assert_eq!(like("Height of the tower, in metres?", &[Dataset]).as_deref(), Some("A"));
+        assert_eq!(like("what height of the tower in metres", &[Dataset]).as_deref(), Some("A"));
+        assert_eq!(
+            known.like(
+                "height of tower in metres",
+                &[Dataset],
+                &["height of the tower in metres".to_owned()]
+            ),
+            None
+        );
+        // Other words, and a source that was not asked.
+        assert_eq!(like("age of the tower", &[Dataset]), None);
+        assert_eq!(like("height of the tower in metres", &[Web]), None);
+        assert_eq!(like("塔的高度多少", &[Web]).as_deref(), Some("B"));
+        assert_eq!(like("塔的年龄", &[Dataset]), None);
+        assert_eq!(like("", &[Dataset]), None);
+    }
+}
