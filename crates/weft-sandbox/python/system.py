@@ -1,7 +1,8 @@
 # Follows `guest.py` in one text: a Python of the system that has imported what the operator names, and runs every
 # program in a fork of its own. It runs no program itself.
 #
-#   argument       JSON: the modules, and the filter of system calls of a program in base64
+#   argument       JSON: the modules, the filter of system calls of a program in base64, and after how many seconds
+#                  without a program it ends
 #   descriptor 0   stays open as long as anybody wants programs to run
 #   descriptor 1   one line of JSON: {"ready": ...} or {"unable": ...}
 #   descriptor 3   a listening socket; every connection brings one program as a line of JSON, and takes lines of JSON
@@ -84,8 +85,13 @@ def serve():
     poller.register(0, 0)
     poller.register(1, 0)
     while True:
-        if any(fd != LISTENER for fd, _ in poller.poll()):
+        events = poller.poll(config["idle_seconds"] * 1000)
+        if any(fd != LISTENER for fd, _ in events):
             return
+        if not events:
+            if not has_guards():
+                return
+            continue
         connection, _ = listener.accept()
         if os.fork() == 0:
             try:
@@ -93,6 +99,15 @@ def serve():
             finally:
                 os._exit(0)
         connection.close()
+
+
+def has_guards():
+    """Whether a program still runs. Those that have ended leave nothing to wait for."""
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def say(message):

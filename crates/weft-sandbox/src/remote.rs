@@ -49,6 +49,7 @@ pub struct RemoteSandbox {
     url: Url,
     limits: Limits,
     slots: FairSlots,
+    patience: Duration,
 }
 
 impl std::fmt::Debug for RemoteSandbox {
@@ -72,7 +73,13 @@ impl RemoteSandbox {
         if url.path() == "/" {
             url.set_path(PATH);
         }
-        Ok(Self { http, url, limits, slots: FairSlots::new(at_once) })
+        Ok(Self { http, url, limits, slots: FairSlots::new(at_once), patience: PATIENCE })
+    }
+
+    /// The same, waiting so much longer for an answer than a program may take. It is 20 seconds otherwise.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        Self { patience, ..self }
     }
 
     async fn answer(&self, program: &Program) -> Result<(u16, Vec<u8>)> {
@@ -89,7 +96,7 @@ impl RemoteSandbox {
             let response = self.http.open(request).await?;
             Ok((response.status, response.read(answer_max).await?))
         };
-        tokio::time::timeout(time.saturating_add(PATIENCE), exchange)
+        tokio::time::timeout(time.saturating_add(self.patience), exchange)
             .await
             .unwrap_or_else(|_| Err(Error::new(ErrorKind::Timeout, "the sandbox does not answer")))
     }
@@ -208,7 +215,8 @@ fn failure(answer: &Answer) -> Option<Result<Failure>> {
         let message = shortened(if message.is_empty() { "it failed".to_owned() } else { message.to_owned() });
         Some(Ok(Failure::Program { message, line: None }))
     };
-    let of_service = |kind, message: String| Some(Err(Error::new(kind, message)));
+    // What a service says may be as long as an answer.
+    let of_service = |kind, message: String| Some(Err(Error::new(kind, shortened(message))));
     match (answer.exit_code, answer.resource_limit_type.as_deref(), answer.status.as_str()) {
         (OUT_OF_TIME, ..) | (_, Some("time"), _) => Some(Ok(Failure::Time)),
         (OUT_OF_MEMORY, ..) | (_, Some("memory"), _) => Some(Ok(Failure::Memory)),

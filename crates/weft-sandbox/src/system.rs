@@ -30,6 +30,8 @@ pub(crate) use parent::Serve;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Parents that wait for programs, at most; each takes the memory of what it has imported.
 const PARENTS_MAX: usize = 4;
+/// After how long without a program a parent ends.
+const IDLE: Duration = Duration::from_mins(5);
 
 /// Which Python runs programs, and what it has imported.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub struct SystemPython {
     slots: FairSlots,
     confinement: Confinement,
     bubblewrap: Option<PathBuf>,
+    idle: Duration,
     /// What the interpreter has to read.
     folders: OnceCell<Vec<PathBuf>>,
     /// The last one used is the last one here.
@@ -82,6 +85,7 @@ impl SystemPython {
             slots: FairSlots::new(at_once),
             confinement: Confinement::default(),
             bubblewrap: parent::bubblewrap(),
+            idle: IDLE,
             folders: OnceCell::new(),
             parents: Mutex::default(),
         }
@@ -97,6 +101,17 @@ impl SystemPython {
     #[must_use]
     pub fn without_namespaces(self) -> Self {
         Self { bubblewrap: None, ..self }
+    }
+
+    /// The same with processes that end after so long without a program, in whole seconds; otherwise it is five minutes.
+    #[must_use]
+    pub fn with_idle(self, idle: Duration) -> Self {
+        Self { idle, ..self }
+    }
+
+    /// Why programs run behind Landlock and seccomp alone on this system, if they do.
+    pub async fn lacks_namespaces(&self) -> Option<&'static str> {
+        parent::lacks_namespaces(self.bubblewrap.as_deref()).await
     }
 
     fn cell(&self, tenant: &TenantId) -> Cell {
@@ -119,7 +134,8 @@ impl SystemPython {
     async fn start(&self) -> Result<Parent> {
         let folders =
             self.folders.get_or_try_init(|| interpreter::folders(&self.interpreter.program)).await?;
-        let boundary = Boundary { confinement: self.confinement, bubblewrap: self.bubblewrap.as_deref() };
+        let (confinement, bubblewrap) = (self.confinement, self.bubblewrap.as_deref());
+        let boundary = Boundary { confinement, bubblewrap, idle: self.idle };
         Parent::start(&self.worker, &self.interpreter, folders, boundary).await
     }
 

@@ -205,10 +205,34 @@ fn with_system_python(
     (limits, at_once): (Limits, usize),
     config: &Config,
 ) -> Result<Arc<dyn Sandbox>> {
+    let python = system_python(worker, (limits, at_once), config);
+    Ok(Arc::new(WithPython { python: Arc::new(python), rest }))
+}
+
+#[cfg(target_os = "linux")]
+fn system_python(worker: Worker, (limits, at_once): (Limits, usize), config: &Config) -> SystemPython {
     let SandboxConfig { python, python_modules, confinement, .. } = &config.sandbox;
     let interpreter = SystemInterpreter { program: python.clone(), modules: python_modules.clone() };
-    let python = SystemPython::new(worker, interpreter, limits, at_once).with_confinement(*confinement);
-    Ok(Arc::new(WithPython { python: Arc::new(python), rest }))
+    SystemPython::new(worker, interpreter, limits, at_once).with_confinement(*confinement)
+}
+
+/// Tells the operator, once at the start, what of the boundary around the system's Python is not to be had.
+async fn tell_of_namespaces(config: &Config) {
+    let SandboxConfig { python, at_once, remote, .. } = &config.sandbox;
+    if python.as_os_str().is_empty() || *at_once == 0 || !remote.trim().is_empty() {
+        return;
+    }
+    #[cfg(target_os = "linux")]
+    if let (Some((program, _)), Some(limits)) = (config.sandbox.worker.split_first(), config.sandbox.limits())
+    {
+        let worker = Worker { program: program.into(), arguments: Vec::new() };
+        if let Some(reason) = system_python(worker, (limits, *at_once), config).lacks_namespaces().await {
+            tracing::warn!(
+                reason,
+                "programs in the system's Python have no namespaces of their own; Landlock and seccomp keep them apart"
+            );
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -358,6 +382,7 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
+    tell_of_namespaces(config).await;
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
     let plugins = plugins(config).await?;

@@ -27,6 +27,8 @@ use crate::worker::Order;
 const SERVER: &str = concat!(include_str!("../../python/guest.py"), include_str!("../../python/system.py"));
 /// How long importing may take.
 const STARTING: Duration = Duration::from_mins(2);
+/// How long bubblewrap may take to be tried out.
+const TRYING: Duration = Duration::from_secs(10);
 /// Bytes of what it says about that, at most.
 const SAID_MAX: u64 = 8 << 10;
 /// The descriptor of the socket that it listens to.
@@ -42,6 +44,19 @@ pub(super) fn bubblewrap() -> Option<PathBuf> {
     BUBBLEWRAP.into_iter().map(PathBuf::from).find(|path| path.is_file())
 }
 
+/// Why processes have no namespaces of their own, if so: bubblewrap is tried out.
+pub(super) async fn lacks_namespaces(bubblewrap: Option<&Path>) -> Option<&'static str> {
+    let Some(bubblewrap) = bubblewrap else { return Some("bubblewrap (`bwrap`) is not installed") };
+    let mut command = tokio::process::Command::new(bubblewrap);
+    // What it is to start is itself: it is there for certain.
+    command.args(["--unshare-all", "--ro-bind", "/", "/", "--"]).arg(bubblewrap).arg("--version");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    match tokio::time::timeout(TRYING, command.status()).await {
+        Ok(Ok(status)) if status.success() => None,
+        _ => Some("this system allows no namespaces to users"),
+    }
+}
+
 /// What a worker does that becomes such a process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Serve {
@@ -49,6 +64,7 @@ pub(crate) struct Serve {
     modules: Vec<String>,
     read: Vec<PathBuf>,
     confinement: Confinement,
+    idle_seconds: u64,
 }
 
 impl Serve {
@@ -58,7 +74,8 @@ impl Serve {
             Ok(filter) => STANDARD.encode(filter),
             Err(_) => return ExitCode::from(weft_child::UNCONFINED),
         };
-        let config = serde_json::json!({"modules": self.modules, "filter": filter});
+        let config =
+            serde_json::json!({"modules": self.modules, "filter": filter, "idle_seconds": self.idle_seconds});
         let mut command = Command::new(&self.program);
         command.args(["-I", "-B", "-X", "utf8", "-c", SERVER, &config.to_string()]);
         command.env_clear().envs(THREADS.map(|name| (name, "1"))).current_dir("/");
@@ -71,6 +88,8 @@ impl Serve {
 pub(super) struct Boundary<'a> {
     pub confinement: Confinement,
     pub bubblewrap: Option<&'a Path>,
+    /// After how long without a program it ends.
+    pub idle: Duration,
 }
 
 /// Such a process. It ends with this value, and all of its programs with it.
@@ -96,12 +115,13 @@ impl Parent {
         worker: &Worker,
         interpreter: &SystemInterpreter,
         read: &[PathBuf],
-        Boundary { confinement, bubblewrap }: Boundary<'_>,
+        Boundary { confinement, bubblewrap, idle }: Boundary<'_>,
     ) -> Result<Self> {
         let SystemInterpreter { program, modules } = interpreter;
         let order = |confinement| {
             let (program, modules) = (program.clone(), modules.clone());
-            let serve = Serve { program, modules, read: read.to_vec(), confinement };
+            let idle_seconds = idle.as_secs().max(1);
+            let serve = Serve { program, modules, read: read.to_vec(), confinement, idle_seconds };
             serde_json::to_vec(&Order::Serve(serve))
                 .map_err(|cause| Error::internal("cannot write an order down").because(cause))
         };

@@ -5,6 +5,7 @@ mod components;
 mod contracts;
 mod hostile;
 mod hostile_python;
+mod hostile_service;
 mod kit;
 mod process;
 mod python;

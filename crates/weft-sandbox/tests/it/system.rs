@@ -373,6 +373,37 @@ async fn a_parent_that_is_gone_is_followed_by_another_and_ends_with_its_sandbox(
     }
 }
 
+#[tokio::test]
+async fn a_parent_without_programs_ends_and_is_followed_by_another() {
+    const IDLE: Duration = Duration::from_secs(1);
+    for sandbox in sandboxes(&[]) {
+        let sandbox = sandbox.with_idle(IDLE);
+        // The place of something in the memory that all programs of a parent share.
+        let parent = async || run(&sandbox, "import builtins\nid(builtins)", LIMITS).await.result.unwrap();
+        let first = parent().await;
+        // It stays as long as a program runs.
+        let slow = format!("import time\ntime.sleep({})\n1", 3 * IDLE.as_secs());
+        assert_eq!(run(&sandbox, &slow, LIMITS).await.result, Ok(json!(1)));
+        let mut later = first.clone();
+        for _ in 0..20 {
+            tokio::time::sleep(2 * IDLE).await;
+            later = parent().await;
+            if later != first {
+                break;
+            }
+        }
+        assert_ne!(later, first);
+    }
+}
+
+#[tokio::test]
+async fn a_boundary_without_namespaces_is_told() {
+    let reason = sandbox(&[]).without_namespaces().lacks_namespaces().await;
+    assert!(reason.is_some_and(|reason| reason.contains("bwrap")), "{reason:?}");
+    let there = Path::new("/usr/bin/bwrap").exists();
+    assert!(there || sandbox(&[]).lacks_namespaces().await.is_some());
+}
+
 /// Whether it is an interpreter of this test's that serves programs.
 fn is_parent_below(id: &str, root: u32) -> bool {
     let text = |of: &str, file: &str| fs::read_to_string(format!("/proc/{of}/{file}")).unwrap_or_default();
