@@ -116,6 +116,35 @@ mod tests {
         }
     }
 
+    /// Every name that published canvases have used for a component or a tool of an agent, of both generations, after the
+    /// renames of loading.
+    const PUBLISHED: &str = "Agent AkShare Answer ArXiv BGPT Begin Bing Browser Categorize CodeExec Compiler Crawler
+        DataOperations DeepL DocGenerator DuckDuckGo Email ExcelProcessor ExeSQL ExitLoop ExtractKeywords Extractor File
+        Generate GitHub Google GoogleScholar Invoke Iteration IterationItem Jin10 KeenableSearch KeywordExtract LLM
+        ListOperations Loop LoopItem Message Parser PubMed QWeather QueritContents QueritSearch Retrieval RewriteQuestion
+        SearXNG StringTransform Switch TavilyExtract TavilySearch TitleChunker TokenChunker Tokenizer TuShare UserFillUp
+        VariableAggregator VariableAssigner WaitingDialogue WenCai Wikipedia YahooFinance";
+
+    /// A name is a component, or is refused by name; none is unknown.
+    #[tokio::test]
+    async fn every_published_name_runs_or_is_refused_by_name() {
+        for kind in PUBLISHED.split_whitespace() {
+            let spec = find(kind).unwrap_or_else(|| panic!("{kind} is unknown"));
+            let node = crate::testing::Node::new(kind, serde_json::json!({}));
+            let Ok(component) = node.try_build() else {
+                // It says which parameter is missing.
+                continue;
+            };
+            let refused = component.shape().unsupported;
+            assert_eq!(
+                refused.is_some(),
+                !ALL.iter().any(|one| one.kind == spec.kind),
+                "{kind}: {refused:?}"
+            );
+            assert!(refused.is_none_or(|why| why.contains(kind) && why.contains('(')), "{kind}");
+        }
+    }
+
     #[test]
     fn the_list_names_every_component_on_disk_in_order() {
         let mut on_disk = BTreeSet::new();

@@ -37,6 +37,30 @@ pub static ALL: [ComponentSpec; 8] = [
     unbuilt("KeywordExtract", "An older node that took keywords from the question."),
 ];
 
+/// What takes the place of a name of [`ALL`]. None of these means exactly the same, so none is put there silently.
+fn remedy(kind: &str) -> &'static str {
+    match kind {
+        "Answer" => {
+            "show the answer with Message, and wait for a reply with UserFillUp; a conversation needs no node to go on"
+        }
+        "Compiler" => {
+            "its templates are kept at the service that it comes from; write what they ask for as the prompt of an Extractor"
+        }
+        "Generate" => {
+            "use LLM or Agent, with the prompt in `sys_prompt` and what it refers to as `{Node:Id@output}`"
+        }
+        "RewriteQuestion" => "use LLM with the history of the conversation (`message_history_window_size`)",
+        "WaitingDialogue" => "use UserFillUp",
+        "WenCai" => {
+            "its service has no public interface; use TuShare, AkShare, Jin10 or YahooFinance, or ask a service of yours by Invoke"
+        }
+        "ExtractKeywords" | "KeywordExtract" => {
+            "use LLM, or `keyword` of Retrieval, which has a model add keywords"
+        }
+        _ => "take the node out, or give it a default value for exceptions",
+    }
+}
+
 struct Unbuilt {
     kind: String,
 }
@@ -51,7 +75,7 @@ impl Unbuilt {
 impl Component for Unbuilt {
     fn shape(&self) -> Shape {
         Shape {
-            unsupported: Some(self.sentence()),
+            unsupported: Some(format!("{} ({})", self.sentence(), remedy(&self.kind))),
             main_output: "result",
             outputs: NodeOutputs::any(),
             ..Shape::default()
@@ -59,8 +83,7 @@ impl Component for Unbuilt {
     }
 
     async fn run(&self, _ctx: &NodeContext) -> Result<Finished> {
-        Err(Error::new(ErrorKind::Unsupported, self.sentence())
-            .help("take the node out, or give it a default value for exceptions"))
+        Err(Error::new(ErrorKind::Unsupported, self.sentence()).help(remedy(&self.kind)))
     }
 }
 
@@ -79,6 +102,11 @@ mod tests {
             let error = failure(&node, Setting::default()).await;
             assert!(said.contains(spec.kind) && error.message.contains(spec.kind));
             assert_eq!(error.kind, ErrorKind::Unsupported);
+            // The remedy names what is there, before it runs and when it does.
+            let help = super::remedy(spec.kind);
+            assert!(said.contains(help) && error.full().contains(help), "{said} {}", error.full());
+            let there = crate::catalog::ALL.iter().any(|one| help.contains(one.kind));
+            assert!(there, "{}: {help}", spec.kind);
         }
     }
 }

@@ -159,7 +159,7 @@ impl ExeSql {
         let text = |template: &Template| Ok::<_, Error>(template.render(&ctx.inputs)?.trim().to_owned());
         if let Some(why) = self.unsupported() {
             return Err(Error::new(weft_core::ErrorKind::Unsupported, why).help(
-                "use one of mysql, mariadb, postgres and sqlite, or ask the database by an MCP server",
+                "use one of mysql, mariadb, postgres and sqlite, or ask the database by an MCP server or by Invoke over its HTTP interface",
             ));
         }
         if let Some(lacks) = self.lacks() {
@@ -390,10 +390,14 @@ mod tests {
         check(json!({"database": "d"}), "/host").await;
         check(json!({"database": "d", "host": "h"}), "/username").await;
         check(json!({"db_type": "sqlite"}), "/database").await;
-        let other =
-            Node::new("ExeSQL", json!({"db_type": "IBM DB2", "database": "d", "host": "h", "username": "u"}));
-        assert!(other.build().shape().unsupported.unwrap().contains("IBM DB2"));
-        assert_eq!(failure(&other, Setting::default()).await.kind, ErrorKind::Unsupported);
+        for name in ["IBM DB2", "mssql", "trino", "Oracle"] {
+            let params = json!({"db_type": name, "database": "d", "host": "h", "username": "u"});
+            let other = Node::new("ExeSQL", params);
+            assert!(other.build().shape().unsupported.unwrap().contains(name));
+            let error = failure(&other, Setting::default()).await;
+            assert_eq!(error.kind, ErrorKind::Unsupported);
+            assert!(error.full().contains("by an MCP server"), "{}", error.full());
+        }
     }
 
     #[test]
