@@ -133,8 +133,10 @@ fn compile_with(
     let models = |llm_id: &str| can_be_asked(llm_id, app);
     let servers = setup.config.mcp.servers.keys().map(String::as_str);
     let servers: Vec<String> = servers.chain(app.plugins.names()).map(str::to_owned).collect();
+    let no_voice = app.models.speech(&local::tenant(), "").err().map(|error| error.full());
     let options = CompileOptions {
         models: Some(&models),
+        no_voice: no_voice.as_deref(),
         tool_servers: Some(&servers),
         datasets,
         measuring: measuring == Measuring::Yes,

@@ -259,6 +259,8 @@ pub struct Shape {
     pub history_turns: usize,
     /// The models it asks for, as `(pointer inside params, llm_id)`.
     pub models: Vec<(String, String)>,
+    /// Where its parameters say that it is read aloud, if it is: it needs a model for that.
+    pub aloud: Option<&'static str>,
     /// The datasets it searches by their names or ids, as `(pointer inside params, name)`.
     pub datasets: Vec<(String, String)>,
     /// The output that a default value after a failure goes to.

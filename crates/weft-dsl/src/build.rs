@@ -227,6 +227,11 @@ impl<'a> Builder<'a> {
                     .maybe_help(suggester.did_you_mean(name, known.iter().map(String::as_str)));
             problems.add(about(problem));
         }
+        if let (Some(pointer), Some(reason)) = (shape.aloud, self.options.no_voice) {
+            let pointer = format!("{}{pointer}", node.place.params);
+            let message = format!("the text will not be read aloud: {reason}");
+            problems.add(about(Problem::warning("no-voice", pointer, message)));
+        }
         let Some(models) = self.options.models else { return };
         for (pointer, llm_id) in &shape.models {
             let pointer = format!("{}{pointer}", node.place.params);

@@ -37,6 +37,8 @@ pub type ModelCheck<'a> = dyn Fn(&str) -> Result<Option<String>, String> + 'a;
 pub struct CompileOptions<'a> {
     /// Asked about every model that a component names; without it models are not checked.
     pub models: Option<&'a ModelCheck<'a>>,
+    /// Why nothing can be read aloud, where that is known and so.
+    pub no_voice: Option<&'a str>,
     /// The MCP servers that are configured; without it they are not checked.
     pub tool_servers: Option<&'a [String]>,
     /// The names and ids of the datasets there are; without it they are not checked.
@@ -50,6 +52,7 @@ impl fmt::Debug for CompileOptions<'_> {
         let models = self.models.map(|_| "checked");
         f.debug_struct("CompileOptions")
             .field("models", &models)
+            .field("no_voice", &self.no_voice)
             .field("tool_servers", &self.tool_servers)
             .field("datasets", &self.datasets)
             .field("measuring", &self.measuring)

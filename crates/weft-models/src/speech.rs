@@ -7,6 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use serde_json::json;
+use weft_core::seam::chat_model::Prices;
 use weft_core::seam::speech::{Audio, Recording, SpeechModel, TranscriptionModel};
 use weft_core::{Error, Result};
 
@@ -38,6 +39,7 @@ pub(crate) struct HttpSpeech {
     remote: Remote,
     model: String,
     voice: String,
+    prices: Option<Prices>,
 }
 
 impl HttpSpeech {
@@ -48,7 +50,7 @@ impl HttpSpeech {
     pub fn new(entry: &ModelEntry, client: &reqwest::Client) -> Result<Self> {
         let remote = Remote::new(entry, &address(entry, "speech")?, client)?;
         let voice = entry.voice.clone().unwrap_or_else(|| VOICE.to_owned());
-        Ok(Self { remote, model: entry.provider_name().to_owned(), voice })
+        Ok(Self { remote, model: entry.provider_name().to_owned(), voice, prices: entry.prices })
     }
 }
 
@@ -56,6 +58,10 @@ impl HttpSpeech {
 impl SpeechModel for HttpSpeech {
     fn name(&self) -> &str {
         &self.remote.name
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        self.prices
     }
 
     async fn speak(&self, text: &str) -> Result<Audio> {

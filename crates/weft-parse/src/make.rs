@@ -3,6 +3,7 @@
 //! A text is taken apart into blocks once; every format is a way to write these down.
 
 mod blocks;
+mod direction;
 mod docx;
 mod html;
 mod pdf;

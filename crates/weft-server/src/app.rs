@@ -455,12 +455,14 @@ impl App {
         let (catalog, check, tenant) =
             (Arc::clone(&self.catalog), Arc::clone(&self.model_check), tenant.clone());
         let measuring = self.measuring;
+        let no_voice = self.models.speech(&tenant, "").err().map(|error| error.full());
         let compiled = tokio::task::spawn_blocking(move || {
             let canvas = weft_dsl::load(dsl.as_bytes())?;
             let check = |llm_id: &str| check(&tenant, llm_id);
             let check: &dyn Fn(&str) -> Result<Option<String>, String> = &check;
             let models = matches!(models, Models::Needed).then_some(check);
-            let options = CompileOptions { models, measuring, ..CompileOptions::default() };
+            let no_voice = models.and(no_voice.as_deref());
+            let options = CompileOptions { models, no_voice, measuring, ..CompileOptions::default() };
             weft_dsl::compile(&canvas, &catalog, &options).map(|compiled| (compiled.plan, compiled.warnings))
         });
         compiled

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use weft_core::seam::chat_model::{ChatModel, ModelInfo};
+use weft_core::seam::chat_model::{ChatModel, ModelInfo, Prices};
 use weft_core::seam::speech::{Audio, Recording};
 use weft_core::seam::{Embedder, ModelDirectory, Reranker, SpeechModel, TranscriptionModel};
 use weft_core::{Error, ErrorKind, Result, TenantId};
@@ -23,6 +23,10 @@ pub struct Voice {
 impl SpeechModel for Voice {
     fn name(&self) -> &str {
         "voice"
+    }
+
+    fn prices(&self) -> Option<Prices> {
+        Some(Prices { prompt: 1.0, completion: 1.0 })
     }
 
     async fn speak(&self, text: &str) -> Result<Audio> {

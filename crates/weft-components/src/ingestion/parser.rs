@@ -10,7 +10,20 @@ use weft_core::{
 };
 
 use crate::ingestion::passed::{self, DOCUMENT_OUTPUT, Passed};
-use crate::params::{Field, FieldGroup, Kind, Params, choice, pointer};
+use crate::params::{Field, FieldGroup, Kind, Params, asks_for_something, choice, pointer};
+
+/// Settings of a family that change nothing here, and why.
+const IGNORED: [(&str, &str); 8] = [
+    ("fields", "all parts of a mail are read"),
+    ("lang", "the reader tells languages and scripts apart by itself"),
+    ("llm_id", NO_MODEL),
+    ("system_prompt", NO_MODEL),
+    ("prompt", NO_MODEL),
+    ("vlm", NO_MODEL),
+    ("preprocess", "files are read as they are"),
+    ("enable_multi_column", "columns are found by themselves"),
+];
+const NO_MODEL: &str = "files are read without a model";
 
 /// Tokens of a block in the output `json`.
 const BLOCK_TOKENS: u32 = 128;
@@ -190,6 +203,12 @@ fn read_family(
     {
         let problem = ParamProblem::new(format!("{at}/parse_method"), format!("`{method}` has no effect"));
         params.warn(problem.help("files are read by the reader that is built in, without a model"));
+    }
+    for (name, why) in IGNORED {
+        if setup.get(name).is_some_and(asks_for_something) {
+            let problem = ParamProblem::new(format!("{at}/{name}"), format!("has no effect: {why}"));
+            params.warn(problem.help("take it out"));
+        }
     }
     let pages =
         setup.get("pages").cloned().filter(|pages| pages.as_array().is_some_and(|all| !all.is_empty()));

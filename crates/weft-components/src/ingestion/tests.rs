@@ -123,6 +123,10 @@ async fn each_family_of_files_has_its_format() {
     assert!(error.kind == ErrorKind::Invalid && error.message.contains("`.md`"), "{error:?}");
     let wrong = parser(json!({"setups": {"own": {}, "pdf": {"output_format": "docx"}}}));
     assert_eq!(wrong.problems(), ["/setups/own", "/setups/pdf/output_format"]);
+    let ignored = json!({"setups": {"email": {"fields": ["from"], "lang": "German", "llm_id": ""}}});
+    let warned = parser(ignored).build().shape().warnings;
+    let pointers: Vec<_> = warned.iter().map(|warning| warning.pointer.as_str()).collect();
+    assert_eq!(pointers, ["/setups/email/fields", "/setups/email/lang"]);
     let warned = parser(json!({"setups": {"pdf": {"parse_method": "my-vlm"}}})).build().shape().warnings;
     assert_eq!(warned[0].pointer, "/setups/pdf/parse_method");
 }

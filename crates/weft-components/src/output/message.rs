@@ -222,6 +222,7 @@ impl Component for Message {
         Shape {
             reads: Reads { always: self.memory.references().cloned().collect(), alternatives },
             listens: self.listens,
+            aloud: self.aloud.then_some("/auto_play"),
             main_output: "content",
             outputs: NodeOutputs::named(self.format.map(|_| "attachment").into_iter().chain(["downloads"])),
             warnings: self.warnings.clone(),
@@ -416,6 +417,41 @@ mod tests {
         let mut second = stage().again(&gave.collect::<Vec<_>>());
         component.run(&second.ctx).await.unwrap();
         assert_eq!((heard(&second.all_signals()).as_slice(), asked()), (&expected.map(str::to_owned)[..], 2));
+    }
+
+    /// A sentence is a call of a model, and one that was recorded counts as well.
+    #[tokio::test]
+    async fn reading_aloud_counts_for_the_budget_and_ends_with_it() {
+        use weft_core::Budget;
+        use weft_core::budget::{BudgetLimits, Spent};
+        let text = "The first sentence is this. The second sentence is that. The third sentence is long.";
+        let node = Node::new("Message", json!({"content": text, "auto_play": true}));
+        let component = node.build();
+        for (calls, read) in [(10, 3), (2, 2), (0, 0)] {
+            let voice = Arc::new(weft_testkit::Voice::default());
+            let seen = Arc::clone(&voice);
+            let seams: crate::testing::Replace = Box::new(move |seams| {
+                seams.models =
+                    Arc::new(weft_testkit::WithVoice(weft_core::seam::chat_model::NoModels, voice));
+            });
+            let mut stage =
+                Stage::new(&node, &*component, Setting { seams: Some(seams), ..Setting::default() });
+            let limits = BudgetLimits { model_calls: Some(calls), ..BudgetLimits::default() };
+            stage.ctx.budget = Budget::unlimited().within(limits, Spent::default());
+            let finished = component.run(&stage.ctx).await.unwrap();
+            assert_eq!(json!(finished.outputs)["content"], text, "the words are said all the same");
+            assert_eq!(seen.asked.load(std::sync::atomic::Ordering::Relaxed), read);
+            let spent = stage.ctx.budget.spent();
+            assert_eq!(spent.model_calls, read as u64);
+            assert_eq!(spent.tokens > 0, read > 0);
+            // A million tokens cost one unit, so each token is a millionth.
+            assert_eq!(spent.micros, spent.tokens);
+            let signals = stage.all_signals();
+            let warned = signals.iter().any(
+                |signal| matches!(signal, Signal::Warn(text) if text.contains("not read aloud any further")),
+            );
+            assert_eq!(warned, calls < 3, "{signals:?}");
+        }
     }
 
     #[tokio::test]

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use weft_agent::window::tokens;
 use weft_core::context::Signal;
 use weft_core::effect::Delivery;
 use weft_core::seam::SpeechModel;
+use weft_core::seam::chat_model::Usage;
 use weft_core::seam::speech::Audio;
 use weft_core::stream::TextReader;
 use weft_core::{ErrorKind, NodeContext, Piece, Result};
@@ -22,7 +24,8 @@ const AUDIO_BYTES_MAX: usize = 32 << 20;
 /// A sentence that is longer is cut, at a blank if there is one.
 const LETTERS_MAX: usize = 500;
 
-/// Reads a text aloud that may still be growing. A model that fails is a warning: the words are there.
+/// Reads a text aloud that may still be growing. A model that fails, or a budget that is used up, is a warning: the words
+/// are there. Each sentence counts as a call of a model.
 ///
 /// # Errors
 /// `Cancelled` when the run no longer listens.
@@ -44,10 +47,19 @@ pub async fn read_aloud(ctx: &NodeContext, model: Arc<dyn SpeechModel>, text: Te
     let read = |sentence: String| {
         let model = Arc::clone(&model);
         async move {
+            ctx.budget.take_model_call().map_err(|limit| ctx.budget.error(limit))?;
             let question = ctx.effects.question("speech", &(model.name(), &sentence));
             let work = async { model.speak(&sentence).await };
-            let read = ctx.effect_asking::<Audio>(("speech", Delivery::Idempotent), question, work).await;
-            read.map(|(audio, _)| audio)
+            let asked = ctx.effect_asking::<Audio>(("speech", Delivery::Idempotent), question, work).await;
+            let (audio, made_now) = asked?;
+            let prompt_tokens = u64::try_from(tokens(&sentence)).unwrap_or(u64::MAX);
+            let usage = Usage { prompt_tokens, completion_tokens: 0, calls: 1 };
+            ctx.budget.used(usage, model.prices());
+            // What was told before a crash was told to this very run.
+            if made_now || ctx.effects.are_recorded() {
+                ctx.signal(Signal::Used(usage)).await?;
+            }
+            Ok::<_, weft_core::Error>(audio)
         }
     };
     let mut recordings = std::pin::pin!(sentences.map(read).buffered(AT_ONCE));

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::seam::chat_model::Prices;
 
 /// A text as speech, in a form that journals keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,11 @@ pub struct Recording {
 pub trait SpeechModel: Send + Sync {
     /// The name in the configuration.
     fn name(&self) -> &str;
+
+    /// What a million tokens cost, if it is known. A text counts as the tokens of a question; its speech is not counted.
+    fn prices(&self) -> Option<Prices> {
+        None
+    }
 
     /// The text as speech.
     ///

@@ -111,6 +111,9 @@ fn build(source: &NodeSource<'_>) -> Result<Arc<dyn Component>, Vec<ParamProblem
     let reads = Reads::always(references(source));
     let mut shape = Shape { reads, outputs: NodeOutputs::any(), ..Shape::default() };
     shape.branches = branches(source);
+    if source.params.get("auto_play") == Some(&true.into()) {
+        shape.aloud = Some("/auto_play");
+    }
     if matches!(source.kind, "Agent" | "LLM" | "Categorize") {
         let llm_id = source.params.get("llm_id").and_then(Json::as_str).unwrap_or_default();
         shape.models.push(("/llm_id".to_owned(), llm_id.to_owned()));

@@ -503,3 +503,13 @@ fn in_a_dsl_kept_as_text_the_text_is_underlined() {
     assert!(found.iter().all(|problem| problem.span == Some(1..6)), "{found:?}");
     assert!(found.iter().any(|problem| problem.pointer == "/dsl/components/x/name"));
 }
+
+#[test]
+fn a_text_that_nobody_can_read_aloud() {
+    let canvas = json!({"begin": begin(&["a"]), "a": node("Message", json!({"content": ["x"], "auto_play": true}), &[])});
+    let options =
+        CompileOptions { no_voice: Some("no model is configured for that"), ..CompileOptions::default() };
+    let found = check_with(&canvas, &options, &["warning no-voice /a/obj/params/auto_play true"]);
+    assert_eq!(found[0].message, "the text will not be read aloud: no model is configured for that");
+    check_with(&canvas, &CompileOptions::default(), &[]);
+}

@@ -5,8 +5,8 @@ use weft_core::seam::document_writer::PageSettings;
 
 use super::blocks::{may_lead, options};
 
-const STYLE: &str = "body{font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
-    table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:left}\
+const STYLE: &str = "p,li,h1,h2,h3,h4,h5,h6,td,th,pre{unicode-bidi:plaintext}body{overflow-wrap:anywhere;font:16px/1.5 sans-serif;max-width:45em;margin:2em auto;padding:0 1em}\
+    table{border-collapse:collapse}th,td{border:1px solid #999;padding:.3em .6em;text-align:start}\
     pre{background:#f4f4f4;padding:.8em;overflow:auto}blockquote{border-left:3px solid #ccc;margin-left:0;padding-left:1em}\
     header,footer{color:#666;font-size:.9em}.watermark{position:fixed;top:40%;left:0;right:0;text-align:center;\
     font-size:5em;opacity:.12;transform:rotate(-30deg);pointer-events:none}";

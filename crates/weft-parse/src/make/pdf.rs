@@ -65,6 +65,16 @@ impl Fonts {
             Some((name, font.glyph_width(glyph)))
         })
     }
+
+    /// How wide a letter of one of the fonts is, in thousandths of the size.
+    fn width(&self, font: &str, letter: char) -> u16 {
+        let font = match font {
+            REGULAR => Some(&self.regular),
+            BOLD => Some(&self.bold),
+            _ => self.other.as_ref(),
+        };
+        font.and_then(|font| Some(font.glyph_width(font.glyph_id(letter.into())?))).unwrap_or_default()
+    }
 }
 
 /// Writes blocks down.
@@ -152,6 +162,22 @@ mod tests {
         assert!(error.full().contains("汉") && error.full().contains("documents.font"), "{}", error.full());
         let broken = write(&[], &PageSettings::default(), b"no font at all").unwrap_err();
         assert!(broken.full().contains("documents.font"));
+    }
+
+    #[test]
+    fn text_from_right_to_left_begins_at_the_right() {
+        let page = PageSettings::default();
+        let fonts = Fonts::open(&[]).unwrap();
+        let pages = Layout::new(&fonts, 11, &page).set(&blocks("שלום (42) abc\n\nabc שלום")).unwrap();
+        let seen: Vec<(String, bool)> = pages[0]
+            .drawn
+            .iter()
+            .filter_map(|drawn| match drawn {
+                Drawn::Text { at, text, .. } => Some((text.clone(), at.0 > 200.0)),
+                Drawn::Line { .. } => None,
+            })
+            .collect();
+        assert_eq!(seen, [("abc (42) םולש".to_owned(), true), ("abc םולש".to_owned(), false)]);
     }
 
     #[test]

@@ -45,18 +45,18 @@ fn http(body: impl AsRef<[u8]>) -> Says {
 }
 
 /// An answer of an executor, with these members.
-fn answer(members: Json) -> Says {
+fn answer(members: &Json) -> Says {
     let mut all = json!({"status": "success", "stdout": "", "stderr": "", "exit_code": 0});
     all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     http(all.to_string())
 }
 
-fn value(value: Json) -> Says {
-    answer(json!({"result": {"present": true, "value": value}}))
+fn value(value: &Json) -> Says {
+    answer(&json!({"result": {"present": true, "value": value}}))
 }
 
-fn files(files: Json) -> Says {
-    answer(json!({"artifacts": files}))
+fn files(files: &Json) -> Says {
+    answer(&json!({"artifacts": files}))
 }
 
 async fn serve(mut stream: TcpStream, says: Says) {
@@ -232,7 +232,7 @@ async fn what_never_ends_is_left() {
 
 #[tokio::test]
 async fn a_service_leads_nowhere_else() {
-    let (other, asked, _tasks) = service(value(json!("elsewhere"))).await;
+    let (other, asked, _tasks) = service(value(&json!("elsewhere"))).await;
     let to = |status: &str| {
         raw(&format!(
             "HTTP/1.1 {status}\r\nlocation: {other}/run\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -274,7 +274,7 @@ async fn what_is_no_answer_of_an_executor_is_an_error() {
         &[0x1f, 0x8b, 8, 0],
     ]
     .concat();
-    let marker = |encoded: &str| answer(json!({"stdout": format!("x\n__RAGFLOW_RESULT__:{encoded}\n")}));
+    let marker = |encoded: &str| answer(&json!({"stdout": format!("x\n__RAGFLOW_RESULT__:{encoded}\n")}));
     all(
         vec![
             ("no JSON", http("hello")),
@@ -287,25 +287,25 @@ async fn what_is_no_answer_of_an_executor_is_an_error() {
             ("no UTF-8", http(b"{\"status\": \"\xff\xfe\"}")),
             ("two documents", http("{\"status\": \"success\"}{\"status\": \"success\"}")),
             ("a member twice", http("{\"status\": \"success\", \"status\": \"success\"}")),
-            ("a member of another type", answer(json!({"stdout": {"a": 1}}))),
+            ("a member of another type", answer(&json!({"stdout": {"a": 1}}))),
             ("a code beyond all", http("{\"status\": \"success\", \"exit_code\": 1e30}")),
             ("a value that is nested beyond all", http(deep)),
             ("gzip that nobody asked for", Says::Bytes(gzip)),
             ("no status", http("{}")),
-            ("a status that does not exist", answer(json!({"status": "owned"}))),
-            ("a status of a megabyte", answer(json!({"status": "x".repeat(1 << 20)}))),
+            ("a status that does not exist", answer(&json!({"status": "owned"}))),
+            ("a status of a megabyte", answer(&json!({"status": "x".repeat(1 << 20)}))),
             (
                 "an error of a megabyte",
-                answer(json!({"status": "program_runner_error", "detail": "x".repeat(1 << 20)})),
+                answer(&json!({"status": "program_runner_error", "detail": "x".repeat(1 << 20)})),
             ),
-            ("no place", answer(json!({"exit_code": -10}))),
+            ("no place", answer(&json!({"exit_code": -10}))),
             ("a result in no base64", marker("%%%")),
             ("a result that is no JSON", marker(&STANDARD.encode("{")).clone()),
-            ("files of no form", files(json!("x"))),
-            ("a file without a name", files(json!([{"content": ""}]))),
-            ("a file in no base64", files(json!([{"name": "a", "content": "%"}]))),
-            ("a file twice its bytes", files(json!([{"name": "a", "content": "", "data": ""}]))),
-            ("too many files", files(json!(vec![json!({"name": "a", "content": ""}); FILES_MAX + 1]))),
+            ("files of no form", files(&json!("x"))),
+            ("a file without a name", files(&json!([{"content": ""}]))),
+            ("a file in no base64", files(&json!([{"name": "a", "content": "%"}]))),
+            ("a file twice its bytes", files(&json!([{"name": "a", "content": "", "data": ""}]))),
+            ("too many files", files(&json!(vec![json!({"name": "a", "content": ""}); FILES_MAX + 1]))),
         ],
         Result::is_err,
     )
@@ -319,38 +319,41 @@ async fn what_a_service_gives_is_within_the_limits() {
     let failed = |members: Json| {
         let mut all = json!({"status": "program_error", "exit_code": 1});
         all.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-        answer(all)
+        answer(&all)
     };
     all(
         vec![
-            ("a long value", value(json!(long))),
-            ("a long list", value(json!(vec![0; 10_000]))),
-            ("much that is printed", answer(json!({"stdout": &long[..100_000], "stderr": &long[..100_000]}))),
-            ("letters of four bytes", answer(json!({"stdout": "🎉".repeat(10_000)}))),
+            ("a long value", value(&json!(long))),
+            ("a long list", value(&json!(vec![0; 10_000]))),
+            (
+                "much that is printed",
+                answer(&json!({"stdout": &long[..100_000], "stderr": &long[..100_000]})),
+            ),
+            ("letters of four bytes", answer(&json!({"stdout": "🎉".repeat(10_000)}))),
             (
                 "signs of terminals",
-                answer(json!({"stdout": "\u{1b}]0;owned\u{7}\u{1b}[2J", "result": {"value": 1}})),
+                answer(&json!({"stdout": "\u{1b}]0;owned\u{7}\u{1b}[2J", "result": {"value": 1}})),
             ),
             ("a long reason", failed(json!({"detail": long}))),
             ("a long error", failed(json!({"stderr": long}))),
             (
                 "a long access",
-                answer(json!({"status": "unauthorized_access", "unauthorized_access_type": long})),
+                answer(&json!({"status": "unauthorized_access", "unauthorized_access_type": long})),
             ),
             (
                 "a value of its own kind",
-                value(json!({"__proto__": {"a": 1}, "constructor": {"prototype": 1}})),
+                value(&json!({"__proto__": {"a": 1}, "constructor": {"prototype": 1}})),
             ),
-            ("a present value that is none", answer(json!({"result": {"present": false, "value": "x"}}))),
-            ("success and out of time", answer(json!({"exit_code": -124}))),
-            ("members that nobody knows", answer(json!({"eval": "1", "redirect": "http://127.0.0.1"}))),
-            ("a file above", files(json!([file("../../etc/cron.d/x")]))),
-            ("a file from the root", files(json!([file("/etc/passwd")]))),
-            ("a file of Windows", files(json!([file("..\\..\\x"), file("C:\\x")]))),
-            ("a file without letters", files(json!([file(""), file("."), file("..")]))),
-            ("a file with signs", files(json!([file("a\u{0}b"), file("a\nb"), file("a\u{202e}gpj.exe")]))),
-            ("a long name", files(json!([file(&"a".repeat(100_000))]))),
-            ("files of one name", files(json!([file("a"), file("a"), file("a")]))),
+            ("a present value that is none", answer(&json!({"result": {"present": false, "value": "x"}}))),
+            ("success and out of time", answer(&json!({"exit_code": -124}))),
+            ("members that nobody knows", answer(&json!({"eval": "1", "redirect": "http://127.0.0.1"}))),
+            ("a file above", files(&json!([file("../../etc/cron.d/x")]))),
+            ("a file from the root", files(&json!([file("/etc/passwd")]))),
+            ("a file of Windows", files(&json!([file("..\\..\\x"), file("C:\\x")]))),
+            ("a file without letters", files(&json!([file(""), file("."), file("..")]))),
+            ("a file with signs", files(&json!([file("a\u{0}b"), file("a\nb"), file("a\u{202e}gpj.exe")]))),
+            ("a long name", files(&json!([file(&"a".repeat(100_000))]))),
+            ("files of one name", files(&json!([file("a"), file("a"), file("a")]))),
         ],
         |ran| ran.is_ok(),
     )

@@ -4,6 +4,7 @@ use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
 
 use super::super::blocks::{Block, Span};
+use super::super::direction::{has_right_to_left, is_right_to_left, joined, mirrored, visual};
 use super::Fonts;
 
 /// Points of a page of A4.
@@ -57,6 +58,8 @@ struct Piece {
 struct Line {
     pieces: Vec<Piece>,
     width: f32,
+    /// Its text runs from right to left, so that it begins at the right.
+    right_to_left: bool,
 }
 
 /// What is being set.
@@ -141,10 +144,12 @@ impl<'a> Layout<'a> {
     /// A paragraph that is `left` in, in letters of a size, and the gap below it.
     fn paragraph(&mut self, spans: &[Span], (left, size): (f32, f32), gap: f32) -> Result<()> {
         let left = left.min(self.width / 2.0 - MARGIN);
-        for line in self.lines(spans, (size, self.width - 2.0 * MARGIN - left))? {
+        let room = self.width - 2.0 * MARGIN - left;
+        for line in self.lines(spans, (size, room))? {
             self.room(size * LEADING)?;
             self.y -= size * LEADING;
-            self.draw(Some(&line), (MARGIN + left, self.y), size);
+            let inside = if line.right_to_left { (room - line.width).max(0.0) } else { 0.0 };
+            self.draw(Some(&line), (MARGIN + left + inside, self.y), size);
         }
         self.gap(gap);
         Ok(())
@@ -288,11 +293,38 @@ impl<'a> Layout<'a> {
                     lines.push(Line::default());
                 }
                 for word in words(part) {
-                    self.word(&mut lines, (word, span), (size, room))?;
+                    let word = joined(word, |letter| self.fonts.find(letter, span.style).is_some());
+                    self.word(&mut lines, (&word, span), (size, room))?;
                 }
             }
         }
+        if spans.iter().any(|span| has_right_to_left(&span.text)) {
+            let text: String = spans.iter().map(|span| span.text.as_str()).collect();
+            let right_to_left = is_right_to_left(&text);
+            return Ok(lines.into_iter().map(|line| self.turned(&line, right_to_left, size)).collect());
+        }
         Ok(lines)
+    }
+
+    /// A line in which letters stand in the order in which they are seen.
+    fn turned(&self, line: &Line, right_to_left: bool, size: f32) -> Line {
+        let pieces = line.pieces.iter();
+        let mut letters: Vec<(char, &Piece)> =
+            pieces.flat_map(|piece| piece.text.chars().map(move |letter| (letter, piece))).collect();
+        // A blank at the end of a line would stand at its beginning.
+        letters.truncate(letters.iter().rposition(|(letter, _)| *letter != ' ').map_or(0, |at| at + 1));
+        let order = visual(&letters.iter().map(|(letter, _)| *letter).collect::<Vec<_>>(), right_to_left);
+        let mut turned = vec![Line { right_to_left, ..Line::default() }];
+        for (nth, place) in order.iter().enumerate() {
+            let (letter, of) = letters[*place];
+            let backwards = order.get(nth + 1).is_some_and(|next| next < place)
+                || nth.checked_sub(1).is_some_and(|before| order[before] > *place);
+            let letter = if backwards { mirrored(letter) } else { letter };
+            let width = f32::from(self.fonts.width(of.font, letter)) * size / 1_000.0;
+            let piece = Piece { text: letter.to_string(), font: of.font, width, grey: of.grey };
+            add(&mut turned, vec![piece]);
+        }
+        turned.swap_remove(0)
     }
 
     /// Adds a word, on a new line when it does not fit; one that fits on none is divided.
