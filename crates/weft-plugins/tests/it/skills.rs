@@ -100,6 +100,18 @@ async fn nothing_outside_the_skill_is_read_or_run() {
         "SKILL.md",
         "references/../../secret.txt",
         "nosuch.py",
+        "scripts/../SKILL.md",
+        "./scripts/sum.py",
+        "scripts//sum.py",
+        "scripts\\sum.py",
+        "scripts/sum.py\0",
+        "scripts/sum.py/",
+        "SCRIPTS/SUM.PY",
+        "scripts",
+        "file:///etc/hostname",
+        "~/.profile",
+        "../../invoice-check/scripts/sum.py",
+        "%2e%2e/secret.txt",
     ] {
         for key in ["file", "script"] {
             let error = called(folder.path(), json!({key: path})).await.unwrap_err();
