@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use unicode_bidi::{BidiInfo, Direction, Level, get_base_direction};
+use unicode_bidi::{BidiInfo, Level, get_base_direction};
 
 /// Arabic letters, each with its first presentation form. Two forms are alone and at the end; four are also at the beginning
 /// and in the middle, of letters that join the next one.
@@ -53,9 +53,29 @@ const FORMS: [(char, char, u8); 41] = [
 /// A stroke that joins both of its neighbours.
 const TATWEEL: char = '\u{640}';
 
-/// Whether a text begins with a word that is written from right to left.
-pub fn is_right_to_left(text: &str) -> bool {
-    matches!(get_base_direction(text), Direction::Rtl)
+/// Where a text begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// At the left.
+    #[default]
+    LeftToRight,
+    /// At the right.
+    RightToLeft,
+}
+
+impl Direction {
+    /// That of the first word of a text.
+    pub fn of(text: &str) -> Self {
+        match get_base_direction(text) {
+            unicode_bidi::Direction::Rtl => Self::RightToLeft,
+            unicode_bidi::Direction::Ltr | unicode_bidi::Direction::Mixed => Self::LeftToRight,
+        }
+    }
+}
+
+/// What has no width and only says how its neighbours are drawn.
+pub fn is_joiner(letter: char) -> bool {
+    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Whether a text has letters that are written from right to left.
@@ -66,9 +86,12 @@ pub fn has_right_to_left(text: &str) -> bool {
 
 /// The places of a line's letters in the order in which they stand from left to right. A mark stays behind the letter that it
 /// belongs to.
-pub fn visual(letters: &[char], right_to_left: bool) -> Vec<usize> {
+pub fn visual(letters: &[char], direction: Direction) -> Vec<usize> {
     let text: String = letters.iter().collect();
-    let level = if right_to_left { Level::rtl() } else { Level::ltr() };
+    let level = match direction {
+        Direction::LeftToRight => Level::ltr(),
+        Direction::RightToLeft => Level::rtl(),
+    };
     let info = BidiInfo::new(&text, Some(level));
     let Some(paragraph) = info.paragraphs.first() else { return Vec::new() };
     let (levels, runs) = info.visual_runs(paragraph, paragraph.range.clone());
@@ -182,7 +205,7 @@ mod tests {
 
     fn shown(text: &str) -> String {
         let letters: Vec<char> = text.chars().collect();
-        visual(&letters, is_right_to_left(text)).into_iter().map(|place| letters[place]).collect()
+        visual(&letters, Direction::of(text)).into_iter().map(|place| letters[place]).collect()
     }
 
     #[test]
@@ -195,7 +218,13 @@ mod tests {
         // A vowel stays with its letter.
         check("א\u{5b8}ב", "בא\u{5b8}");
         check("", "");
-        assert!(is_right_to_left("12 שלום") && !is_right_to_left("a שלום") && !is_right_to_left("12"));
+        for (text, direction) in [
+            ("12 שלום", Direction::RightToLeft),
+            ("a שלום", Direction::LeftToRight),
+            ("12", Direction::LeftToRight),
+        ] {
+            assert_eq!(Direction::of(text), direction);
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use weft_core::Result;
 use weft_core::seam::document_writer::PageSettings;
 
 use super::blocks::{Block, Span};
-use super::direction::is_right_to_left;
+use super::direction::Direction;
 use super::unwritten;
 
 /// The size of text when nobody says, in points.
@@ -123,7 +123,7 @@ fn indented(paragraph: Paragraph, depth: usize) -> Paragraph {
 
 fn with(mut paragraph: Paragraph, spans: &[Span]) -> Paragraph {
     let text: String = spans.iter().map(|span| span.text.as_str()).collect();
-    if is_right_to_left(&text) {
+    if Direction::of(&text) == Direction::RightToLeft {
         paragraph.property = paragraph.property.bidi(true);
     }
     for span in spans {

@@ -4,7 +4,7 @@ use weft_core::seam::document_writer::PageSettings;
 use weft_core::{Error, Result};
 
 use super::super::blocks::{Block, Span};
-use super::super::direction::{has_right_to_left, is_right_to_left, joined, mirrored, visual};
+use super::super::direction::{Direction, has_right_to_left, is_joiner, joined, mirrored, visual};
 use super::Fonts;
 
 /// Points of a page of A4.
@@ -58,8 +58,8 @@ struct Piece {
 struct Line {
     pieces: Vec<Piece>,
     width: f32,
-    /// Its text runs from right to left, so that it begins at the right.
-    right_to_left: bool,
+    /// Where its text begins.
+    direction: Direction,
 }
 
 /// What is being set.
@@ -148,7 +148,10 @@ impl<'a> Layout<'a> {
         for line in self.lines(spans, (size, room))? {
             self.room(size * LEADING)?;
             self.y -= size * LEADING;
-            let inside = if line.right_to_left { (room - line.width).max(0.0) } else { 0.0 };
+            let inside = match line.direction {
+                Direction::LeftToRight => 0.0,
+                Direction::RightToLeft => (room - line.width).max(0.0),
+            };
             self.draw(Some(&line), (MARGIN + left + inside, self.y), size);
         }
         self.gap(gap);
@@ -300,21 +303,21 @@ impl<'a> Layout<'a> {
         }
         if spans.iter().any(|span| has_right_to_left(&span.text)) {
             let text: String = spans.iter().map(|span| span.text.as_str()).collect();
-            let right_to_left = is_right_to_left(&text);
-            return Ok(lines.into_iter().map(|line| self.turned(&line, right_to_left, size)).collect());
+            let direction = Direction::of(&text);
+            return Ok(lines.into_iter().map(|line| self.turned(&line, direction, size)).collect());
         }
         Ok(lines)
     }
 
     /// A line in which letters stand in the order in which they are seen.
-    fn turned(&self, line: &Line, right_to_left: bool, size: f32) -> Line {
+    fn turned(&self, line: &Line, direction: Direction, size: f32) -> Line {
         let pieces = line.pieces.iter();
         let mut letters: Vec<(char, &Piece)> =
             pieces.flat_map(|piece| piece.text.chars().map(move |letter| (letter, piece))).collect();
         // A blank at the end of a line would stand at its beginning.
         letters.truncate(letters.iter().rposition(|(letter, _)| *letter != ' ').map_or(0, |at| at + 1));
-        let order = visual(&letters.iter().map(|(letter, _)| *letter).collect::<Vec<_>>(), right_to_left);
-        let mut turned = vec![Line { right_to_left, ..Line::default() }];
+        let order = visual(&letters.iter().map(|(letter, _)| *letter).collect::<Vec<_>>(), direction);
+        let mut turned = vec![Line { direction, ..Line::default() }];
         for (nth, place) in order.iter().enumerate() {
             let (letter, of) = letters[*place];
             let backwards = order.get(nth + 1).is_some_and(|next| next < place)
@@ -446,11 +449,6 @@ fn steps(count: usize) -> f32 {
 fn row_height(row: &[Vec<Line>], size: f32) -> f32 {
     let lines = row.iter().map(Vec::len).max().unwrap_or_default();
     f32::from(u16::try_from(lines).unwrap_or(u16::MAX)) * size * LEADING + PADDING
-}
-
-/// What has no width and only says how its neighbours are drawn.
-fn is_joiner(letter: char) -> bool {
-    matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
 }
 
 /// Words, and the blanks between them. Where words are written without blanks, each letter is one.
