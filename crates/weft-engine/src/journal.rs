@@ -19,6 +19,9 @@ use crate::weight::outputs_weight;
 /// Entries that may wait for the store before the run itself waits.
 const WAITING_MAX: usize = 1_024;
 
+/// Entries that are written although more can be done without waiting for anything.
+const GATHERED_MAX: usize = 64;
+
 /// While so many bytes are being written the run itself waits: what it would produce by then waits in
 /// memory, too.
 const IN_FLIGHT_BYTES_MAX: u64 = 8 << 20;
@@ -195,6 +198,16 @@ impl Journal {
     /// Whether a write is under way.
     pub fn is_writing(&self) -> bool {
         self.in_flight.is_some()
+    }
+
+    /// Whether something waits to be written, and no write is under way.
+    pub fn can_write(&self) -> bool {
+        self.in_flight.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Whether so much waits to be written that nobody should wait for more.
+    pub fn has_gathered(&self) -> bool {
+        self.broken.is_some() || self.waiting.len() >= GATHERED_MAX
     }
 
     /// Begins to write what is waiting, unless a write is under way.
