@@ -267,7 +267,9 @@ impl<'a> Driver<'a> {
         loop {
             self.start_ready()?;
             self.take_turns()?;
-            self.journal.begin_write()?;
+            if self.journal.has_gathered() {
+                self.journal.begin_write()?;
+            }
             if self.tasks.is_empty() {
                 let over = !self.machine.waiting_nodes().is_empty() || self.machine.stuck().is_empty();
                 if over || !self.machine.excuse() {
@@ -291,6 +293,8 @@ impl<'a> Driver<'a> {
                     self.outcome(outcome)?;
                     self.check_size()?;
                 }
+                // What can be done at once is written down together: each write wakes whoever reads.
+                () = std::future::ready(()), if self.journal.can_write() => self.journal.begin_write()?,
                 () = &mut stopped => return Err(cancelled()),
                 () = &mut over => {
                     let message = format!("the run took longer than its {} s", self.limits.run.as_secs());

@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use weft_core::id::generate;
 use weft_core::masking::{Masks, is_sealed, shown};
-use weft_core::seam::run_store::{RunLease, StoredEntry};
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry};
 use weft_core::seam::{Clock, RunStore};
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId};
 
@@ -18,6 +18,9 @@ use crate::weight::outputs_weight;
 
 /// Entries that may wait for the store before the run itself waits.
 const WAITING_MAX: usize = 1_024;
+
+/// Entries that are written although more can be done without waiting for anything.
+const GATHERED_MAX: usize = 64;
 
 /// While so many bytes are being written the run itself waits: what it would produce by then waits in
 /// memory, too.
@@ -197,6 +200,16 @@ impl Journal {
         self.in_flight.is_some()
     }
 
+    /// Whether something waits to be written, and no write is under way.
+    pub fn can_write(&self) -> bool {
+        self.in_flight.is_none() && !self.waiting.is_empty()
+    }
+
+    /// Whether so much waits to be written that nobody should wait for more.
+    pub fn has_gathered(&self) -> bool {
+        self.broken.is_some() || self.waiting.len() >= GATHERED_MAX
+    }
+
     /// Begins to write what is waiting, unless a write is under way.
     ///
     /// # Errors
@@ -208,18 +221,15 @@ impl Journal {
         if self.in_flight.is_some() || self.waiting.is_empty() {
             return Ok(());
         }
-        let entries = std::mem::take(&mut self.waiting);
-        self.asked = self.clock.running();
         let Some(store) = self.store.clone() else {
             // Nothing is written, but whoever watches keeps it all.
+            let entries = std::mem::take(&mut self.waiting);
+            self.asked = self.clock.running();
             self.bytes += entries.iter().map(|entry| kept_bytes(&entry.record)).sum::<u64>();
             self.show(&entries);
             return Ok(());
         };
-        let mut text = Vec::with_capacity(RECORD_BYTES);
-        let stored = entries.iter().map(|entry| self.stored(entry, &mut text)).collect::<Result<Vec<_>>>()?;
-        self.in_flight_bytes = stored.iter().map(|entry| entry.record.len() as u64).sum();
-        self.bytes += self.in_flight_bytes;
+        let (entries, stored) = self.take()?;
         let lease = self.lease.clone();
         // Whoever waits for an entry to be safe does not wait for the words of others.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
@@ -234,6 +244,17 @@ impl Journal {
             .boxed(),
         );
         Ok(())
+    }
+
+    /// Takes what waits, as it is shown and as it is stored.
+    fn take(&mut self) -> Result<(Vec<Arc<Entry>>, Vec<StoredEntry>)> {
+        let entries = std::mem::take(&mut self.waiting);
+        self.asked = self.clock.running();
+        let mut text = Vec::with_capacity(RECORD_BYTES);
+        let stored = entries.iter().map(|entry| self.stored(entry, &mut text)).collect::<Result<Vec<_>>>()?;
+        self.in_flight_bytes = stored.iter().map(|entry| entry.record.len() as u64).sum();
+        self.bytes += self.in_flight_bytes;
+        Ok((entries, stored))
     }
 
     /// An entry for the store; `text` is room for its record, which many share.
@@ -264,12 +285,14 @@ impl Journal {
                 self.show(&entries);
                 Ok(())
             }
-            Err(error) => {
-                // Whoever waits for an entry to be safe is told that it will not be.
-                self.awaited.clear();
-                Err(self.broken.insert(Broken::new(error)).error())
-            }
+            Err(error) => Err(self.broke(error)),
         }
+    }
+
+    fn broke(&mut self, error: Error) -> Error {
+        // Whoever waits for an entry to be safe is told that it will not be.
+        self.awaited.clear();
+        self.broken.insert(Broken::new(error)).error()
     }
 
     fn show(&mut self, entries: &[Arc<Entry>]) {
@@ -297,6 +320,28 @@ impl Journal {
             if self.in_flight.is_none() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Stores everything, the last record included, together with how the run has ended, and shows it.
+    ///
+    /// # Errors
+    /// When the store refuses the records. The inner one when it has them and refuses the note of the end.
+    pub async fn end(&mut self, finished: Finished) -> Result<Result<()>> {
+        if self.in_flight.is_some() {
+            self.written().await?;
+        }
+        let Some(store) = self.store.clone() else { return self.flush().await.map(Ok) };
+        if let Some(broken) = &self.broken {
+            return Err(broken.error());
+        }
+        let (entries, stored) = self.take()?;
+        match store.end(&self.lease, stored, finished).await {
+            Ok(noted) => {
+                self.show(&entries);
+                Ok(noted)
+            }
+            Err(error) => Err(self.broke(error)),
         }
     }
 

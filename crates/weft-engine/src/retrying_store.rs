@@ -141,8 +141,8 @@ impl RetryingStore<dyn RunStore> {
         &self,
         append: impl Fn(Vec<StoredEntry>) -> F,
         (lease, entries): (&RunLease, Vec<StoredEntry>),
+        mut tries: Tries,
     ) -> Result<()> {
-        let mut tries = Tries::new(WRITES_TRIED_MAX);
         loop {
             match in_time(append(entries.clone())).await {
                 Ok(()) => return Ok(()),
@@ -170,11 +170,13 @@ impl RunStore for RetryingStore<dyn RunStore> {
     }
 
     async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_by(|entries| self.0.append(lease, entries), (lease, entries)).await
+        let tries = Tries::new(WRITES_TRIED_MAX);
+        self.append_by(|entries| self.0.append(lease, entries), (lease, entries), tries).await
     }
 
     async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
-        self.append_by(|entries| self.0.append_text(lease, entries), (lease, entries)).await
+        let tries = Tries::new(WRITES_TRIED_MAX);
+        self.append_by(|entries| self.0.append_text(lease, entries), (lease, entries), tries).await
     }
 
     /// Whether an unanswered call took the run is seen by the name that only this process has. One that is
@@ -225,6 +227,25 @@ impl RunStore for RetryingStore<dyn RunStore> {
                 Err(error) => tries.after(error).await?,
             }
         }
+    }
+
+    /// When that fails it is done step by step: then it is seen how far it came.
+    async fn end(
+        &self,
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
+        finished: Finished,
+    ) -> Result<Result<()>> {
+        let mut tries = Tries::new(WRITES_TRIED_MAX);
+        match in_time(self.0.end(lease, entries.clone(), finished)).await {
+            Ok(Ok(())) => return Ok(Ok(())),
+            Ok(Err(_)) => {}
+            Err(error) => {
+                tries.after(error).await?;
+                self.append_by(|entries| self.0.append(lease, entries), (lease, entries), tries).await?;
+            }
+        }
+        Ok(self.finish(lease, finished).await)
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

@@ -43,6 +43,12 @@ impl Group {
         self.rows == 0 || self.bytes + pack::plain_length(entries) <= ROW_BYTES_MAX
     }
 
+    /// Whether these entries come next and still fit.
+    fn is_followed_by(&self, next: &[StoredEntry]) -> bool {
+        let numbers = self.entries.last().zip(next.first());
+        numbers.is_some_and(|(last, next)| last.seq.checked_add(1) == Some(next.seq)) && self.takes(next)
+    }
+
     fn add(&mut self, entries: Vec<StoredEntry>) {
         self.rows += 1;
         self.bytes += pack::plain_length(&entries);
@@ -103,8 +109,10 @@ impl Compacted {
 }
 
 impl Store {
-    /// The row that may stand in the place of a run's rows, for whoever has the right to the run. Of a long
-    /// journal it is the last one; those before it are written already. With a session it may have its base.
+    /// The row that may stand in the place of a run's rows, for whoever has the right to the run, and of entries
+    /// that follow them and are not stored yet. Of a long journal it is the last one; those before it are written
+    /// already. With a session it may have its base. Nothing when the row would take the place of only one, or
+    /// the entries do not follow.
     ///
     /// # Errors
     /// The inner one when a row cannot be understood.
@@ -112,6 +120,7 @@ impl Store {
         &self,
         lease: &RunLease,
         session: Option<&SessionKey>,
+        last: Vec<StoredEntry>,
     ) -> Result<Result<Option<Compacted>>, DbErr> {
         let key = &lease.run;
         let (mut group, mut after) = (Group::default(), 0);
@@ -147,6 +156,12 @@ impl Store {
             if whole {
                 break;
             }
+        }
+        if !last.is_empty() {
+            if !group.is_followed_by(&last) {
+                return Ok(Ok(None));
+            }
+            group.add(last);
         }
         Ok(Ok(group.row(self, key, session).await))
     }

@@ -5,11 +5,11 @@
 //! speak at the same time it waits some milliseconds for more of them ([`crate::pace`]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sea_orm::{DbErr, RuntimeErr, sqlx};
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 use weft_core::budget::Spent;
@@ -41,9 +41,11 @@ const DOING: &str = "append to the journal";
 /// The way to the task that writes.
 pub(crate) struct Journal {
     queue: mpsc::Sender<Ask>,
+    /// Wakes the task that writes while it gathers: something waits that is not patient, or the queue is full.
+    hurry: Arc<Notify>,
     /// Whether batches are executed by the task that writes.
     runs_batches: bool,
-    last_seqs: LastSeqs,
+    known: KnownRuns,
     task: Mutex<JoinSet<()>>,
     ended: Mutex<Option<oneshot::Receiver<()>>>,
 }
@@ -63,10 +65,15 @@ struct Append {
 
 type Answer = oneshot::Sender<Result<()>>;
 
-/// The number of the last entry of runs that are being written. Only a cache: the primary key
-/// decides, because another process may write, too.
-#[derive(Clone, Default)]
-struct LastSeqs(Arc<Mutex<HashMap<RunKey, Known>>>);
+/// What is known of runs that are being written. Only a cache: the primary key decides, because another process
+/// may write, too.
+#[derive(Clone)]
+struct KnownRuns(Arc<Mutex<KnownState>>);
+
+struct KnownState {
+    runs: HashMap<RunKey, Known>,
+    pace: Pace,
+}
 
 /// What is known of a run.
 struct Known {
@@ -86,51 +93,59 @@ pub(crate) struct LocalRun {
     pub(crate) noted: Option<Spent>,
 }
 
-impl LastSeqs {
-    fn get(&self, key: &RunKey) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).map(|known| known.last_seq)
+impl KnownRuns {
+    fn new() -> Self {
+        let state = KnownState { runs: HashMap::new(), pace: Pace::new(Instant::now()) };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn last_seq(&self, key: &RunKey) -> Option<u64> {
+        self.lock().runs.get(key).map(|known| known.last_seq)
     }
 
     fn home(&self, key: &RunKey) -> Option<LocalRun> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(key).and_then(|known| known.home.clone())
+        self.lock().runs.get(key).and_then(|known| known.home.clone())
     }
 
     fn noted(&self, key: &RunKey, spent: Option<Spent>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(home) = known.get_mut(key).and_then(|known| known.home.as_mut()) {
+        if let Some(home) = self.lock().runs.get_mut(key).and_then(|known| known.home.as_mut()) {
             home.noted = spent;
         }
     }
 
     fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = known.get_mut(key) {
+        let runs = &mut self.lock().runs;
+        if let Some(known) = runs.get_mut(key) {
             known.last_seq = last_seq;
             return;
         }
         // What is dropped here is read again from the table.
-        if known.len() >= RUNS_KNOWN_MAX {
-            known.clear();
+        if runs.len() >= RUNS_KNOWN_MAX {
+            runs.clear();
         }
-        known.insert(key.clone(), Known { last_seq, home, heard: None });
+        runs.insert(key.clone(), Known { last_seq, home, heard: None });
     }
 
     /// Notes that a run appends. Who is not known here has been silent.
-    fn hear(&self, key: &RunKey, pace: &mut Pace) -> Haste {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn hear(&self, key: &RunKey) -> Haste {
+        let KnownState { runs, pace } = &mut *self.lock();
         let now = Instant::now();
-        match known.get_mut(key) {
+        match runs.get_mut(key) {
             Some(known) => pace.hear(&mut known.heard, now),
             None => pace.hear(&mut None, now),
         }
     }
 
     fn forget(&self, key: &RunKey) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
+        self.lock().runs.remove(key);
     }
 
     fn forget_all(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.lock().runs.clear();
     }
 }
 
@@ -141,10 +156,9 @@ impl Journal {
     /// When there is no thread to be had.
     pub(crate) fn start(lane: Lane, place: Place) -> Result<Self> {
         let (queue, asked) = mpsc::channel(APPENDS_QUEUED_MAX);
-        let last_seqs = LastSeqs::default();
-        let pace = Pace::new(Instant::now());
+        let (known, hurry) = (KnownRuns::new(), Arc::new(Notify::new()));
         let runs_batches = lane.is_own();
-        let writer = Writer { lane, place, last_seqs: last_seqs.clone(), pace };
+        let writer = Writer { lane, place, known: known.clone(), hurry: Arc::clone(&hurry) };
         let (end, ended) = oneshot::channel();
         let run = async move {
             writer.run(asked).await;
@@ -163,7 +177,21 @@ impl Journal {
         } else {
             task.spawn(run);
         }
-        Ok(Self { queue, runs_batches, last_seqs, task: Mutex::new(task), ended: Mutex::new(Some(ended)) })
+        let (task, ended) = (Mutex::new(task), Mutex::new(Some(ended)));
+        Ok(Self { queue, hurry, runs_batches, known, task, ended })
+    }
+
+    /// Gives something to the task that writes. It is woken only by what cannot wait: while it gathers a wake for
+    /// each word would cost more than the word.
+    async fn ask(&self, ask: Ask, haste: Haste) -> Result<(), mpsc::error::SendError<Ask>> {
+        if let Err(error) = self.queue.try_send(ask) {
+            self.hurry.notify_one();
+            self.queue.send(error.into_inner()).await?;
+        }
+        if haste != Haste::Patient {
+            self.hurry.notify_one();
+        }
+        Ok(())
     }
 
     /// Appends entries as one row. See [`weft_core::seam::RunStore::append`].
@@ -185,7 +213,8 @@ impl Journal {
         let (answer, answered) = oneshot::channel();
         let body = list.unwrap_or_else(|| pack::pack_fast(entries));
         let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
-        self.queue.send(Ask::Append(Append { row, haste, answer })).await.map_err(|_| closed())?;
+        let haste = self.known.hear(&lease.run).min(haste);
+        self.ask(Ask::Append(Append { row, haste, answer }), haste).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
 
@@ -198,7 +227,7 @@ impl Journal {
     pub(crate) async fn run(&self, batch: Batch) -> Result<BatchOutcome, DbErr> {
         let gone = || DbErr::Conn(RuntimeErr::SqlxError(sqlx::Error::PoolClosed.into()));
         let (answer, answered) = oneshot::channel();
-        self.queue.send(Ask::Batch(batch, answer)).await.map_err(|_| gone())?;
+        self.ask(Ask::Batch(batch, answer), Haste::AtOnce).await.map_err(|_| gone())?;
         answered.await.map_err(|_| gone())?
     }
 
@@ -206,33 +235,33 @@ impl Journal {
     pub(crate) fn begun(&self, run: &StoredRun) {
         let session = SessionKey::new(&run.key.tenant, run.session.clone());
         let home = LocalRun { session, canvas: run.canvas.clone(), noted: Some(Spent::default()) };
-        self.last_seqs.set(&run.key, 0, Some(home));
+        self.known.set(&run.key, 0, Some(home));
     }
 
     /// What is known of a run that began here and has not ended.
     pub(crate) fn home(&self, key: &RunKey) -> Option<LocalRun> {
-        self.last_seqs.home(key)
+        self.known.home(key)
     }
 
     /// Notes what has been noted of what a run has used.
     pub(crate) fn noted(&self, key: &RunKey, spent: Option<Spent>) {
-        self.last_seqs.noted(key, spent);
+        self.known.noted(key, spent);
     }
 
     /// Forgets what is known of a run: it has ended, or somebody else has written into it.
     pub(crate) fn ended(&self, key: &RunKey) {
-        self.last_seqs.forget(key);
+        self.known.forget(key);
     }
 
     /// Notes that runs were removed.
     pub(crate) fn removed(&self) {
-        self.last_seqs.forget_all();
+        self.known.forget_all();
     }
 
     /// Writes what is queued, then stops the task.
     pub(crate) async fn close(&self) {
         // A failure means that it has stopped already.
-        let _ = self.queue.send(Ask::Close).await;
+        let _ = self.ask(Ask::Close, Haste::AtOnce).await;
         let mut task = std::mem::take(&mut *self.task.lock().unwrap_or_else(PoisonError::into_inner));
         while task.join_next().await.is_some() {}
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -253,8 +282,8 @@ fn missing(key: &RunKey) -> Error {
 struct Writer {
     lane: Lane,
     place: Place,
-    last_seqs: LastSeqs,
-    pace: Pace,
+    known: KnownRuns,
+    hurry: Arc<Notify>,
 }
 
 impl Writer {
@@ -274,9 +303,11 @@ impl Writer {
                     Ok(ask) => ask,
                     Err(_) if haste == Haste::AtOnce || waiting.len() >= GROUP_ROWS_MAX => break,
                     Err(_) => {
-                        let Some(until) = self.pace.until(haste, Instant::now()) else { break };
-                        let Ok(Some(ask)) = timeout_at(until, asked.recv()).await else { break };
-                        ask
+                        let until = self.known.lock().pace.until(haste, Instant::now());
+                        let Some(until) = until else { break };
+                        // Then there is more to take, or the time is over.
+                        let _ = timeout_at(until, self.hurry.notified()).await;
+                        continue;
                     }
                 };
                 haste = haste.min(self.take(more, (&mut waiting, &mut asked)).await);
@@ -285,7 +316,7 @@ impl Writer {
             if group.is_empty() {
                 continue;
             }
-            self.pace.write(Instant::now());
+            self.known.lock().pace.write(Instant::now());
             self.write(group).await;
         }
     }
@@ -298,7 +329,7 @@ impl Writer {
     ) -> Haste {
         match ask {
             Ask::Append(append) => {
-                let haste = self.last_seqs.hear(&append.row.lease.run, &mut self.pace).min(append.haste);
+                let haste = append.haste;
                 waiting.push_back(append);
                 haste
             }
@@ -329,7 +360,7 @@ impl Writer {
         if rows.is_empty() {
             return;
         }
-        let traffic = self.pace.traffic();
+        let traffic = self.known.lock().pace.traffic();
         match self.lane.insert(&rows, traffic).await {
             Err(error)
                 if rows.len() > 1 && (is_absent(&error) || is_duplicate(&error) || is_orphan(&error)) =>
@@ -351,12 +382,12 @@ impl Writer {
     async fn settle(&mut self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
-                self.last_seqs.set(&row.lease.run, row.last_seq, None);
+                self.known.set(&row.lease.run, row.last_seq, None);
                 reply(answer, Ok(()));
             }
             Err(error) => {
                 // A server may have written before its connection broke: ask it the next time.
-                self.last_seqs.forget(&row.lease.run);
+                self.known.forget(&row.lease.run);
                 let error = self.failed(&row.lease, error).await;
                 reply(answer, Err(error));
             }
@@ -388,7 +419,7 @@ impl Writer {
 
     async fn check_follows(&mut self, row: &Row) -> Result<()> {
         let key = &row.lease.run;
-        if self.last_seqs.get(key).is_some_and(|last| row.first_seq == last + 1) {
+        if self.known.last_seq(key).is_some_and(|last| row.first_seq == last + 1) {
             return Ok(());
         }
         // Unknown, or known from a time before another process wrote.
@@ -398,7 +429,7 @@ impl Writer {
             .await
             .map_err(|error| failure(&self.place, DOING, error))?
             .ok_or_else(|| missing(key))?;
-        self.last_seqs.set(key, last, None);
+        self.known.set(key, last, None);
         if row.first_seq == last + 1 {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
@@ -81,7 +81,9 @@ pub struct FaultyStore {
     left: AtomicU64,
     faults: AtomicU64,
     /// The process is stopped: nothing of it gets on.
-    asleep: watch::Sender<bool>,
+    asleep: AtomicBool,
+    /// It goes on. Those who wait do so in the order in which they came, so that a history is always the same.
+    woken: Notify,
 }
 
 impl FaultyStore {
@@ -95,29 +97,36 @@ impl FaultyStore {
             calm: AtomicBool::new(false),
             left: AtomicU64::new(u64::MAX),
             faults: AtomicU64::new(0),
-            asleep: watch::Sender::new(false),
+            asleep: AtomicBool::new(false),
+            woken: Notify::new(),
         }
     }
 
     /// From now on nothing is asked and no answer comes, as if the process were stopped, until it wakes up.
     pub fn fall_asleep(&self) {
-        self.asleep.send_replace(true);
+        self.asleep.store(true, Ordering::SeqCst);
     }
 
     /// What was about to be asked is asked now, and answers that came in the meantime are read.
     pub fn wake_up(&self) {
-        self.asleep.send_replace(false);
+        self.asleep.store(false, Ordering::SeqCst);
+        self.woken.notify_waiters();
     }
 
     /// Whether the process is stopped.
     pub fn is_asleep(&self) -> bool {
-        *self.asleep.borrow()
+        self.asleep.load(Ordering::SeqCst)
     }
 
     /// Returns when the process is not stopped.
     pub async fn awake(&self) {
-        // It fails when the store is gone, and then nobody asks.
-        let _ = self.asleep.subscribe().wait_for(|asleep| !asleep).await;
+        while self.is_asleep() {
+            let woken = self.woken.notified();
+            // Nothing is missed that comes after this.
+            if self.is_asleep() {
+                woken.await;
+            }
+        }
     }
 
     /// From now on nothing goes wrong any more, apart from what is late already.

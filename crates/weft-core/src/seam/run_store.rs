@@ -192,6 +192,21 @@ pub trait RunStore: Send + Sync {
     /// `NotFound`; `Conflict` when another process has taken the run over since.
     async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()>;
 
+    /// Appends the last entries of a run, then notes how it ended. A store that can does both at once.
+    ///
+    /// # Errors
+    /// As [`RunStore::append`]; then nothing is noted either. The inner ones as [`RunStore::finish`], with the
+    /// entries appended.
+    async fn end(
+        &self,
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
+        finished: Finished,
+    ) -> Result<Result<()>> {
+        self.append(lease, entries).await?;
+        Ok(self.finish(lease, finished).await)
+    }
+
     /// A run.
     ///
     /// # Errors

@@ -210,17 +210,18 @@ impl Engine {
         }
         let mut last = record.clone();
         journal.note(record);
-        if let Err(cause) = journal.flush().await {
-            if !matches!(journal.broken(), Some(Broken::Refused(_))) {
-                return Err(cause);
+        match journal.end(self.finished(ending, spent)).await {
+            Ok(noted) => return Ok(became(lease, noted)),
+            Err(cause) if !matches!(journal.broken(), Some(Broken::Refused(_))) => return Err(cause),
+            Err(cause) => {
+                tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
+                if let Record::RunFinished { ending: told, error, .. } = &mut last {
+                    *told = Ending::Failed;
+                    *error = Some(cause.full().into());
+                }
+                ending = Ending::Failed;
+                journal.show_unstored(last);
             }
-            tracing::error!(run.id = %key.id, error = cause.detail(), "the end of a run could not be stored");
-            if let Record::RunFinished { ending: told, error, .. } = &mut last {
-                *told = Ending::Failed;
-                *error = Some(cause.full().into());
-            }
-            ending = Ending::Failed;
-            journal.show_unstored(last);
         }
         Ok(self.note_ending(stores, lease, (ending, spent)).await)
     }
@@ -233,18 +234,7 @@ impl Engine {
         lease: &RunLease,
         (ending, spent): (Ending, Spent),
     ) -> Became {
-        let id = &lease.run.id;
-        match stores.runs.finish(lease, self.finished(ending, spent)).await {
-            Ok(()) => Became::Ended,
-            Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
-                tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is another process's to note");
-                Became::Lost
-            }
-            Err(error) => {
-                tracing::error!(run.id = %id, error = error.detail(), "the end of a run could not be noted");
-                Became::Left
-            }
-        }
+        became(lease, stores.runs.finish(lease, self.finished(ending, spent)).await)
     }
 
     /// Whether nobody has taken a run over.
@@ -254,6 +244,22 @@ impl Engine {
             // Nobody can take over what was removed.
             Err(error) if error.kind == ErrorKind::NotFound => Ok(true),
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// What becomes of a run whose end was noted, or was not.
+fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
+    let id = &run.id;
+    match noted {
+        Ok(()) => Became::Ended,
+        Err(error) if matches!(error.kind, ErrorKind::Conflict | ErrorKind::NotFound) => {
+            tracing::warn!(run.id = %id, error = error.detail(), "the end of a run is another process's to note");
+            Became::Lost
+        }
+        Err(error) => {
+            tracing::error!(run.id = %id, error = error.detail(), "the end of a run could not be noted");
+            Became::Left
         }
     }
 }

@@ -180,7 +180,9 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
         broke_off += 1;
         assert_eq!(error.kind, ErrorKind::Unavailable);
         assert!(error.full().contains("goes on when the store works again"), "{}", error.full());
-        assert_eq!(run.ending, None, "it is not over");
+        // It is not over, unless the store did all that it was asked to and never said so.
+        let over = matches!(entries.last().unwrap().record, Record::RunFinished { .. });
+        assert!(run.ending.is_none() || over, "cut after {calls_before}");
         assert!(!first.is_under_way(&handle.key));
         let stores = Stores {
             runs: memory.clone(),
@@ -189,7 +191,9 @@ async fn a_run_whose_store_goes_away_is_left_to_be_picked_up() {
             processes: memory.clone(),
         };
         let second = Engine::new(seams(), Some(stores), EngineLimits::default());
-        if let PickedUp::Running(mut handle) = second.pick_up(&run, Arc::clone(&plan)).await.unwrap() {
+        if run.ending.is_none()
+            && let PickedUp::Running(mut handle) = second.pick_up(&run, Arc::clone(&plan)).await.unwrap()
+        {
             shown(&mut handle).await;
         }
         // The reader goes on with the number that it has.

@@ -1,8 +1,10 @@
 //! Stored turns: rows 20, 22, 23 and 26 of the scheduling table, and what a reader sees.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde_json::json;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
@@ -10,9 +12,12 @@ use weft_core::{ErrorKind, Json, SessionKey, TurnInput};
 use weft_dsl::Plan;
 use weft_engine::engine::Stores;
 use weft_engine::{Engine, EngineLimits, RunHandle, SessionState, StartRun};
+use weft_models::script::Script;
 use weft_testkit::memory_store::MemoryStore;
 
+use crate::golden::samples;
 use crate::kit::{Does, Node, asking, choose, node, plan, seams, turn};
+use crate::survival::{World, outcome, runtime};
 
 pub struct Bench {
     pub engine: Engine,
@@ -291,4 +296,31 @@ async fn a_question_that_is_asked_again_after_a_failure_is_there_once() {
     .await;
     assert_eq!(said[2], "Q after []");
     assert_eq!(said[3], r#"R after ["user: Q","assistant: Q after []"]"#);
+}
+
+/// Nothing outside is waited for in a line of templates, so most of what happens is there when the store is asked.
+#[test]
+fn what_is_done_at_once_is_appended_together() {
+    const NODES: usize = 40;
+    let id = |at: usize| if at < NODES { format!("StringTransform:S{at}") } else { "Message:M".to_owned() };
+    let text = |at: usize| match at {
+        0 => "{sys.query}.".to_owned(),
+        at => format!("{{{}@result}}.", id(at - 1)),
+    };
+    let part = |kind: &str, params: Json, to: &[String]| json!({"obj": {"component_name": kind, "params": params}, "downstream": to});
+    let mut components = serde_json::Map::new();
+    components.insert("begin".to_owned(), part("Begin", json!({"mode": "conversational"}), &[id(0)]));
+    for at in 0..NODES {
+        let params = json!({"method": "merge", "script": text(at)});
+        components.insert(id(at), part("StringTransform", params, &[id(at + 1)]));
+    }
+    components.insert(id(NODES), part("Message", json!({"content": [text(NODES)]}), &[]));
+    let canvas = json!({"components": components, "globals": {"sys.query": ""}}).to_string();
+    runtime().block_on(async {
+        let world = World::of(&samples().join("loop_until"), &canvas, Script::new()).await;
+        let entries = world.hold(&asking("q")).await;
+        assert!(entries.len() > 2 * NODES && outcome(&entries).1.contains("q......"), "{entries:?}");
+        let appends = world.store.appends.load(Ordering::SeqCst);
+        assert!(appends < 8, "{appends} appends for {} entries", entries.len());
+    });
 }

@@ -50,6 +50,8 @@ pub struct Stalling {
     /// How many entries of the run under way are kept.
     cut: Mutex<Option<u64>>,
     pub stalled: tokio::sync::Notify,
+    /// How often entries were appended.
+    pub appends: std::sync::atomic::AtomicU64,
     /// The next run is announced when this says so.
     pub announced_after: Mutex<Option<tokio::sync::oneshot::Receiver<()>>>,
 }
@@ -69,6 +71,7 @@ impl RunStore for Stalling {
     }
 
     async fn append(&self, lease: &RunLease, mut entries: Vec<StoredEntry>) -> Result<()> {
+        self.appends.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         let cut = *self.cut.lock().unwrap();
         let Some(cut) = cut.filter(|cut| entries.last().is_some_and(|last| last.seq >= *cut)) else {
             return self.store.append(lease, entries).await;
@@ -172,6 +175,7 @@ impl World {
             store,
             cut: Mutex::new(None),
             stalled: tokio::sync::Notify::new(),
+            appends: Default::default(),
             announced_after: Mutex::default(),
         });
         Self { plan, store, seams, key }

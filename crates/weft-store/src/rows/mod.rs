@@ -20,6 +20,7 @@ pub(crate) mod process;
 pub(crate) mod removed;
 pub(crate) mod retention;
 pub(crate) mod run;
+pub(crate) mod run_end;
 pub(crate) mod schedule;
 pub(crate) mod session;
 pub(crate) mod session_message;

@@ -8,22 +8,18 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
 use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, Statement};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{
-    self, Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun, overtaken,
-};
+use weft_core::seam::run_store::{self, Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
-use crate::compact::Compacted;
-use crate::failure::{is_duplicate, is_orphan};
+use crate::failure::is_duplicate;
 use crate::ids::{self, bounded, text};
 use crate::lane::row_with;
 use crate::open::repeated;
 use crate::pace::Haste;
 use crate::pack;
 use crate::pieces::{self, Cut};
-use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
 use crate::rows::{journal, process, session};
 
 /// Rows of a journal that are read at a time: packed ones are as large as many steps.
@@ -54,7 +50,7 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-fn of(key: &RunKey) -> Condition {
+pub(super) fn of(key: &RunKey) -> Condition {
     Condition::all()
         .add(Column::TenantId.eq(text(key.tenant.as_str())))
         .add(Column::Id.eq(text(key.id.as_str())))
@@ -203,72 +199,6 @@ impl Store {
         let session: Option<String> = found.into_tuple().one(&self.inner.read).await?;
         Ok(session.map(|session| SessionKey::new(&key.tenant, session)))
     }
-
-    async fn finish_compacted(
-        &self,
-        lease: &RunLease,
-        ended: (Finished, Option<&UnrecordedSpending>),
-        session: Option<&SessionKey>,
-    ) -> Result<bool, DbErr> {
-        let row = self.compacted(lease, session).await?.unwrap_or_else(|error| {
-            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a journal could not be compacted");
-            None
-        });
-        self.finish_run(lease, ended, row.as_ref().map(|row| (row, session))).await
-    }
-
-    /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
-    /// its journal.
-    async fn finish_run(
-        &self,
-        lease: &RunLease,
-        (finished, more): (Finished, Option<&UnrecordedSpending>),
-        row: Option<(&Compacted, Option<&SessionKey>)>,
-    ) -> Result<bool, DbErr> {
-        let mut batch = self.batch();
-        let change = Entity::update_many()
-            .col_expr(Column::Ending, Expr::value(finished.ending.as_str()))
-            .col_expr(Column::FinishedMs, Expr::value(finished.at_ms))
-            .filter(of(&lease.run))
-            .filter(Column::Fence.eq(lease.fence));
-        match more {
-            Some(more) => more.note(change, &mut batch),
-            None => batch.must(&change),
-        }
-        if let Some((row, session)) = row {
-            row.store(&mut batch, session);
-        }
-        Ok(self.execute(&batch).await? == BatchOutcome::Committed)
-    }
-
-    /// Ends a run with as few rows as its journal can have. Whether it still belongs to whoever ends it.
-    async fn end(
-        &self,
-        lease: &RunLease,
-        finished: Finished,
-        more: Option<&UnrecordedSpending>,
-    ) -> Result<bool> {
-        let key = &lease.run;
-        let session = self.inner.journal.home(key).map(|home| home.session);
-        let ended = (finished, more);
-        let done = match self.finish_compacted(lease, ended, session.as_ref()).await {
-            // There is nobody to keep a base for.
-            Err(error) if is_orphan(&error) => {
-                session.iter().for_each(|session| self.inner.dictionaries.forget(session));
-                self.finish_compacted(lease, ended, None).await
-            }
-            done => done,
-        };
-        let done = match done {
-            Ok(found) => Ok(found),
-            // That the run has ended is what counts.
-            Err(error) => {
-                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
-                self.finish_run(lease, ended, None).await
-            }
-        };
-        done.map_err(|error| self.fail("store how the run ended", error))
-    }
 }
 
 #[async_trait]
@@ -381,24 +311,20 @@ impl RunStore for Store {
     }
 
     async fn finish(&self, lease: &RunLease, finished: Finished) -> Result<()> {
-        const DOING: &str = "store how the run ended";
-        for _ in 0..NOTES_TRIED_MAX {
-            let more = match finished.spent {
-                Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
-                None => None,
-            };
-            let found = self.end(lease, finished, more.as_ref()).await;
-            self.inner.journal.ended(&lease.run);
-            if found? {
-                return Ok(());
-            }
-            let run = RunStore::get(self, &lease.run).await?;
-            if run.fence != lease.fence {
-                break;
-            }
-            // What it has used was noted by an earlier call of which nobody has heard the end.
+        self.finish_alone(lease, finished).await
+    }
+
+    async fn end(
+        &self,
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
+        finished: Finished,
+    ) -> Result<Result<()>> {
+        if self.end_with(lease, &entries, finished).await? {
+            return Ok(Ok(()));
         }
-        Err(overtaken(lease, DOING))
+        RunStore::append(self, lease, entries).await?;
+        Ok(self.finish(lease, finished).await)
     }
 
     async fn get(&self, key: &RunKey) -> Result<StoredRun> {

@@ -182,7 +182,7 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
     let mut large = entries(5..=5);
     large[0].record = format!("\"{}\"", "x".repeat(LARGE)).into();
     refused(runs.append(&old, large).await, Conflict);
-    refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, Conflict);
+    ends_nothing(runs, &old, [5, last + 1]).await;
     refused(spending.note(&old, 10, Spent { tokens: 900, ..Spent::default() }).await, Conflict);
     runs.release(std::slice::from_ref(&old)).await.unwrap();
     let change = by("one", &[task(&conversation.key, "t1")], &[]);
@@ -207,6 +207,15 @@ async fn an_old_owner_writes_nothing(stores: FencedStores<'_>, ended: Ended) {
         refused(runs.append(&old, entries(5..=5)).await, NotFound);
         refused(runs.finish(&old, Finished::new(Ending::Failed, 9)).await, NotFound);
     }
+}
+
+/// Nor does it end the run, with any of these entries or without.
+async fn ends_nothing(runs: &dyn RunStore, old: &RunLease, firsts: [u64; 2]) {
+    for first in firsts {
+        let end = runs.end(old, entries(first..=first), Finished::new(Ending::Failed, 9));
+        refused(end.await, Conflict);
+    }
+    refused(runs.finish(old, Finished::new(Ending::Failed, 9)).await, Conflict);
 }
 
 /// The new owner's steps; the number of its last entry.

@@ -44,6 +44,7 @@ pub async fn run_store_keeps_its_contract(store: &dyn RunStore) {
     of_many_writers_one_goes_on(store).await;
     runs_do_not_disturb_each_other(store).await;
     large_records_are_kept(store).await;
+    a_run_ends_with_its_last_entries(store).await;
     an_ended_run_is_left_alone(store).await;
     a_session_has_one_run_at_work(store).await;
     runs_are_listed_newest_first(store).await;
@@ -109,6 +110,32 @@ async fn a_journal_has_no_gaps(store: &dyn RunStore) {
     store.finish(&RunLease::first(&one.key), Finished::new(Ending::Waiting, 1)).await.unwrap();
     refused(store.append(&RunLease::first(&one.key), entries(5..=5)).await, Conflict);
     store.append(&RunLease::first(&one.key), entries(6..=6)).await.unwrap();
+}
+
+/// Both or neither, however many appends came before.
+async fn a_run_ends_with_its_last_entries(store: &dyn RunStore) {
+    for before in [0, 1, 4] {
+        let one = run(&tenant(), "one", "s", "c");
+        store.create(&one).await.unwrap();
+        let lease = RunLease::first(&one.key);
+        for seq in 1..=before {
+            store.append(&lease, entries(seq..=seq)).await.unwrap();
+        }
+        let finished = Finished::new(Ending::Succeeded, 2_000);
+        refused(store.end(&lease, entries(before + 2..=before + 2), finished).await, Conflict);
+        let last = entries(before + 1..=before + 2);
+        let other = RunLease { fence: lease.fence + 1, ..lease.clone() };
+        refused(store.end(&other, last.clone(), finished).await, Conflict);
+        assert_eq!(store.get(&one.key).await.unwrap(), one);
+        assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), entries(1..=before));
+        store.end(&lease, last.clone(), finished).await.unwrap().unwrap();
+        let ended = StoredRun { ending: Some(Ending::Succeeded), finished_ms: Some(2_000), ..one.clone() };
+        refused(store.end(&lease, last, finished).await, Conflict);
+        assert_eq!(store.get(&one.key).await.unwrap(), ended);
+        assert_eq!(store.entries(&one.key, 0, 9).await.unwrap(), entries(1..=before + 2));
+    }
+    let nobody = RunLease::first(&RunKey::new(&tenant(), "nobody"));
+    refused(store.end(&nobody, entries(1..=1), Finished::new(Ending::Failed, 1)).await, NotFound);
 }
 
 async fn of_many_writers_one_goes_on(store: &dyn RunStore) {

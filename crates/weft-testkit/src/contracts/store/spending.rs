@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::{Finished, RunLease, StoredRun};
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -83,9 +83,15 @@ pub async fn spending_store_keeps_its_contract(store: &dyn SpendingStore, runs: 
         runs.finish(&first, finished).await.unwrap();
     }
     assert_eq!(store.spent(&here, Some(&a), 12).await.unwrap(), tokens(2));
+    let entry = StoredEntry { seq: 1, event: None, at_ms: 1, record: "{}".into() };
+    let next = StoredEntry { seq: 2, ..entry.clone() };
+    runs.append(&second, vec![entry]).await.unwrap();
+    let with_entry = Finished { spent: Some((13, tokens(107))), ..finished };
+    runs.end(&second, vec![next], with_entry).await.unwrap().unwrap();
+    assert_eq!(store.spent(&here, Some(&b), 13).await.unwrap(), tokens(7));
     let overtaken = RunLease { fence: first.fence + 1, ..first.clone() };
     refused(runs.finish(&overtaken, finished).await, Conflict);
-    assert_eq!(store.spent(&here, None, 12).await.unwrap(), tokens(2));
+    assert_eq!(store.spent(&here, None, 12).await.unwrap(), tokens(9));
 
     refused(store.note(&RunLease::first(&RunKey::new(&here, generate())), 10, all).await, NotFound);
     refused(store.note(&RunLease::first(&RunKey::new(&elsewhere, first.run.id)), 10, all).await, NotFound);

@@ -1,0 +1,143 @@
+//! How runs end: with as few rows as their journals can have, and with what they have used.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
+use weft_core::Result;
+use weft_core::id::SessionKey;
+use weft_core::seam::RunStore;
+use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, overtaken};
+
+use crate::Store;
+use crate::batch::BatchOutcome;
+use crate::compact::Compacted;
+use crate::failure::{is_duplicate, is_orphan};
+use crate::pack;
+use crate::pieces;
+use crate::rows::run::{Column, Entity, of};
+use crate::rows::spending::{NOTES_TRIED_MAX, UnrecordedSpending};
+
+/// Whoever reads a run sees its end when it is stored: that does not wait until a longer journal is put together.
+const ENDED_AT_ONCE_MAX: u64 = 1_024;
+
+impl Store {
+    /// Notes how a run ended, and what it has used. See [`RunStore::finish`].
+    pub(super) async fn finish_alone(&self, lease: &RunLease, finished: Finished) -> Result<()> {
+        const DOING: &str = "store how the run ended";
+        for _ in 0..NOTES_TRIED_MAX {
+            let more = match finished.spent {
+                Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
+                None => None,
+            };
+            let found = self.end_compacted(lease, finished, more.as_ref()).await;
+            self.inner.journal.ended(&lease.run);
+            if found? {
+                return Ok(());
+            }
+            let run = RunStore::get(self, &lease.run).await?;
+            if run.fence != lease.fence {
+                break;
+            }
+            // What it has used was noted by an earlier call of which nobody has heard the end.
+        }
+        Err(overtaken(lease, DOING))
+    }
+
+    async fn finish_compacted(
+        &self,
+        lease: &RunLease,
+        ended: (Finished, Option<&UnrecordedSpending>),
+        session: Option<&SessionKey>,
+    ) -> Result<bool, DbErr> {
+        let row = self.compacted(lease, session, Vec::new()).await?.unwrap_or_else(|error| {
+            tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a journal could not be compacted");
+            None
+        });
+        self.finish_run(lease, ended, row.as_ref().map(|row| (row, session))).await
+    }
+
+    /// Whether there is such a run and it still belongs to whoever ends it. `row` takes the place of rows of
+    /// its journal.
+    async fn finish_run(
+        &self,
+        lease: &RunLease,
+        (finished, more): (Finished, Option<&UnrecordedSpending>),
+        row: Option<(&Compacted, Option<&SessionKey>)>,
+    ) -> Result<bool, DbErr> {
+        let mut batch = self.batch();
+        let change = Entity::update_many()
+            .col_expr(Column::Ending, Expr::value(finished.ending.as_str()))
+            .col_expr(Column::FinishedMs, Expr::value(finished.at_ms))
+            .filter(of(&lease.run))
+            .filter(Column::Fence.eq(lease.fence));
+        match more {
+            Some(more) => more.note(change, &mut batch),
+            None => batch.must(&change),
+        }
+        if let Some((row, session)) = row {
+            row.store(&mut batch, session);
+        }
+        Ok(self.execute(&batch).await? == BatchOutcome::Committed)
+    }
+
+    /// Appends the last entries of a run and ends it, both in the one row that takes the place of all others.
+    /// Whether that could be done; if not nothing has changed.
+    pub(super) async fn end_with(
+        &self,
+        lease: &RunLease,
+        entries: &[StoredEntry],
+        finished: Finished,
+    ) -> Result<bool> {
+        const DOING: &str = "store how the run ended";
+        let long = entries.first().is_none_or(|first| first.seq > ENDED_AT_ONCE_MAX);
+        if long || pack::plain_length(entries) >= pieces::CUT_FROM {
+            return Ok(false);
+        }
+        let Some(session) = self.inner.journal.home(&lease.run).map(|home| home.session) else {
+            return Ok(false);
+        };
+        let more = match finished.spent {
+            Some((day, spent)) => self.more_spent(lease, (day, spent), DOING).await?,
+            None => None,
+        };
+        let row = self.compacted(lease, Some(&session), entries.to_vec()).await;
+        let Ok(Some(row)) = row.map_err(|error| self.fail(DOING, error))? else { return Ok(false) };
+        // Whoever gets no answer appends the entries: it must be seen in the table then whether they are there.
+        self.inner.journal.ended(&lease.run);
+        match self.finish_run(lease, (finished, more.as_ref()), Some((&row, Some(&session)))).await {
+            Err(error) if is_orphan(&error) || is_duplicate(&error) => {
+                self.inner.dictionaries.forget(&session);
+                Ok(false)
+            }
+            ended => ended.map_err(|error| self.fail(DOING, error)),
+        }
+    }
+
+    /// Ends a run with as few rows as its journal can have. Whether it still belongs to whoever ends it.
+    async fn end_compacted(
+        &self,
+        lease: &RunLease,
+        finished: Finished,
+        more: Option<&UnrecordedSpending>,
+    ) -> Result<bool> {
+        let key = &lease.run;
+        let session = self.inner.journal.home(key).map(|home| home.session);
+        let ended = (finished, more);
+        let done = match self.finish_compacted(lease, ended, session.as_ref()).await {
+            // There is nobody to keep a base for.
+            Err(error) if is_orphan(&error) => {
+                session.iter().for_each(|session| self.inner.dictionaries.forget(session));
+                self.finish_compacted(lease, ended, None).await
+            }
+            done => done,
+        };
+        let done = match done {
+            Ok(found) => Ok(found),
+            // That the run has ended is what counts.
+            Err(error) => {
+                tracing::debug!(run.id = %key.id, %error, "a journal could not be compacted");
+                self.finish_run(lease, ended, None).await
+            }
+        };
+        done.map_err(|error| self.fail("store how the run ended", error))
+    }
+}
