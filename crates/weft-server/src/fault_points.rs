@@ -75,6 +75,28 @@ struct Deadly {
     arrived: AtomicU64,
 }
 
+impl Deadly {
+    /// How many of these entries are stored before this process ends; nothing when it does not end among them.
+    fn kept(&self, entries: &[StoredEntry]) -> Option<usize> {
+        let count = entries.len() as u64;
+        let before = self.arrived.fetch_add(count, Ordering::SeqCst);
+        if before >= self.point.entry() || before + count < self.point.entry() {
+            return None;
+        }
+        let kept = self.point.stored().saturating_sub(before);
+        Some(together(entries, usize::try_from(kept).unwrap_or(usize::MAX)))
+    }
+
+    /// Stores so many entries and ends this process.
+    async fn end_after<T>(&self, lease: &RunLease, mut entries: Vec<StoredEntry>, kept: usize) -> Result<T> {
+        entries.truncate(kept);
+        if !entries.is_empty() {
+            self.store.append(lease, entries).await?;
+        }
+        end().await
+    }
+}
+
 async fn end() -> ! {
     // Who cannot be killed goes on, and the harness sees that nothing has ended.
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
@@ -91,18 +113,35 @@ fn together(entries: &[StoredEntry], kept: usize) -> usize {
 
 #[async_trait]
 impl RunStore for Deadly {
-    async fn append(&self, lease: &RunLease, mut entries: Vec<StoredEntry>) -> Result<()> {
-        let count = entries.len() as u64;
-        let before = self.arrived.fetch_add(count, Ordering::SeqCst);
-        if before >= self.point.entry() || before + count < self.point.entry() {
-            return self.store.append(lease, entries).await;
+    async fn append(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        match self.kept(&entries) {
+            None => self.store.append(lease, entries).await,
+            Some(kept) => self.end_after(lease, entries, kept).await,
         }
-        let kept = self.point.stored().saturating_sub(before);
-        entries.truncate(together(&entries, usize::try_from(kept).unwrap_or(usize::MAX)));
-        if !entries.is_empty() {
-            self.store.append(lease, entries).await?;
+    }
+
+    async fn append_text(&self, lease: &RunLease, entries: Vec<StoredEntry>) -> Result<()> {
+        match self.kept(&entries) {
+            None => self.store.append_text(lease, entries).await,
+            Some(kept) => self.end_after(lease, entries, kept).await,
         }
-        end().await
+    }
+
+    async fn end(
+        &self,
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
+        finished: Finished,
+    ) -> Result<Result<()>> {
+        match self.kept(&entries) {
+            None => self.store.end(lease, entries, finished).await,
+            // All of it is one step, which is done by now, and nobody was told.
+            Some(kept) if kept == entries.len() => {
+                self.store.end(lease, entries, finished).await??;
+                end().await
+            }
+            Some(kept) => self.end_after(lease, entries, kept).await,
+        }
     }
 
     async fn create(&self, run: &StoredRun) -> Result<()> {
