@@ -57,6 +57,7 @@ pub async fn assemble(config: &Config) -> Result<App> {
     if config.store.url.is_empty() {
         make_folder(config).await?;
     }
+    tell_of_namespaces(config).await;
     put_together(config, &config.store_url(), Place::Folders).await
 }
 
@@ -382,7 +383,6 @@ fn seams(config: &Config, store_url: &str, given: Given) -> Result<Seams> {
 async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<App> {
     let models = config.models.clone().with_installed(&config.data.join("models"));
     let models = Arc::new(Directory::open(&models, &weft_net::operator_client()?)?);
-    tell_of_namespaces(config).await;
     let store = Store::open(store_url).await?;
     let servers = tool_servers(config, &store)?;
     let plugins = plugins(config).await?;
