@@ -112,7 +112,8 @@ pub struct HistoryMessage {
 }
 
 impl From<SessionMessage> for HistoryMessage {
-    fn from(SessionMessage { role, content, run, reference: _, created_ms: _ }: SessionMessage) -> Self {
+    fn from(message: SessionMessage) -> Self {
+        let SessionMessage { role, content, run, reference: _, created_ms: _, feedback: _ } = message;
         Self { role, content, run }
     }
 }

@@ -322,7 +322,8 @@ impl Engine {
         (id, request): (RunId, StartRun),
         Session { state, revision, canvas_version, .. }: Session,
     ) -> Result<Prepared> {
-        if canvas_version != request.plan.version {
+        // A session without a version takes the one that its turn brings.
+        if !canvas_version.is_empty() && canvas_version != request.plan.version {
             let message = format!("session {} is on another version of its canvas", request.session.id);
             return Err(
                 Error::new(ErrorKind::Conflict, message).help("compile the version the session names")

@@ -12,10 +12,10 @@ use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
-use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
-use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, Json, ProcessId, Result, RunId, RunKey, SessionKey};
 
 use crate::engine::Stores;
 
@@ -324,6 +324,18 @@ impl SessionStore for RetryingStore<dyn SessionStore> {
 
     async fn list(&self, tenant: &TenantId, filter: &SessionFilter) -> Result<(Vec<Session>, u64)> {
         read(|| self.0.list(tenant, filter)).await
+    }
+
+    async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
+        in_time(self.0.rename(key, name)).await
+    }
+
+    async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()> {
+        in_time(self.0.judge(key, run, feedback)).await
+    }
+
+    async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()> {
+        in_time(self.0.forget_run(key, run)).await
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {

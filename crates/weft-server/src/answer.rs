@@ -18,6 +18,8 @@ pub struct Answer {
     thinking: Vec<u32>,
     /// The sources cited, by their numbers.
     pub cited: Vec<Cited>,
+    /// The sources found, in the order of their numbers.
+    pub sources: Vec<Cited>,
     /// The open forms, when the run waits for a person.
     pub forms: Vec<WaitingForm>,
     /// The `structured` outputs, by component.
@@ -57,6 +59,7 @@ impl Answer {
             Record::Said { activation, node, text } if !self.thinking.contains(activation) => {
                 self.say(*activation, node, text);
             }
+            Record::Sourced { sources } => self.sources.extend(sources.iter().cloned()),
             Record::ThinkingStarted { activation, .. } => self.thinking.push(*activation),
             Record::ThinkingEnded { activation, .. } => self.thinking.retain(|other| other != activation),
             Record::MessageReset { activation, node } => self.reset(*activation, node),
@@ -90,7 +93,6 @@ impl Answer {
             | Record::EffectStarted { .. }
             | Record::EffectFinished { .. }
             | Record::Published { .. }
-            | Record::Sourced { .. }
             | Record::PickedUp { .. }
             | Record::ToolStarted { .. }
             | Record::ToolFinished { .. }

@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use tokio::sync::Notify;
-use weft_core::seam::canvas_store::{CanvasHead, PIPELINE_TYPE, StoredCanvas};
-use weft_core::seam::run_store::RunFilter;
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
-    CanvasStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory, RunStore,
-    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
+    CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
+    RunStore, ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, Error, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey,
@@ -51,6 +50,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// Where chat assistants are.
+    pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
     pub sessions: Arc<dyn SessionStore>,
     /// Where runs are.
@@ -111,6 +112,8 @@ pub struct App {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// Where chat assistants are.
+    pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
     pub sessions: Arc<dyn SessionStore>,
     /// Where runs are.
@@ -158,7 +161,7 @@ pub struct App {
     /// Wakes the workers of this process when there is something to do.
     pub(crate) wake: Arc<Notify>,
     model_check: Arc<ModelCheck>,
-    plans: Arc<Plans>,
+    pub(crate) plans: Arc<Plans>,
     measuring: bool,
     probe: Arc<Probe>,
     close: Arc<Close>,
@@ -176,6 +179,7 @@ impl App {
         Self {
             engine: parts.engine,
             canvases: parts.canvases,
+            chats: parts.chats,
             sessions: parts.sessions,
             runs: parts.runs,
             spending: parts.spending,
@@ -228,7 +232,7 @@ impl App {
         let compact: Arc<str> = compact(dsl)?.into();
         if crate::pipelines::is_pipeline(Arc::clone(&compact)).await? {
             PIPELINE_TYPE.clone_into(&mut head.canvas_type);
-        } else if head.canvas_type == PIPELINE_TYPE {
+        } else if matches!(&*head.canvas_type, PIPELINE_TYPE | CHAT_TYPE) {
             head.canvas_type.clear();
         }
         let key = CanvasKey::new(tenant, id.unwrap_or_else(CanvasId::generate));
@@ -328,7 +332,10 @@ impl App {
             Box::pin(self.time_out_before(session)).await?;
         }
         let canvas = CanvasKey::new(&session.key.tenant, session.canvas.clone());
-        let plan = self.plan(&canvas, &session.canvas_version).await?;
+        let plan = match session.canvas_version.is_empty() {
+            true => Box::pin(self.plan_of_chat(&canvas, &input)).await?,
+            false => self.plan(&canvas, &session.canvas_version).await?,
+        };
         let key = session.key.clone();
         let request = StartRun { plan, canvas: canvas.id, session: key, input, seed: None, task: None };
         self.engine.start_of(id, request, Some(session)).await
@@ -397,24 +404,6 @@ impl App {
             || self.engine.cancel_session(&SessionKey::new(tenant, id)).await?)
     }
 
-    /// Removes a canvas with its sessions and runs; those under way are asked to stop.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub async fn remove_canvas(&self, key: &CanvasKey) -> Result<()> {
-        self.canvases.get(key).await?;
-        let filter =
-            RunFilter { unfinished: true, limit: self.limits.runs_at_once as u64, ..RunFilter::default() };
-        for run in self.runs.list(&key.tenant, &filter).await? {
-            if run.canvas == key.id {
-                self.engine.cancel(&run.key).await?;
-            }
-        }
-        self.canvases.delete(key).await?;
-        self.plans.forget(key);
-        Ok(())
-    }
-
     /// Whether the store can be written now.
     ///
     /// # Errors
@@ -432,7 +421,7 @@ impl App {
         (self.close)().await
     }
 
-    fn keep(&self, key: &CanvasKey, version: &Arc<str>, mut plan: Plan) -> Arc<Plan> {
+    pub(crate) fn keep(&self, key: &CanvasKey, version: &Arc<str>, mut plan: Plan) -> Arc<Plan> {
         // Sessions name a version as the store does.
         plan.version = Arc::clone(version);
         let plan = Arc::new(plan);
@@ -481,6 +470,7 @@ fn opening(plan: &Plan, now_ms: i64) -> Vec<SessionMessage> {
         run: None,
         reference: Json::Null,
         created_ms: now_ms,
+        feedback: None,
     }]
 }
 

@@ -410,20 +410,16 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
     let runs = crate::fault_points::on_the_way_to(runs);
     let (sessions, spending, processes) = (store.sessions(), store.spending(), store.processes());
     let stores = Stores { runs, sessions, spending, processes };
-    let process = ProcessIdentity {
-        place: weft_child::place::here().cloned(),
-        is_gone: weft_child::place::is_gone,
-        ..ProcessIdentity::nameless()
-    };
     let checked = Arc::clone(&models);
     let parts = Parts {
         engine: Engine::as_process(
             seams,
             Some(stores),
             (config.limits.engine(), config.limits.allowances()),
-            process,
+            this_process(),
         ),
         canvases: store.canvases(),
+        chats: store.chats(),
         sessions: store.sessions(),
         runs: store.runs(),
         spending: store.spending(),
@@ -449,6 +445,15 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
         close: close(servers, store, passing),
     };
     Ok(App::new(parts, config.limits.clone()))
+}
+
+/// Who this process is to others.
+fn this_process() -> ProcessIdentity {
+    ProcessIdentity {
+        place: weft_child::place::here().cloned(),
+        is_gone: weft_child::place::is_gone,
+        ..ProcessIdentity::nameless()
+    }
 }
 
 /// What agents remember of their conversations.

@@ -46,6 +46,8 @@ pub mod code {
     pub const CONNECTION: u16 = 105;
     /// It is being worked on.
     pub const RUNNING: u16 = 106;
+    /// It is not the caller's.
+    pub const NO_ACCESS: u16 = 109;
     /// No valid token.
     pub const UNAUTHORIZED: u16 = 401;
     /// Somebody else was first.

@@ -15,10 +15,10 @@ use crate::sse::{Frames, Prefix, put_failure, put_frame, put_text};
 use crate::wire::session::sources;
 
 /// What a run without an end in its journal is told as.
-const CUT_OFF: &str = "the run was interrupted before its end; start the turn again";
+pub(crate) const CUT_OFF: &str = "the run was interrupted before its end; start the turn again";
 
 /// What a caller is told who knows no run to read on.
-const GOES_ON: &str =
+pub(crate) const GOES_ON: &str =
     "the rest of the answer cannot be read here; the run goes on, and its answer will be in the session";
 
 /// Nodes that a trace tells at most: each frame of a traced stream holds all of them so far.

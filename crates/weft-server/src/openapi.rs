@@ -2,6 +2,7 @@
 //! route.
 
 pub mod agents;
+pub mod chats;
 pub mod datasets;
 pub mod memories;
 pub mod page;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_core::seam::run_store::StoredRun;
-use weft_core::{CanvasKey, Entry, Error, Result, RunKey, SessionId, SessionKey};
+use weft_core::{CanvasKey, Entry, Error, Record, Result, RunKey, SessionId, SessionKey};
 use weft_dsl::Plan;
 use weft_engine::compare::Comparison;
 use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
@@ -20,10 +20,22 @@ impl App {
         self.plan(&canvas, &version).await
     }
 
-    /// The canvas of a run, and the version that its session is on.
+    /// The canvas of a run, and the version that its session is on, or that it has brought itself.
     async fn version_of(&self, run: &StoredRun) -> Result<(CanvasKey, Arc<str>)> {
         let session = self.sessions.load(&SessionKey::new(&run.key.tenant, run.session.clone())).await?;
-        Ok((CanvasKey::new(&run.key.tenant, run.canvas.clone()), session.canvas_version))
+        let canvas = CanvasKey::new(&run.key.tenant, run.canvas.clone());
+        if !session.canvas_version.is_empty() {
+            return Ok((canvas, session.canvas_version));
+        }
+        let first = self.runs.entries(&run.key, 0, 1).await?.into_iter().next();
+        match first.map(|entry| serde_json::from_str(&entry.record)) {
+            Some(Ok(Record::RunStarted { canvas_version, .. })) => Ok((canvas, canvas_version)),
+            // It was cut off before its first record, and has done nothing by any version.
+            _ => {
+                let newest = self.canvases.newest(&canvas).await?;
+                Ok((canvas, newest))
+            }
+        }
     }
 
     /// Does a run again from its journal, with nothing outside: its models need not be there any more.

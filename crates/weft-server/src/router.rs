@@ -15,14 +15,16 @@ use tower_http::trace::TraceLayer;
 use crate::config::Auth;
 use crate::error::{ApiError, no_method, no_route};
 use crate::openapi::agents as of_agent;
+use crate::openapi::chats as of_chat;
 use crate::openapi::datasets as of_dataset;
 use crate::openapi::memories as of_memory;
 use crate::openapi::runs as of_run;
 use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
-    ag_ui, agents, attachments, canvas, chunks, completions, components, conversations, datasets, documents,
-    graph, health, memories, metadata, models, openai, openapi, parsing, past_runs, retrieval, runs,
-    schedules, sessions, speech, spending, tasks, tokens, traces, uploads,
+    ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
+    completions, components, conversations, datasets, documents, graph, health, memories, metadata, models,
+    openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions, speech, spending, tasks,
+    tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -68,6 +70,7 @@ fn all(upload_max: usize) -> Routes {
         .merge(of_attachments(upload_max))
         .merge(of_speech(upload_max))
         .merge(of_sessions())
+        .merge(of_chats())
         .merge(of_schedules())
         .merge(of_runs())
         .merge(of_tasks())
@@ -145,6 +148,45 @@ fn of_sessions() -> Routes {
         .on(POST, "/api/v1/agents_openai/{id}/chat/completions", openai::of_agent, &of_agent::COMPLETE_OPENAI)
         .on(POST, "/api/v1/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
         .on(POST, "/v1/api/completion", conversations::complete, &of_agent::COMPLETE_CONVERSATION)
+}
+
+fn of_chats() -> Routes {
+    Routes::new("Chat assistants")
+        .on(GET, "/api/v1/chats", chats::list, &of_chat::LIST)
+        .on(POST, "/api/v1/chats", chats::create, &of_chat::CREATE)
+        .on(DELETE, "/api/v1/chats", chats::delete, &of_chat::DELETE)
+        .on(GET, "/api/v1/chats/{id}", chats::get, &of_chat::GET)
+        .on(PUT, "/api/v1/chats/{id}", chats::update, &of_chat::UPDATE)
+        .on(PATCH, "/api/v1/chats/{id}", chats::update, &of_chat::UPDATE)
+        .on(DELETE, "/api/v1/chats/{id}", chats::delete_one, &of_chat::DELETE_ONE)
+        .nest("/api/v1/chats/{id}/sessions", of_chat_sessions())
+        .on(POST, "/api/v1/chats/{id}/completions", chat_completions::of_chat, &of_chat::COMPLETE)
+        .on(POST, "/api/v1/chat/completions", chat_completions::of_named_chat, &of_chat::COMPLETE)
+        .on(POST, "/api/v1/openai/{id}/chat/completions", chat_openai::of_chat, &of_chat::COMPLETE_OPENAI)
+        .on(POST, "/api/v1/chat/recommendation", chat_completions::related, &of_chat::RELATED)
+        .on(GET, "/api/v1/chatbots/{id}/info", chat_completions::chatbot, &of_chat::CHATBOT)
+        .on(POST, "/api/v1/chatbots/{id}/completions", chat_completions::of_chatbot, &of_chat::COMPLETE)
+        // The older names.
+        .on(
+            POST,
+            "/api/v1/chats_openai/{id}/chat/completions",
+            chat_openai::of_chat,
+            &of_chat::COMPLETE_OPENAI,
+        )
+        .on(POST, "/api/v1/sessions/related_questions", chat_completions::related, &of_chat::RELATED)
+}
+
+fn of_chat_sessions() -> Routes {
+    let (message, feedback) = ("/{session}/messages/{message}", "/{session}/messages/{message}/feedback");
+    Routes::new("Chat assistants")
+        .on(GET, "/", chat_sessions::list, &of_chat::LIST_SESSIONS)
+        .on(POST, "/", chat_sessions::create, &of_chat::CREATE_SESSION)
+        .on(DELETE, "/", chat_sessions::delete, &of_chat::DELETE_SESSIONS)
+        .on(GET, "/{session}", chat_sessions::get, &of_chat::GET_SESSION)
+        .on(PUT, "/{session}", chat_sessions::update, &of_chat::UPDATE_SESSION)
+        .on(PATCH, "/{session}", chat_sessions::update, &of_chat::UPDATE_SESSION)
+        .on(DELETE, message, chat_sessions::delete_message, &of_chat::DELETE_MESSAGE)
+        .on(PUT, feedback, chat_sessions::judge, &of_chat::JUDGE)
 }
 
 fn of_schedules() -> Routes {

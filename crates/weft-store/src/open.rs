@@ -11,8 +11,8 @@ use sea_orm::{
 };
 use weft_core::seam::tool_source::PinStore;
 use weft_core::seam::{
-    CanvasStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore, RunStore, ScheduleStore,
-    SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
+    CanvasStore, ChatStore, Clock, DatasetStore, IngestQueue, MemoryStore, ProcessStore, RunStore,
+    ScheduleStore, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
 };
 use weft_core::{Error, ErrorKind, Result};
 
@@ -40,7 +40,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// to it.
 ///
 /// It implements [`CanvasStore`], [`SessionStore`], [`RunStore`], [`ProcessStore`], [`SpendingStore`], [`TaskStore`],
-/// [`TokenStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`MemoryStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
+/// [`TokenStore`], [`PinStore`], [`WorkQueue`], [`ScheduleStore`], [`ChatStore`], [`MemoryStore`], [`DatasetStore`] and [`IngestQueue`], which share method names:
 /// [`Store::canvases`] and its like hand out one of them.
 #[derive(Clone)]
 pub struct Store {
@@ -180,6 +180,11 @@ impl Store {
 
     /// This store as a place for accepted definitions of tools.
     pub fn pins(&self) -> Arc<dyn PinStore> {
+        Arc::new(self.clone())
+    }
+
+    /// This store as a place for chat assistants.
+    pub fn chats(&self) -> Arc<dyn ChatStore> {
         Arc::new(self.clone())
     }
 

@@ -14,10 +14,10 @@ use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
-use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
-use weft_core::{Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
+use weft_core::{Error, ErrorKind, ProcessId, Result, RunId, RunKey, SessionKey};
 
 use crate::dice::Dice;
 use crate::memory_store::MemoryStore;
@@ -345,6 +345,22 @@ impl SessionStore for FaultyStore {
         let (tenant, filter) = (tenant.clone(), filter.clone());
         let work = |s: Arc<MemoryStore>| async move { SessionStore::list(&*s, &tenant, &filter).await };
         self.call(Changes::Nothing, |s| work(s).boxed()).await
+    }
+
+    async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
+        let (key, name) = (key.clone(), name.to_owned());
+        self.call(Changes::Something, |s| async move { s.rename(&key, &name).await }.boxed()).await
+    }
+
+    async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()> {
+        let (key, run, feedback) = (key.clone(), run.clone(), feedback.clone());
+        self.call(Changes::Something, |s| async move { s.judge(&key, &run, &feedback).await }.boxed()).await
+    }
+
+    async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()> {
+        let (key, run) = (key.clone(), run.clone());
+        let work = |s: Arc<MemoryStore>| async move { s.forget_run(&key, &run).await };
+        self.call(Changes::Something, |s| work(s).boxed()).await
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {

@@ -1,5 +1,6 @@
 //! The stores in memory, for tests of everything that needs a store and is none.
 
+mod chat;
 mod memory;
 mod run;
 mod schedule;
@@ -18,11 +19,15 @@ use weft_core::id::{
     CanvasId, CanvasKey, ProcessId, RunId, ScheduleId, SessionId, SessionKey, TaskId, TenantId,
 };
 use weft_core::seam::Clock;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, CanvasStore, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::canvas_store::{
+    CHAT_TYPE, CanvasFilter, CanvasHead, CanvasStore, PIPELINE_TYPE, StoredCanvas,
+};
 use weft_core::seam::clock::FixedClock;
 use weft_core::seam::process_store::StoredProcess;
 use weft_core::seam::schedule_store::Schedule;
-use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage, SessionStore};
+use weft_core::seam::session_store::{
+    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder, SessionStore,
+};
 use weft_core::seam::task_store::Task;
 use weft_core::seam::token_store::{StoredToken, TokenStore};
 use weft_core::seam::tool_source::{Pin, PinStore};
@@ -55,6 +60,7 @@ struct Tables {
     schedules: BTreeMap<(TenantId, ScheduleId), Schedule>,
     tasks: BTreeMap<(TenantId, TaskId), Task>,
     memories: memory::Memories,
+    chats: chat::Chats,
 }
 
 struct Conversation {
@@ -162,6 +168,7 @@ impl CanvasStore for MemoryStore {
                     && filter.id.as_ref().is_none_or(|id| *id == c.key.id)
                     && filter.title.as_ref().is_none_or(|wanted| wanted.to_lowercase() == title)
                     && title.contains(&keywords)
+                    && c.head.canvas_type != CHAT_TYPE
                     && filter.pipelines.is_none_or(|are| are == (c.head.canvas_type == PIPELINE_TYPE))
             })
             .map(|c| StoredCanvas { dsl: "".into(), ..c.clone() })
@@ -250,15 +257,60 @@ impl SessionStore for MemoryStore {
                     && filter.canvas.as_ref().is_none_or(|canvas| *canvas == s.canvas)
                     && filter.id.as_ref().is_none_or(|id| id == s.key.id.as_str())
                     && filter.user_id.as_ref().is_none_or(|user| *user == s.user_id)
+                    && filter.name.as_ref().is_none_or(|name| *name == s.name)
                     && s.name.to_lowercase().contains(&filter.keywords.to_lowercase())
             })
             .map(|s| Session { state: serde_json::Value::Null, ..s.clone() })
             .collect();
-        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
+        let when = |session: &Session| match filter.order {
+            SessionOrder::Updated => session.updated_ms,
+            SessionOrder::Created => session.created_ms,
+        };
+        found.sort_by(|a, b| (when(a), &a.key.id).cmp(&(when(b), &b.key.id)));
         if !filter.ascending {
             found.reverse();
         }
         Ok(page(found, filter.offset, filter.limit))
+    }
+
+    async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
+        let now = self.clock.now_ms();
+        let mut tables = self.tables();
+        let found = tables.sessions.get_mut(&(key.tenant.clone(), key.id.clone()));
+        let session = &mut found.ok_or_else(|| missing("session", key.id.as_str()))?.session;
+        name.clone_into(&mut session.name);
+        session.updated_ms = now;
+        Ok(())
+    }
+
+    async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()> {
+        let mut tables = self.tables();
+        let found = tables.sessions.get_mut(&(key.tenant.clone(), key.id.clone()));
+        let messages = found.into_iter().flat_map(|conversation| &mut conversation.messages);
+        let mut judged = false;
+        for (_, message) in messages {
+            if message.run.as_ref() == Some(run) && message.role == "assistant" {
+                message.feedback = Some(feedback.clone());
+                judged = true;
+            }
+        }
+        if judged { Ok(()) } else { Err(missing("answer of the run", run.as_str())) }
+    }
+
+    async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()> {
+        let mut tables = self.tables();
+        let found = tables.sessions.get_mut(&(key.tenant.clone(), key.id.clone()));
+        let messages = &mut found.ok_or_else(|| missing("session", key.id.as_str()))?.messages;
+        let before = messages.len();
+        messages.retain(|(_, message)| message.run.as_ref() != Some(run));
+        if messages.len() == before {
+            return Err(missing("message of the run", run.as_str()));
+        }
+        let gone = tables.runs.get(&(key.tenant.clone(), run.clone()));
+        if gone.is_some_and(|journaled| journaled.run.ending.is_some()) {
+            tables.runs.remove(&(key.tenant.clone(), run.clone()));
+        }
+        Ok(())
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {
@@ -373,6 +425,7 @@ mod tests {
         store::pin_store_keeps_its_contract(&memory).await;
         store::work_queue_keeps_its_contract(&MemoryStore::new()).await;
         store::schedule_store_keeps_its_contract(&memory).await;
+        crate::contracts::chats::chat_store_keeps_its_contract(&memory).await;
         crate::contracts::memories::memory_store_keeps_its_contract(&memory).await;
         store::stores_remove_what_belongs_together(&memory, &memory, (&memory, &memory, &memory)).await;
         store::stores_keep_large_values(&memory, &memory).await;

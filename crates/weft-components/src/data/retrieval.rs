@@ -19,8 +19,9 @@ use weft_knowledge::retrieve::Retrieved;
 
 use crate::data::retrieval::recollection::{MEMORY_IDS, MemorySearch, USER_ID};
 use crate::data::retrieval::search::{
-    CHOOSE, CROSS_LANGUAGES, DATASET_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
-    LLM_ID, META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
+    CHOOSE, CROSS_LANGUAGES, DATASET_IDS, DOC_IDS, DatasetSearch, KB_VARS, KEYWORD,
+    KEYWORDS_SIMILARITY_WEIGHT, LLM_ID, META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE,
+    TOP_K, TOP_N, USE_KG,
 };
 use crate::params::{Field, FieldGroup, Params, Widget, choice, fields};
 use crate::passages::{Block, blocks, chunks, documents};
@@ -44,7 +45,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
     role: Role::Step,
     summary: "Searches datasets for passages that answer a question.",
     fields: &[
-        fields(&[&QUERY, &DATASET_IDS, &KB_VARS, &META_DATA_FILTER, &EMPTY_RESPONSE]),
+        fields(&[&QUERY, &DATASET_IDS, &KB_VARS, &DOC_IDS, &META_DATA_FILTER, &EMPTY_RESPONSE]),
         FieldGroup {
             title: "What is found",
             fields: &[
@@ -258,6 +259,33 @@ mod tests {
                 {"key": "year", "operator": "≥", "value": 1999}, {"key": "kind", "operator": "=", "value": "law"}]},
         });
         assert_eq!(request, expected);
+    }
+
+    #[tokio::test]
+    async fn documents_are_chosen_by_id_or_by_reference() {
+        let documents = async |doc_ids: Json, given: Json| {
+            let node = Node::new(
+                "Retrieval",
+                json!({"query": "sys.query", "dataset_ids": ["d"], "doc_ids": doc_ids}),
+            );
+            let component = node.build();
+            let setting = Setting { query: "Q", ..Setting::values([("begin@documents", given)]) };
+            let stage = Stage::new(&node, &*component, setting);
+            component.run(&stage.ctx).await.unwrap();
+            json!(stage.outside.searched.lock().unwrap().remove(0))["documents"].clone()
+        };
+        assert_eq!(documents(json!(["a"]), json!(null)).await, json!(["a"]));
+        assert_eq!(documents(json!([]), json!(["x"])).await, json!(null));
+        let by_reference = json!(["{begin@documents}"]);
+        assert_eq!(documents(by_reference.clone(), json!(null)).await, json!(null));
+        assert_eq!(documents(by_reference.clone(), json!("")).await, json!(null));
+        assert_eq!(documents(by_reference.clone(), json!("x")).await, json!(["x"]));
+        // Chosen among, and none was left: that is not all of them.
+        assert_eq!(documents(by_reference.clone(), json!([])).await, json!([]));
+        assert_eq!(
+            documents(json!(["a", "{begin@documents}"]), json!(["x", "y"])).await,
+            json!(["a", "x", "y"])
+        );
     }
 
     #[tokio::test]

@@ -21,7 +21,7 @@ use weft_core::{
 };
 
 use crate::data::retrieval::search::{
-    CROSS_LANGUAGES, DATASET_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
+    CROSS_LANGUAGES, DATASET_IDS, DOC_IDS, DatasetSearch, KB_VARS, KEYWORD, KEYWORDS_SIMILARITY_WEIGHT,
     META_DATA_FILTER, RERANK_ID, SIMILARITY_THRESHOLD, TOC_ENHANCE, TOP_K, TOP_N, USE_KG,
 };
 use crate::model::caller::{end_aloud, warn_of_prices};
@@ -111,6 +111,7 @@ pub(crate) static SPEC: ComponentSpec = ComponentSpec {
             fields: &[
                 &DATASET_IDS,
                 &KB_VARS,
+                &DOC_IDS,
                 &META_DATA_FILTER,
                 &USE_KG,
                 &TOP_N,

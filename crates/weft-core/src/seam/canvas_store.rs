@@ -28,6 +28,9 @@ pub struct CanvasHead {
 /// The heading that ingestion pipelines are listed under.
 pub const PIPELINE_TYPE: &str = "Ingestion Pipeline";
 
+/// The heading of canvases that were made from chat assistants. No list has them.
+pub const CHAT_TYPE: &str = "Chat Assistant";
+
 /// A stored canvas with its newest version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredCanvas {
@@ -96,7 +99,7 @@ pub trait CanvasStore: Send + Sync {
     async fn version(&self, key: &CanvasKey, version: &str) -> Result<Arc<str>>;
 
     /// Canvases by filter without their DSL, ordered by the time of their last change, and how many there are
-    /// in all.
+    /// in all. Those of chat assistants are left out.
     ///
     /// # Errors
     /// When the store cannot be read.

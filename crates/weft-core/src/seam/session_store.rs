@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::id::{CanvasId, RunId, SessionKey, TenantId};
@@ -17,7 +18,8 @@ pub struct Session {
     pub key: SessionKey,
     /// The canvas.
     pub canvas: CanvasId,
-    /// The content hash of the canvas version it runs on.
+    /// The content hash of the canvas version it runs on. Empty: each turn brings the version that it runs, as those of
+    /// chat assistants do, which are always answered by what the assistant is like now.
     pub canvas_version: Arc<str>,
     /// Who talks.
     pub user_id: String,
@@ -46,6 +48,17 @@ pub struct SessionMessage {
     pub reference: Json,
     /// Milliseconds since 1970.
     pub created_ms: i64,
+    /// What its reader thinks of it.
+    pub feedback: Option<Feedback>,
+}
+
+/// What a reader thinks of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// Whether it was good.
+    pub good: bool,
+    /// Why.
+    pub words: String,
 }
 
 /// What a turn changes in its session.
@@ -63,6 +76,16 @@ pub struct SessionCommit<'a> {
     pub lease: Option<&'a RunLease>,
 }
 
+/// What a list of sessions is ordered by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionOrder {
+    /// When they were changed.
+    #[default]
+    Updated,
+    /// When they began.
+    Created,
+}
+
 /// Which sessions to list.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionFilter {
@@ -72,8 +95,12 @@ pub struct SessionFilter {
     pub id: Option<String>,
     /// Of one user.
     pub user_id: Option<String>,
+    /// With this name.
+    pub name: Option<String>,
     /// Part of the name, without regard to the case of English letters.
     pub keywords: String,
+    /// In which order.
+    pub order: SessionOrder,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.
@@ -120,7 +147,25 @@ pub trait SessionStore: Send + Sync {
     /// another process has taken the run over since.
     async fn commit(&self, key: &SessionKey, commit: SessionCommit<'_>) -> Result<()>;
 
-    /// Sessions by filter, ordered by the time of their last change, and how many there are in all.
+    /// Gives a session another name, also while a turn of it runs.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    async fn rename(&self, key: &SessionKey, name: &str) -> Result<()>;
+
+    /// Keeps what a reader thinks of the answer of a run.
+    ///
+    /// # Errors
+    /// `NotFound` when the session has no answer of that run.
+    async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()>;
+
+    /// Removes the question and the answer of a run, and the run itself if it has ended.
+    ///
+    /// # Errors
+    /// `NotFound` when the session has no message of that run.
+    async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()>;
+
+    /// Sessions by filter, and how many there are in all.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -176,6 +176,7 @@ impl Engine {
             run: Some(lease.run.id.clone()),
             reference: Json::Null,
             created_ms: self.now_ms(),
+            feedback: None,
         };
         // The answers to a form are no question of their own; the form stays open.
         let asked = (resumes.is_none() && !input.query.is_empty()).then_some(asked);

@@ -329,6 +329,7 @@ pub(super) fn messages(
         run: Some(context.run.clone()),
         reference,
         created_ms: now_ms,
+        feedback: None,
     };
     let mut messages = Vec::new();
     // The answers to a form are no question of their own.

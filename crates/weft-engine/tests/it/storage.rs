@@ -238,6 +238,7 @@ async fn histories(nodes: &[Node], turns: &[TurnInput]) -> Vec<String> {
         run: None,
         reference: Json::Null,
         created_ms: 0,
+        feedback: None,
     };
     let session = Session { key: key.clone(), ..b.store.load(&b.key).await.unwrap() };
     SessionStore::create(&*b.store, &session, &[opening]).await.unwrap();

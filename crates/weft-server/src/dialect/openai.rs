@@ -1,6 +1,8 @@
 //! Answers in the shapes of OpenAI's chat completions. The id is the session's, the same in every
 //! frame, so that a client can go on with the conversation.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use weft_core::{CanvasId, Ending, Entry, Json, Record, SessionId};
 
@@ -8,6 +10,8 @@ use super::asks::Asks;
 use super::ragflow::TokenCounts;
 use super::write_json;
 use crate::answer::Answer;
+use crate::chat_frames::Quoting;
+use crate::wire::chat_question::reference;
 
 /// What all frames of one completion have in common.
 #[derive(Clone, Debug)]
@@ -18,6 +22,17 @@ pub struct Completion {
     pub canvas: CanvasId,
     /// When it began, in milliseconds since 1970.
     pub started_ms: i64,
+    /// What is asked.
+    pub style: Style,
+}
+
+/// Whom a completion is of: their clients know different frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// An agent: the id is that of the session, by which a client goes on, and sources come with the end of a message.
+    Agent,
+    /// A chat assistant: the id is made of the assistant's, and sources come with the end if they are asked for.
+    Chat(Quoting),
 }
 
 #[derive(Serialize)]
@@ -55,6 +70,15 @@ enum Delta<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         reference: Option<Json>,
     },
+    Chat {
+        role: &'static str,
+        content: Option<&'a str>,
+        reasoning_content: Option<&'a str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reference: Option<Json>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        final_content: Option<String>,
+    },
     Nothing {},
 }
 
@@ -70,6 +94,33 @@ fn said<'a>(content: &'a str, reasoning_content: Option<&'a str>, reference: Opt
 }
 
 impl Completion {
+    fn id(&self) -> Cow<'_, str> {
+        match self.style {
+            Style::Agent => Cow::Borrowed(self.session.as_str()),
+            Style::Chat(_) => Cow::Owned(format!("chatcmpl-{}", self.canvas)),
+        }
+    }
+
+    /// A piece of the answer, or of the reasoning before it.
+    fn piece<'a>(&self, content: Option<&'a str>, reasoning: Option<&'a str>) -> Delta<'a> {
+        match self.style {
+            Style::Agent => said(content.unwrap_or_default(), reasoning, None),
+            Style::Chat(_) => Delta::Chat {
+                role: "assistant",
+                content,
+                reasoning_content: reasoning,
+                reference: None,
+                final_content: None,
+            },
+        }
+    }
+
+    /// The sources that a chat assistant's answer tells at its end.
+    fn told_sources(&self, answer: &Answer) -> Option<Json> {
+        let asked = self.style == Style::Chat(Quoting::Sources) && !answer.sources.is_empty();
+        asked.then(|| reference(&answer.sources)["chunks"].take())
+    }
+
     fn created(&self) -> i64 {
         self.started_ms.div_euclid(1000)
     }
@@ -81,7 +132,7 @@ impl Completion {
         out: &mut Vec<u8>,
     ) {
         let frame = Frame {
-            id: self.session.as_str(),
+            id: &self.id(),
             object: "chat.completion.chunk",
             created: self.created(),
             model: self.canvas.as_str(),
@@ -97,10 +148,10 @@ impl Completion {
     pub fn write_frame(&self, entry: &Entry, so_far: &Answer, out: &mut Vec<u8>) -> bool {
         let delta = match &entry.record {
             Record::Said { activation, text, .. } if so_far.is_thinking(*activation) => {
-                said("", Some(text), None)
+                self.piece(None, Some(text))
             }
-            Record::Said { text, .. } => said(text, None, None),
-            Record::MessageEnded { end, .. } => {
+            Record::Said { text, .. } => self.piece(Some(text), None),
+            Record::MessageEnded { end, .. } if self.style == Style::Agent => {
                 let cited = (!end.cited.is_empty()).then(|| weft_core::citation::reference(&end.cited));
                 said("", None, cited)
             }
@@ -113,7 +164,7 @@ impl Completion {
     /// A frame with a text that no entry holds.
     pub fn write_text(&self, content: &str) -> Vec<u8> {
         let mut out = Vec::new();
-        let delta = said(content, None, None);
+        let delta = self.piece(Some(content), None);
         self.write(Choice { index: 0, finish_reason: None, logprobs: (), delta }, (None, None), &mut out);
         out
     }
@@ -130,12 +181,17 @@ impl Completion {
             frames.push(self.write_text(&asks.after(&answer.text())));
         }
         let mut out = Vec::new();
-        let last = Choice {
-            index: 0,
-            finish_reason: Some(finish_reason(answer)),
-            logprobs: (),
-            delta: Delta::Nothing {},
+        let delta = match self.told_sources(answer) {
+            None => Delta::Nothing {},
+            sources => Delta::Chat {
+                role: "assistant",
+                content: None,
+                reasoning_content: None,
+                reference: sources,
+                final_content: Some(answer.text()),
+            },
         };
+        let last = Choice { index: 0, finish_reason: Some(finish_reason(answer)), logprobs: (), delta };
         self.write(last, (Some(usage(answer)), asks.map(|asks| asks.data)), &mut out);
         frames.push(out);
         frames
@@ -154,11 +210,13 @@ impl Completion {
             None => content,
         };
         let mut message = serde_json::json!({"role": "assistant", "content": content});
-        if !answer.cited.is_empty() {
-            message["reference"] = answer.reference();
+        match (self.style, self.told_sources(answer)) {
+            (Style::Agent, _) if !answer.cited.is_empty() => message["reference"] = answer.reference(),
+            (_, Some(sources)) => message["reference"] = sources,
+            (_, None) => {}
         }
         let mut whole = serde_json::json!({
-            "id": self.session,
+            "id": self.id(),
             "object": "chat.completion",
             "created": self.created(),
             "model": self.canvas,
@@ -206,7 +264,12 @@ mod tests {
     use super::*;
 
     fn completion() -> Completion {
-        Completion { session: "s1".into(), canvas: "c1".into(), started_ms: 1_767_000_000_999 }
+        Completion {
+            session: "s1".into(),
+            canvas: "c1".into(),
+            started_ms: 1_767_000_000_999,
+            style: Style::Agent,
+        }
     }
 
     fn entry(record: Record) -> Arc<Entry> {

@@ -1,5 +1,6 @@
 //! Agents, their sessions, their answers and their schedules.
 
+use super::chats::CHAT_COMPLETION;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
 use super::{Answer, Body, Operation};
 
@@ -318,7 +319,8 @@ const COMPLETION: [Member; 14] = [
     text("agent_id", "which agent, where the address does not say it").optional(),
     flag("release", "whether to run a published version, of which there are none").optional(),
 ];
-const MESSAGES: Member = list(
+/// A conversation that ends with a question.
+pub const MESSAGES: Member = list(
     "messages",
     &Type::Object(&[
         text("role", "`user`, `assistant` or `system`"),
@@ -376,43 +378,6 @@ pub static COMPLETE_CONVERSATION: Operation =
             text("session_id", "the session"),
         ])));
 
-static CHAT_COMPLETION: Shape = Shape {
-    name: "ChatCompletion",
-    summary: "an answer in the shape of OpenAI's chat completions",
-    members: &[
-        text("id", "the session, to go on with"),
-        text("object", "`chat.completion`"),
-        whole("created", "when it began, in seconds since 1970"),
-        text("model", "the agent"),
-        member(
-            "usage",
-            Type::Object(&[
-                whole("prompt_tokens", ""),
-                whole("completion_tokens", ""),
-                whole("total_tokens", ""),
-            ]),
-            "tokens that were used",
-        ),
-        list(
-            "choices",
-            &Type::Object(&[
-                whole("index", ""),
-                text("finish_reason", "").nullable(),
-                member(
-                    "message",
-                    Type::Object(&[
-                        text("role", ""),
-                        text("content", "").nullable(),
-                        member("reference", Type::Any, "sources").optional(),
-                    ]),
-                    "",
-                ),
-            ]),
-            "one",
-        ),
-        member("weft", Type::Any, "what that shape has no place for, such as a form that waits").optional(),
-    ],
-};
 /// `POST …/agents_openai/{id}/chat/completions`.
 pub static COMPLETE_OPENAI: Operation =
     Operation::new("Asks an agent in the shape of OpenAI's chat completions.")

@@ -3,9 +3,10 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
-use weft_core::seam::canvas_store::{CanvasFilter, StoredCanvas};
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, StoredCanvas};
 use weft_core::{CanvasKey, Error, ErrorKind};
 
+use super::owned::or;
 use super::turn::canvas_key;
 use crate::auth::Caller;
 use crate::body::{Body, Params};
@@ -32,10 +33,12 @@ pub(crate) async fn stored(
     key: &CanvasKey,
     missing: ApiError,
 ) -> Result<StoredCanvas, ApiError> {
-    state.app.canvases.get(key).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => missing,
-        _ => error.into(),
-    })
+    match state.app.canvases.get(key).await {
+        // What an assistant is run as is changed by its own routes.
+        Ok(canvas) if canvas.head.canvas_type == CHAT_TYPE => Err(missing),
+        Ok(canvas) => Ok(canvas),
+        Err(error) => Err(or(error, missing)),
+    }
 }
 
 /// `POST /api/v1/agents`.
@@ -154,9 +157,7 @@ pub async fn delete(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<Response, ApiError> {
-    state.app.remove_canvas(&canvas_key(&caller, id)).await.map_err(|error| match error.kind {
-        ErrorKind::NotFound => ApiError::new(code::OPERATING, NOT_OWNER),
-        _ => error.into(),
-    })?;
+    let removed = state.app.remove_canvas(&canvas_key(&caller, id)).await;
+    removed.map_err(|error| or(error, ApiError::new(code::OPERATING, NOT_OWNER)))?;
     Ok(Success(true).into_response())
 }

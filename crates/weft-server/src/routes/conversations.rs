@@ -6,6 +6,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde_json::json;
 use weft_core::{ErrorKind, SessionKey};
 
+use super::chat_completions::{asking, turn_of};
+use super::chats::owned;
 use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::auth::Caller;
 use crate::body::Body;
@@ -14,7 +16,8 @@ use crate::error::{ApiError, code};
 use crate::frames::{AnswersSoFar, answer_data};
 use crate::sse;
 use crate::state::ServerState;
-use crate::wire::completion::{ResponseMode, last_question};
+use crate::wire::chat_question::ChatOptions;
+use crate::wire::completion::{CompletionRequest, ResponseMode, last_question};
 use crate::wire::envelope::{Success, respond};
 
 /// Runs the turn; a stream unless the caller says otherwise.
@@ -39,6 +42,10 @@ pub async fn complete(
         _ => error.into(),
     })?;
     let canvas = canvas_key(&caller, known.canvas);
+    let request = match known.canvas_version.is_empty() {
+        true => of_chat(&state, &caller, (canvas.id.as_str(), request), &body).await?,
+        false => request,
+    };
     let (session, handle) = begin_turn(&state, &canvas, &request, UnknownSession::Refuse).await?;
     let mut view = RunView::new(&handle.key.id, &session);
     match request.response_mode {
@@ -53,4 +60,16 @@ pub async fn complete(
             Ok(respond(axum::http::StatusCode::OK, &body))
         }
     }
+}
+
+/// The same question to a chat assistant.
+async fn of_chat(
+    state: &ServerState,
+    caller: &Caller,
+    (id, request): (&str, CompletionRequest),
+    body: &Body,
+) -> Result<CompletionRequest, ApiError> {
+    let chat = owned(state, caller, (id, ApiError::data("Conversation not found!"))).await?;
+    let turn = turn_of(state, caller, (&chat, &ChatOptions::read(body)?), body).await?;
+    asking(request, (&chat, &turn), Vec::new())
 }

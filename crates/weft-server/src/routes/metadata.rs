@@ -46,7 +46,7 @@ pub async fn summary(
 }
 
 /// Looks at every document once.
-async fn each(
+pub(crate) async fn each(
     state: &ServerState,
     dataset: &DatasetKey,
     mut look: impl FnMut(DocumentHead),

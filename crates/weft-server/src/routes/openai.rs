@@ -5,13 +5,14 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::Value as Json;
 use weft_core::CanvasKey;
+use weft_engine::RunHandle;
 
 use super::agents::stored;
 use super::turn::{UnknownSession, answered, begin_turn, canvas_key, question};
 use crate::answer::Answer;
 use crate::auth::Caller;
 use crate::body::Body;
-use crate::dialect::openai::Completion;
+use crate::dialect::openai::{Completion, Style};
 use crate::dialect::ragflow::RunView;
 use crate::error::ApiError;
 use crate::frames::CompletionChunks;
@@ -58,11 +59,21 @@ pub(crate) async fn complete(
     }
     let (session, handle) = begin_turn(state, &canvas, &request, UnknownSession::Refuse).await?;
     let started_ms = state.app.clock.now_ms();
-    let mut completion = Completion { session: session.clone(), canvas: canvas.id, started_ms };
-    match request.response_mode {
+    let style = Style::Agent;
+    let completion = Completion { session, canvas: canvas.id, started_ms, style };
+    told(handle, request.response_mode, completion).await
+}
+
+/// The answer of a run in the shape of a completion.
+pub(crate) async fn told(
+    handle: RunHandle,
+    mode: ResponseMode,
+    mut completion: Completion,
+) -> Result<Response, ApiError> {
+    match mode {
         ResponseMode::Stream => Ok(sse::respond(handle.entries, CompletionChunks::new(completion))),
         ResponseMode::Whole => {
-            let mut view = RunView::new(&handle.key.id, &session);
+            let mut view = RunView::new(&handle.key.id, &completion.session);
             let answer = answered(handle, &mut view).await?;
             completion.started_ms = view.started_ms;
             Ok(respond(StatusCode::OK, &completion.whole(&answer)))
@@ -99,6 +110,7 @@ async fn nothing_said(
         session: weft_core::SessionId::generate(),
         canvas: canvas.id.clone(),
         started_ms: state.app.clock.now_ms(),
+        style: Style::Agent,
     };
     let mut whole = completion.whole(&Answer::default());
     whole["choices"][0]["message"]["content"] = Json::String(NO_MESSAGES.to_owned());

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value as Json, json};
-use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Session, SessionFilter, SessionMessage, SessionOrder};
 use weft_core::{CanvasKey, ComponentId, Error, ErrorKind, Record, RunId, RunKey, SessionId, SessionKey};
 
 use super::agents::stored;
@@ -94,7 +94,12 @@ pub async fn list(
         canvas: Some(canvas.id.clone()),
         id: params.get("id").map(str::to_owned),
         user_id: params.get("user_id").or_else(|| params.get("exp_user_id")).map(str::to_owned),
+        name: None,
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        order: match params.get("orderby") {
+            Some("create_time") => SessionOrder::Created,
+            _ => SessionOrder::Updated,
+        },
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),
@@ -174,19 +179,15 @@ pub async fn delete(
         }
         return Ok(Success(true).into_response());
     }
-    let (removed, errors) = remove_each(&state, &canvas, ids).await?;
-    match (removed, errors.is_empty()) {
-        (_, true) => Ok(Success(true).into_response()),
-        (0, false) => Err(ApiError::data(errors.join("; "))),
-        (_, false) => Ok(Success(json!({"success_count": removed, "errors": errors})).into_response()),
-    }
+    remove_each(&state, &canvas, (ids, "agent")).await
 }
 
-async fn remove_each(
+/// Removes these sessions, as far as they are sessions of the agent or chat assistant, and says what became of them.
+pub(crate) async fn remove_each(
     state: &ServerState,
     canvas: &CanvasKey,
-    ids: Vec<String>,
-) -> Result<(usize, Vec<String>), ApiError> {
+    (ids, owner): (Vec<String>, &str),
+) -> Result<Response, ApiError> {
     let (mut removed, mut errors, mut seen) = (0, Vec::new(), HashSet::new());
     for id in ids {
         if !seen.insert(id.clone()) {
@@ -199,13 +200,17 @@ async fn remove_each(
                 removed += 1;
             }
             Err(error) if error.kind != ErrorKind::NotFound => return Err(error.into()),
-            Ok(_) | Err(_) => errors.push(format!("The agent doesn't own the session {id}")),
+            Ok(_) | Err(_) => errors.push(format!("The {owner} doesn't own the session {id}")),
         }
     }
-    Ok((removed, errors))
+    match (removed, errors.is_empty()) {
+        (_, true) => Ok(Success(true).into_response()),
+        (0, false) => Err(ApiError::data(errors.join("; "))),
+        (_, false) => Ok(Success(json!({"success_count": removed, "errors": errors})).into_response()),
+    }
 }
 
-async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiError> {
+pub(crate) async fn remove_all(state: &ServerState, canvas: &CanvasKey) -> Result<(), ApiError> {
     loop {
         let filter = SessionFilter {
             canvas: Some(canvas.id.clone()),
@@ -241,7 +246,10 @@ async fn view(state: &ServerState, session: Session, dsl: Option<Json>) -> weft_
     Ok(SessionView::new(session, &messages, dsl))
 }
 
-async fn messages(state: &ServerState, session: &Session) -> weft_core::Result<Vec<SessionMessage>> {
+pub(crate) async fn messages(
+    state: &ServerState,
+    session: &Session,
+) -> weft_core::Result<Vec<SessionMessage>> {
     state.app.sessions.messages(&session.key, i64::MAX, MESSAGES_SHOWN_MAX).await
 }
 

@@ -58,6 +58,7 @@ async fn of_id(
 ) -> Result<Session, ApiError> {
     match state.app.sessions.load(&SessionKey::new(&canvas.tenant, id.clone())).await {
         Ok(session) if session.canvas == canvas.id => Ok(session),
+        Ok(_) if request.opening.is_some() => Err(ApiError::data("Session does not belong to this chat!")),
         Ok(_) => {
             let message = "Session does not belong to the requested agent.";
             Err(ApiError::new(code::OPERATING, message))
@@ -77,7 +78,11 @@ async fn begin(
     id: Option<SessionId>,
 ) -> Result<Session, ApiError> {
     let TurnInput { user_id, query, .. } = &request.input;
-    match (state.app.open_named_session(canvas, user_id, id.clone(), query).await, id) {
+    let opened = match &request.opening {
+        Some(before) => state.app.open_chat(canvas, (id.clone(), user_id, query), before).await,
+        None => state.app.open_named_session(canvas, user_id, id.clone(), query).await,
+    };
+    match (opened, id) {
         (Ok(session), _) => Ok(session),
         (Err(error), _) if error.kind == ErrorKind::NotFound => Err(ApiError::data("Agent not found.")),
         // Somebody else began it in this very moment.

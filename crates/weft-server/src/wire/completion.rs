@@ -39,6 +39,8 @@ pub struct CompletionRequest {
     pub strategy: Option<MultitaskStrategy>,
     /// What the caller knows the question by when it asks again.
     pub idempotency_key: Option<String>,
+    /// Of a question to a chat assistant: what a conversation that begins with it begins with, as role and text.
+    pub opening: Option<Vec<(&'static str, String)>>,
 }
 
 impl CompletionRequest {
@@ -67,6 +69,7 @@ impl CompletionRequest {
             trace: body.flag("return_trace")?.unwrap_or(false),
             strategy: strategy(body)?,
             idempotency_key: body.text("idempotency_key")?.map(|key| checked_key(&key)).transpose()?,
+            opening: None,
         })
     }
 }
@@ -162,7 +165,11 @@ pub fn last_question(messages: &[Json]) -> Result<Option<String>, ApiError> {
     last.and_then(|message| message.get("content")).map_or(Ok(String::new()), content_text).map(Some)
 }
 
-fn content_text(content: &Json) -> Result<String, ApiError> {
+/// The text of a message, its parts joined.
+///
+/// # Errors
+/// 102 when it has parts that are no text.
+pub fn content_text(content: &Json) -> Result<String, ApiError> {
     let Json::Array(parts) = content else { return Ok(content.as_str().unwrap_or_default().to_owned()) };
     let text = |part: &Json| part.as_str().or_else(|| part.get("text")?.as_str()).map(str::to_owned);
     let mut texts = Vec::new();

@@ -2,6 +2,8 @@
 
 pub mod ag_ui;
 pub mod agent;
+pub mod chat;
+pub mod chat_question;
 pub mod chunk;
 pub mod completion;
 pub mod dataset;

@@ -67,6 +67,45 @@ impl SessionView {
     }
 }
 
+/// A conversation with a chat assistant.
+#[derive(Debug, Serialize)]
+pub struct ChatSessionView {
+    id: SessionId,
+    chat_id: CanvasId,
+    name: String,
+    user_id: String,
+    messages: Json,
+    create_time: i64,
+    create_date: String,
+    update_time: i64,
+    update_date: String,
+}
+
+impl ChatSessionView {
+    /// A conversation and its messages.
+    pub fn new(session: Session, messages: &[SessionMessage]) -> Self {
+        let judged = |(at, one): (usize, &SessionMessage)| {
+            let mut view = message((at, one));
+            if let Some(feedback) = &one.feedback {
+                view["thumbup"] = feedback.good.into();
+                view["feedback"] = feedback.words.as_str().into();
+            }
+            view
+        };
+        Self {
+            id: session.key.id,
+            chat_id: session.canvas,
+            name: session.name,
+            user_id: session.user_id,
+            messages: messages.iter().enumerate().map(judged).collect(),
+            create_time: session.created_ms,
+            create_date: http_date(session.created_ms),
+            update_time: session.updated_ms,
+            update_date: http_date(session.updated_ms),
+        }
+    }
+}
+
 /// What was found, turn by turn, as the drawing of a session holds it.
 fn retrieval(messages: &[SessionMessage]) -> Json {
     let answers = messages.iter().filter(|message| message.role == "assistant" && message.run.is_some());
@@ -78,7 +117,7 @@ fn retrieval(messages: &[SessionMessage]) -> Json {
 }
 
 fn message((at, message): (usize, &SessionMessage)) -> Json {
-    let SessionMessage { role, content, run, reference, created_ms } = message;
+    let SessionMessage { role, content, run, reference, created_ms, feedback: _ } = message;
     let mut view = json!({"role": role, "content": content, "created_at": created_ms / 1000});
     if let Some(run) = run {
         view["id"] = json!(run);
@@ -113,6 +152,7 @@ mod tests {
             run: run.map(Into::into),
             reference: reference.clone(),
             created_ms: 0,
+            feedback: None,
         };
         let messages = [
             message("assistant", None, &Json::Null),

@@ -69,3 +69,36 @@ fn a_run_goes_on_in_another_process_and_its_stream_at_its_number() {
         assert!(bench.app.pick_up(&run).await.is_err());
     });
 }
+
+#[test]
+fn a_turn_of_a_chat_assistant_goes_on_as_the_assistant_was_when_it_began() {
+    let chats = "/api/v1/chats";
+    let mut id = String::new();
+    let bench = killed(async || {
+        let bench = bench(Script::new().reply(endless(&["It ", "is "]))).await;
+        let made =
+            bench.post(chats, json!({"name": "One", "prompt_config": {"system": "Be brief."}})).await.data();
+        id = made["id"].as_str().unwrap().to_owned();
+        let mut stream = bench.open(&format!("{chats}/{id}/completions"), json!({"question": "q"})).await;
+        stream.until("\" is\"").await;
+        bench
+    });
+    let after =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    after.block_on(async {
+        let model = ScriptedModel::new(Script::new().reply(Reply::text("It is finished.").always()));
+        let settings = (weft_server::Auth::On, bench.app.limits.clone());
+        let Bench { app, router, .. } = crate::support::process(bench.store.clone(), model.clone(), settings);
+        let bench = Bench { app, router, model, ..bench };
+        let change = json!({"prompt_config": {"system": "Be long."}});
+        bench.ask("PATCH", &format!("{chats}/{id}"), change).await.data();
+        let run = bench.app.all_cut_off().await.unwrap().remove(0);
+        let PickedUp::Running(mut handle) = bench.app.pick_up(&run).await.unwrap() else {
+            panic!("it goes on")
+        };
+        while handle.entries.next().await.unwrap().is_some() {}
+        assert_eq!(bench.model.requests()[0].messages[0].text, "Be brief.");
+        let sessions = bench.get(&format!("{chats}/{id}/sessions")).await.data();
+        assert_eq!(sessions[0]["messages"][2]["content"], "It is finished.");
+    });
+}

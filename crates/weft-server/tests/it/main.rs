@@ -14,6 +14,7 @@ mod agents;
 mod app;
 mod attachments;
 mod canvas;
+mod chats;
 mod chunks;
 mod completions;
 mod components;

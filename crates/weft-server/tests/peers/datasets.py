@@ -134,4 +134,5 @@ def main():
     print("ragflow-sdk: datasets, documents, chunks and searches are as its users know them")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -18,6 +18,7 @@ mod m0014_operator;
 mod m0015_canvas_source;
 mod m0016_file;
 mod m0017_memory;
+mod m0018_chat;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -56,6 +57,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0015_canvas_source::Migration),
             Box::new(m0016_file::Migration),
             Box::new(m0017_memory::Migration),
+            Box::new(m0018_chat::Migration),
         ]
     }
 }

@@ -8,7 +8,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{Condition, DatabaseTransaction, IntoActiveModel, Order, QueryOrder, QuerySelect};
 use weft_core::id::{CanvasKey, TenantId};
 use weft_core::seam::CanvasStore;
-use weft_core::seam::canvas_store::{CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasFilter, CanvasHead, PIPELINE_TYPE, StoredCanvas};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::Store;
@@ -232,7 +232,9 @@ impl CanvasStore for Store {
 
     async fn list(&self, tenant: &TenantId, filter: &CanvasFilter) -> Result<(Vec<StoredCanvas>, u64)> {
         let fail = |error| self.fail("list the canvases", error);
-        let mut found = Entity::find().filter(Column::TenantId.eq(text(tenant.as_str())));
+        let mut found = Entity::find()
+            .filter(Column::TenantId.eq(text(tenant.as_str())))
+            .filter(Column::CanvasType.ne(CHAT_TYPE));
         if let Some(id) = &filter.id {
             found = found.filter(Column::Id.eq(text(id.as_str())));
         }

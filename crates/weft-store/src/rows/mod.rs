@@ -2,6 +2,7 @@
 
 pub(crate) mod canvas;
 pub(crate) mod canvas_version;
+pub(crate) mod chat;
 pub(crate) mod chunk;
 pub(crate) mod dataset;
 pub(crate) mod document;

@@ -7,8 +7,10 @@ use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySel
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
 use weft_core::seam::run_store::overtaken;
-use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
-use weft_core::{CanvasId, Error, ErrorKind, Result};
+use weft_core::seam::session_store::{
+    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
+};
+use weft_core::{CanvasId, Error, ErrorKind, Result, RunId};
 
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
@@ -77,6 +79,10 @@ fn checked_messages(messages: &[SessionMessage]) -> Result<()> {
 
 fn missing(key: &SessionKey) -> Error {
     Error::not_found(format!("there is no session `{}`", key.id))
+}
+
+fn missing_message(run: &RunId) -> Error {
+    Error::not_found(format!("the session has no message of the run `{run}`"))
 }
 
 fn garbled(key_id: &str, cause: serde_json::Error) -> Error {
@@ -207,6 +213,29 @@ impl Store {
         Ok(ran)
     }
 
+    /// How many messages went.
+    async fn remove_turn(&self, key: &SessionKey, run: &RunId) -> Result<u64, DbErr> {
+        let transaction = self.begin().await?;
+        // Runs before sessions, as everywhere. The journal goes with its run, by foreign key.
+        run::Entity::delete_many()
+            .filter(run::Column::TenantId.eq(text(key.tenant.as_str())))
+            .filter(run::Column::SessionId.eq(text(key.id.as_str())))
+            .filter(run::Column::Id.eq(text(run.as_str())))
+            .filter(run::Column::Ending.is_not_null())
+            .exec(&*transaction)
+            .await?;
+        let gone = session_message::Entity::delete_many()
+            .filter(session_message::of_run(key, run))
+            .exec(&*transaction)
+            .await?;
+        if gone.rows_affected == 0 {
+            transaction.rollback().await?;
+        } else {
+            transaction.commit().await?;
+        }
+        Ok(gone.rows_affected)
+    }
+
     async fn delete_session(&self, key: &SessionKey) -> Result<u64, DbErr> {
         let transaction = self.begin().await?;
         // Journals and messages go with their runs and sessions, by foreign key.
@@ -305,6 +334,9 @@ impl SessionStore for Store {
         if let Some(user) = &filter.user_id {
             found = found.filter(Column::UserId.eq(text(user)));
         }
+        if let Some(name) = &filter.name {
+            found = found.filter(Column::Name.eq(text(name)));
+        }
         if !filter.keywords.is_empty() {
             // SQLite folds the letters of English only; names are no keys, so no folded copy is kept of them.
             let folded = Expr::from(Func::lower(Expr::col(Column::Name)));
@@ -312,8 +344,12 @@ impl SessionStore for Store {
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
+        let by = match filter.order {
+            SessionOrder::Updated => Column::UpdatedMs,
+            SessionOrder::Created => Column::CreatedMs,
+        };
         let rows = found
-            .order_by(Column::UpdatedMs, order.clone())
+            .order_by(by, order.clone())
             .order_by(Column::Id, order)
             .offset(bounded(filter.offset))
             .limit(bounded(filter.limit))
@@ -328,6 +364,33 @@ impl SessionStore for Store {
             sessions.push(self.session(row).await?);
         }
         Ok((sessions, total))
+    }
+
+    async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {
+        let change = Entity::update_many()
+            .col_expr(Column::Name, Expr::value(text(name)))
+            .col_expr(Column::UpdatedMs, Expr::value(self.inner.clock.now_ms()))
+            .filter(of(key));
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        let changed = changed.map_err(|error| self.fail("rename the session", error))?;
+        if changed.rows_affected == 0 { Err(missing(key)) } else { Ok(()) }
+    }
+
+    async fn judge(&self, key: &SessionKey, run: &RunId, feedback: &Feedback) -> Result<()> {
+        let change = session_message::Entity::update_many()
+            .col_expr(session_message::Column::Feedback, Expr::value(ids::json(feedback)?))
+            .filter(session_message::of_run(key, run))
+            .filter(session_message::Column::Role.eq("assistant"));
+        let changed = repeated(|| change.clone().exec(&self.inner.write)).await;
+        let changed = changed.map_err(|error| self.fail("keep what is thought of an answer", error))?;
+        if changed.rows_affected == 0 { Err(missing_message(run)) } else { Ok(()) }
+    }
+
+    async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()> {
+        let gone = repeated(|| self.remove_turn(key, run)).await;
+        let gone = gone.map_err(|error| self.fail("remove the messages of a run", error))?;
+        self.inner.journal.removed();
+        if gone == 0 { Err(missing_message(run)) } else { Ok(()) }
     }
 
     async fn delete(&self, key: &SessionKey) -> Result<()> {

@@ -1,8 +1,8 @@
 //! Messages of sessions. A message is named by the revision that it came with and its place in it,
 //! so a new one needs no look at the old ones.
 
-use sea_orm::IntoActiveModel;
 use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, IntoActiveModel};
 use weft_core::id::SessionKey;
 use weft_core::seam::session_store::SessionMessage;
 use weft_core::{RunId, value::Json};
@@ -28,6 +28,8 @@ pub struct Model {
     /// JSON.
     pub reference: String,
     pub created_ms: i64,
+    /// JSON, once a reader has said what they think.
+    pub feedback: Option<String>,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -43,8 +45,17 @@ impl Model {
             run: self.run_id.map(RunId::from),
             reference: serde_json::from_str::<Json>(&self.reference)?,
             created_ms: self.created_ms,
+            feedback: self.feedback.as_deref().map(serde_json::from_str).transpose()?,
         })
     }
+}
+
+/// The messages of a run.
+pub(crate) fn of_run(key: &SessionKey, run: &RunId) -> Condition {
+    Condition::all()
+        .add(Column::TenantId.eq(text(key.tenant.as_str())))
+        .add(Column::SessionId.eq(text(key.id.as_str())))
+        .add(Column::RunId.eq(text(run.as_str())))
 }
 
 /// Adds the messages that came with a revision.
@@ -60,6 +71,7 @@ pub(crate) fn add(batch: &mut Batch, key: &SessionKey, revision: i64, messages: 
             run_id: message.run.as_ref().map(|run| text(run.as_str())),
             reference: message.reference.to_string(),
             created_ms: message.created_ms,
+            feedback: None,
         }
         .into_active_model()
     });

@@ -117,6 +117,7 @@ pub async fn hold(store: &Store, turn: i64, state: (Json, Json)) -> RunKey {
                 run: Some(run.key.id.clone()),
                 reference: Json::Null,
                 created_ms: started_ms + 45,
+                feedback: None,
             };
             let messages = [message("user", query.clone()), message("assistant", answer.concat())];
             let commit = SessionCommit {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use weft_core::value::to_text;
-use weft_core::{Error, Json, NodeContext, ParamProblem, Reference, Result, Template};
+use weft_core::{DocumentId, Error, Json, NodeContext, ParamProblem, Reference, Result, Template};
 use weft_knowledge::retrieve::weights::Interface;
 use weft_knowledge::retrieve::{self, Chosen, FilterChoice, Retrieved, filter_choice, retrieve};
 
@@ -27,6 +27,9 @@ pub static DATASET_IDS: Field<Vec<String>> =
 /// Which datasets, by reference.
 pub static KB_VARS: Field<Vec<String>> =
     Field::texts("kb_vars", "references to names or ids, besides `dataset_ids`");
+/// Which documents, by id.
+pub static DOC_IDS: Field<Vec<String>> =
+    Field::texts("doc_ids", "only in these documents: ids, or references to lists of them; null means all");
 /// How many passages.
 pub static TOP_N: Field<usize> = Field::count("top_n", 8, &(1..=CHUNKS_MAX), "how many passages, at most");
 /// How many candidates.
@@ -125,6 +128,25 @@ fn datasets(params: &mut Params<'_>) -> Vec<Dataset> {
     datasets
 }
 
+enum DocumentChoice {
+    Named(String),
+    From(Reference),
+}
+
+fn documents(params: &mut Params<'_>) -> Vec<DocumentChoice> {
+    let at = params.pointer(&DOC_IDS);
+    let mut documents = Vec::new();
+    for (place, text) in params.take(&DOC_IDS).into_iter().enumerate() {
+        if text.contains('@') || text.trim_start().starts_with('{') {
+            let reference = params.reference_at(format!("{at}/{place}"), &text);
+            documents.extend(reference.map(DocumentChoice::From));
+        } else if !text.trim().is_empty() {
+            documents.push(DocumentChoice::Named(text.trim().to_owned()));
+        }
+    }
+    documents
+}
+
 /// `meta_data_filter`, with the references in its values.
 struct Filter {
     setting: Json,
@@ -169,6 +191,7 @@ impl Filter {
 /// A search in datasets.
 pub struct DatasetSearch {
     datasets: Vec<Dataset>,
+    documents: Vec<DocumentChoice>,
     filter: Filter,
     asked: retrieve::Retrieval,
     llm_id: String,
@@ -179,6 +202,7 @@ impl DatasetSearch {
     pub fn of(params: &mut Params<'_>) -> Self {
         Self {
             datasets: datasets(params),
+            documents: documents(params),
             filter: Filter::of(params),
             asked: asked(params),
             llm_id: params.take(&LLM_ID),
@@ -201,7 +225,11 @@ impl DatasetSearch {
             Dataset::All | Dataset::Named(..) => None,
             Dataset::From(reference) => Some(reference),
         });
-        datasets.chain(self.filter.references())
+        let documents = self.documents.iter().filter_map(|document| match document {
+            DocumentChoice::Named(_) => None,
+            DocumentChoice::From(reference) => Some(reference),
+        });
+        datasets.chain(documents).chain(self.filter.references())
     }
 
     /// The datasets that are named, each with its place.
@@ -265,6 +293,26 @@ impl DatasetSearch {
         Ok(names)
     }
 
+    /// The documents to search. A list without any, by whoever has chosen among them, is not the same as none.
+    fn documents(&self, ctx: &NodeContext) -> Option<Vec<DocumentId>> {
+        let mut chosen: Option<Vec<DocumentId>> = None;
+        let mut choose = |ids: &mut dyn Iterator<Item = String>| {
+            chosen.get_or_insert_default().extend(ids.map(DocumentId::from));
+        };
+        for document in &self.documents {
+            match document {
+                DocumentChoice::Named(id) => choose(&mut std::iter::once(id.clone())),
+                DocumentChoice::From(reference) => match &*ctx.inputs.json(reference) {
+                    Json::Null => {}
+                    Json::Array(items) => choose(&mut items.iter().map(to_text)),
+                    value if to_text(value).trim().is_empty() => {}
+                    value => choose(&mut std::iter::once(to_text(value))),
+                },
+            }
+        }
+        chosen
+    }
+
     /// Searches for what answers a question.
     ///
     /// # Errors
@@ -288,6 +336,7 @@ impl DatasetSearch {
         }
         let asked = retrieve::Retrieval {
             datasets: self.chosen(ctx)?,
+            documents: self.documents(ctx),
             question,
             filter: self.filter.choice(ctx)?,
             ..how

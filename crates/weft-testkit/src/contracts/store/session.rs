@@ -7,7 +7,7 @@ use serde_json::json;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{RunId, SessionKey, TenantId};
 use weft_core::seam::SessionStore;
-use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::value::Json;
 
 use super::{LARGE, later, refused, tenant};
@@ -35,6 +35,7 @@ pub(super) fn said(role: &str, content: &str, run: Option<&str>) -> SessionMessa
         run: run.map(RunId::from),
         reference,
         created_ms: 1_001,
+        feedback: None,
     }
 }
 
@@ -56,6 +57,7 @@ pub async fn session_store_keeps_its_contract(store: &dyn SessionStore) {
     any_text_can_be_said(store).await;
     sessions_are_listed_by_filter(store).await;
     tenants_do_not_meet(store).await;
+    messages_are_judged_and_forgotten(store).await;
 }
 
 async fn sessions_come_back_as_they_were(store: &dyn SessionStore) {
@@ -183,6 +185,36 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     check(SessionFilter { offset: 1, limit: 2, ..all.clone() }, &["d", "c"], 4).await;
     check(SessionFilter { offset: u64::MAX, ..all }, &[], 4).await;
     check(SessionFilter::default(), &[], 4).await;
+}
+
+async fn messages_are_judged_and_forgotten(store: &dyn SessionStore) {
+    let one = session(&tenant(), "one", "c");
+    let told = [said("user", "q", Some("r")), said("assistant", "a", Some("r"))];
+    store.create(&one, &[said("assistant", "Hello", None)]).await.unwrap();
+    store.commit(&one.key, change(0, &Json::Null, &told)).await.unwrap();
+    store.commit(&one.key, change(1, &Json::Null, &[said("user", "more", Some("s"))])).await.unwrap();
+    let stranger = SessionKey::new(&tenant(), "one");
+    let (run, feedback) = (RunId::from("r"), Feedback { good: false, words: "汉\u{0}".into() });
+    refused(store.judge(&stranger, &run, &feedback).await, NotFound);
+    refused(store.judge(&one.key, &RunId::from("s"), &feedback).await, NotFound);
+    store.judge(&one.key, &run, &feedback).await.unwrap();
+    let messages = store.messages(&one.key, i64::MAX, 9).await.unwrap();
+    assert_eq!(messages[1], told[0]);
+    assert_eq!(messages[2], SessionMessage { feedback: Some(feedback), ..told[1].clone() });
+    refused(store.rename(&stranger, "x").await, NotFound);
+    store.rename(&one.key, "new").await.unwrap();
+    // A turn that is under way is not disturbed by a name.
+    assert_eq!(store.load(&one.key).await.unwrap().revision, 2);
+    assert_eq!(store.load(&one.key).await.unwrap().name, "new");
+    refused(store.forget_run(&stranger, &run).await, NotFound);
+    store.forget_run(&one.key, &run).await.unwrap();
+    refused(store.forget_run(&one.key, &run).await, NotFound);
+    let left: Vec<_> = store.messages(&one.key, i64::MAX, 9).await.unwrap();
+    assert_eq!(left.iter().map(|message| message.content.as_str()).collect::<Vec<_>>(), ["Hello", "more"]);
+    let named = SessionFilter { name: Some("new".into()), limit: 9, ..SessionFilter::default() };
+    assert_eq!(store.list(&one.key.tenant, &named).await.unwrap().1, 1);
+    let other = SessionFilter { name: Some("ne".into()), ..named };
+    assert_eq!(store.list(&one.key.tenant, &other).await.unwrap().1, 0);
 }
 
 async fn tenants_do_not_meet(store: &dyn SessionStore) {

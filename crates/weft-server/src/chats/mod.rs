@@ -1,0 +1,266 @@
+//! Chat assistants: from what is stored of one and what a request asks to a turn of the engine.
+
+mod drawing;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+use sha2::{Digest as _, Sha256};
+use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead};
+use weft_core::seam::chat_store::{Chat, ChatSettings, NAME_CHARS_MAX};
+use weft_core::seam::dataset_store::{Counting, DatasetFilter};
+use weft_core::seam::session_store::{Session, SessionMessage};
+use weft_core::{CanvasId, CanvasKey, DatasetId, Error, Result, SessionId, SessionKey, TenantId, TurnInput};
+use weft_dsl::Plan;
+use weft_engine::SessionState;
+
+use crate::app::{App, Models, refusal};
+use crate::plans::compact;
+
+/// The assistant of whoever asks a model and names none. It is stored nowhere and has no datasets.
+pub const PLAIN: &str = "chat";
+
+/// What a caller may say about how the model answers, and the switch of the component for it.
+pub(crate) const SAMPLING: [(&str, &str); 5] = [
+    ("temperature", "temperatureEnabled"),
+    ("top_p", "topPEnabled"),
+    ("presence_penalty", "presencePenaltyEnabled"),
+    ("frequency_penalty", "frequencyPenaltyEnabled"),
+    ("max_tokens", "maxTokensEnabled"),
+];
+
+/// What a turn of an assistant is given besides its question: the inputs of the canvas, and what makes the canvas
+/// of this turn differ from that of others. A turn that comes without them is not one of an assistant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ChatTurn {
+    /// The values of the prompt's variables, in the order of the assistant's parameters.
+    pub variables: Vec<String>,
+    /// The datasets to search, by id.
+    pub datasets: Vec<String>,
+    /// Only in these documents.
+    pub documents: Option<Vec<String>>,
+    /// What is said when nothing is found.
+    pub empty_response: String,
+    /// Whether there were datasets to search, and none of them is there any more.
+    pub datasets_gone: bool,
+    /// Whether sources are cited.
+    pub quote: bool,
+    /// Whether the variable `date` has a value of the caller's.
+    pub date_given: bool,
+    /// The strategy of deep research; absent: one search.
+    pub reasoning: Option<String>,
+    /// Another model than the assistant's.
+    pub llm_id: Option<String>,
+    /// How it answers, where that is not as the assistant's settings say.
+    pub llm_setting: Map<String, Json>,
+    /// Instructions in place of the assistant's.
+    pub system: Option<String>,
+}
+
+/// A variable of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Whether it may be left out.
+    pub optional: bool,
+}
+
+/// The variables of a prompt.
+pub(crate) fn parameters(prompt: &Map<String, Json>) -> Vec<Parameter> {
+    let listed = prompt.get("parameters").and_then(Json::as_array).into_iter().flatten();
+    let parameter = |one: &Json| {
+        let name = one.get("key")?.as_str()?.to_owned();
+        Some(Parameter { name, optional: flag(one.get("optional")) })
+    };
+    listed.filter_map(parameter).collect()
+}
+
+/// A text of a prompt's settings; empty when there is none.
+pub(crate) fn text<'a>(prompt: &'a Map<String, Json>, key: &str) -> &'a str {
+    prompt.get(key).and_then(Json::as_str).unwrap_or_default()
+}
+
+/// Whether a switch is on.
+pub(crate) fn flag(value: Option<&Json>) -> bool {
+    match value {
+        Some(Json::Bool(flag)) => *flag,
+        Some(Json::String(text)) => text.eq_ignore_ascii_case("true"),
+        Some(Json::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
+        _ => false,
+    }
+}
+
+/// The strategy that a value of the switch for deep research stands for. Clients know a switch, or one of four
+/// depths.
+pub(crate) fn strategy(value: Option<&Json>) -> Option<String> {
+    let depth = value.and_then(|value| value.as_u64().or_else(|| value.as_str()?.trim().parse().ok()));
+    let named = value.and_then(Json::as_str).map(str::trim);
+    match (named, depth) {
+        (Some(name @ ("iterative" | "tree" | "agentic")), _) => Some(name.to_owned()),
+        (_, Some(0)) => None,
+        (_, Some(1)) => Some("iterative".to_owned()),
+        (_, Some(2)) => Some("tree".to_owned()),
+        (_, Some(_)) => Some("agentic".to_owned()),
+        (_, None) => flag(value).then(|| "iterative".to_owned()),
+    }
+}
+
+impl ChatTurn {
+    /// As the inputs of a run.
+    ///
+    /// # Errors
+    /// `Internal` when it cannot be written as JSON.
+    pub fn inputs(&self) -> Result<Map<String, Json>> {
+        match serde_json::to_value(self) {
+            Ok(Json::Object(inputs)) => Ok(inputs),
+            Ok(_) => Ok(Map::new()),
+            Err(cause) => Err(Error::internal("cannot write the inputs of a turn").because(cause)),
+        }
+    }
+}
+
+/// The head of an assistant's canvas. No list shows it.
+fn head(key: &CanvasKey) -> CanvasHead {
+    CanvasHead {
+        title: format!("chat assistant {}", key.id),
+        canvas_type: CHAT_TYPE.to_owned(),
+        permission: "me".to_owned(),
+        ..CanvasHead::default()
+    }
+}
+
+impl App {
+    /// The datasets of these that are there, in their order.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn there(&self, tenant: &TenantId, datasets: &[String]) -> Result<Vec<String>> {
+        if datasets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let filter = DatasetFilter {
+            ids: Some(datasets.iter().map(|id| DatasetId::from(id.as_str())).collect()),
+            counting: Counting::Without,
+            limit: datasets.len() as u64,
+            ..DatasetFilter::default()
+        };
+        let (found, _) = self.datasets.datasets(tenant, &filter).await?;
+        let is_there = |id: &&String| found.iter().any(|dataset| dataset.key.id.as_str() == id.as_str());
+        Ok(datasets.iter().filter(is_there).cloned().collect())
+    }
+
+    /// The canvas that a turn of an assistant runs: of what the assistant is like now.
+    ///
+    /// # Errors
+    /// `NotFound` when the assistant is gone, `Invalid` when its canvas cannot run, such as without its model.
+    pub(crate) async fn plan_of_chat(&self, key: &CanvasKey, input: &TurnInput) -> Result<Arc<Plan>> {
+        let turn = ChatTurn::deserialize(Json::Object(input.inputs.clone())).map_err(|cause| {
+            let message =
+                "this is a conversation with a chat assistant, and the question was asked to an agent";
+            Error::invalid(message)
+                .help(format!("ask it at /api/v1/chats/{}/completions", key.id))
+                .because(cause)
+        })?;
+        let settings = match key.id.as_str() {
+            PLAIN => ChatSettings::default(),
+            _ => self.chats.get(key).await?.settings,
+        };
+        let dsl = compact(&drawing::draw(&settings, &turn).to_string())?;
+        let version: Arc<str> = weft_core::hex(&Sha256::digest(dsl.as_bytes())).into();
+        if let Some(plan) = self.plans.get(key, &version) {
+            return Ok(plan);
+        }
+        let stored = self.canvases.put(key, &head(key), &dsl).await?;
+        let compiled = self.compiled(&key.tenant, stored.dsl, Models::Needed).await?;
+        let (plan, _) = compiled.map_err(|problems| refusal(&problems))?;
+        Ok(self.keep(key, &stored.version, plan))
+    }
+
+    /// Begins a conversation with an assistant. What was said before is what it goes on with.
+    ///
+    /// # Errors
+    /// `Conflict` when the id is taken.
+    pub(crate) async fn open_chat(
+        &self,
+        chat: &CanvasKey,
+        (id, user_id, name): (Option<SessionId>, &str, &str),
+        before: &[(&'static str, String)],
+    ) -> Result<Session> {
+        let now_ms = self.clock.now_ms();
+        let turns = before.iter().filter(|(role, _)| *role == "user").count() as u64;
+        let session = Session {
+            key: SessionKey::new(&chat.tenant, id.unwrap_or_else(SessionId::generate)),
+            canvas: chat.id.clone(),
+            canvas_version: "".into(),
+            user_id: user_id.to_owned(),
+            name: name.chars().take(NAME_CHARS_MAX).collect(),
+            state: SessionState { turns, ..SessionState::default() }.to_json()?,
+            revision: 0,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        };
+        let message = |(role, content): &(&'static str, String)| SessionMessage {
+            role: (*role).to_owned(),
+            content: content.clone(),
+            run: None,
+            reference: Json::Null,
+            created_ms: now_ms,
+            feedback: None,
+        };
+        let opening: Vec<SessionMessage> = before.iter().map(message).collect();
+        self.sessions.create(&session, &opening).await?;
+        Ok(session)
+    }
+}
+
+/// The first message of a conversation with an assistant.
+pub(crate) fn opening(settings: &ChatSettings) -> Vec<(&'static str, String)> {
+    let prologue = text(&settings.prompt_config, "prologue");
+    if prologue.is_empty() { Vec::new() } else { vec![("assistant", prologue.to_owned())] }
+}
+
+/// An assistant as it is made.
+pub(crate) fn new(tenant: &TenantId, (name, settings): (String, ChatSettings), now_ms: i64) -> Chat {
+    let key = CanvasKey::new(tenant, CanvasId::generate());
+    Chat { key, name, settings, revision: 1, created_ms: now_ms, updated_ms: now_ms }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_switch_for_deep_research_has_several_forms() {
+        let check = |value: Json, expected: Option<&str>| {
+            assert_eq!(strategy(Some(&value)).as_deref(), expected, "{value}");
+        };
+        for off in [json!(null), json!(false), json!("false"), json!(0), json!("0"), json!(""), json!([])] {
+            check(off, None);
+        }
+        for (value, name) in [
+            (json!(true), "iterative"),
+            (json!("true"), "iterative"),
+            (json!(1), "iterative"),
+            (json!("2"), "tree"),
+            (json!(3), "agentic"),
+            (json!(99), "agentic"),
+            (json!("tree"), "tree"),
+        ] {
+            check(value, Some(name));
+        }
+        assert_eq!(strategy(None), None);
+    }
+
+    #[test]
+    fn a_turn_survives_as_inputs() {
+        let turn =
+            ChatTurn { variables: vec!["a".to_owned()], documents: Some(Vec::new()), ..ChatTurn::default() };
+        let inputs = turn.inputs().unwrap();
+        assert_eq!(ChatTurn::deserialize(Json::Object(inputs)).unwrap(), turn);
+        assert!(ChatTurn::deserialize(json!({})).is_err());
+    }
+}

@@ -1,0 +1,360 @@
+//! Questions to chat assistants. Each is a turn of a session, on a canvas made from the assistant.
+
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Value as Json, json};
+use weft_core::filter::Filter;
+use weft_core::seam::chat_store::{Chat, ChatSettings};
+use weft_core::{DatasetKey, DocumentId, RunId, SessionId};
+
+use super::chats::{no_access, owned};
+use super::metadata;
+use super::turn::{UnknownSession, answered, begin_turn, question};
+use crate::answer::Answer;
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::chat_frames::{ChatAnswer, ChatFrames, Pieces, Quoting, failed, put, put_end};
+use crate::chats::{self, ChatTurn, PLAIN};
+use crate::dialect::ragflow::RunView;
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::sse;
+use crate::state::ServerState;
+use crate::wire::chat_question::{ChatOptions, NATIVE, Said, conversation};
+use crate::wire::completion::{CompletionRequest, ResponseMode, response_mode};
+use crate::wire::envelope::{Success, respond};
+
+/// Documents that a condition on metadata may choose for one question.
+const DOCUMENTS_MAX: usize = 10_000;
+
+/// How related questions are asked for.
+const RELATED: &str = "Think of questions that somebody who has asked the user's question would ask next. Give at \
+most ten, short ones, in the language of the question, each on a line of its own and numbered: `1. …`. Give nothing else.";
+
+/// `POST /api/v1/chats/{id}/completions`: a stream unless the caller says otherwise.
+///
+/// # Errors
+/// 101, 102, 106, 109 as the message says.
+pub async fn of_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    complete(&state, &caller, chat, (&headers, &body)).await
+}
+
+/// `POST /api/v1/chat/completions`: of the assistant that the body names, or of a model alone.
+///
+/// # Errors
+/// As [`of_chat`].
+pub async fn of_named_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    if body.get("messages").is_none() && body.get("question").is_none() {
+        return Err(ApiError::argument("required argument are missing: messages"));
+    }
+    let chat = match body.id("chat_id")? {
+        Some(id) => owned(&state, &caller, (&id, no_access())).await?,
+        None if session_id(&body)?.is_some() => {
+            return Err(ApiError::data("`chat_id` is required when `session_id` is provided."));
+        }
+        None => plain(&caller),
+    };
+    complete(&state, &caller, chat, (&headers, &body)).await
+}
+
+/// Nobody's assistant: a model alone.
+fn plain(caller: &Caller) -> Chat {
+    let mut chat = chats::new(&caller.tenant, (String::new(), ChatSettings::default()), 0);
+    chat.key.id = PLAIN.into();
+    chat
+}
+
+/// `POST /api/v1/chatbots/{id}/completions`: the same for pages that show an assistant; sources are not told
+/// unless they are asked for.
+///
+/// # Errors
+/// As [`of_chat`].
+pub async fn of_chatbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    mut body: Body,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_chatbot())).await?;
+    body.0.entry("quote").or_insert(Json::Bool(false));
+    complete(&state, &caller, chat, (&headers, &body)).await
+}
+
+fn no_chatbot() -> ApiError {
+    ApiError::data("Authentication error: no access to this chatbot!")
+}
+
+/// `GET /api/v1/chatbots/{id}/info`: what a page shows of an assistant before anybody asks it.
+///
+/// # Errors
+/// 102 for one that is not the caller's.
+pub async fn chatbot(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let Chat { name, settings, .. } = owned(&state, &caller, (&id, no_chatbot())).await?;
+    let web = !chats::text(&settings.prompt_config, "tavily_api_key").is_empty();
+    let info = json!({
+        "title": name,
+        "avatar": settings.icon,
+        "prologue": chats::text(&settings.prompt_config, "prologue"),
+        "has_tavily_key": web,
+        "has_web_search_provider": web,
+        "llm_id": settings.llm_id,
+    });
+    Ok(Success(info).into_response())
+}
+
+/// `session_id`, else `conversation_id`.
+fn session_id(body: &Body) -> Result<Option<String>, ApiError> {
+    match body.id("session_id")? {
+        Some(id) => Ok(Some(id)),
+        None => body.id("conversation_id"),
+    }
+}
+
+async fn complete(
+    state: &ServerState,
+    caller: &Caller,
+    chat: Chat,
+    (headers, body): (&HeaderMap, &Body),
+) -> Result<Response, ApiError> {
+    let (before, asked) = match body.get("messages") {
+        Some(messages) => conversation(messages, &NATIVE)?,
+        None => (Vec::new(), body.text("question")?.unwrap_or_default()),
+    };
+    let mut session = session_id(body)?;
+    if asked.trim().is_empty() {
+        return match session {
+            Some(_) => Err(ApiError::argument("required argument are missing: question")),
+            None => greeting(state, caller, &chat, body).await,
+        };
+    }
+    if body.flag("store_history_messages")? == Some(false) {
+        if body.flag("pass_all_history_messages")? != Some(true) {
+            let message = "`pass_all_history_messages` must be true when `store_history_messages` is false.";
+            return Err(ApiError::data(message));
+        }
+        // What is not to be kept in the conversation has one of its own.
+        session = None;
+    }
+    let turn = turn_of(state, caller, (&chat, &ChatOptions::read(body)?), body).await?;
+    let request = question(body, caller, (session, asked, ResponseMode::Stream))?.with_headers(headers)?;
+    let request = asking(request, (&chat, &turn), before)?;
+    let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
+    let mut about = ChatAnswer {
+        run: handle.key.id.clone(),
+        session: session.clone(),
+        chat: chat.key.id,
+        prompt: chats::text(&chat.settings.prompt_config, "system").to_owned(),
+        quoting: if turn.quote { Quoting::Sources } else { Quoting::Nothing },
+        started_ms: 0,
+    };
+    if request.response_mode == ResponseMode::Stream {
+        let pieces = if body.flag("legacy")? == Some(true) { Pieces::SoFar } else { Pieces::New };
+        return Ok(sse::respond(handle.entries, ChatFrames::new(about, pieces)));
+    }
+    let mut view = RunView::new(&handle.key.id, &session);
+    let answer = answered(handle, &mut view).await?;
+    about.started_ms = view.started_ms;
+    Ok(match answer.failure() {
+        Some(reason) => respond(StatusCode::OK, &failed(reason)),
+        None => Success(about.whole(&answer)).into_response(),
+    })
+}
+
+/// The request of a turn of an assistant. A conversation that begins with it begins with the opening words, unless
+/// something was said before.
+pub(crate) fn asking(
+    request: CompletionRequest,
+    (chat, turn): (&Chat, &ChatTurn),
+    before: Vec<Said>,
+) -> Result<CompletionRequest, ApiError> {
+    let mut opening = chats::opening(&chat.settings);
+    opening.extend(before);
+    let input = weft_core::TurnInput { inputs: turn.inputs()?, ..request.input };
+    Ok(CompletionRequest { input, opening: Some(opening), ..request })
+}
+
+/// Begins a conversation and answers its opening words, as clients that ask nothing want it.
+async fn greeting(
+    state: &ServerState,
+    caller: &Caller,
+    chat: &Chat,
+    body: &Body,
+) -> Result<Response, ApiError> {
+    let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
+    let opening = chats::opening(&chat.settings);
+    let session = state.app.open_chat(&chat.key, (None, &user_id, "New session"), &opening).await?;
+    let about = ChatAnswer {
+        run: RunId::from(""),
+        session: session.key.id,
+        chat: chat.key.id.clone(),
+        prompt: String::new(),
+        quoting: Quoting::Nothing,
+        started_ms: session.created_ms,
+    };
+    let mut data = about.whole(&Answer::default());
+    data["answer"] = opening.first().map(|(_, words)| words.as_str()).unwrap_or_default().into();
+    data["id"] = Json::Null;
+    if response_mode(body, ResponseMode::Stream)? == ResponseMode::Whole {
+        return Ok(Success(data).into_response());
+    }
+    let mut out = Vec::new();
+    put(&mut out, None, &data);
+    put_end(&mut out);
+    Ok(sse::event_stream(out.into()))
+}
+
+/// What a turn is given: the assistant's settings, as far as the request does not say otherwise.
+///
+/// # Errors
+/// 101 or 102 in the API's words for what is not valid.
+pub(crate) async fn turn_of(
+    state: &ServerState,
+    caller: &Caller,
+    (chat, options): (&Chat, &ChatOptions),
+    body: &Body,
+) -> Result<ChatTurn, ApiError> {
+    let prompt = &chat.settings.prompt_config;
+    let wanted = options.datasets.as_ref().unwrap_or(&chat.settings.datasets);
+    let datasets = state.app.there(&caller.tenant, wanted).await?;
+    if options.datasets.is_some()
+        && let Some(foreign) = wanted.iter().find(|id| !datasets.contains(id))
+    {
+        return Err(ApiError::data(format!("You don't own the dataset {foreign}")));
+    }
+    if let Some(llm_id) = &options.llm_id {
+        let checked = state.app.check_model(&caller.tenant, llm_id);
+        checked.map_err(|_| ApiError::data(format!("Cannot use specified model {llm_id}.")))?;
+    }
+    let documents = match &options.filter {
+        None => options.documents.clone(),
+        Some(filter) => {
+            Some(fitting(state, caller, (&datasets, filter), options.documents.as_deref()).await?)
+        }
+    };
+    let mut variables = Vec::new();
+    for parameter in chats::parameters(prompt) {
+        let value = body.get(&parameter.name).map(weft_core::value::to_text);
+        if value.is_none() && !parameter.optional && parameter.name != "knowledge" {
+            return Err(ApiError::data(format!("Miss parameter: {}", parameter.name)));
+        }
+        variables.push(value.unwrap_or_default());
+    }
+    Ok(ChatTurn {
+        variables,
+        datasets_gone: datasets.is_empty() && !wanted.is_empty(),
+        datasets,
+        documents,
+        empty_response: chats::text(prompt, "empty_response").to_owned(),
+        quote: options.quote.unwrap_or_else(|| chats::flag(prompt.get("quote"))),
+        date_given: body.get("date").is_some(),
+        reasoning: chats::strategy(options.reasoning.as_ref().or_else(|| prompt.get("reasoning"))),
+        llm_id: options.llm_id.clone(),
+        llm_setting: options.llm_setting.clone(),
+        system: None,
+    })
+}
+
+/// The documents that fit a condition, of those that are named, or of all.
+async fn fitting(
+    state: &ServerState,
+    caller: &Caller,
+    (datasets, filter): (&[String], &Filter),
+    named: Option<&[String]>,
+) -> Result<Vec<String>, ApiError> {
+    let mut fitting = Vec::new();
+    let chosen = |id: &DocumentId| named.is_none_or(|named| named.iter().any(|one| one == id.as_str()));
+    for id in datasets {
+        let key = DatasetKey::new(&caller.tenant, id.as_str());
+        metadata::each(state, &key, |head| {
+            if fitting.len() <= DOCUMENTS_MAX && chosen(&head.id) && filter.matches(&head.metadata) {
+                fitting.push(head.id.to_string());
+            }
+        })
+        .await?;
+    }
+    if fitting.len() > DOCUMENTS_MAX {
+        let message =
+            format!("metadata_condition fits more than {DOCUMENTS_MAX} documents; make it narrower.");
+        return Err(ApiError::data(message));
+    }
+    Ok(fitting)
+}
+
+/// `POST /api/v1/chat/recommendation`: questions that somebody might ask next.
+///
+/// # Errors
+/// 101 without a question; when the model fails.
+pub async fn related(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let Some(asked) = body.text("question")?.filter(|question| !question.trim().is_empty()) else {
+        return Err(ApiError::argument("`question` is required."));
+    };
+    let system = match body.text("industry")? {
+        Some(industry) if !industry.trim().is_empty() => {
+            format!("{RELATED} They work in this field: {industry}.")
+        }
+        _ => RELATED.to_owned(),
+    };
+    let chat = plain(&caller);
+    let turn = ChatTurn { system: Some(system), ..ChatTurn::default() };
+    let request = question(&body, &caller, (None, asked, ResponseMode::Whole))?;
+    let request = CompletionRequest { idempotency_key: None, ..asking(request, (&chat, &turn), Vec::new())? };
+    let (session, handle) = begin_turn(&state, &chat.key, &request, UnknownSession::Refuse).await?;
+    let mut view = RunView::new(&handle.key.id, &session);
+    let answer = answered(handle, &mut view).await?;
+    forget(&state, &caller, session).await;
+    match answer.failure() {
+        Some(reason) => Err(ApiError::new(crate::error::code::FAILED, reason)),
+        None => Ok(Success(numbered(&answer.text())).into_response()),
+    }
+}
+
+/// Nobody goes on with this conversation.
+async fn forget(state: &ServerState, caller: &Caller, session: SessionId) {
+    let key = weft_core::SessionKey::new(&caller.tenant, session);
+    if let Err(error) = state.app.remove_session(&key).await {
+        tracing::warn!(error = error.detail(), "cannot remove the conversation of a single question");
+    }
+}
+
+/// The lines `1. text` of a text, without their numbers.
+fn numbered(text: &str) -> Vec<String> {
+    let line = |line: &str| {
+        let (number, rest) = line.trim().split_once(['.', ')'])?;
+        let counts = !number.is_empty() && number.chars().all(|digit| digit.is_ascii_digit());
+        (counts && !rest.trim().is_empty()).then(|| rest.trim().to_owned())
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbered;
+
+    #[test]
+    fn numbered_lines_are_questions() {
+        let text = "Here:\n1. What is 2.5?\n 2) Why?\n\n3.\n- no\n10. Last one";
+        assert_eq!(numbered(text), ["What is 2.5?", "Why?", "Last one"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! Chat assistants behind the shapes of OpenAI's chat completions. The messages of a request are its conversation,
+//! unless it names a session.
+
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::Value as Json;
+
+use super::chat_completions::{asking, turn_of};
+use super::chats::owned;
+use super::openai::told;
+use super::turn::{UnknownSession, begin_turn, question};
+use crate::auth::Caller;
+use crate::body::Body;
+use crate::chat_frames::Quoting;
+use crate::dialect::openai::{Completion, Style};
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::chat_question::{ChatOptions, OPENAI, conversation};
+use crate::wire::completion::ResponseMode;
+
+/// The model that stands for the assistant's own.
+const OWN_MODEL: &str = "model";
+
+/// `POST /api/v1/openai/{id}/chat/completions`.
+///
+/// # Errors
+/// 101, 102, 106 as the message says, in both shapes; the HTTP status says that it is a failure.
+pub async fn of_chat(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, ApiError> {
+    complete(&state, &caller, (&id, &headers), body).await.map_err(ApiError::for_openai)
+}
+
+/// What a client gives in `extra_body` is read as if it stood beside it. The client of OpenAI puts it there itself.
+fn flat(mut body: Body) -> Result<Body, ApiError> {
+    match body.0.remove("extra_body") {
+        None | Some(Json::Null) => {}
+        Some(Json::Object(extra)) => {
+            for (key, value) in extra {
+                body.0.entry(key).or_insert(value);
+            }
+        }
+        Some(_) => return Err(ApiError::data("extra_body must be an object.")),
+    }
+    Ok(body)
+}
+
+/// Metadata of the documents that are cited is not told on these routes, and whoever asks for it learns that.
+fn no_metadata(body: &Body) -> Result<(), ApiError> {
+    let asked = match body.get("reference_metadata") {
+        None => return Ok(()),
+        Some(Json::Object(asked)) => asked,
+        Some(_) => return Err(ApiError::data("reference_metadata must be an object.")),
+    };
+    if asked.get("fields").is_some_and(|fields| !fields.is_array() && !fields.is_null()) {
+        return Err(ApiError::data("reference_metadata.fields must be an array."));
+    }
+    match asked.get("include") {
+        Some(Json::Bool(true)) => Err(ApiError::data(
+            "reference_metadata.include is not supported; ask `POST /api/v1/retrieval` for the metadata of documents.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn complete(
+    state: &ServerState,
+    caller: &Caller,
+    (id, headers): (&str, &HeaderMap),
+    body: Body,
+) -> Result<Response, ApiError> {
+    let body = flat(body)?;
+    body.require(&["model"])?;
+    let missing = ApiError::data(format!("You don't own the chat {id}"));
+    let chat = owned(state, caller, (id, missing)).await?;
+    let (before, asked) = conversation(body.get("messages").unwrap_or(&Json::Array(Vec::new())), &OPENAI)?;
+    no_metadata(&body)?;
+    let mut options = ChatOptions::read(&body)?;
+    if let Some(model) =
+        body.text("model")?.filter(|model| model != OWN_MODEL && *model != chat.settings.llm_id)
+    {
+        let checked = state.app.check_model(&caller.tenant, &model);
+        checked.map_err(|_| ApiError::data(format!("`llm_id` {model} doesn't exist")))?;
+        options.llm_id = Some(model);
+    }
+    let quoting = match body.flag("reference")? {
+        Some(true) => Quoting::Sources,
+        Some(false) | None => Quoting::Nothing,
+    };
+    let turn = turn_of(state, caller, (&chat, &options), &body).await?;
+    let session = body.id("session_id")?;
+    let request = question(&body, caller, (session, asked, ResponseMode::Whole))?.with_headers(headers)?;
+    let request = asking(request, (&chat, &turn), before)?;
+    let (session, handle) = begin_turn(state, &chat.key, &request, UnknownSession::Refuse).await?;
+    let started_ms = state.app.clock.now_ms();
+    let style = Style::Chat(quoting);
+    let completion = Completion { session, canvas: chat.key.id, started_ms, style };
+    told(handle, request.response_mode, completion).await
+}

@@ -1,0 +1,209 @@
+//! Conversations with chat assistants.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use futures::{StreamExt as _, stream};
+use serde_json::{Value as Json, json};
+use weft_core::seam::chat_store::Chat;
+use weft_core::seam::session_store::{Feedback, Session, SessionFilter, SessionOrder};
+use weft_core::{ErrorKind, RunId, SessionKey};
+
+use super::chats::{no_access, owned};
+use super::owned::or;
+use super::sessions::{messages, remove_all, remove_each};
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::chats;
+use crate::error::ApiError;
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::envelope::{Success, streamed};
+use crate::wire::session::ChatSessionView;
+
+/// What a conversation is called when nobody says.
+const NAME: &str = "New session";
+/// Characters of a name; the rest is left out.
+const NAME_CHARS_MAX: usize = 255;
+
+fn not_found() -> ApiError {
+    ApiError::data("Session not found!")
+}
+
+/// The name that a request gives.
+fn name(body: &Body) -> Result<Option<String>, ApiError> {
+    let Some(name) = body.text("name")? else { return Ok(None) };
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(ApiError::data("`name` can not be empty"));
+    }
+    Ok(Some(name.chars().take(NAME_CHARS_MAX).collect()))
+}
+
+/// A conversation with an assistant of the caller's.
+async fn found(
+    state: &ServerState,
+    caller: &Caller,
+    (chat, id): (&str, &str),
+) -> Result<(Chat, Session), ApiError> {
+    let chat = owned(state, caller, (chat, no_access())).await?;
+    match state.app.sessions.load(&SessionKey::new(&caller.tenant, id)).await {
+        Ok(session) if session.canvas == chat.key.id => Ok((chat, session)),
+        Err(error) if error.kind != ErrorKind::NotFound => Err(error.into()),
+        Ok(_) | Err(_) => Err(not_found()),
+    }
+}
+
+async fn view(state: &ServerState, session: Session) -> weft_core::Result<ChatSessionView> {
+    let messages = messages(state, &session).await?;
+    Ok(ChatSessionView::new(session, &messages))
+}
+
+/// `POST /api/v1/chats/{id}/sessions`: its opening words are its first message.
+///
+/// # Errors
+/// 102 for an empty name, 109 for an assistant that is not the caller's.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let name = name(&body)?.unwrap_or_else(|| NAME.to_owned());
+    let user_id = body.text("user_id")?.unwrap_or_else(|| caller.user_id.clone());
+    let opening = chats::opening(&chat.settings);
+    let session = state.app.open_chat(&chat.key, (None, &user_id, &name), &opening).await?;
+    Ok(Success(view(&state, session).await?).into_response())
+}
+
+/// `GET /api/v1/chats/{id}/sessions`.
+///
+/// # Errors
+/// 101 for an order that there is none, 109 for an assistant that is not the caller's.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    params: Params,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let order = match params.get("orderby") {
+        None | Some("create_time") => SessionOrder::Created,
+        Some("update_time") => SessionOrder::Updated,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
+    let page = params.page(state.app.limits.page_size);
+    let filter = SessionFilter {
+        canvas: Some(chat.key.id),
+        id: params.get("id").map(str::to_owned),
+        user_id: params.get("user_id").map(str::to_owned),
+        name: params.get("name").map(str::to_owned),
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        order,
+        offset: page.offset,
+        limit: page.limit,
+        ascending: params.ascending(),
+    };
+    let (sessions, total) = state.app.sessions.list(&caller.tenant, &filter).await?;
+    let entries = stream::iter(sessions).then(move |session| {
+        let state = state.clone();
+        async move { Ok(json!(view(&state, session).await?)) }
+    });
+    let close = format!("],\"total\":{total}}}");
+    Ok(streamed("{\"code\":0,\"message\":\"success\",\"data\":[", entries, close))
+}
+
+/// `GET /api/v1/chats/{id}/sessions/{session}`.
+///
+/// # Errors
+/// 102 for an unknown one, 109 for an assistant that is not the caller's.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((chat, id)): Path<(String, String)>,
+) -> Result<Response, ApiError> {
+    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    Ok(Success(view(&state, session).await?).into_response())
+}
+
+/// `PUT` and `PATCH /api/v1/chats/{id}/sessions/{session} {name}`.
+///
+/// # Errors
+/// 102 for an empty name and for what cannot be changed, 109 for an assistant that is not the caller's.
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((chat, id)): Path<(String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    for (given, told) in [("messages", "messages"), ("message", "messages"), ("reference", "reference")] {
+        if body.get(given).is_some() {
+            return Err(ApiError::data(format!("`{told}` cannot be changed")));
+        }
+    }
+    if let Some(name) = name(&body)? {
+        let renamed = state.app.sessions.rename(&session.key, &name).await;
+        renamed.map_err(|error| or(error, not_found()))?;
+    }
+    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    Ok(Success(view(&state, session).await?).into_response())
+}
+
+/// `DELETE /api/v1/chats/{id}/sessions {ids}`: only with ids, or with `delete_all`.
+///
+/// # Errors
+/// 102 when none of the ids could be removed, 109 for an assistant that is not the caller's.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    let ids = body.texts("ids")?.unwrap_or_default();
+    if ids.is_empty() {
+        return match body.flag("delete_all")? {
+            Some(true) => {
+                remove_all(&state, &chat.key).await?;
+                Ok(Success(true).into_response())
+            }
+            _ => Ok(Success(json!({})).into_response()),
+        };
+    }
+    remove_each(&state, &chat.key, (ids, "chat")).await
+}
+
+/// `DELETE …/sessions/{session}/messages/{message}`: a question with its answer.
+///
+/// # Errors
+/// 102 for an unknown one, 109 for an assistant that is not the caller's.
+pub async fn delete_message(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((chat, id, message)): Path<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    let gone = state.app.sessions.forget_run(&session.key, &RunId::from(message)).await;
+    gone.map_err(|error| or(error, ApiError::data("Message not found!")))?;
+    Ok(Success(view(&state, session).await?).into_response())
+}
+
+/// `PUT …/sessions/{session}/messages/{message}/feedback {thumbup, feedback}`.
+///
+/// # Errors
+/// 101 without `thumbup`, 102 for an unknown message, 109 for an assistant that is not the caller's.
+pub async fn judge(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path((chat, id, message)): Path<(String, String, String)>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let (_, session) = found(&state, &caller, (&chat, &id)).await?;
+    body.require(&["thumbup"])?;
+    let good = body.flag("thumbup")?.unwrap_or(false);
+    let feedback = Feedback { good, words: body.text("feedback")?.unwrap_or_default() };
+    let judged = state.app.sessions.judge(&session.key, &RunId::from(message), &feedback).await;
+    judged.map_err(|error| or(error, ApiError::data("Message not found!")))?;
+    Ok(Success::<Json>(json!(view(&state, session).await?)).into_response())
+}

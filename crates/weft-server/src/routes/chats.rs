@@ -1,0 +1,277 @@
+//! Chat assistants.
+
+use std::collections::HashSet;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value as Json, json};
+use weft_core::seam::chat_store::{Chat, ChatFilter, ChatOrder, ChatSettings};
+use weft_core::seam::dataset_store::{Dataset, DatasetFilter};
+use weft_core::{CanvasKey, DatasetId, DatasetKey, Error, ErrorKind};
+
+use super::agents::owners;
+use super::owned::or;
+use crate::auth::Caller;
+use crate::body::{Body, Params};
+use crate::chats;
+use crate::error::{ApiError, code};
+use crate::path::Path;
+use crate::state::ServerState;
+use crate::wire::chat::{Wanted, name, settings, view};
+use crate::wire::envelope::Success;
+
+/// How often a change is made anew that somebody else's change came before.
+const CHANGES_TRIED_MAX: usize = 5;
+
+/// Assistants that are removed at a time when all of them are to go.
+const REMOVED_AT_ONCE: u64 = 100;
+
+/// Datasets that one assistant may have.
+const DATASETS_MAX: usize = 1_000;
+
+/// What is said of an assistant that is not the caller's, whether there is one or not.
+pub(crate) fn no_access() -> ApiError {
+    ApiError::new(code::NO_ACCESS, "no authorization")
+}
+
+/// An assistant of the caller's tenant, or the words for one that is not there.
+pub(crate) async fn owned(
+    state: &ServerState,
+    caller: &Caller,
+    (id, missing): (&str, ApiError),
+) -> Result<Chat, ApiError> {
+    let key = CanvasKey::new(&caller.tenant, id);
+    state.app.chats.get(&key).await.map_err(|error| or(error, missing))
+}
+
+/// `POST /api/v1/chats`.
+///
+/// # Errors
+/// 102 in the API's words for what is not valid, 109 for datasets whose vectors cannot be compared.
+pub async fn create(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let name = name(&body, Wanted::New)?.unwrap_or_default();
+    let settings = settings(&body, ChatSettings::default())?;
+    check(&state, &caller, (&body, &settings)).await?;
+    let chat = chats::new(&caller.tenant, (name, settings), state.app.clock.now_ms());
+    let created = state.app.chats.create(&chat).await;
+    created.map_err(|error| taken(error, "duplicated chat name in creating chat"))?;
+    Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
+}
+
+fn taken(error: Error, words: &str) -> ApiError {
+    match error.kind {
+        ErrorKind::Conflict => ApiError::data(words),
+        _ => error.into(),
+    }
+}
+
+/// Datasets and models that are not there are named when an assistant is made, and not at the first question.
+async fn check(
+    state: &ServerState,
+    caller: &Caller,
+    (body, settings): (&Body, &ChatSettings),
+) -> Result<(), ApiError> {
+    if body.get("dataset_ids").is_some() {
+        check_datasets(state, caller, &settings.datasets).await?;
+    }
+    let older = |group: &str, key: &str| body.get(group).is_some_and(|group| group.get(key).is_some());
+    let model = body.get("llm_id").is_some() || older("llm", "model_name");
+    if model && !settings.llm_id.is_empty() {
+        let key = if body.get("llm_id").is_some() { "llm_id" } else { "model_name" };
+        let missing = |_| ApiError::data(format!("`{key}` {} doesn't exist", settings.llm_id));
+        state.app.check_model(&caller.tenant, &settings.llm_id).map_err(missing)?;
+    }
+    let reranker = body.get("rerank_id").is_some() || older("prompt", "rerank_model");
+    if reranker && !settings.rerank_id.is_empty() {
+        let key = if body.get("rerank_id").is_some() { "rerank_id" } else { "rerank_model" };
+        let found = state.app.models.reranker(&caller.tenant, &settings.rerank_id);
+        found.map_err(|_| ApiError::data(format!("`{key}` {} doesn't exist", settings.rerank_id)))?;
+    }
+    Ok(())
+}
+
+async fn check_datasets(state: &ServerState, caller: &Caller, ids: &[String]) -> Result<(), ApiError> {
+    if ids.len() > DATASETS_MAX {
+        return Err(ApiError::data(format!("a chat can have {DATASETS_MAX} datasets at most")));
+    }
+    let mut embedders = HashSet::new();
+    for id in ids {
+        let key = DatasetKey::new(&caller.tenant, id.as_str());
+        let missing = ApiError::data(format!("You don't own the dataset {id}"));
+        let dataset = state.app.datasets.dataset(&key).await.map_err(|error| or(error, missing))?;
+        if dataset.counts.chunks == 0 {
+            return Err(ApiError::data(format!("The dataset {id} doesn't own parsed file")));
+        }
+        if !dataset.embedder.is_empty() {
+            embedders.insert(dataset.embedder);
+        }
+    }
+    match embedders.len() {
+        0 | 1 => Ok(()),
+        _ => Err(ApiError::new(code::NO_ACCESS, "Datasets use different embedding models.")),
+    }
+}
+
+/// Assistants with what is known of their datasets.
+async fn shown(state: &ServerState, caller: &Caller, chats: &[Chat]) -> Result<Vec<Json>, ApiError> {
+    let ids: HashSet<&str> =
+        chats.iter().flat_map(|chat| &chat.settings.datasets).map(String::as_str).collect();
+    let found = match ids.is_empty() {
+        true => Vec::new(),
+        false => {
+            let limit = ids.len() as u64;
+            let ids = ids.into_iter().map(DatasetId::from).collect();
+            let filter = DatasetFilter { ids: Some(ids), limit, ..DatasetFilter::default() };
+            state.app.datasets.datasets(&caller.tenant, &filter).await?.0
+        }
+    };
+    let dataset = |id: &String| found.iter().find(|dataset| dataset.key.id.as_str() == id.as_str());
+    let one = |chat: &Chat| {
+        let datasets: Vec<&Dataset> = chat.settings.datasets.iter().filter_map(dataset).collect();
+        view(chat, &datasets)
+    };
+    Ok(chats.iter().map(one).collect())
+}
+
+/// `GET /api/v1/chats`.
+///
+/// # Errors
+/// 101 for an order that there is none, 103 for owners that the caller is none of.
+pub async fn list(
+    State(state): State<ServerState>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, ApiError> {
+    owners(&caller, &params)?;
+    let order = match params.get("orderby") {
+        None | Some("create_time") => ChatOrder::Created,
+        Some("update_time") => ChatOrder::Updated,
+        Some("name") => ChatOrder::Name,
+        Some(other) => return Err(ApiError::argument(format!("invalid orderby field: {other}"))),
+    };
+    let page = params.page(state.app.limits.page_size);
+    let filter = ChatFilter {
+        id: params.get("id").map(Into::into),
+        name: params.get("name").map(str::to_owned),
+        keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        order,
+        ascending: params.ascending(),
+        offset: page.offset,
+        limit: page.limit,
+    };
+    let (found, total) = state.app.chats.list(&caller.tenant, &filter).await?;
+    let chats = shown(&state, &caller, &found).await?;
+    Ok(Success(json!({"chats": chats, "total": total})).into_response())
+}
+
+/// `GET /api/v1/chats/{id}`.
+///
+/// # Errors
+/// 109 for one that is not the caller's.
+pub async fn get(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let chat = owned(&state, &caller, (&id, no_access())).await?;
+    Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response())
+}
+
+/// `PUT` and `PATCH /api/v1/chats/{id}`: change what is given and nothing else.
+///
+/// # Errors
+/// 109 for one that is not the caller's; otherwise as [`create`].
+pub async fn update(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+    body: Body,
+) -> Result<Response, ApiError> {
+    for _ in 0..CHANGES_TRIED_MAX {
+        let before = owned(&state, &caller, (&id, no_access())).await?;
+        let name = name(&body, Wanted::Change)?.unwrap_or_else(|| before.name.clone());
+        let settings = settings(&body, before.settings.clone())?;
+        check(&state, &caller, (&body, &settings)).await?;
+        let changed = Chat { name, settings, ..before };
+        let changed = state.app.chats.change(&changed, state.app.clock.now_ms()).await;
+        if let Some(chat) = changed.map_err(|error| taken(error, "duplicated chat name"))? {
+            return Ok(Success(shown(&state, &caller, &[chat]).await?.remove(0)).into_response());
+        }
+    }
+    Err(ApiError::new(code::RUNNING, "others change the chat at the same time; try again"))
+}
+
+/// `DELETE /api/v1/chats/{id}`, with its conversations.
+///
+/// # Errors
+/// 109 for one that is not the caller's.
+pub async fn delete_one(
+    State(state): State<ServerState>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let removed = state.app.remove_chat(&CanvasKey::new(&caller.tenant, id)).await;
+    removed.map_err(|error| or(error, no_access()))?;
+    Ok(Success(true).into_response())
+}
+
+/// `DELETE /api/v1/chats {ids}`: only with ids, or with `delete_all`.
+///
+/// # Errors
+/// 102 when none of the ids could be removed.
+pub async fn delete(
+    State(state): State<ServerState>,
+    caller: Caller,
+    body: Body,
+) -> Result<Response, ApiError> {
+    let ids = body.texts("ids")?.unwrap_or_default();
+    if ids.is_empty() {
+        return match body.flag("delete_all")? {
+            Some(true) => {
+                let removed = remove_all(&state, &caller).await?;
+                Ok(Success(json!({"success_count": removed})).into_response())
+            }
+            _ => Ok(Success(json!({})).into_response()),
+        };
+    }
+    let (mut removed, mut errors, mut seen) = (0, Vec::new(), HashSet::new());
+    for id in ids {
+        if !seen.insert(id.clone()) {
+            errors.push(format!("Duplicate chat ids: {id}"));
+            continue;
+        }
+        match state.app.remove_chat(&CanvasKey::new(&caller.tenant, id.as_str())).await {
+            Ok(()) => removed += 1,
+            Err(error) if error.kind == ErrorKind::NotFound => errors.push(format!("Chat({id}) not found.")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    match (removed, errors.is_empty()) {
+        (_, true) => Ok(Success(json!({"success_count": removed})).into_response()),
+        (0, false) => Err(ApiError::data(errors.join("; "))),
+        (_, false) => Ok(Success(json!({"success_count": removed, "errors": errors})).into_response()),
+    }
+}
+
+async fn remove_all(state: &ServerState, caller: &Caller) -> Result<u64, ApiError> {
+    let mut removed = 0;
+    loop {
+        let filter = ChatFilter { limit: REMOVED_AT_ONCE, ..ChatFilter::default() };
+        let (chats, _) = state.app.chats.list(&caller.tenant, &filter).await?;
+        if chats.is_empty() {
+            return Ok(removed);
+        }
+        for chat in chats {
+            match state.app.remove_chat(&chat.key).await {
+                Ok(()) => removed += 1,
+                // Somebody else was faster.
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,406 @@
+//! Chat assistants. There is one model of them; requests may write it in the names of both generations of the API,
+//! and answers have both.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::seam::chat_store::{Chat, ChatSettings, NAME_CHARS_MAX};
+use weft_core::seam::dataset_store::Dataset;
+use weft_knowledge::retrieve::weights::Interface;
+
+use super::time::http_date;
+use crate::body::Body;
+use crate::chats::{self, SAMPLING};
+use crate::error::ApiError;
+
+/// What assistants are for when nobody says.
+const DESCRIPTION: &str = "A helpful Assistant";
+/// The instructions of an assistant with datasets when nobody gives others.
+const SYSTEM: &str = "You are an assistant that answers questions about the material below. Answer in the language of \
+the question, and only what the material says; if it does not answer the question, say so.\n\n## Material\n\n{knowledge}";
+/// The first message of a conversation when nobody gives another.
+const PROLOGUE: &str = "Hi! I'm your assistant. What can I do for you?";
+/// What is said when nothing is found and nobody gives other words.
+const EMPTY_RESPONSE: &str = "I found nothing about this in the documents.";
+
+/// How a model answers when nobody says.
+const SAMPLING_DEFAULTS: [f64; 4] = [0.1, 0.3, 0.4, 0.7];
+const TOKENS_DEFAULT: u64 = 512;
+
+/// The older names of members of the prompt's settings.
+const OLDER: [(&str, &str); 4] =
+    [("prompt", "system"), ("opener", "prologue"), ("show_quote", "quote"), ("variables", "parameters")];
+/// What the older generation has among the prompt's settings, and is none of it.
+const SEARCH: [&str; 5] =
+    ["similarity_threshold", "keywords_similarity_weight", "top_n", "top_k", "rerank_model"];
+
+/// Candidates and passages, at most.
+const COUNT_MAX: u64 = 1_024;
+
+/// What a name is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// A new assistant, which needs one.
+    New,
+    /// A change, which may leave it.
+    Change,
+}
+
+/// The name that a request gives; absent when it leaves it.
+///
+/// # Errors
+/// 102 for one that is missing, empty, too long, or no text.
+pub fn name(body: &Body, wanted: Wanted) -> Result<Option<String>, ApiError> {
+    let required = || ApiError::data("`name` is required");
+    let name = match (body.0.get("name"), wanted) {
+        (None | Some(Json::Null), Wanted::New) => return Err(required()),
+        (None | Some(Json::Null), Wanted::Change) => return Ok(None),
+        (Some(Json::String(name)), _) => name.trim(),
+        (Some(_), _) => return Err(ApiError::data("chat name must be a string")),
+    };
+    let length = name.chars().count();
+    if length > NAME_CHARS_MAX {
+        let message = format!("chat name length is {length} which is larger than {NAME_CHARS_MAX}");
+        return Err(ApiError::data(message));
+    }
+    match (name.is_empty(), wanted) {
+        (true, Wanted::New) => Err(required()),
+        (true, Wanted::Change) => Err(ApiError::data("`name` cannot be empty")),
+        (false, _) => Ok(Some(name.to_owned())),
+    }
+}
+
+fn object<'a>(body: &'a Body, key: &str) -> Result<Option<&'a Map<String, Json>>, ApiError> {
+    match body.get(key) {
+        None => Ok(None),
+        Some(Json::Object(map)) => Ok(Some(map)),
+        Some(_) => Err(ApiError::data(format!("`{key}` should be an object."))),
+    }
+}
+
+fn words(body: &Body, keys: [&str; 2]) -> Result<Option<String>, ApiError> {
+    for key in keys {
+        match body.get(key) {
+            None => {}
+            Some(Json::String(text)) => return Ok(Some(text.clone())),
+            Some(_) => return Err(ApiError::data(format!("`{key}` should be a string."))),
+        }
+    }
+    Ok(None)
+}
+
+/// What an assistant is to be like: what the request does not name stays.
+///
+/// # Errors
+/// 102 in the API's words for what is not valid.
+pub fn settings(body: &Body, before: ChatSettings) -> Result<ChatSettings, ApiError> {
+    if body.get("tenant_id").is_some() {
+        return Err(ApiError::data("`tenant_id` must not be provided"));
+    }
+    let (llm, prompt) = (object(body, "llm")?, object(body, "prompt")?);
+    let mut settings = before;
+    if let Some(description) = words(body, ["description", "description"])? {
+        settings.description = description;
+    }
+    if let Some(icon) = words(body, ["icon", "avatar"])? {
+        settings.icon = icon;
+    }
+    if let Some(datasets) = datasets(body, "dataset_ids")? {
+        settings.datasets = datasets;
+    }
+    let model_name = llm.and_then(|llm| llm.get("model_name")).and_then(Json::as_str).map(str::to_owned);
+    if let Some(llm_id) = words(body, ["llm_id", "llm_id"])?.or(model_name) {
+        llm_id.trim().clone_into(&mut settings.llm_id);
+    }
+    let older = llm.into_iter().flatten().filter(|(key, _)| *key != "model_name");
+    for (key, value) in older.chain(object(body, "llm_setting")?.into_iter().flatten()) {
+        settings.llm_setting.insert(key.clone(), value.clone());
+    }
+    for (key, value) in prompt.into_iter().flatten().filter(|(key, _)| !SEARCH.contains(&key.as_str())) {
+        let newer = OLDER.iter().find(|(older, _)| older == key).map_or(key.as_str(), |(_, newer)| newer);
+        settings.prompt_config.insert(newer.to_owned(), value.clone());
+    }
+    for (key, value) in object(body, "prompt_config")?.into_iter().flatten() {
+        settings.prompt_config.insert(key.clone(), value.clone());
+    }
+    if let Some(filter) = object(body, "meta_data_filter")? {
+        settings.meta_data_filter = filter.clone();
+    }
+    search(body, prompt, &mut settings)?;
+    completed(&mut settings)?;
+    Ok(settings)
+}
+
+/// A list of ids of datasets, each once.
+///
+/// # Errors
+/// 102 when it is none.
+pub fn datasets(body: &Body, key: &str) -> Result<Option<Vec<String>>, ApiError> {
+    let wrong = || ApiError::data(format!("`{key}` should be a list."));
+    let Some(given) = body.get(key) else { return Ok(None) };
+    let given = given.as_array().ok_or_else(wrong)?;
+    let mut ids: Vec<String> = Vec::new();
+    for id in given {
+        let id = id.as_str().ok_or_else(wrong)?;
+        if !id.is_empty() && !ids.iter().any(|known| known == id) {
+            ids.push(id.to_owned());
+        }
+    }
+    Ok(Some(ids))
+}
+
+/// How it searches. The older generation says so among the prompt's settings, and counts the words and not the
+/// vectors.
+fn search(
+    body: &Body,
+    prompt: Option<&Map<String, Json>>,
+    settings: &mut ChatSettings,
+) -> Result<(), ApiError> {
+    let given = |key: &str, older: &str| {
+        let older_value = prompt.and_then(|prompt| prompt.get(older)).filter(|value| !value.is_null());
+        body.get(key)
+            .map(|value| (key.to_owned(), value))
+            .or(older_value.map(|value| (older.to_owned(), value)))
+    };
+    let share = |(key, value): (String, &Json)| {
+        let share = value.as_f64().filter(|share| (0.0..=1.0).contains(share));
+        share.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from 0 to 1.")))
+    };
+    let count = |(key, value): (String, &Json)| {
+        let count = value.as_u64().filter(|count| (1..=COUNT_MAX).contains(count));
+        count.ok_or_else(|| ApiError::data(format!("`{key}` should be a number from 1 to {COUNT_MAX}.")))
+    };
+    if let Some(threshold) = given("similarity_threshold", "similarity_threshold") {
+        settings.similarity_threshold = share(threshold)?;
+    }
+    if let Some(weight) = given("vector_similarity_weight", "") {
+        settings.vector_similarity_weight = share(weight)?;
+    } else if let Some(weight) = given("keywords_similarity_weight", "keywords_similarity_weight") {
+        settings.vector_similarity_weight = Interface::Chat.vector_weight(Some(share(weight)?));
+    }
+    if let Some(top_n) = given("top_n", "top_n") {
+        settings.top_n = count(top_n)?;
+    }
+    if let Some(top_k) = given("top_k", "top_k") {
+        settings.top_k = count(top_k)?;
+    }
+    match given("rerank_id", "rerank_model") {
+        None => {}
+        Some((_, Json::String(id))) => id.trim().clone_into(&mut settings.rerank_id),
+        Some((key, _)) => return Err(ApiError::data(format!("`{key}` should be a string."))),
+    }
+    Ok(())
+}
+
+/// Puts in what every assistant has, and checks the variables of its prompt.
+fn completed(settings: &mut ChatSettings) -> Result<(), ApiError> {
+    if settings.description.is_empty() {
+        DESCRIPTION.clone_into(&mut settings.description);
+    }
+    let defaults = SAMPLING.iter().zip(SAMPLING_DEFAULTS).map(|((key, _), value)| (*key, json!(value)));
+    for (key, value) in defaults.chain([("max_tokens", json!(TOKENS_DEFAULT))]) {
+        settings.llm_setting.entry(key).or_insert(value);
+    }
+    let knows = !settings.datasets.is_empty();
+    let prompt = &mut settings.prompt_config;
+    for (key, value) in [("prologue", PROLOGUE), ("empty_response", EMPTY_RESPONSE)] {
+        prompt.entry(key).or_insert_with(|| value.into());
+    }
+    for (key, value) in [("quote", true), ("tts", false), ("refine_multiturn", true)] {
+        prompt.entry(key).or_insert_with(|| value.into());
+    }
+    if chats::text(prompt, "system").is_empty() && knows {
+        prompt.insert("system".to_owned(), SYSTEM.into());
+    }
+    prompt.entry("system").or_insert_with(|| "".into());
+    for key in ["system", "prologue", "empty_response"] {
+        match prompt.get(key) {
+            Some(Json::String(_)) => {}
+            Some(Json::Null) => drop(prompt.insert(key.to_owned(), "".into())),
+            _ => return Err(ApiError::data(format!("`{key}` should be a string."))),
+        }
+    }
+    variables(settings)
+}
+
+fn variables(settings: &mut ChatSettings) -> Result<(), ApiError> {
+    let (prompt, knows) = (&mut settings.prompt_config, !settings.datasets.is_empty());
+    if prompt.get("parameters").is_some_and(|given| !given.is_array() && !given.is_null()) {
+        return Err(ApiError::data("`parameters` should be a list."));
+    }
+    let system = chats::text(prompt, "system").to_owned();
+    let mut given = chats::parameters(prompt);
+    let mut seen = HashSet::new();
+    if let Some(twice) = given.iter().find(|parameter| !seen.insert(parameter.name.clone())) {
+        return Err(ApiError::data(format!("`parameters` contains duplicate key: {}", twice.name)));
+    }
+    let used = |name: &str| system.contains(&format!("{{{name}}}"));
+    // Assistants without datasets keep the variable for the time when they have some.
+    let unused =
+        given.iter().find(|one| !one.optional && !used(&one.name) && (knows || one.name != "knowledge"));
+    if let Some(unused) = unused {
+        return Err(ApiError::data(format!("Parameter '{}' is not used", unused.name)));
+    }
+    if used("knowledge") && !seen.contains("knowledge") {
+        given.push(chats::Parameter { name: "knowledge".to_owned(), optional: false });
+    }
+    if !seen.contains("date") {
+        given.push(chats::Parameter { name: "date".to_owned(), optional: true });
+    }
+    let given = given.into_iter().map(|one| json!({"key": one.name, "optional": one.optional}));
+    prompt.insert("parameters".to_owned(), given.collect());
+    Ok(())
+}
+
+/// An assistant with the datasets of its list that are there.
+pub fn view(chat: &Chat, datasets: &[&Dataset]) -> Json {
+    let Chat { key, name, settings, revision: _, created_ms, updated_ms } = chat;
+    let ChatSettings {
+        description,
+        icon,
+        datasets: _,
+        llm_id,
+        llm_setting,
+        prompt_config,
+        meta_data_filter,
+        similarity_threshold,
+        vector_similarity_weight,
+        top_n,
+        top_k,
+        rerank_id,
+    } = settings;
+    let mut llm = llm_setting.clone();
+    llm.insert("model_name".to_owned(), llm_id.as_str().into());
+    let mut prompt = prompt_config.clone();
+    for (older, newer) in OLDER {
+        let value = prompt.remove(newer).unwrap_or_default();
+        prompt.insert(older.to_owned(), value);
+    }
+    let words_weight = Interface::Chat.parameter_for(*vector_similarity_weight);
+    let search = [
+        ("similarity_threshold", json!(similarity_threshold)),
+        ("keywords_similarity_weight", json!(words_weight)),
+        ("top_n", json!(top_n)),
+        ("top_k", json!(top_k)),
+        ("rerank_model", json!(rerank_id)),
+    ];
+    prompt.extend(search.map(|(key, value)| (key.to_owned(), value)));
+    let heads = datasets.iter().map(|dataset| {
+        json!({"id": dataset.key.id, "name": dataset.name, "avatar": dataset.avatar, "chunk_num": dataset.counts.chunks})
+    });
+    let heads: Vec<Json> = heads.collect();
+    let ids: Vec<_> = datasets.iter().map(|dataset| &dataset.key.id).collect();
+    let names: Vec<_> = datasets.iter().map(|dataset| &dataset.name).collect();
+    json!({
+        "id": key.id,
+        "tenant_id": key.tenant,
+        "name": name,
+        "description": description,
+        "icon": icon,
+        "avatar": icon,
+        "status": "1",
+        "language": "English",
+        "prompt_type": "simple",
+        "do_refer": "1",
+        "dataset_ids": ids,
+        "kb_names": names,
+        "datasets": heads,
+        "llm_id": llm_id,
+        "llm_setting": llm_setting,
+        "llm": llm,
+        "prompt_config": prompt_config,
+        "prompt": prompt,
+        "meta_data_filter": meta_data_filter,
+        "similarity_threshold": similarity_threshold,
+        "vector_similarity_weight": vector_similarity_weight,
+        "top_n": top_n,
+        "top_k": top_k,
+        "rerank_id": rerank_id,
+        "create_time": created_ms,
+        "create_date": http_date(*created_ms),
+        "update_time": updated_ms,
+        "update_date": http_date(*updated_ms),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(body: Json) -> Body {
+        match body {
+            Json::Object(map) => Body(map),
+            _ => Body::default(),
+        }
+    }
+
+    fn read(body: Json, before: ChatSettings) -> Result<ChatSettings, ApiError> {
+        settings(&object(body), before)
+    }
+
+    #[test]
+    fn both_generations_write_the_same_assistant() {
+        let newer = json!({"icon": "i", "dataset_ids": ["d", "d"], "llm_id": "m", "llm_setting": {"temperature": 0.5},
+            "prompt_config": {"system": "S {knowledge}", "prologue": "P", "quote": false, "empty_response": "E",
+                "parameters": [{"key": "knowledge", "optional": false}]},
+            "similarity_threshold": 0.25, "vector_similarity_weight": 0.25, "top_n": 3, "top_k": 9, "rerank_id": "r"});
+        let older = json!({"avatar": "i", "dataset_ids": ["d"], "llm": {"model_name": "m", "temperature": 0.5},
+            "prompt": {"prompt": "S {knowledge}", "opener": "P", "show_quote": false, "empty_response": "E",
+                "variables": [{"key": "knowledge", "optional": false}], "similarity_threshold": 0.25,
+                "keywords_similarity_weight": 0.75, "top_n": 3, "top_k": 9, "rerank_model": "r"}});
+        let (newer, older) =
+            (read(newer, ChatSettings::default()).unwrap(), read(older, ChatSettings::default()).unwrap());
+        assert_eq!(newer, older);
+        let parameters = json!([{"key": "knowledge", "optional": false}, {"key": "date", "optional": true}]);
+        assert_eq!(newer.prompt_config["parameters"], parameters);
+        assert_eq!((newer.vector_similarity_weight, newer.datasets.len()), (0.25, 1));
+        assert_eq!(newer.llm_setting["max_tokens"], 512);
+        // A change keeps what it does not name.
+        let changed = read(json!({"prompt_config": {"quote": true}, "top_n": null}), newer.clone()).unwrap();
+        let mut expected = newer;
+        expected.prompt_config.insert("quote".to_owned(), true.into());
+        assert_eq!(changed, expected);
+    }
+
+    #[test]
+    fn what_was_written_is_what_is_read() {
+        let settings = read(
+            json!({"dataset_ids": ["d"], "prompt": {"keywords_similarity_weight": 0.7}}),
+            ChatSettings::default(),
+        );
+        let chat = chats::new(&weft_core::TenantId::from("t"), ("n".to_owned(), settings.unwrap()), 0);
+        let shown = view(&chat, &[]);
+        assert_eq!(shown["prompt"]["keywords_similarity_weight"], 0.7);
+        assert_eq!(shown["prompt"]["prompt"], shown["prompt_config"]["system"]);
+        assert_eq!(shown["prompt"]["opener"], PROLOGUE);
+        assert_eq!((&shown["dataset_ids"], &shown["avatar"]), (&json!([]), &json!("")));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_in_the_words_of_the_api() {
+        let check = |body: Json, words: &str| {
+            let error = read(body, ChatSettings::default()).unwrap_err();
+            assert!(format!("{error:?}").contains(words), "{error:?}");
+        };
+        check(json!({"dataset_ids": "d"}), "`dataset_ids` should be a list.");
+        check(json!({"dataset_ids": [1]}), "`dataset_ids` should be a list.");
+        check(json!({"prompt_config": []}), "`prompt_config` should be an object.");
+        check(json!({"llm_setting": "x"}), "`llm_setting` should be an object.");
+        check(json!({"tenant_id": "t"}), "`tenant_id` must not be provided");
+        check(json!({"top_n": 0}), "`top_n` should be a number from 1 to 1024.");
+        check(json!({"similarity_threshold": 1.5}), "`similarity_threshold` should be a number from 0 to 1.");
+        let twice = json!({"system": "{a}", "parameters": [{"key": "a"}, {"key": "a"}]});
+        check(json!({"prompt_config": twice}), "`parameters` contains duplicate key: a");
+        let unused = json!({"system": "x", "parameters": [{"key": "knowledge", "optional": false}]});
+        check(json!({"dataset_ids": ["d"], "prompt_config": unused}), "Parameter 'knowledge' is not used");
+        check(json!({"prompt_config": {"system": 7}}), "`system` should be a string.");
+        let name = |body: Json, wanted| name(&object(body), wanted);
+        let told = |outcome: Result<Option<String>, ApiError>| format!("{:?}", outcome.unwrap_err());
+        assert!(told(name(json!({}), Wanted::New)).contains("`name` is required"));
+        assert!(told(name(json!({"name": " "}), Wanted::Change)).contains("`name` cannot be empty"));
+        assert!(told(name(json!({"name": 1}), Wanted::New)).contains("chat name must be a string"));
+        let long = json!({"name": "x".repeat(256)});
+        assert!(told(name(long, Wanted::New)).contains("chat name length is 256 which is larger than 255"));
+        assert_eq!(name(json!({"name": null}), Wanted::Change).unwrap(), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Questions to chat assistants, and their answers in one piece.
+
+use serde_json::{Map, Value as Json, json};
+use weft_core::citation::Cited;
+use weft_core::filter::Filter;
+
+use super::chat;
+use super::completion::content_text;
+use super::metadata;
+use crate::body::Body;
+use crate::chats::SAMPLING;
+use crate::error::{ApiError, code};
+
+/// What was said, as role and text.
+pub type Said = (&'static str, String);
+
+/// How a route tells what is wrong with its messages.
+#[derive(Debug)]
+pub struct MessageWords {
+    code: u16,
+    missing: &'static str,
+    no_list: &'static str,
+    no_object: &'static str,
+    no_content: &'static str,
+    no_user: &'static str,
+    last: &'static str,
+}
+
+/// The words of the native routes.
+pub static NATIVE: MessageWords = MessageWords {
+    code: code::ARGUMENT,
+    missing: "`messages` must be a non-empty list.",
+    no_list: "`messages` must be a non-empty list.",
+    no_object: "Every item in `messages` must be an object.",
+    no_content: "Every item in `messages` must include `role` and `content`.",
+    no_user: "`messages` must contain a user message.",
+    last: "The last message must be from user.",
+};
+
+/// The words of the routes in OpenAI's shapes.
+pub static OPENAI: MessageWords = MessageWords {
+    code: code::DATA,
+    missing: "You have to provide messages.",
+    no_list: "messages must be an array.",
+    no_object: "Each message must be an object.",
+    no_content: "Each message must have a role and content.",
+    no_user: "The last content of this conversation is not from user.",
+    last: "The last content of this conversation is not from user.",
+};
+
+/// The question, and what was said before it. Instructions are the assistant's own, and a conversation begins with
+/// a question.
+///
+/// # Errors
+/// In the words of the route.
+pub fn conversation(messages: &Json, words: &MessageWords) -> Result<(Vec<Said>, String), ApiError> {
+    let refuse = |message: &str| ApiError::new(words.code, message);
+    let list = messages.as_array().ok_or_else(|| refuse(words.no_list))?;
+    if list.is_empty() {
+        return Err(refuse(words.missing));
+    }
+    let mut said: Vec<Said> = Vec::new();
+    let mut last = "";
+    for message in list {
+        let message = message.as_object().ok_or_else(|| refuse(words.no_object))?;
+        let role = message.get("role").and_then(Json::as_str);
+        let (Some(role), Some(content)) = (role, message.get("content")) else {
+            return Err(refuse(words.no_content));
+        };
+        last = role;
+        match role {
+            "user" => said.push(("user", content_text(content)?)),
+            "assistant" if !said.is_empty() => said.push(("assistant", content_text(content)?)),
+            _ => {}
+        }
+    }
+    if !said.iter().any(|(role, _)| *role == "user") {
+        return Err(refuse(words.no_user));
+    }
+    match said.pop() {
+        Some(("user", question)) if last == "user" => Ok((said, question)),
+        _ => Err(refuse(words.last)),
+    }
+}
+
+/// What a question asks for besides an answer.
+#[derive(Debug, Default)]
+pub struct ChatOptions {
+    /// Whether sources are cited.
+    pub quote: Option<bool>,
+    /// Only in these documents.
+    pub documents: Option<Vec<String>>,
+    /// Only in documents with such metadata.
+    pub filter: Option<Filter>,
+    /// In these datasets instead of the assistant's.
+    pub datasets: Option<Vec<String>>,
+    /// The switch for deep research.
+    pub reasoning: Option<Json>,
+    /// Another model.
+    pub llm_id: Option<String>,
+    /// How it answers.
+    pub llm_setting: Map<String, Json>,
+}
+
+impl ChatOptions {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// 101 or 102 in the API's words for what is not valid.
+    pub fn read(body: &Body) -> Result<Self, ApiError> {
+        let sampling =
+            SAMPLING.iter().filter_map(|(key, _)| Some(((*key).to_owned(), body.get(key)?.clone())));
+        Ok(Self {
+            quote: body.flag("quote")?,
+            documents: documents(body)?,
+            filter: metadata::condition(body.get("metadata_condition"))?,
+            datasets: chat::datasets(body, "kb_ids")?.filter(|ids| !ids.is_empty()),
+            reasoning: body.get("reasoning").cloned(),
+            llm_id: body.text("llm_id")?.filter(|id| !id.trim().is_empty()),
+            llm_setting: sampling.collect(),
+        })
+    }
+}
+
+/// A list of ids, or a text with commas between them. None of them is no choice.
+fn documents(body: &Body) -> Result<Option<Vec<String>>, ApiError> {
+    let ids = match body.get("doc_ids") {
+        Some(Json::String(text)) => text.split(',').map(|id| id.trim().to_owned()).collect(),
+        _ => body.texts("doc_ids")?.unwrap_or_default(),
+    };
+    let ids: Vec<String> = ids.into_iter().filter(|id| !id.is_empty()).collect();
+    Ok((!ids.is_empty()).then_some(ids))
+}
+
+/// The sources of an answer. The n of a mark `[ID:n]` is the place in the list of chunks.
+pub fn reference(sources: &[Cited]) -> Json {
+    if sources.is_empty() {
+        return json!({});
+    }
+    let mut documents: Vec<(&str, &str, u64)> = Vec::new();
+    for Cited { chunk, .. } in sources {
+        match documents.iter_mut().find(|(id, ..)| *id == chunk.document_id) {
+            Some((.., count)) => *count += 1,
+            None => documents.push((&chunk.document_id, &chunk.document_name, 1)),
+        }
+    }
+    let documents: Vec<Json> = documents
+        .into_iter()
+        .map(|(id, name, count)| json!({"doc_id": id, "doc_name": name, "count": count}))
+        .collect();
+    let chunks: Vec<Json> = sources.iter().map(|source| json!(source.chunk)).collect();
+    json!({"chunks": chunks, "doc_aggs": documents, "total": sources.len()})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conversation_is_what_users_and_assistants_said() {
+        let messages = json!([
+            {"role": "system", "content": "s"}, {"role": "assistant", "content": "Hello"},
+            {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"},
+            {"role": "user", "content": [{"type": "text", "text": "c"}]},
+        ]);
+        let (before, question) = conversation(&messages, &NATIVE).unwrap();
+        assert_eq!(before, [("user", "a".to_owned()), ("assistant", "b".to_owned())]);
+        assert_eq!(question, "c");
+        let check = |messages: Json, words: [&str; 2]| {
+            for (known, words) in [(&NATIVE, words[0]), (&OPENAI, words[1])] {
+                let error = format!("{:?}", conversation(&messages, known).unwrap_err());
+                assert!(error.contains(words), "{messages}: {error}");
+            }
+        };
+        check(json!([]), ["`messages` must be a non-empty list.", "You have to provide messages."]);
+        check(json!("x"), ["`messages` must be a non-empty list.", "messages must be an array."]);
+        check(json!([1]), ["Every item in `messages` must be an object.", "Each message must be an object."]);
+        check(json!([{"role": "user"}]), ["must include `role` and `content`", "must have a role"]);
+        let none = json!([{"role": "assistant", "content": "x"}]);
+        check(none, ["must contain a user message", "not from user"]);
+        let answered = json!([{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]);
+        check(answered, ["The last message must be from user.", "not from user"]);
+        let told = json!([{"role": "user", "content": "x"}, {"role": "system", "content": "y"}]);
+        check(told, ["The last message must be from user.", "not from user"]);
+    }
+
+    #[test]
+    fn documents_are_a_list_or_a_text() {
+        let read =
+            |value: Json| documents(&Body(json!({"doc_ids": value}).as_object().unwrap().clone())).unwrap();
+        assert_eq!(read(json!("a, b,")), Some(vec!["a".to_owned(), "b".to_owned()]));
+        assert_eq!(read(json!(["a"])), Some(vec!["a".to_owned()]));
+        assert_eq!((read(json!("")), read(json!([])), read(json!(null))), (None, None, None));
+    }
+}
