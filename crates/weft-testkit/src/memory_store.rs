@@ -254,7 +254,8 @@ impl SessionStore for MemoryStore {
             })
             .map(|s| Session { state: serde_json::Value::Null, ..s.clone() })
             .collect();
-        found.sort_by(|a, b| (a.updated_ms, &a.key.id).cmp(&(b.updated_ms, &b.key.id)));
+        let at = |s: &Session| if filter.by_creation { s.created_ms } else { s.updated_ms };
+        found.sort_by(|a, b| (at(a), &a.key.id).cmp(&(at(b), &b.key.id)));
         if !filter.ascending {
             found.reverse();
         }

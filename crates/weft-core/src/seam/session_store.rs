@@ -74,6 +74,8 @@ pub struct SessionFilter {
     pub user_id: Option<String>,
     /// Part of the name, without regard to the case of English letters.
     pub keywords: String,
+    /// By the time of creation instead of that of the last change.
+    pub by_creation: bool,
     /// How many to pass over.
     pub offset: u64,
     /// How many at most.

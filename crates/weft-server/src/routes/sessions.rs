@@ -95,6 +95,7 @@ pub async fn list(
         id: params.get("id").map(str::to_owned),
         user_id: params.get("user_id").or_else(|| params.get("exp_user_id")).map(str::to_owned),
         keywords: params.get("keywords").unwrap_or_default().to_owned(),
+        by_creation: params.get("orderby") == Some("create_time"),
         offset: page.offset,
         limit: page.limit,
         ascending: params.ascending(),

@@ -312,8 +312,9 @@ impl SessionStore for Store {
         }
         let total = found.clone().count(&self.inner.read).await.map_err(fail)?;
         let order = if filter.ascending { Order::Asc } else { Order::Desc };
+        let by = if filter.by_creation { Column::CreatedMs } else { Column::UpdatedMs };
         let rows = found
-            .order_by(Column::UpdatedMs, order.clone())
+            .order_by(by, order.clone())
             .order_by(Column::Id, order)
             .offset(bounded(filter.offset))
             .limit(bounded(filter.limit))
