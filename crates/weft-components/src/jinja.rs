@@ -9,15 +9,18 @@
 mod charges;
 mod python;
 mod rewrite;
+mod watched;
 
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
 use minijinja::{AutoEscape, Environment, Error as JinjaError, ErrorKind as JinjaKind, UndefinedBehavior};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use weft_core::reference::{Inputs, Names};
+use weft_core::rendering::TEMPLATE_TIME_MAX;
 use weft_core::{Error, ErrorKind, Json, Reference, Result};
 
 use charges::{Budget, charged, refused, written};
@@ -64,7 +67,7 @@ impl Jinja {
             return Err(Error::invalid(format!("the Jinja template is longer than {SOURCE_MAX} bytes")));
         }
         let rewrite::Rewritten { source, variables, named } = rewrite::rewrite(text, names)?;
-        let environment = environment(&Budget::new(0, READ_MAX));
+        let environment = environment(&Budget::new(0, READ_MAX, Instant::now() + TEMPLATE_TIME_MAX));
         environment.template_from_str(&source).map_err(|e| failure(&e))?;
         let unknown = named.iter().filter_map(|named| unknown(&environment, named)).collect();
         Ok(Self { source, variables, unknown })
@@ -89,17 +92,20 @@ impl Jinja {
     }
 
     fn render_within(&self, inputs: &Inputs, read_max: usize) -> Result<String> {
+        let began = Instant::now();
+        let until = began + inputs.room().time_left();
         // Its library panics where a step goes through nothing: `''[::-1]`, a remainder by 0.
-        let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs, read_max))));
+        let rendered = aside(|| catch_unwind(AssertUnwindSafe(|| self.render_here(inputs, read_max, until))));
+        inputs.room().worked(began.elapsed());
         rendered.unwrap_or_else(|_| {
             let message = "the Jinja template has a mistake: one of its expressions cannot be worked out";
             Err(Error::invalid(message).help("look for slices of empty values, and divisions by 0"))
         })
     }
 
-    fn render_here(&self, inputs: &Inputs, read_max: usize) -> Result<String> {
+    fn render_here(&self, inputs: &Inputs, read_max: usize, until: Instant) -> Result<String> {
         let longest = self.references().map(|reference| length(&inputs.json(reference))).max();
-        let environment = environment(&Budget::new(longest.unwrap_or_default(), read_max));
+        let environment = environment(&Budget::new(longest.unwrap_or_default(), read_max, until));
         let template = environment.template_from_str(&self.source).map_err(|e| failure(&e))?;
         // Null counts as undefined: it writes nothing, wherever it stands, and takes a `default`.
         let value = |reference| match &*inputs.json(reference) {
@@ -240,9 +246,13 @@ fn environment(budget: &Budget) -> Environment<'static> {
     environment.set_fuel(Some(STEPS_MAX));
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_formatter(|out, _state, value| match written(value, OUTPUT_MAX) {
-        Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
-        None => Err(refused("it writes too much")),
+    let b = budget.clone();
+    environment.set_formatter(move |out, _state, value| {
+        b.in_time()?;
+        match written(value, OUTPUT_MAX) {
+            Some(text) => out.write_str(&text).map_err(|_| refused("it writes too much")),
+            None => Err(refused("it writes too much")),
+        }
     });
     for name in ["debug", "dict"] {
         environment.remove_global(name);
@@ -250,6 +260,7 @@ fn environment(budget: &Budget) -> Environment<'static> {
     for name in ["chain", "pprint", "zip"] {
         environment.remove_filter(name);
     }
+    watched::added(&mut environment, budget);
     charged(&mut environment, budget);
     python::added(&mut environment, budget);
     environment
@@ -266,23 +277,29 @@ mod tests {
     }
 
     fn rendered_within(text: &str, read_max: usize) -> Result<String> {
+        rendered_in(text, read_max, std::time::Duration::ZERO)
+    }
+
+    /// As a template of a node that has worked on others for so long.
+    fn rendered_in(text: &str, read_max: usize, worked: std::time::Duration) -> Result<String> {
         let components = HashSet::from(["Agent:A".into()]);
         let item = "Item:i".into();
         let names = Names { components: &components, item: Some(&item) };
         let values: Json = json!({
             "Agent:A@list": ["a", "b"], "Agent:A@n": 3, "Agent:A@content": "hi", "sys.query": "q{sys.user_id}",
             "Agent:A@rows": [{"name": "x", "v": 1}, {"name": "y", "v": 2}], "Agent:A@big": "x".repeat(1_000_000),
+            "Agent:A@many": vec![json!({"t": "x".repeat(1000)}); 1000], "Agent:A@texts": vec!["x".repeat(1000); 1000],
             "Item:i@item": "it", "Agent:A@none": null, "Agent:A@zh": ["汉"],
         });
         let jinja = Jinja::parse(text, names)?;
-        let inputs = jinja
+        let inputs: Inputs = jinja
             .references()
             .map(|r| (r.clone(), values.get(r.to_string()).cloned().unwrap_or(Json::Null).into()))
             .collect();
+        inputs.room().worked(worked);
         jinja.render_within(&inputs, read_max)
     }
 
-    /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
     #[test]
     fn names_that_nothing_has_are_told_before() {
         let components = HashSet::new();
@@ -306,6 +323,7 @@ mod tests {
         assert_eq!(unknown(known), Vec::<String>::new());
     }
 
+    /// Each step reverses a text of a mebibyte, and there is one thread for everybody.
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn a_template_that_takes_long_keeps_nobody_waiting() {
         use std::sync::Arc;
@@ -316,7 +334,7 @@ mod tests {
         let (begun, begins) = tokio::sync::oneshot::channel();
         tasks.spawn(async move {
             begun.send(()).unwrap();
-            rendered("{% for i in range(100) %}{% if Agent:A@big[::-1] %}x{% endif %}{% endfor %}").unwrap();
+            rendered("{% for i in range(10) %}{% if Agent:A@big[::-1] %}x{% endif %}{% endfor %}").unwrap();
             ends.store(true, Ordering::SeqCst);
             false
         });
@@ -546,6 +564,18 @@ mod tests {
             "Agent:A@big[1:2]",
             "Agent:A@big[:2]",
             "Agent:A@big[(1):][0] == 'x'",
+            "Agent:A@big ~ '' == 'x'",
+            "Agent:A@texts|sort == 7",
+            "Agent:A@texts|unique == 7",
+            "Agent:A@many|sort(attribute='t') == 7",
+            "Agent:A@many|groupby('t') == 7",
+            "Agent:A@many|max(attribute='t') == 7",
+            "[1, 2, 3, 4]|select('in', Agent:A@big) == 7",
+            "['y', 'z']|reject('in', Agent:A@big) == 7",
+            "Agent:A@texts is eq(Agent:A@texts)",
+            "Agent:A@many is eq(Agent:A@many)",
+            "'x'.format(Agent:A@big)",
+            "Agent:A@list|map('default', Agent:A@big) == 7",
         ] {
             let error = in_a_loop(what).expect_err(what).full();
             assert!(error.contains("too often"), "{what}: {error}");
@@ -560,6 +590,57 @@ mod tests {
         check("{{ Agent:A@n is number }}{{ Agent:A@n >= 3 }}{{ nobody.home is defined }}", "truetruefalse");
         check("{% for x in Agent:A@list if x in ['b'] %}{{ x }}{% endfor %}", "b");
         check("{{ 'h' in Agent:A@content ~ 'x' and not 'x' in Agent:A@content }}", "true");
+    }
+
+    /// However little is charged for what it does.
+    #[test]
+    fn a_node_has_so_much_time_for_its_templates() {
+        for text in [
+            "{{ sys.query }}{% if 1 %}{% endif %}",
+            "{% if Agent:A@n * 2 %}{% endif %}",
+            "{% for x in Agent:A@list %}{% endfor %}",
+            "{% for x in Agent:A@list if x == 'a' %}{% endfor %}",
+            "{% if sys.query.startswith('x') %}{% endif %}",
+            "{% if Agent:A@list|first %}{% endif %}",
+            "{% for x in range(3) %}{% if loop.changed(x) %}{% endif %}{% endfor %}",
+            "{% if loop.cycle(*Agent:A@list) %}{% endif %}",
+            "{% set x = Agent:A@list + [1] %}",
+            "{% if Agent:A@n in Agent:A@list %}{% endif %}",
+            "{% if Agent:A@list[1:] %}{% endif %}",
+        ] {
+            rendered_in(text, READ_MAX, TEMPLATE_TIME_MAX / 2).unwrap_or_else(|error| {
+                assert!(!error.full().contains("10 seconds"), "{text}: {error:?}");
+                String::new()
+            });
+            let error = rendered_in(text, READ_MAX, TEMPLATE_TIME_MAX).expect_err(text).full();
+            assert!(error.contains("longer than the 10 seconds"), "{text}: {error}");
+        }
+        assert_eq!(TEMPLATE_TIME_MAX.as_secs(), 10, "the message says so");
+    }
+
+    /// A slice, a sum of lists or a reversed list is worked out once and not each time that it is gone through.
+    #[test]
+    fn what_is_kept_is_worked_out() {
+        let check = |text: &str, expected: &str| assert_eq!(rendered(text).unwrap(), expected, "{text}");
+        for list in ["Agent:A@texts[::500]", "Agent:A@texts|reverse", "Agent:A@list + Agent:A@list"] {
+            check(
+                &format!("{{% set x = {list} %}}{{{{ x is sequence }}}}{{{{ x|reverse is sequence }}}}"),
+                "truefalse",
+            );
+        }
+        check("{% for x in Agent:A@list[::-1] + [1] if x != 'a' %}{{ x }}{% else %}none{% endfor %}", "b1");
+        check("{% for k, v in {'a': 1}.items() %}{{ k }}{{ v }}{% endfor %}", "a1");
+        check("{% for x in nobody.home %}{% else %}none{% endfor %}", "none");
+        check("{{ Agent:A@list|map('upper')|join(Agent:A@n|string) }}", "A3B");
+        check("{{ Agent:A@rows|sort(attribute='v', reverse=true)|map(attribute='name')|join }}", "yx");
+        check(
+            "{{ Agent:A@rows|selectattr('v', 'in', [2])|list|length }}{{ Agent:A@rows|rejectattr('v', '==', 1)|list|length }}",
+            "11",
+        );
+        check(
+            "{% set a = -Agent:A@n + 1 %}{{ a }}{{ not Agent:A@n ~ 'x' }}{{ 'x' is defined ~ '' }}",
+            "-2falseTrue",
+        );
     }
 
     proptest::proptest! {

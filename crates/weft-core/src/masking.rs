@@ -28,8 +28,40 @@ pub struct Masks(Arc<RwLock<Vec<Hidden>>>);
 
 #[derive(Clone)]
 struct Hidden {
+    /// A form that is not the value itself has [`ENCODED`] and its number before the name.
     name: Arc<str>,
     value: Arc<str>,
+}
+
+/// How the names of encoded forms begin. No name of a variable does.
+const ENCODED: char = '%';
+/// How a value may stand in an address, as the characters besides letters and digits that stay as they are: nearly
+/// none, those of `encodeURIComponent`, those of a query as browsers write one. Forms write a blank as `+`.
+const KEPT: [&str; 4] = ["-._~", "-_.!~*'()", "!$%&()*+,-./:;=?@[\\]^_`{|}~", "*-._+"];
+
+/// A value as it may stand in an address, in one of the ways of [`KEPT`].
+fn encoded(value: &str, way: usize) -> Option<String> {
+    let kept = KEPT.get(way)?;
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        match byte {
+            b' ' if way == KEPT.len() - 1 => text.push('+'),
+            b'+' if way == KEPT.len() - 1 => text.push_str("%2B"),
+            _ if byte.is_ascii_alphanumeric() || kept.as_bytes().contains(&byte) => {
+                text.push(char::from(byte));
+            }
+            _ => text.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    Some(text)
+}
+
+/// A secret by a name that stood in a mark: the value, or a form of it.
+fn named(name: &str, value: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let Some(form) = name.strip_prefix(ENCODED) else { return value(name) };
+    let way = form.chars().next()?;
+    let value = value(form.get(way.len_utf8()..)?)?;
+    encoded(&value, usize::try_from(way.to_digit(10)?).ok()?)
 }
 
 impl std::fmt::Debug for Hidden {
@@ -49,9 +81,14 @@ impl Masks {
         }
         let mut hidden = self.0.write().unwrap_or_else(PoisonError::into_inner);
         for (name, value) in found {
-            let known = hidden.iter().any(|one| *one.value == *value);
-            if !known && hidden.len() < SECRETS_MAX {
-                hidden.push(Hidden { name: name.into(), value: value.into() });
+            let forms = (0..KEPT.len())
+                .filter_map(|way| Some((format!("{ENCODED}{way}{name}"), encoded(&value, way)?)));
+            let forms: Vec<_> = forms.collect();
+            for (name, value) in std::iter::once((name, value)).chain(forms) {
+                let known = hidden.iter().any(|one| *one.value == *value);
+                if !known && hidden.len() < SECRETS_MAX * (1 + KEPT.len()) {
+                    hidden.push(Hidden { name: name.into(), value: value.into() });
+                }
             }
         }
         // A secret within a longer one must not break that one up.
@@ -114,12 +151,32 @@ impl Masks {
         let hidden = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let mut text = Cow::Borrowed(text);
         for Hidden { name, value } in hidden.iter() {
-            if text.contains(&**value) {
-                text = Cow::Owned(text.replace(&**value, &by(name)));
+            if text.contains(&**value)
+                && let Some(masked) = replaced(&text, value, &by(name))
+            {
+                text = Cow::Owned(masked);
             }
         }
         text
     }
+}
+
+/// A text with something else in place of a value, if that stands in it. A number that is part of a longer one is
+/// another number.
+fn replaced(text: &str, value: &str, by: &str) -> Option<String> {
+    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+    let number = value.bytes().all(|byte| byte.is_ascii_digit());
+    let (mut shown, mut from) = (String::new(), 0);
+    for (at, _) in text.match_indices(value) {
+        let (before, after) = (&text.as_bytes()[..at], &text.as_bytes()[at + value.len()..]);
+        if number && (digit(before.last()) || digit(after.first())) {
+            continue;
+        }
+        shown.push_str(&text[from..at]);
+        shown.push_str(by);
+        from = at + value.len();
+    }
+    (from > 0).then(|| shown + &text[from..])
 }
 
 fn owned(text: Cow<'_, str>) -> Option<String> {
@@ -185,7 +242,7 @@ pub fn shown(stored: &str) -> Cow<'_, str> {
 pub fn opened<'a>(stored: &'a str, value: impl Fn(&str) -> Option<String>) -> Cow<'a, str> {
     match is_sealed(stored) {
         true => Cow::Owned(without_marks(stored, |name| {
-            let text = serde_json::to_string(&value(name)?).ok()?;
+            let text = serde_json::to_string(&named(name, &value)?).ok()?;
             text.get(1..text.len() - 1).map(str::to_owned)
         })),
         false => Cow::Borrowed(stored),
@@ -243,5 +300,37 @@ mod tests {
         // A mark that somebody writes themselves is none.
         assert!(!read(opened(&sealed, value))["b"].as_str().unwrap().contains("cret"));
         assert_eq!(opened("plain", |_| None), "plain");
+    }
+
+    #[test]
+    fn a_number_is_not_looked_for_in_longer_ones() {
+        let masks = Masks::default();
+        masks.add("env.limit", &json!("10000"));
+        let check = |text: &str, expected: &str| assert_eq!(masks.text(text), expected);
+        check("100000 and 210000", "100000 and 210000");
+        check("10000, x10000y, 100000, 10000", "***, x***y, 100000, ***");
+    }
+
+    #[test]
+    fn a_secret_is_masked_as_it_stands_in_an_address_and_comes_back_as_it_stood() {
+        let secret = "pa ss+w/ör&d!";
+        let masks = Masks::default();
+        masks.add("env.key", &json!(secret));
+        let forms = [
+            "pa%20ss%2Bw%2F%C3%B6r%26d%21",
+            "pa%20ss%2Bw%2F%C3%B6r%26d!",
+            "pa%20ss+w/%C3%B6r&d!",
+            "pa+ss%2Bw%2F%C3%B6r%26d%21",
+        ];
+        for form in forms.into_iter().chain([secret]) {
+            let url = format!("https://example.org/?key={form}#x");
+            assert_eq!(masks.text(&url), "https://example.org/?key=***#x");
+            let sealed = masks.sealed(&json!({"outputs": url}), &[]).unwrap().to_string();
+            assert!(!sealed.contains("ss"), "{sealed}");
+            let value = |name: &str| (name == "env.key").then(|| secret.to_owned());
+            assert_eq!(opened(&sealed, value), json!({"outputs": url}).to_string());
+        }
+        let sealed = masks.sealed(&json!({"outputs": forms[0]}), &[]).unwrap().to_string();
+        assert_eq!(shown(&sealed), r#"{"outputs":"***"}"#);
     }
 }

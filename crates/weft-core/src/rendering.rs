@@ -6,7 +6,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::value::Json;
@@ -15,11 +16,17 @@ use crate::value::Json;
 /// `limits.output_bytes`.
 pub const TEXT_MAX: usize = 32 << 20;
 
-/// How much text may still be put together. Clones share it.
+/// How long one activation may work on templates. Their steps and sizes are counted, so that ordinary ones end long
+/// before and the same template ends the same way everywhere; this holds where a count is too low.
+pub const TEMPLATE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How much text may still be put together, and how long it may take. Clones share both.
 #[derive(Clone, Debug)]
 pub struct TextRoom {
     max: usize,
     left: Arc<AtomicUsize>,
+    /// In microseconds.
+    worked: Arc<AtomicU64>,
 }
 
 impl Default for TextRoom {
@@ -31,7 +38,7 @@ impl Default for TextRoom {
 impl TextRoom {
     /// Room for this many bytes.
     pub fn of(max: usize) -> Self {
-        Self { max, left: Arc::new(AtomicUsize::new(max)) }
+        Self { max, left: Arc::new(AtomicUsize::new(max)), worked: Arc::default() }
     }
 
     /// As much room as this had at first.
@@ -55,6 +62,18 @@ impl TextRoom {
             Ok(_) => Ok(()),
             Err(_) => Err(self.used_up()),
         }
+    }
+
+    /// What is left of [`TEMPLATE_TIME_MAX`].
+    pub fn time_left(&self) -> Duration {
+        TEMPLATE_TIME_MAX.saturating_sub(Duration::from_micros(self.worked.load(Ordering::Relaxed)))
+    }
+
+    /// Notes how long a template has worked.
+    pub fn worked(&self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let add = |worked: u64| Some(worked.saturating_add(micros));
+        let _ = self.worked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     fn used_up(&self) -> Error {

@@ -19,6 +19,8 @@ const ERROR: &str = "_ERROR";
 /// The outputs of all nodes of a canvas.
 pub struct Outputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
+    /// Those that follow from parameters, by name. There may be thousands, and as many references.
+    named: HashMap<&'a ComponentId, HashMap<&'a str, &'a NodeOutput>>,
     /// What other nodes write: an assigner may make an output of its own in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
 }
@@ -42,7 +44,12 @@ impl<'a> Outputs<'a> {
                 written.entry(component).or_default().insert(path);
             }
         }
-        Self { nodes: built.iter().map(|built| (&built.draft.id, built)).collect(), written }
+        let named = |built: &'a Built| {
+            let outputs = built.draft.shape.outputs.named.iter();
+            (&built.draft.id, outputs.map(|output| (output.name.as_str(), output)).collect())
+        };
+        let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
+        Self { nodes, named: built.iter().map(named).collect(), written }
     }
 
     /// Reports the references of a node to outputs that the components they name do not have.
@@ -90,19 +97,31 @@ impl<'a> Outputs<'a> {
         }
         let leads_to =
             |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if let Some(output) = draft.shape.outputs.named.iter().find(|output| leads_to(&output.name)) {
+        let named = self.named.get(component);
+        if let Some(output) = named.and_then(|named| beginnings(path).find_map(|name| named.get(name))) {
             let member = path.get(output.name.len() + 1..)?.split('.').next()?;
             let known = output.members.as_ref()?.iter().any(|known| known == member);
             return (!known).then_some((of, Missing::Member { output, member }));
         }
         let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));
         let by_default = draft.exception.default.is_some() && leads_to("result");
-        let by_others =
-            self.written.get(component).is_some_and(|paths| paths.iter().any(|path| leads_to(path)));
+        let by_others = self
+            .written
+            .get(component)
+            .is_some_and(|paths| beginnings(path).any(|beginning| paths.contains(beginning)));
         let known = by_type || by_default || by_others;
         let name = path.split('.').next().unwrap_or(path);
         (!known).then_some((of, Missing::Output(name)))
     }
+}
+
+/// How many names a path has that are looked at. No output has a name with so many dots.
+const NAMES_MAX: usize = 16;
+
+/// What a path may begin with: all of it, or as far as one of its dots.
+fn beginnings(path: &str) -> impl Iterator<Item = &str> {
+    let dots = path.match_indices('.').map(|(at, _)| &path[..at]);
+    dots.take(NAMES_MAX).chain(std::iter::once(path))
 }
 
 fn describe(
@@ -126,18 +145,17 @@ fn describe(
             let asked_for = |output: &&OutputSpec| output.optional && output.name == *name;
             let by_type =
                 draft.spec.outputs.iter().filter(|output| !output.optional).map(|output| output.name);
-            let known: Vec<&str> =
-                by_type.chain(draft.shape.outputs.named.iter().map(|output| output.name.as_str())).collect();
-            let guessed = known.iter().copied().chain([ERROR]);
+            let known = by_type.chain(draft.shape.outputs.named.iter().map(|output| output.name.as_str()));
+            let guessed = known.clone().chain([ERROR]);
             let message = format!("`{reference}` is empty: `{}` has no output `{name}`", draft.id);
             let problem = Problem::warning("unknown-output", pointer, message);
             if let Some(output) = draft.spec.outputs.iter().find(asked_for) {
                 return problem
                     .help(format!("it would hold {}, and the node does not ask for it", output.summary));
             }
-            match known.is_empty() {
-                true => problem.help("it has no outputs: refer to another component"),
-                false => problem.help(format!("its outputs are {}", listed(known.iter().copied()))),
+            match known.clone().next() {
+                None => problem.help("it has no outputs: refer to another component"),
+                Some(_) => problem.help(format!("its outputs are {}", listed(known))),
             }
             .maybe_help(suggester.did_you_mean(name, guessed))
         }
@@ -149,4 +167,17 @@ const LISTED_MAX: usize = 12;
 
 fn listed<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.take(LISTED_MAX).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_begins_with_what_stands_before_its_dots() {
+        let of = |path| beginnings(path).collect::<Vec<_>>();
+        assert_eq!(of("content"), ["content"]);
+        assert_eq!(of("a.b.c"), ["a", "a.b", "a.b.c"]);
+        assert_eq!(of(&".".repeat(1_000)).len(), NAMES_MAX + 1);
+    }
 }

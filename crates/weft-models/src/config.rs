@@ -327,6 +327,12 @@ impl ModelEntry {
     }
 }
 
+/// Whether a text is a name that a variable of the environment may have, and no key.
+fn is_variable(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    name.len() <= 64 && !name.starts_with(|c: char| c.is_ascii_digit()) && name.chars().all(plain)
+}
+
 impl ModelsConfig {
     /// Puts the values of `api_key_env` into `api_key`.
     ///
@@ -338,7 +344,12 @@ impl ModelsConfig {
             let Some(variable) = &entry.api_key_env else { continue };
             match lookup(variable).filter(|key| !key.trim().is_empty()) {
                 Some(key) => entry.api_key = Secret::new(key.trim()),
-                None => missing.push(format!("{variable} (for `{}`)", entry.name)),
+                None if is_variable(variable) => missing.push(format!("{variable} (for `{}`)", entry.name)),
+                // It looks like the key itself, put in the wrong place.
+                None => missing.push(format!(
+                    "`api_key_env` of `{}` is no name of a variable, such as OPENAI_API_KEY",
+                    entry.name
+                )),
             }
         }
         if missing.is_empty() {

@@ -115,8 +115,12 @@ fn folder(name: &str, url: &str, data: &Path, absent: &str) -> Result<PathBuf> {
         None if url.is_empty() => Ok(data.join(absent)),
         Some(("folder", path)) if !path.is_empty() => Ok(data.join(path)),
         _ => {
-            Err(Error::new(ErrorKind::Unsupported, format!("{name} is `{url}`, which this build cannot use"))
-                .help("write `folder:` and a path, or leave it empty for a folder in the data folder"))
+            // It may hold a key.
+            Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("{name} is an address that this build cannot use"),
+            )
+            .help("write `folder:` and a path, or leave it empty for a folder in the data folder"))
         }
     }
 }
@@ -165,6 +169,8 @@ pub struct LimitsConfig {
     pub tenant_runs_at_once: usize,
     /// Documents of one tenant in all its datasets; 0: no quota.
     pub tenant_documents: u64,
+    /// Bytes of the documents of one tenant in all its datasets, as they were uploaded; 0: no quota.
+    pub tenant_document_bytes: u64,
     /// Nodes at the same time within a run.
     pub nodes_at_once: usize,
     /// Activations of a run, beyond one for each node and for each item of an Iteration.
@@ -306,6 +312,7 @@ impl Default for LimitsConfig {
             runs_at_once: engine.runs_at_once,
             tenant_runs_at_once: engine.tenant_runs_at_once,
             tenant_documents: 0,
+            tenant_document_bytes: 10 << 30,
             nodes_at_once: engine.nodes_at_once,
             activations: engine.activations,
             run_seconds: engine.run_time.as_secs(),
@@ -627,9 +634,10 @@ mod tests {
         config.blobs.url = "s3://bucket".to_owned();
         config.worker.documents_at_once = 0;
         let error = config.check().unwrap_err().message;
-        for part in ["blobs.url is `s3://bucket`", "worker.documents_at_once"] {
+        for part in ["blobs.url is an address", "worker.documents_at_once"] {
             assert!(error.contains(part), "{error}");
         }
+        assert!(!error.contains("bucket"), "{error}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::seam::run_store::{RunFilter, is_busy};
+use weft_core::seam::run_store::is_busy;
 use weft_core::{Error, ErrorKind, Result, SessionKey};
 use weft_engine::RunHandle;
 
@@ -136,8 +136,9 @@ impl App {
             }
             let waited =
                 wait_for(self.give_way(session, (waiting.strategy, pause)), until, &waiting.stopping);
-            if waited.await?.is_none() {
-                return Err(too_long(session, limits.wait_seconds).because(busy));
+            match waited.await? {
+                Some(outcome) => outcome?,
+                None => return Err(too_long(session, limits.wait_seconds).because(busy)),
             }
             pause = (pause * 2).min(PAUSE_MAX);
         }
@@ -145,13 +146,18 @@ impl App {
 
     /// Waits until the session may be free, for a short while at most, and stops its run if that has to
     /// give way.
-    async fn give_way(&self, session: &SessionKey, (strategy, pause): (MultitaskStrategy, Duration)) {
+    async fn give_way(
+        &self,
+        session: &SessionKey,
+        (strategy, pause): (MultitaskStrategy, Duration),
+    ) -> Result<()> {
         let Some(busy) = self.engine.busy_session(session) else {
             // It is another process's, or free by now.
             if strategy == MultitaskStrategy::Interrupt {
-                self.interrupt_elsewhere(session).await;
+                self.interrupt_elsewhere(session).await?;
             }
-            return tokio::time::sleep(pause).await;
+            tokio::time::sleep(pause).await;
+            return Ok(());
         };
         let stopped = busy.abandoned || (strategy == MultitaskStrategy::Interrupt && !busy.background);
         if let Some(run) = busy.run.as_ref().filter(|_| stopped)
@@ -163,26 +169,19 @@ impl App {
             () = busy.freed() => {}
             () = tokio::time::sleep(LOOK_EVERY) => {}
         }
+        Ok(())
     }
-}
 
-impl App {
     /// Asks the process that has the run of a session to stop it, unless it is the queue's.
-    async fn interrupt_elsewhere(&self, session: &SessionKey) {
-        let filter = RunFilter {
-            session: Some(session.id.clone()),
-            unfinished: true,
-            limit: 1,
-            ..RunFilter::default()
-        };
-        let found = self.runs.list(&session.tenant, &filter).await.unwrap_or_default();
-        for run in found.iter().filter(|run| run.cancel_ms.is_none()) {
-            if self.queue.get(&run.key).await.is_ok() {
-                continue;
-            }
-            if let Err(error) = self.engine.cancel(&run.key).await {
-                tracing::warn!(run.id = %run.key.id, error = error.detail(), "cannot interrupt a run");
-            }
+    async fn interrupt_elsewhere(&self, session: &SessionKey) -> Result<()> {
+        let Some(run) = self.engine.at_work(session).await? else { return Ok(()) };
+        if run.cancel_ms.is_some() {
+            return Ok(());
+        }
+        match self.queue.get(&run.key).await {
+            Ok(_) => Ok(()),
+            Err(error) if error.kind == ErrorKind::NotFound => self.engine.cancel(&run.key).await.map(drop),
+            Err(error) => Err(error),
         }
     }
 }

@@ -117,6 +117,7 @@ impl Tables {
             documents: sum.documents + 1,
             chunks: sum.chunks + kept.document.chunk_count,
             tokens: sum.tokens + kept.document.token_count,
+            bytes: sum.bytes + kept.document.size,
         };
         self.of(key).fold(DatasetCounts::default(), add)
     }

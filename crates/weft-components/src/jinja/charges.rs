@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error as JinjaError, ErrorKind as JinjaKind};
@@ -23,6 +24,8 @@ struct Counts {
     read_max: usize,
     /// Bytes of the longest value that it was given.
     longest: usize,
+    /// When it has to be done.
+    until: Instant,
 }
 
 /// Adds a cost and says whether the sum is within the limit. A cost may be any number, so that no more is added
@@ -33,13 +36,23 @@ fn fits(count: &AtomicUsize, cost: usize, max: usize) -> bool {
 }
 
 impl Budget {
-    /// A budget for a rendering whose longest value has `longest` bytes and that may read `read_max`.
-    pub(super) fn new(longest: usize, read_max: usize) -> Self {
+    /// A budget for a rendering whose longest value has `longest` bytes, that may read `read_max` and has to be
+    /// done by `until`.
+    pub(super) fn new(longest: usize, read_max: usize, until: Instant) -> Self {
         let (built, read) = Default::default();
-        Self(Arc::new(Counts { built, read, read_max, longest }))
+        Self(Arc::new(Counts { built, read, read_max, longest, until }))
+    }
+
+    /// Looks at the clock. Whatever may take long comes through here before it begins.
+    pub(super) fn in_time(&self) -> Result<(), JinjaError> {
+        if Instant::now() < self.0.until {
+            return Ok(());
+        }
+        Err(refused("it takes longer than the 10 seconds that a node has for its templates"))
     }
 
     pub(super) fn charge(&self, cost: usize) -> Result<(), JinjaError> {
+        self.in_time()?;
         if fits(&self.0.built, cost, WORK_MAX) {
             Ok(())
         } else {
@@ -49,6 +62,7 @@ impl Budget {
 
     /// Charges a step that goes through `bytes` of text or through as many values of a list.
     pub(super) fn charge_read(&self, bytes: usize) -> Result<(), JinjaError> {
+        self.in_time()?;
         if fits(&self.0.read, bytes, self.0.read_max) {
             Ok(())
         } else {
@@ -111,7 +125,18 @@ pub(super) fn refused(what: &'static str) -> JinjaError {
 /// What can make a value grow, with a charge on it.
 pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     let b = budget.clone();
-    environment.add_function("weft_cost", move |value: Value| b.charge_value(&value, 0).map(|()| value));
+    environment.add_function("weft_cost", move |value: Value| {
+        b.charge_value(&value, 0)?;
+        Ok::<_, JinjaError>(worked_out(value))
+    });
+    let b = budget.clone();
+    environment.add_function("weft_each", move |value: Value| {
+        b.charge_read(value.len().unwrap_or_default())?;
+        if value.kind() == ValueKind::Iterable {
+            b.charge(value.len().unwrap_or_default().saturating_mul(NODE_COST))?;
+        }
+        Ok::<_, JinjaError>(worked_out(value))
+    });
     let b = budget.clone();
     environment.add_filter("weft_filter", move |value: Value, name: &str| {
         b.charge_copy(&value, name).map(|()| value)
@@ -123,10 +148,6 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
     });
     let b = budget.clone();
     environment.add_function("weft_slice", move |from: Value| b.charge_read(b.longest()).map(|()| from));
-    environment.add_function("weft_number", |value: Value| match value.kind() {
-        ValueKind::Number | ValueKind::Bool => Ok(value),
-        _ => Err(refused("only numbers can be multiplied")),
-    });
     let b = budget.clone();
     environment.add_filter("replace", move |text: &str, from: &str, to: &str| {
         let found = if from.is_empty() { text.len() + 1 } else { text.matches(from).count() };
@@ -164,6 +185,16 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
         Ok::<_, JinjaError>(text.replace('\n', &format!("\n{}", " ".repeat(width))))
     });
     splitting(environment, budget);
+    numbers(environment, budget);
+}
+
+/// What counts.
+fn numbers(environment: &mut Environment<'static>, budget: &Budget) {
+    let b = budget.clone();
+    environment.add_function("weft_number", move |value: Value| match value.kind() {
+        ValueKind::Number | ValueKind::Bool => b.in_time().map(|()| value),
+        _ => Err(refused("only numbers can be multiplied")),
+    });
     environment.add_filter("sum", |items: Value| {
         let mut sum = 0.0;
         for item in items.try_iter()? {
@@ -171,6 +202,15 @@ pub(super) fn charged(environment: &mut Environment<'static>, budget: &Budget) {
         }
         Ok::<_, JinjaError>(crate::params::whole(sum).map_or_else(|| Value::from(sum), Value::from))
     });
+}
+
+/// A sequence that is worked out whenever it is gone through (a slice, a sum of lists, a reversed list), as a list. Its
+/// cost is paid once, and going through it a thousand times would be free.
+fn worked_out(value: Value) -> Value {
+    match value.try_iter() {
+        Ok(items) if value.kind() == ValueKind::Iterable => Value::from_iter(items),
+        _ => value,
+    }
 }
 
 /// The filters that cut a text into many.

@@ -91,6 +91,7 @@ fn formatted(budget: &Budget, style: FormatStyle, text: &str, args: &[Value]) ->
     for value in args {
         let written =
             written(value, budget.room()).ok_or_else(|| refused("it builds texts that are too large"))?;
+        budget.charge_read(written.len())?;
         longest = longest.max(written.len());
     }
     budget.charge(text.len().saturating_add(fields.saturating_mul(longest + widest)))?;
@@ -134,11 +135,6 @@ fn lists(environment: &mut Environment<'static>, budget: &Budget) {
             filters::slice(state, items, count, fill)
         },
     );
-    let b = budget.clone();
-    environment.add_filter("groupby", move |items: Value, by: Option<&str>, more: Kwargs| {
-        b.charge(counted(&items)?.saturating_mul(3 * NODE_COST))?;
-        filters::groupby(items, by, more)
-    });
 }
 
 /// How many members a list has.

@@ -6,12 +6,14 @@
 //! | `{ref}` in text | `{{ weft_0 }}` |
 //! | `{ref}` or a bare `ref` inside a block | `weft_0` |
 //! | either of them inside a string literal | stays |
-//! | `a ~ b`, `a + b` | `a ~ weft_cost(b)`, `a + weft_cost(b)` |
+//! | `a ~ b`, `a + b` | `a|weft_read ~ weft_cost(b)`, `a|weft_read + weft_cost(b)` |
 //! | `a * b` | `a * -1 * -1 * weft_number(b)`, which fails unless both are numbers |
 //! | `[…]`, `{…}`, `(…)` that make a value | `weft_cost([…])` …, and so each of their members |
 //! | arguments of calls, `set` and `with` | their values in `weft_cost(…)` |
 //! | `x|filter` | `x|weft_filter('filter')|filter`, for filters that make as much as they are given |
 //! | other filters, `x is …`, `x == …`, `… in x` | `x|weft_read`, which charges what is gone through |
+//! | `for x in list` | `for x in weft_each(list)`, the same |
+//! | `f(x)` | `f(x|weft_read)`, the same |
 //! | `x[a:b]` | `x[weft_slice(a):b]`, the same |
 //! | `'text' % x` | `weft_printf('text', x)` |
 //! | `set ns.a = x` | `set ns.a = weft_plain(x)`, a copy |
@@ -25,7 +27,7 @@ use std::collections::BTreeSet;
 use weft_core::reference::{Names, Segment};
 use weft_core::{Error, Reference, Result, Template};
 
-use charged::{write, write_charged, write_members};
+use charged::{write, write_charged, write_loop, write_members};
 
 /// How deep brackets may nest.
 const NESTING_MAX: usize = 40;
@@ -287,6 +289,7 @@ impl<'a> Writer<'a> {
                 write_charged(&tokens[value..], &mut self.source);
                 self.source.push_str(if member { ")" } else { "" });
             }
+            Some(Token::Atom("for")) => write_loop(&tokens, &mut self.source),
             Some(Token::Atom("with")) => {
                 write(&tokens[..1], &mut self.source);
                 write_members(&tokens[1..], &mut self.source);

@@ -178,7 +178,14 @@ mod tests {
         let check = async |params: Json, answers: Vec<Result<HttpResponse>>, kind: ErrorKind| {
             assert_eq!(got(params.clone(), answers).await.1.unwrap_err().kind, kind, "{params}");
         };
-        for url in ["", "ftp://example.org", "file:///etc/passwd", "http://a b"] {
+        for url in [
+            "",
+            "ftp://example.org",
+            "file:///etc/passwd",
+            "http://a b",
+            "http:\\\\example.org",
+            "example.org\\a",
+        ] {
             check(json!({"url": url}), Vec::new(), ErrorKind::Invalid).await;
         }
         let image = answer(200, &[("content-type", "image/png")], "");

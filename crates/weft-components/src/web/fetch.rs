@@ -64,6 +64,10 @@ fn address(text: &str) -> Result<Url> {
         Error::invalid(format!("`{}` {why}", shown(text)))
             .help("write a whole address, such as `https://example.org/page`")
     };
+    // A parser would take them for slashes, and `http:\\host` without `://` for the host `http`.
+    if text.contains('\\') {
+        return Err(wrong("has a backslash"));
+    }
     let text = if text.contains("://") { text.to_owned() } else { format!("https://{text}") };
     let mut url = Url::parse(&text).map_err(|_| wrong("is not an address"))?;
     if !matches!(url.scheme(), "http" | "https") {

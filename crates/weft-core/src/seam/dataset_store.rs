@@ -58,6 +58,8 @@ pub struct DatasetCounts {
     pub chunks: u64,
     /// Tokens of those chunks.
     pub tokens: u64,
+    /// Bytes of the documents as they were given.
+    pub bytes: u64,
 }
 
 /// Whether datasets come with what they hold. Counting looks at every one of their documents.

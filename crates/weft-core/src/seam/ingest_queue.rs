@@ -1,11 +1,43 @@
 //! Documents that are to be read by whichever worker is free.
 
+use std::collections::{HashMap, VecDeque};
+
 use async_trait::async_trait;
 
 use crate::error::Result;
-use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey};
+use crate::id::{ChunkId, DatasetKey, DocumentId, DocumentKey, TenantId};
 use crate::seam::dataset_store::{Document, Extra, Stage, StoredChunk};
 use crate::value::Json;
+
+/// What waits of one tenant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting<T> {
+    /// Whose it is.
+    pub tenant: TenantId,
+    /// Since when, and what; those that have waited longest first.
+    pub line: VecDeque<(i64, T)>,
+}
+
+/// The documents to take, `count_max` at most: always of the tenant of which the fewest are being read, so that one
+/// with thousands does not keep the others waiting, and else what has waited longest. `reading` says how many are.
+pub fn in_turns<T>(
+    mut waiting: Vec<Waiting<T>>,
+    mut reading: HashMap<TenantId, u64>,
+    count_max: usize,
+) -> Vec<T> {
+    let mut taken = Vec::new();
+    while taken.len() < count_max {
+        let next = waiting.iter_mut().filter(|one| !one.line.is_empty());
+        let of = |one: &Waiting<T>| reading.get(&one.tenant).copied().unwrap_or_default();
+        let Some(next) = next.min_by_key(|one| (of(one), one.line.front().map(|(since, _)| *since))) else {
+            break;
+        };
+        let Some((_, document)) = next.line.pop_front() else { break };
+        *reading.entry(next.tenant.clone()).or_default() += 1;
+        taken.push(document);
+    }
+    taken
+}
 
 /// A worker's right to read a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +137,7 @@ pub trait IngestQueue: Send + Sync {
     /// [`Wanted::GoOn`].
     async fn stop(&self, document: &DocumentKey, wanted: Wanted, now_ms: i64) -> Result<()>;
 
-    /// Takes at most `count_max` documents of any tenant, those that have waited longest first: what
-    /// nobody has, and what a worker has let its time pass with. Of several that try at the same time one
+    /// Takes at most `count_max` documents of any tenant, in the order of [`in_turns`]: what nobody has, and what a worker has let its time pass with. Of several that try at the same time one
     /// gets it, until `until_ms`.
     ///
     /// # Errors

@@ -309,13 +309,24 @@ impl Engine {
         let of_session = |(run, live): (&RunKey, &super::Live)| (live.session == *key).then(|| run.clone());
         let mut runs: Vec<RunKey> = self.running().runs.iter().filter_map(of_session).collect();
         if let Some(stores) = &self.0.stores {
-            runs.extend(at_work(stores, key).await?);
+            runs.extend(at_work(stores, key).await?.map(|run| run.key));
         }
         let mut asked = false;
         for run in &runs {
             asked |= self.cancel(run).await?;
         }
         Ok(asked)
+    }
+
+    /// The run of a session that has not ended, whichever process has it.
+    ///
+    /// # Errors
+    /// When the store cannot be used.
+    pub async fn at_work(&self, key: &SessionKey) -> Result<Option<StoredRun>> {
+        match &self.0.stores {
+            Some(stores) => at_work(stores, key).await,
+            None => Ok(None),
+        }
     }
 
     /// Asks a run to stop that is under way in this process. Whether it is.
@@ -364,11 +375,11 @@ impl Engine {
     }
 }
 
-/// The run of a session that has not ended.
-async fn at_work(stores: &Stores, key: &SessionKey) -> Result<Vec<RunKey>> {
+/// The run of a session that has not ended, whichever process has it.
+async fn at_work(stores: &Stores, key: &SessionKey) -> Result<Option<StoredRun>> {
     let filter =
         RunFilter { session: Some(key.id.clone()), unfinished: true, limit: 1, ..RunFilter::default() };
-    Ok(stores.runs.list(&key.tenant, &filter).await?.into_iter().map(|run| run.key).collect())
+    Ok(stores.runs.list(&key.tenant, &filter).await?.pop())
 }
 
 /// A run that this process has taken, until it is known who looks after it. Unless somebody does it is handed

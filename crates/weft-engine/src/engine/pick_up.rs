@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 use weft_core::budget::Spent;
 use weft_core::context::Limited;
-use weft_core::journal::{ActivationRef, Ending, FrameStep, NextEdges};
+use weft_core::journal::{ActivationRef, Ending, NextEdges};
 use weft_core::masking;
 use weft_core::seam::chat_model::Usage;
 use weft_core::seam::run_store::{RunLease, StoredRun};
@@ -323,11 +323,20 @@ fn fruitless_pick_ups(entries: &[Entry]) -> usize {
 /// How a run ended whose session is safe, as far as its journal tells.
 fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
     let waits = entries.iter().any(|entry| matches!(entry.record, Record::Waiting { .. }));
-    let failure = entries.iter().enumerate().rev().find_map(|(at, entry)| match &entry.record {
-        Record::NodeFinished { who, error: Some(error), route: NextEdges::None, .. }
-            if !is_caught(&entries[at..], who) =>
-        {
-            Some(Error::new(ErrorKind::Unavailable, format!("{} ({}) failed: {error}", who.name, who.node)))
+    // From the end, so that what went on after a failure is known when the failure is met.
+    let mut went_on = HashSet::new();
+    let failure = entries.iter().rev().find_map(|entry| match &entry.record {
+        Record::NodeFinished { who, error: Some(error), route: NextEdges::None, .. } => {
+            let caught = who.frame.iter().any(|step| went_on.contains(&step.activation));
+            (!caught).then(|| {
+                Error::new(ErrorKind::Unavailable, format!("{} ({}) failed: {error}", who.name, who.node))
+            })
+        }
+        Record::NodeFinished { who, route, .. } => {
+            if !matches!(route, NextEdges::None | NextEdges::Suspended) {
+                went_on.insert(who.activation);
+            }
+            None
         }
         _ => None,
     });
@@ -342,19 +351,6 @@ fn told(entries: &[Entry]) -> (Ending, Option<Error>) {
         (false, Some(error)) => (Ending::Failed, Some(error)),
         (false, None) => (Ending::Succeeded, None),
     }
-}
-
-/// Whether a frame around an activation that has failed went on all the same.
-fn is_caught(later: &[Entry], failed: &ActivationRef) -> bool {
-    let goes_on = |step: &FrameStep| {
-        later.iter().any(|entry| match &entry.record {
-            Record::NodeFinished { who, route, .. } => {
-                who.activation == step.activation && !matches!(route, NextEdges::None | NextEdges::Suspended)
-            }
-            _ => false,
-        })
-    };
-    failed.frame.iter().any(goes_on)
 }
 
 /// What a run's finished work has used, without that of the run whose beginning it shares.

@@ -269,7 +269,12 @@ fn keys_come_from_outside_and_never_show() {
     let filled = config.clone().with_keys(|name| (name == "SOME_KEY").then(|| "the-key".into())).unwrap();
     assert_eq!(filled.entries[0].api_key.reveal(), "the-key");
     assert!(!format!("{filled:?}").contains("the-key"));
-    assert!(config.with_keys(|_| None).unwrap_err().message.contains("SOME_KEY (for `m`)"));
+    assert!(config.clone().with_keys(|_| None).unwrap_err().message.contains("SOME_KEY (for `m`)"));
+    // The key itself in the wrong place.
+    let mut mistaken = config;
+    mistaken.entries[0].api_key_env = Some("sk-Abc123".into());
+    let error = mistaken.with_keys(|_| None).unwrap_err().message;
+    assert!(error.contains("`api_key_env` of `m`") && !error.contains("Abc"), "{error}");
 }
 
 /// A name with a factory and a bare one are asked where they are at home, under the names that are known there.

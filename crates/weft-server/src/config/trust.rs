@@ -43,6 +43,7 @@ const RULES: &[(&str, Trust)] = &[
     ("limits", Lower),
     ("limits.sessions", LowerOrNone),
     ("limits.sessions.multitask_strategy", Anyone),
+    ("limits.tenant_document_bytes", Quota),
     ("limits.tenant_documents", Quota),
     ("limits.tenant_runs_at_once", Quota),
     ("net", Operator("it lets canvases reach more than public addresses")),

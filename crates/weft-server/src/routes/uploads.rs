@@ -76,20 +76,27 @@ pub async fn upload(
     }
 }
 
-/// Whether the tenant may have one document more.
-async fn check_quota(state: &ServerState, tenant: &TenantId) -> Result<(), ApiError> {
-    let most = state.app.limits.tenant_documents;
-    if most == 0 {
+/// Whether the tenant may have one document more, of so many bytes.
+async fn check_quota(state: &ServerState, tenant: &TenantId, size: u64) -> Result<(), ApiError> {
+    let (documents_max, bytes_max) =
+        (state.app.limits.tenant_documents, state.app.limits.tenant_document_bytes);
+    if (documents_max, bytes_max) == (0, 0) {
         return Ok(());
     }
     let all = DatasetFilter { limit: u64::MAX, ..DatasetFilter::default() };
     let (datasets, _) = state.app.datasets.datasets(tenant, &all).await?;
-    let count: u64 = datasets.iter().map(|dataset| dataset.counts.documents).sum();
-    if count < most {
+    let documents: u64 = datasets.iter().map(|dataset| dataset.counts.documents).sum();
+    let bytes: u64 = datasets.iter().map(|dataset| dataset.counts.bytes).sum();
+    let (message, setting) = if documents_max > 0 && documents >= documents_max {
+        (format!("there are {documents} documents, as many as may be"), "limits.tenant_documents")
+    } else if bytes_max > 0 && bytes.saturating_add(size) > bytes_max {
+        let message =
+            format!("the documents take {bytes} bytes and may take {bytes_max}; this one has {size}");
+        (message, "limits.tenant_document_bytes")
+    } else {
         return Ok(());
-    }
-    let message = format!("there are {count} documents, as many as may be");
-    let help = "remove some, or let an operator raise limits.tenant_documents";
+    };
+    let help = format!("remove some, or let an operator raise {setting}");
     Err(Error::new(ErrorKind::QuotaExceeded, message).help(help).into())
 }
 
@@ -114,9 +121,9 @@ async fn keep_each(
             let message = format!("{name}: This type of file has not been supported yet!");
             return Err(ApiError::new(code::FAILED, message));
         }
-        check_quota(state, &dataset.key.tenant).await?;
         let most = ("documents.file_bytes_max", state.app.library.file_bytes_max());
         let bytes = whole(part, most, &name).await?;
+        check_quota(state, &dataset.key.tenant, bytes.len() as u64).await?;
         kept.push(state.app.library.upload(&dataset.key, &name, bytes, Naming::Numbered).await?);
         suit(state, kept).await?;
     }

@@ -134,6 +134,25 @@ async fn uploads_have_limits_of_their_own() {
 }
 
 #[tokio::test]
+async fn a_tenant_has_so_many_documents_and_so_many_bytes_of_them() {
+    let limits = LimitsConfig { tenant_document_bytes: 1_000, ..LimitsConfig::default() };
+    let bytes = bench_with(Script::new(), Auth::On, limits).await;
+    let limits = LimitsConfig { tenant_documents: 1, ..LimitsConfig::default() };
+    let count = bench_with(Script::new(), Auth::On, limits).await;
+    for (bench, setting) in [(bytes, "limits.tenant_document_bytes"), (count, "limits.tenant_documents")] {
+        let (one, other) = (bench.dataset("One").await, bench.dataset("Other").await);
+        bench.upload(&one, &[("a.txt", &"x".repeat(600))]).await.data();
+        let (_, message) = bench.upload(&other, &[("b.txt", &"x".repeat(401))]).await.refusal();
+        assert!(message.contains(setting), "{message}");
+        assert_eq!(names(&bench, &format!("{other}/documents")).await, <[&str; 0]>::default());
+        // What is removed makes room.
+        let id = bench.get(&format!("{one}/documents")).await.data()["docs"][0]["id"].clone();
+        bench.ask("DELETE", &format!("{one}/documents"), json!({"ids": [id]})).await.data();
+        bench.upload(&other, &[("b.txt", &"x".repeat(401))]).await.data();
+    }
+}
+
+#[tokio::test]
 async fn a_file_comes_back_as_it_was_and_is_never_shown() {
     let bench = bench(Script::new()).await;
     let dataset = bench.dataset("Docs").await;

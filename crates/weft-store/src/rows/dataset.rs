@@ -128,21 +128,22 @@ impl Store {
         let backend = db.get_database_backend();
         let mut counts = HashMap::new();
         for some in ids.chunks(ROWS_AT_ONCE_MAX) {
-            let rows: Vec<(String, i64, i64, i64)> = document::Entity::find()
+            let rows: Vec<(String, i64, i64, i64, i64)> = document::Entity::find()
                 .select_only()
                 .column(Column::DatasetId)
                 .column_as(Column::Id.count(), "documents")
                 .column_as(sum(backend, Column::ChunkCount), "chunks")
                 .column_as(sum(backend, Column::TokenCount), "tokens")
+                .column_as(sum(backend, Column::Size), "bytes")
                 .filter(Column::TenantId.eq(tenant))
                 .filter(Column::DatasetId.is_in(some.iter().map(String::as_str)))
                 .group_by(Column::DatasetId)
                 .into_tuple()
                 .all(db)
                 .await?;
-            counts.extend(rows.into_iter().map(|(id, documents, chunks, tokens)| {
-                let [documents, chunks, tokens] = [documents, chunks, tokens].map(ids::count);
-                (id, DatasetCounts { documents, chunks, tokens })
+            counts.extend(rows.into_iter().map(|(id, documents, chunks, tokens, bytes)| {
+                let [documents, chunks, tokens, bytes] = [documents, chunks, tokens, bytes].map(ids::count);
+                (id, DatasetCounts { documents, chunks, tokens, bytes })
             }));
         }
         Ok(counts)

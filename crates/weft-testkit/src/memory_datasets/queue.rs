@@ -1,11 +1,13 @@
 //! The queue of documents, in memory.
 
+use std::collections::{HashMap, VecDeque};
+
 use async_trait::async_trait;
 use weft_core::id::{DatasetKey, DocumentId, DocumentKey};
 use weft_core::seam::dataset_store::{DocumentState, Extra, Stage, StoredChunk};
 use weft_core::seam::ingest_queue::{
     Amended, IndexNote, IngestLease, IngestOutcome, IngestProgress, IngestQueue, NotedFilter, Removed,
-    TakenDocument, ToBeFound, Wanted,
+    TakenDocument, ToBeFound, Waiting, Wanted, in_turns,
 };
 use weft_core::value::Json;
 use weft_core::{Error, Result};
@@ -125,10 +127,25 @@ impl IngestQueue for MemoryDatasets {
     async fn take(&self, now_ms: i64, until_ms: i64, count_max: u64) -> Result<Vec<TakenDocument>> {
         let mut tables = self.tables();
         let ready = |kept: &&mut Kept| kept.document.state == DocumentState::Running && kept.at_ms <= now_ms;
+        let mut reading = HashMap::new();
+        let under_way = |kept: &&Kept| {
+            kept.document.state == DocumentState::Running && kept.at_ms > now_ms && kept.taken_ms.is_some()
+        };
+        for kept in tables.documents.values().filter(under_way) {
+            *reading.entry(kept.document.key.dataset.tenant.clone()).or_default() += 1;
+        }
         let mut found: Vec<&mut Kept> = tables.documents.values_mut().filter(ready).collect();
         found.sort_by_key(|kept| (kept.at_ms, kept.document.key.id.clone()));
+        let mut waiting: Vec<Waiting<&mut Kept>> = Vec::new();
+        for kept in found {
+            let (tenant, entry) = (kept.document.key.dataset.tenant.clone(), (kept.at_ms, kept));
+            match waiting.iter_mut().find(|one| one.tenant == tenant) {
+                Some(one) => one.line.push_back(entry),
+                None => waiting.push(Waiting { tenant, line: VecDeque::from([entry]) }),
+            }
+        }
         let mut taken = Vec::new();
-        for kept in found.into_iter().take(bounded(count_max)) {
+        for kept in in_turns(waiting, reading, bounded(count_max)) {
             if kept.wanted != Wanted::GoOn {
                 kept.stop(kept.wanted);
                 continue;

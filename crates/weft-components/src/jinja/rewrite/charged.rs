@@ -46,6 +46,16 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
             continue;
         }
         let operand_before = at > 0 && tokens[at - 1].ends_operand();
+        // What is appended to is copied, too.
+        if !operand_before && !is_literal(token) {
+            let end = operand_end(tokens, at);
+            if matches!(tokens.get(end), Some(Token::Operator("~" | "+"))) {
+                write(&tokens[at..end], out);
+                out.push_str(READ);
+                at = end;
+                continue;
+            }
+        }
         let wrap = match token.text() {
             "~" | "+" => Some((token.text(), "weft_cost(", ") ")),
             "*" if operand_before => Some(("* -1 * -1 *", "weft_number(", ") ")),
@@ -72,6 +82,7 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
             let members = &tokens[at..end.saturating_sub(1).max(at)];
             match slice_from(members).filter(|_| operand_before && *open == "[") {
                 Some(colon) => write_slice(members, colon, out),
+                None if operand_before && *open == "(" => write_each(members, out, write_argument),
                 None => write_members(members, out),
             }
             if let Some(Token::Close(close)) = tokens.get(end.saturating_sub(1)) {
@@ -96,6 +107,34 @@ pub(super) fn write(tokens: &[Token<'_>], out: &mut String) {
 /// Whether a token is a text in quotes.
 fn is_text(token: &Token<'_>) -> bool {
     matches!(token, Token::Atom(text) if text.starts_with(['\'', '"']))
+}
+
+/// Whether a token is a text or a number.
+fn is_literal(token: &Token<'_>) -> bool {
+    matches!(token, Token::Atom(text) if text.starts_with(|c: char| c == '\'' || c == '"' || c.is_ascii_digit()))
+}
+
+/// Writes a `for` with its list in a call that charges for going through it.
+pub(super) fn write_loop(tokens: &[Token<'_>], out: &mut String) {
+    let Some(from) = tokens.iter().position(|token| token.text() == "in") else {
+        return write(tokens, out);
+    };
+    let list = &tokens[from + 1..];
+    let mut depth = 0_usize;
+    let condition = list.iter().position(|token| {
+        match token {
+            Token::Open(_) => depth += 1,
+            Token::Close(_) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && token.text() == "if"
+    });
+    let (list, condition) = list.split_at(condition.unwrap_or(list.len()));
+    write(&tokens[..from], out);
+    out.push_str("in weft_each(");
+    write(list, out);
+    out.push_str(") ");
+    write(condition, out);
 }
 
 /// Whether the `in` at `at` is one of `not in`.
@@ -130,6 +169,11 @@ fn write_slice(members: &[Token<'_>], colon: usize, out: &mut String) {
 
 /// Writes what stands between brackets: members with commas or colons between them, each charged.
 pub(super) fn write_members(tokens: &[Token<'_>], out: &mut String) {
+    write_each(tokens, out, write_member);
+}
+
+/// Writes what stands between brackets, each member by `one`.
+fn write_each(tokens: &[Token<'_>], out: &mut String, one: fn(&[Token<'_>], &mut String)) {
     let mut depth = 0_usize;
     let mut from = 0;
     for (at, token) in tokens.iter().enumerate() {
@@ -137,7 +181,7 @@ pub(super) fn write_members(tokens: &[Token<'_>], out: &mut String) {
             Token::Open(_) => depth += 1,
             Token::Close(_) => depth = depth.saturating_sub(1),
             Token::Operator(sign @ ("," | ":")) if depth == 0 => {
-                write_member(&tokens[from..at], out);
+                one(&tokens[from..at], out);
                 out.push_str(sign);
                 out.push(' ');
                 from = at + 1;
@@ -145,10 +189,32 @@ pub(super) fn write_members(tokens: &[Token<'_>], out: &mut String) {
             _ => {}
         }
     }
-    write_member(&tokens[from..], out);
+    one(&tokens[from..], out);
 }
 
-/// Writes one member; of `name=value` the value is charged, and what is spread out by `*` was before.
+/// Writes an argument of a call, which may go through it however short its name is.
+fn write_argument(tokens: &[Token<'_>], out: &mut String) {
+    match tokens {
+        [Token::Operator(spread @ ("*" | "**")), value @ ..] => {
+            out.push_str(spread);
+            out.push_str("weft_cost(");
+            write(value, out);
+            out.push_str(") ");
+        }
+        [name, equals @ Token::Operator("="), value @ ..] => {
+            out.push_str(name.text());
+            out.push_str(equals.text());
+            write_argument(value, out);
+        }
+        [value] if !is_literal(value) => {
+            write(tokens, out);
+            out.push_str(READ);
+        }
+        value => write_member(value, out),
+    }
+}
+
+/// Writes one member; of `name=value` the value is charged.
 fn write_member(tokens: &[Token<'_>], out: &mut String) {
     match tokens {
         [Token::Operator("*" | "**"), ..] => write(tokens, out),

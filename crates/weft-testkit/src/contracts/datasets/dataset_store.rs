@@ -315,7 +315,7 @@ async fn chunks_come_back_as_they_were(store: &dyn DatasetStore) {
     store.put_chunks(&made.key, std::slice::from_ref(&again)).await.unwrap();
     let ids = std::slice::from_ref(&second.id);
     assert_eq!(store.chunks_by_id(&made.key.dataset.tenant, ids).await.unwrap(), [again]);
-    let counts = DatasetCounts { documents: 1, chunks: 2, tokens: 4 };
+    let counts = DatasetCounts { documents: 1, chunks: 2, tokens: 4, bytes: made.size };
     let set = store.dataset(&made.key.dataset).await.unwrap();
     assert_eq!(set.counts, counts);
     let uncounted = Dataset { counts: DatasetCounts::default(), ..set.clone() };
@@ -397,7 +397,7 @@ async fn what_is_removed_is_gone(store: &dyn DatasetStore) {
     refused(store.extra(&all[0].key, Extra::Contents).await, NotFound);
     assert_eq!(
         store.dataset(&set.key).await.unwrap().counts,
-        DatasetCounts { documents: 2, chunks: 4, tokens: 12 }
+        DatasetCounts { documents: 2, chunks: 4, tokens: 12, bytes: all[1].size + all[3].size }
     );
     // As if it had never been read.
     store.reset_document(&all[1].key, 8_000).await.unwrap();

@@ -26,6 +26,7 @@ pub async fn ingest_queue_keeps_its_contract(store: &dyn DatasetStore, queue: &d
     let both = Both { store, queue };
     both.documents_are_queued_once().await;
     both.those_that_waited_longest_are_taken_first().await;
+    both.tenants_take_turns().await;
     both.of_many_takers_one_gets_each().await;
     both.time_that_has_passed_lets_another_one_take().await;
     both.new_chunks_stand_beside_the_old_ones().await;
@@ -168,6 +169,24 @@ impl Both<'_> {
         assert_eq!(names(3_500, 2).await, ["001.txt", "003.txt"]);
         assert_eq!(names(3_500, 2).await, ["000.txt"]);
         assert_eq!(names(END - 1, 9).await, ["002.txt"]);
+        self.drain().await;
+    }
+
+    async fn tenants_take_turns(&self) {
+        let (many, few) = (self.documents(5).await, self.documents(2).await);
+        for (one, now_ms) in many.iter().zip(1_000..).chain(few.iter().zip(2_000..)) {
+            self.queue_at(one, now_ms).await;
+        }
+        let taken = async |now, count| -> Vec<DocumentKey> {
+            let taken = self.queue.take(now, END, count).await.unwrap();
+            taken.into_iter().map(|taken| taken.lease.document).collect()
+        };
+        let keys = |of: [&Document; 2]| of.map(|one| one.key.clone());
+        assert_eq!(taken(1_500, 2).await, keys([&many[0], &many[1]]));
+        // Two of the first are being read, however long the others of them have waited.
+        assert_eq!(taken(3_000, 2).await, keys([&few[0], &few[1]]));
+        assert_eq!(taken(3_000, 2).await, keys([&many[2], &many[3]]));
+        assert_eq!(taken(3_000, 9).await, [many[4].key.clone()]);
         self.drain().await;
     }
 

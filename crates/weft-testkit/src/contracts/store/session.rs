@@ -7,7 +7,9 @@ use serde_json::json;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::id::{RunId, SessionKey, TenantId};
 use weft_core::seam::SessionStore;
-use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
+use weft_core::seam::session_store::{
+    Feedback, Session, SessionCommit, SessionFilter, SessionMessage, SessionOrder,
+};
 use weft_core::value::Json;
 
 use super::{LARGE, later, refused, tenant};
@@ -159,9 +161,10 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     for (n, (id, canvas, user)) in
         [("a", "x", "ada"), ("b", "x", "grace"), ("c", "y", "ada"), ("d", "x", "Ada")].into_iter().enumerate()
     {
-        let updated_ms = 1_000 + n as i64;
+        let (created_ms, updated_ms) = (500 + n as i64, 1_000 + n as i64);
         let name = format!("About 100% of {}", id.to_uppercase());
-        let one = Session { user_id: user.into(), name, updated_ms, ..session(&tenant, id, canvas) };
+        let one =
+            Session { user_id: user.into(), name, created_ms, updated_ms, ..session(&tenant, id, canvas) };
         store.create(&one, &[]).await.unwrap();
     }
     later().await;
@@ -174,6 +177,9 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     };
     check(all.clone(), &["a", "d", "c", "b"], 4).await;
     check(SessionFilter { ascending: true, ..all.clone() }, &["b", "c", "d", "a"], 4).await;
+    let by_creation = SessionFilter { order: SessionOrder::Created, ..all.clone() };
+    check(SessionFilter { ascending: true, ..by_creation.clone() }, &["a", "b", "c", "d"], 4).await;
+    check(SessionFilter { limit: 2, ..by_creation }, &["d", "c"], 4).await;
     check(SessionFilter { canvas: Some("x".into()), ..all.clone() }, &["a", "d", "b"], 3).await;
     check(SessionFilter { user_id: Some("ada".into()), ..all.clone() }, &["a", "c"], 2).await;
     check(SessionFilter { id: Some("c".into()), ..all.clone() }, &["c"], 1).await;

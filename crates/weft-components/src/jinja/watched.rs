@@ -1,0 +1,174 @@
+//! The library's own filters and tests, each with a charge on what it goes through, by whatever way it is called: also
+//! `map('sort')` and `select('in', text)` name one, and what is done for each member is seen only there.
+
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Environment, Error as JinjaError, State, filters, tests};
+
+use super::charges::Budget;
+use super::{DEPTH_MAX, NODE_COST};
+
+/// What going through a value costs besides its text.
+const STEP_COST: usize = 8;
+
+/// Adds all of them.
+pub(super) fn added(environment: &mut Environment<'static>, budget: &Budget) {
+    let sorting = [
+        ("dictsort", Value::from_function(filters::dictsort)),
+        ("groupby", Value::from_function(filters::groupby)),
+        ("max", Value::from_function(filters::max)),
+        ("min", Value::from_function(filters::min)),
+        ("sort", Value::from_function(filters::sort)),
+        ("unique", Value::from_function(filters::unique)),
+    ];
+    for (name, filter) in sorting {
+        let b = budget.clone();
+        environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            charge_sorting(&b, name, &args)?;
+            filter.call(state, &args)
+        });
+    }
+    let choosing = [
+        ("map", Value::from_function(filters::map)),
+        ("reject", Value::from_function(filters::reject)),
+        ("rejectattr", Value::from_function(filters::rejectattr)),
+        ("select", Value::from_function(filters::select)),
+        ("selectattr", Value::from_function(filters::selectattr)),
+    ];
+    for (name, filter) in choosing {
+        let b = budget.clone();
+        environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            // What it does for each member has charges of its own; a path of names is walked for each.
+            let path = path(&args).or_else(|| args.get(1).and_then(|path| path.as_str().map(str::to_owned)));
+            let path = path.unwrap_or_default().len() + STEP_COST;
+            b.charge_read(count(&args).saturating_mul(path))?;
+            filter.call(state, &args)
+        });
+    }
+    let b = budget.clone();
+    environment.add_filter("string", move |state: &State<'_, '_>, value: &Value| {
+        b.charge_value(value, 0)?;
+        filters::string(state, value)
+    });
+    compared(environment, budget);
+}
+
+/// The tests that look at two values.
+fn compared(environment: &mut Environment<'static>, budget: &Budget) {
+    let comparing = [
+        (["eq", "equalto", "=="], Value::from_function(tests::is_eq)),
+        (["ne", "!=", "ne"], Value::from_function(tests::is_ne)),
+        (["lt", "lessthan", "<"], Value::from_function(tests::is_lt)),
+        (["le", "<=", "le"], Value::from_function(tests::is_le)),
+        (["gt", "greaterthan", ">"], Value::from_function(tests::is_gt)),
+        (["ge", ">=", "ge"], Value::from_function(tests::is_ge)),
+    ];
+    let all = comparing.into_iter().flat_map(|(names, test)| names.map(|name| (name, test.clone())));
+    for (name, test) in all {
+        let b = budget.clone();
+        environment.add_test(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
+            if let [one, other, ..] = &args[..] {
+                charge_common(&b, one, other, 0)?;
+            }
+            test.call(state, &args)
+        });
+    }
+    let found = Value::from_function(tests::is_in);
+    let b = budget.clone();
+    environment.add_test("in", move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
+        let args = args.into_values();
+        if let [one, container, ..] = &args[..] {
+            match (container.kind(), container.as_str()) {
+                (_, Some(text)) => {
+                    b.charge_read(text.len())?;
+                    charge_all(&b, one, 1, 0)?;
+                }
+                (ValueKind::Seq | ValueKind::Iterable, _) => {
+                    for item in container.try_iter()? {
+                        charge_common(&b, one, &item, 0)?;
+                    }
+                }
+                _ => charge_all(&b, one, 1, 0)?,
+            }
+        }
+        found.call(state, &args)
+    });
+}
+
+/// Charges what sorting compares: the keys, as often as a sort of so many looks at each.
+fn charge_sorting(budget: &Budget, name: &str, args: &[Value]) -> Result<(), JinjaError> {
+    let count = count(args);
+    let Some(items) = args.first() else { return Ok(()) };
+    if name == "groupby" {
+        budget.charge(count.saturating_mul(3 * NODE_COST))?;
+    }
+    let times = usize::try_from(count.max(1).ilog2()).unwrap_or_default() + 1;
+    let path = path(args).or_else(|| match name {
+        "groupby" => args.get(1).and_then(|path| path.as_str().map(str::to_owned)),
+        _ => None,
+    });
+    let Some(path) = path else { return charge_all(budget, items, times, 0) };
+    budget.charge_read(count.saturating_mul(path.len()))?;
+    for item in items.try_iter()? {
+        for path in path.split(',') {
+            charge_all(budget, &at(&item, path.trim()), times, 0)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is at a path of names with dots between them.
+fn at(item: &Value, path: &str) -> Value {
+    let step = |value: Value, name: &str| match name.parse::<usize>() {
+        Ok(place) => value.get_item(&Value::from(place)).unwrap_or_default(),
+        Err(_) => value.get_attr(name).unwrap_or_default(),
+    };
+    path.split('.').fold(item.clone(), step)
+}
+
+/// How many members the first argument has.
+fn count(args: &[Value]) -> usize {
+    args.first().and_then(Value::len).unwrap_or_default()
+}
+
+/// The argument `attribute`.
+fn path(args: &[Value]) -> Option<String> {
+    let named = args.last().filter(|last| last.is_kwargs())?;
+    named.get_attr("attribute").ok()?.as_str().map(str::to_owned)
+}
+
+/// Charges going through a value with everything in it, so many times.
+fn charge_all(budget: &Budget, value: &Value, times: usize, depth: usize) -> Result<(), JinjaError> {
+    let size = STEP_COST + value.as_str().map_or(0, str::len);
+    budget.charge_read(size.saturating_mul(times))?;
+    if depth < DEPTH_MAX && matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) {
+        let map = value.kind() == ValueKind::Map;
+        for item in value.try_iter()? {
+            if map {
+                charge_all(budget, &value.get_item(&item)?, times, depth + 1)?;
+            }
+            charge_all(budget, &item, times, depth + 1)?;
+        }
+    }
+    Ok(())
+}
+
+/// Charges comparing two values: as much as they may have in common.
+fn charge_common(budget: &Budget, one: &Value, other: &Value, depth: usize) -> Result<(), JinjaError> {
+    let sequence = |value: &Value| matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable);
+    if let (Some(one), Some(other)) = (one.as_str(), other.as_str()) {
+        let same = if one.len() == other.len() { one.len() } else { 0 };
+        return budget.charge_read(STEP_COST + same);
+    }
+    budget.charge_read(STEP_COST)?;
+    if depth < DEPTH_MAX && sequence(one) && sequence(other) {
+        for (one, other) in one.try_iter()?.zip(other.try_iter()?) {
+            charge_common(budget, &one, &other, depth + 1)?;
+        }
+    } else if one.kind() == ValueKind::Map && other.kind() == ValueKind::Map {
+        charge_all(budget, one, 1, depth)?;
+    }
+    Ok(())
+}
