@@ -1,6 +1,7 @@
 //! Every setting with its default. `config.default.toml` shows them with their reasons; a test keeps
 //! the two equal. Files, environment and flags are read by weft-cli.
 
+mod attachments;
 mod browser;
 mod budgets;
 mod confined;
@@ -24,6 +25,7 @@ use weft_models::ModelsConfig;
 use self::budgets::{run_budget, useless};
 use crate::turns::MultitaskStrategy;
 
+pub use self::attachments::AttachmentsConfig;
 pub use self::browser::BrowserConfig;
 pub use self::confined::{DocumentsConfig, SandboxConfig};
 pub use self::sections::sections;
@@ -140,22 +142,6 @@ pub struct RetentionConfig {
 impl Default for RetentionConfig {
     fn default() -> Self {
         Self { runs_days: 0, runs_per_session: 0, files_days: 90 }
-    }
-}
-
-/// Files of conversations: what people attach, and what runs make.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct AttachmentsConfig {
-    /// Bytes of one file.
-    pub file_bytes_max: u64,
-    /// Bytes of all files of a tenant.
-    pub tenant_bytes_max: u64,
-}
-
-impl Default for AttachmentsConfig {
-    fn default() -> Self {
-        Self { file_bytes_max: 100 << 20, tenant_bytes_max: 10 << 30 }
     }
 }
 

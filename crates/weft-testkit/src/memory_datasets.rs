@@ -246,15 +246,11 @@ impl DatasetStore for MemoryDatasets {
             .datasets
             .values()
             .filter(|dataset| {
+                let named = |name: &String| name.to_lowercase() == dataset.name.to_lowercase();
                 dataset.key.tenant == *tenant
                     && filter.ids.as_ref().is_none_or(|ids| ids.contains(&dataset.key.id))
-                    && filter
-                        .name
-                        .as_ref()
-                        .is_none_or(|name| name.to_lowercase() == dataset.name.to_lowercase())
-                    && filter.names.as_ref().is_none_or(|names| {
-                        names.iter().any(|name| name.to_lowercase() == dataset.name.to_lowercase())
-                    })
+                    && filter.name.as_ref().is_none_or(named)
+                    && filter.names.as_ref().is_none_or(|names| names.iter().any(named))
             })
             .map(|dataset| match filter.counting {
                 Counting::With => tables.with_counts(dataset),
