@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json, json};
 use weft_core::journal::WaitingForm;
+use weft_core::seam::task_store::TaskKind;
 use weft_core::value::to_text;
 use weft_core::{Ending, Entry, Record, TaskId};
 
@@ -54,7 +55,6 @@ impl AgUiRun {
         if let Record::RunFinished { .. } = &entry.record {
             self.end(&mut events);
         }
-        // What nobody is shown has no number: it may not be stored yet.
         for event in &mut events {
             event["timestamp"] = json!(entry.at_ms);
         }
@@ -250,7 +250,9 @@ fn interrupts(waiting: &WaitingForm) -> Vec<Json> {
 
 /// Whether a field is one that a person agrees to.
 fn is_decision(field: Option<&Json>) -> bool {
-    field.is_some_and(|field| field.get("tool").is_some() || field.get("type") == Some(&json!("approval")))
+    field.is_some_and(|field| {
+        matches!(TaskKind::of_field(field), TaskKind::ToolApproval | TaskKind::PlanReview)
+    })
 }
 
 fn interrupt(waiting: &WaitingForm, task: &TaskId, fields: &Map<String, Json>) -> Json {
@@ -309,4 +311,28 @@ fn schema(fields: &Map<String, Json>) -> Json {
     let required: Vec<&String> =
         fields.iter().filter(|(_, field)| needed(field)).map(|(name, _)| name).collect();
     json!({"type": "object", "properties": properties, "required": required})
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::component::Form;
+
+    use super::*;
+
+    #[test]
+    fn calls_and_plans_are_decided_and_forms_are_filled_in() {
+        let reasons = |fields: Json, tasks: &[&str]| {
+            let form = Form { fields: fields.as_object().unwrap().clone(), ..Form::default() };
+            let tasks = tasks.iter().map(|id| TaskId::from(*id)).collect();
+            let waiting = WaitingForm { tasks, ..WaitingForm::new("N".into(), [].into(), form) };
+            let told = interrupts(&waiting);
+            told.iter().map(|one| one["reason"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let calls = json!({"call_1": {"type": "approval", "tool": "pay"}, "call_2": {"type": "approval"}});
+        assert_eq!(reasons(calls, &["t1", "t2"]), ["tool_call", "tool_call"]);
+        assert_eq!(reasons(json!({"plan": {"type": "plan_review"}}), &["t1"]), ["tool_call"]);
+        let form = json!({"name": {"type": "line", "tool": "hammer"}, "age": {"type": "integer"}});
+        assert_eq!(reasons(form, &["t1"]), ["input_required"]);
+        assert_eq!(reasons(json!({"name": {"type": "line", "tool": "hammer"}}), &["t1"]), ["input_required"]);
+    }
 }

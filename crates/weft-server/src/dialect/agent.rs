@@ -1,7 +1,6 @@
 //! Run events as those of one agent at work: `node_start`, `llm_token`, `node_end`, `tool_start`, `tool_end`, and
 //! the `reply` with its metadata at the end. Every event has the same envelope.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -11,12 +10,10 @@ use weft_core::value::to_text;
 use weft_core::{ComponentId, Ending, Entry, Record};
 
 use super::ragflow::RunView;
+use super::ragflow::tool::cut;
 use super::write_json;
 use crate::answer::Answer;
 use crate::wire::session::sources;
-
-/// Characters of a tool's result in an event, at most.
-const RESULT_MAX: usize = 4_000;
 
 #[derive(Serialize)]
 struct Envelope<'a> {
@@ -61,7 +58,7 @@ enum Event<'a> {
     ToolEnd {
         tool: &'a str,
         id: &'a str,
-        result: Cow<'a, str>,
+        result: String,
         is_error: bool,
         truncated: bool,
         node: &'a ComponentId,
@@ -159,13 +156,12 @@ impl AgentRun {
             },
             Record::ToolFinished { call, .. } => {
                 let text = to_text(&call.result);
-                let end = text.char_indices().nth(RESULT_MAX).map(|(end, _)| end);
-                let result = end.and_then(|end| text.get(..end)).map(str::to_owned);
+                let shown = cut(&text).map(str::to_owned);
                 Event::ToolEnd {
                     tool: &call.started.tool,
                     id: &call.started.call,
-                    truncated: result.is_some(),
-                    result: Cow::Owned(result.unwrap_or(text)),
+                    truncated: shown.is_some(),
+                    result: shown.unwrap_or(text),
                     is_error: call.failed,
                     node: &call.started.agent,
                 }

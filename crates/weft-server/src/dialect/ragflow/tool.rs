@@ -65,8 +65,12 @@ pub fn end(call: &ToolFinished) -> End<'_> {
 }
 
 fn shortened(result: &Json) -> Option<String> {
-    let text = to_text(result);
-    text.char_indices().nth(RESULT_MAX).map(|(end, _)| text[..end].to_owned())
+    cut(&to_text(result)).map(str::to_owned)
+}
+
+/// What an event shows of a result that is longer than an event may be; nothing of one that is not.
+pub(in crate::dialect) fn cut(text: &str) -> Option<&str> {
+    text.char_indices().nth(RESULT_MAX).map(|(end, _)| &text[..end])
 }
 
 /// The calls that one agent made in a row, as clients read them beside the events.
