@@ -91,7 +91,7 @@ impl Toolkit {
         let named = |error: Error| {
             Error::new(error.kind, format!("the tool `{}` cannot be used", tool.name)).because(error)
         };
-        let schema = ArgumentSchema::new(&tool.parameters).map_err(named)?;
+        let schema = ArgumentSchema::shared(&tool.parameters).map_err(named)?;
         let mut state = self.state();
         if tool.group != BASIC_GROUP && !state.groups.contains_key(&tool.group) {
             return Err(Error::not_found(format!("there is no group of tools `{}`", tool.group)));
@@ -103,7 +103,7 @@ impl Toolkit {
         let tool = Arc::new(tool);
         let place = state.tools.len();
         state.by_name.insert(tool.name.clone(), place);
-        state.tools.push(Entry { tool: Arc::clone(&tool), schema: Arc::new(schema) });
+        state.tools.push(Entry { tool: Arc::clone(&tool), schema });
         Ok(tool)
     }
 

@@ -179,6 +179,14 @@ impl Budget {
     /// A budget of which `spent` is used already, within `around`.
     pub fn new(holder: Holder, limits: BudgetLimits, spent: Spent, around: Option<Arc<Self>>) -> Arc<Self> {
         let shared = matches!(holder, Holder::Canvas(_) | Holder::Tenant(_));
+        Self::since((!shared).then(Instant::now), (holder, limits, spent), around)
+    }
+
+    fn since(
+        began: Option<Instant>,
+        (holder, limits, spent): (Holder, BudgetLimits, Spent),
+        around: Option<Arc<Self>>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             holder,
             limits,
@@ -188,7 +196,7 @@ impl Budget {
             tokens: spent.tokens.into(),
             micros: spent.micros.into(),
             millis: spent.millis.into(),
-            began: (!shared).then(Instant::now),
+            began,
             before: spent,
             around,
         })
@@ -201,7 +209,12 @@ impl Budget {
 
     /// A node's budget within this one.
     pub fn within(self: &Arc<Self>, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
-        Self::new(Holder::Node, limits, spent, Some(Arc::clone(self)))
+        self.within_since(Instant::now(), limits, spent)
+    }
+
+    /// The same; its time counts from `began` on.
+    pub fn within_since(self: &Arc<Self>, began: Instant, limits: BudgetLimits, spent: Spent) -> Arc<Self> {
+        Self::since(Some(began), (Holder::Node, limits, spent), Some(Arc::clone(self)))
     }
 
     /// Adds what was used before, in a life of this work that is over, here and in every budget around
@@ -231,19 +244,30 @@ impl Budget {
     pub fn spent(&self) -> Spent {
         let worked =
             self.began.map_or(0, |began| u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        let counted = self.counted();
+        Spent { millis: counted.millis.saturating_add(worked), ..counted }
+    }
+
+    /// The same, without the time since this began.
+    fn counted(&self) -> Spent {
         Spent {
             rounds: self.rounds.load(Ordering::Relaxed),
             tool_calls: self.tool_calls.load(Ordering::Relaxed),
             model_calls: self.model_calls.load(Ordering::Relaxed),
             tokens: self.tokens.load(Ordering::Relaxed),
             micros: self.micros.load(Ordering::Relaxed),
-            millis: self.millis.load(Ordering::Relaxed).saturating_add(worked),
+            millis: self.millis.load(Ordering::Relaxed),
         }
     }
 
     /// What has been used since this began.
     pub fn own(&self) -> Spent {
         self.spent().beyond(self.before)
+    }
+
+    /// The same, without any time.
+    pub fn own_without_time(&self) -> Spent {
+        self.counted().beyond(self.before).without_time()
     }
 
     /// What was used already when this began.

@@ -2,7 +2,7 @@
 //! before, and nothing that was carried out is carried out twice. Work can also be done from a recording
 //! alone; then no call is made at all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -220,7 +220,7 @@ struct State {
     known: HashMap<Arc<str>, Known>,
     /// The questions of what is known, by the same places.
     questions: HashMap<Arc<str>, Arc<str>>,
-    counts: HashMap<String, u32>,
+    counts: BTreeMap<String, u32>,
 }
 
 impl fmt::Debug for Effects {

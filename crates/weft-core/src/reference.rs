@@ -288,10 +288,9 @@ impl FromIterator<(Reference, Value)> for Inputs {
 }
 
 impl Inputs {
-    /// The same values, with this much room for text.
-    #[must_use]
-    pub fn bounded(self, bytes_max: usize) -> Self {
-        Self { room: TextRoom::of(bytes_max), ..self }
+    /// These values, with this much room for text.
+    pub fn bounded(values: OrderedMap<Reference, Value>, bytes_max: usize) -> Self {
+        Self { values, room: TextRoom::of(bytes_max) }
     }
 
     /// Other values, with as much room as these had at first: for work that is called by this one.
@@ -421,7 +420,8 @@ mod tests {
         let names = Names { components: &components, item: None };
         let template = Template::parse(&"{sys.query}".repeat(2_000), names);
         let query = Reference::Global("sys.query".into());
-        let inputs = Inputs::from_iter([(query.clone(), Value::text("x".repeat(1_000)))]).bounded(5_500);
+        let inputs =
+            Inputs::bounded([(query.clone(), Value::text("x".repeat(1_000)))].into_iter().collect(), 5_500);
         assert!(template.render(&inputs).unwrap_err().full().contains("larger than 5500 bytes"));
         // Five of them were written, and the room is that of all that is made of these values.
         assert_eq!(inputs.room().left(), 500);

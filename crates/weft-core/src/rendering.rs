@@ -3,7 +3,6 @@
 //! A text of a few kilobytes can name a value of megabytes thousands of times, so what comes of it is
 //! bounded as it grows and not when it is there.
 
-use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,9 +23,15 @@ pub const TEMPLATE_TIME_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug)]
 pub struct TextRoom {
     max: usize,
-    left: Arc<AtomicUsize>,
+    used: Arc<Used>,
+}
+
+#[derive(Debug)]
+struct Used {
+    /// Bytes that are left.
+    left: AtomicUsize,
     /// In microseconds.
-    worked: Arc<AtomicU64>,
+    worked: AtomicU64,
 }
 
 impl Default for TextRoom {
@@ -38,7 +43,7 @@ impl Default for TextRoom {
 impl TextRoom {
     /// Room for this many bytes.
     pub fn of(max: usize) -> Self {
-        Self { max, left: Arc::new(AtomicUsize::new(max)), worked: Arc::default() }
+        Self { max, used: Arc::new(Used { left: AtomicUsize::new(max), worked: AtomicU64::new(0) }) }
     }
 
     /// As much room as this had at first.
@@ -49,7 +54,7 @@ impl TextRoom {
 
     /// Bytes that are left.
     pub fn left(&self) -> usize {
-        self.left.load(Ordering::Relaxed)
+        self.used.left.load(Ordering::Relaxed)
     }
 
     /// Takes room for `bytes`, before they are written.
@@ -58,7 +63,7 @@ impl TextRoom {
     /// `Invalid` when there is not as much.
     pub fn take(&self, bytes: usize) -> Result<()> {
         let taken = |left: usize| left.checked_sub(bytes);
-        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
+        match self.used.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, taken) {
             Ok(_) => Ok(()),
             Err(_) => Err(self.used_up()),
         }
@@ -66,14 +71,14 @@ impl TextRoom {
 
     /// What is left of [`TEMPLATE_TIME_MAX`].
     pub fn time_left(&self) -> Duration {
-        TEMPLATE_TIME_MAX.saturating_sub(Duration::from_micros(self.worked.load(Ordering::Relaxed)))
+        TEMPLATE_TIME_MAX.saturating_sub(Duration::from_micros(self.used.worked.load(Ordering::Relaxed)))
     }
 
     /// Notes how long a template has worked.
     pub fn worked(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let add = |worked: u64| Some(worked.saturating_add(micros));
-        let _ = self.worked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        let _ = self.used.worked.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
     fn used_up(&self) -> Error {
@@ -82,17 +87,20 @@ impl TextRoom {
     }
 }
 
+/// Bytes that often follow the first part of a text: a full stop, a word.
+const MORE: usize = 32;
+
 /// A text that grows as long as there is room.
 #[derive(Debug)]
 pub struct BoundedText<'a> {
     room: &'a TextRoom,
-    text: Vec<u8>,
+    text: String,
 }
 
 impl<'a> BoundedText<'a> {
     /// An empty text.
     pub fn new(room: &'a TextRoom) -> Self {
-        Self { room, text: Vec::new() }
+        Self { room, text: String::new() }
     }
 
     /// Adds a text.
@@ -101,7 +109,10 @@ impl<'a> BoundedText<'a> {
     /// `Invalid` when there is no room for it.
     pub fn push(&mut self, text: &str) -> Result<()> {
         self.room.take(text.len())?;
-        self.text.extend_from_slice(text.as_bytes());
+        if self.text.is_empty() {
+            self.text.reserve(text.len() + MORE);
+        }
+        self.text.push_str(text);
         Ok(())
     }
 
@@ -120,18 +131,16 @@ impl<'a> BoundedText<'a> {
 
     /// The finished text.
     pub fn finish(self) -> String {
-        // Only whole texts and JSON went in.
-        match String::from_utf8_lossy(&self.text) {
-            Cow::Owned(mended) => mended,
-            Cow::Borrowed(_) => String::from_utf8(self.text).unwrap_or_default(),
-        }
+        self.text
     }
 }
 
+/// For JSON, which is written in parts that are texts themselves.
 impl Write for BoundedText<'_> {
     fn write(&mut self, part: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(part).map_err(io::Error::other)?;
         self.room.take(part.len()).map_err(io::Error::other)?;
-        self.text.extend_from_slice(part);
+        self.text.push_str(text);
         Ok(part.len())
     }
 

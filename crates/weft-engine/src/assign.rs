@@ -61,7 +61,7 @@ impl Machine {
             return Ok(Changes::default());
         };
         let reads = &self.plan.nodes[node].reads;
-        let texts = Inputs::default().bounded(text_max);
+        let texts = Inputs::bounded(Default::default(), text_max);
         let (changes, weights) = (Changes::default(), Vec::new());
         let mut work = Work { machine: self, scope, reads, texts, changes, weights, values_max };
         for assignment in assignments {

@@ -19,6 +19,9 @@ impl Machine {
     /// # Errors
     /// When the run has used up its activations.
     pub fn next_start(&mut self) -> Result<Option<Start>, OutOfActivations> {
+        if self.ready.is_empty() && self.in_line.is_empty() {
+            return Ok(None);
+        }
         let plan = Arc::clone(&self.plan);
         loop {
             let free = self.working < self.limits.at_once;
@@ -98,13 +101,12 @@ impl Machine {
 
     /// What follows a node and has not started since the node last finished waits for its new result.
     fn await_again(&mut self, scope: ScopeId, ix: NodeIx) {
-        let plan = Arc::clone(&self.plan);
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let mut reopened = Vec::new();
-        for &edge in &plan.nodes[ix].outs {
+        for &edge in &self.plan.nodes[ix].outs {
             if run.edges[edge] == EdgeState::Fresh {
                 run.edges[edge] = EdgeState::Again;
-                reopened.push(plan.scopes[run.plan_scope].edges[edge].to);
+                reopened.push(self.plan.scopes[run.plan_scope].edges[edge].to);
             }
         }
         for target in reopened {

@@ -8,10 +8,12 @@ mod speak;
 mod stop;
 mod suspending;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
@@ -43,6 +45,9 @@ use self::speak::Speakers;
 
 /// How the errors of work begin that did not end by itself.
 pub(crate) const STOPPED: &str = "stopped: ";
+
+/// Activations that end one after the other before it is looked at anything else.
+const STRETCH_MAX: u32 = 64;
 
 /// What one run and its activations may use.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +96,8 @@ struct Active {
     who: ActivationRef,
     node: NodeIx,
     named: Arc<Outputs>,
-    cancel: CancellationToken,
+    /// Stops its frame; absent at the top, where nothing is stopped alone.
+    cancel: Option<CancellationToken>,
     began: Instant,
     thinking: bool,
     /// It has said something that nobody had heard before.
@@ -108,6 +114,11 @@ struct Active {
     budget: Option<Arc<Budget>>,
 }
 
+fn too_long(most: Duration) -> Error {
+    let message = format!("the run took longer than its {} s", most.as_secs());
+    Error::new(ErrorKind::Timeout, message).help("raise limits.run_seconds")
+}
+
 /// Runs a machine until it ends, waits or fails.
 pub struct Driver<'a> {
     plan: Arc<Plan>,
@@ -117,6 +128,8 @@ pub struct Driver<'a> {
     cancel: CancellationToken,
     limits: DriveLimits,
     tasks: FuturesUnordered<BoxFuture<'static, Outcome>>,
+    /// What was over as soon as it had begun, in the order in which it began.
+    done: VecDeque<Outcome>,
     to_driver: mpsc::Sender<(u32, Signal)>,
     signals: mpsc::Receiver<(u32, Signal)>,
     active: BTreeMap<u32, Active>,
@@ -172,6 +185,7 @@ impl<'a> Driver<'a> {
             cancel,
             limits,
             tasks: FuturesUnordered::new(),
+            done: VecDeque::new(),
             to_driver,
             signals,
             active: BTreeMap::new(),
@@ -260,17 +274,21 @@ impl<'a> Driver<'a> {
         if let Some(error) = self.fails.take() {
             return Err(error);
         }
-        // Made once: otherwise each step sets up a timer and a place among those that wait for a token.
         let cancel = self.cancel.clone();
         let (stopped, over) = (cancel.cancelled(), tokio::time::sleep_until(deadline));
-        tokio::pin!(stopped, over);
+        // Looked at only when one of the two wakes this: otherwise each step would ask both.
+        let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
+        let most = self.limits.run;
+        ends.push(stopped.map(|()| cancelled()).boxed());
+        ends.push(over.map(move |()| too_long(most)).boxed());
+        let mut stretch = 0;
         loop {
             self.start_ready()?;
             self.take_turns()?;
             if self.journal.has_gathered() {
                 self.journal.begin_write()?;
             }
-            if self.tasks.is_empty() {
+            if self.tasks.is_empty() && self.done.is_empty() {
                 let over = !self.machine.waiting_nodes().is_empty() || self.machine.stuck().is_empty();
                 if over || !self.machine.excuse() {
                     return Ok(());
@@ -280,6 +298,17 @@ impl<'a> Driver<'a> {
             if self.cancel.is_cancelled() {
                 return Err(cancelled());
             }
+            // As long as nothing is waited for, nothing need be looked at but what is done.
+            if stretch < STRETCH_MAX && !self.journal.is_writing() && !self.journal.is_full() {
+                if let Some(outcome) = self.done.pop_front() {
+                    stretch += 1;
+                    self.outcome(outcome)?;
+                    self.check_size()?;
+                    continue;
+                }
+            }
+            stretch = 0;
+            tokio::task::consume_budget().await;
             tokio::select! {
                 biased;
                 written = self.journal.written() => {
@@ -289,17 +318,19 @@ impl<'a> Driver<'a> {
                 Some((activation, signal)) = self.signals.recv(), if !self.journal.is_full() => {
                     self.signal(activation, signal);
                 }
+                () = std::future::ready(()), if !self.done.is_empty() && !self.journal.is_full() => {
+                    if let Some(outcome) = self.done.pop_front() {
+                        self.outcome(outcome)?;
+                        self.check_size()?;
+                    }
+                }
                 Some(outcome) = self.tasks.next(), if !self.journal.is_full() => {
                     self.outcome(outcome)?;
                     self.check_size()?;
                 }
                 // What can be done at once is written down together: each write wakes whoever reads.
                 () = std::future::ready(()), if self.journal.can_write() => self.journal.begin_write()?,
-                () = &mut stopped => return Err(cancelled()),
-                () = &mut over => {
-                    let message = format!("the run took longer than its {} s", self.limits.run.as_secs());
-                    return Err(Error::new(ErrorKind::Timeout, message).help("raise limits.run_seconds"));
-                }
+                Some(end) = ends.next() => return Err(end),
             }
         }
     }
@@ -323,31 +354,33 @@ impl<'a> Driver<'a> {
 
     fn start(&mut self, mut start: Start) {
         self.journal.note(Record::NodeStarted { who: start.who.clone() });
+        let began = Instant::now();
         let cancel = self.stops(&start.who.frame);
+        let stops_frame = (!start.who.frame.is_empty()).then(|| cancel.clone());
         let node = &self.plan.nodes[start.node];
-        let place = self.machine.place(start.who.activation);
-        let before = place.and_then(|place| self.before.remove(&place)).unwrap_or_default();
+        let before = if self.before.is_empty() { None } else { self.machine.place(start.who.activation) };
+        let before = before.and_then(|place| self.before.remove(&place)).unwrap_or_default();
         let effects = self.ledger.effects(&start.who, before.effects);
         let earlier = Spent { millis: before.millis, ..Spent::default() };
-        let budget = self.context.budget.within(BudgetLimits::default(), earlier);
+        let budget = self.context.budget.within_since(began, BudgetLimits::default(), earlier);
         // An assignment may have given a secret another value.
         hide_secrets(&self.machine, &self.context.masks);
         let own = Own {
             effects,
             budget: Arc::clone(&budget),
             floor: self.speakers.floor.clone(),
-            cancel: cancel.clone(),
+            cancel,
             signals: self.to_driver.clone(),
             text_max: self.limits.output_bytes,
         };
         let context = context_of(&self.context, node, &mut start, own);
-        let activation = start.who.activation;
+        let (activation, ix) = (start.who.activation, start.node);
         let active = Active {
             who: start.who,
             node: start.node,
             named: start.named,
-            cancel,
-            began: Instant::now(),
+            cancel: stops_frame,
+            began,
             thinking: false,
             said: false,
             speech: OutputDedup::after(start.spoken),
@@ -359,7 +392,13 @@ impl<'a> Driver<'a> {
         };
         self.active.insert(activation, active);
         let limit = node.time_limit.unwrap_or(self.limits.node);
-        self.tasks.push(work(&self.plan, start.node, context, limit));
+        let mut work = work(&self.plan, ix, context, limit);
+        // Most work is done at the first look, and then it is none to be waited for. What is not is looked at
+        // again, by which it learns whom to wake.
+        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(outcome) => self.done.push_back(outcome),
+            Poll::Pending => self.tasks.push(work),
+        }
     }
 
     fn outcome(&mut self, outcome: Outcome) -> Result<()> {
@@ -488,7 +527,7 @@ impl<'a> Driver<'a> {
             route: onward.clone(),
             assigned: assigned.to_vec(),
             suspension: active.suspension,
-            spent: active.budget.map(|budget| budget.own().without_time()).unwrap_or_default(),
+            spent: active.budget.map(|budget| budget.own_without_time()).unwrap_or_default(),
         });
     }
 }

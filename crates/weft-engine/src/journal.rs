@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::oneshot;
 use weft_core::id::generate;
 use weft_core::masking::{Masks, is_sealed, shown};
@@ -61,7 +62,8 @@ pub struct Journal {
     masks: Masks,
     /// How entries are stored that hold a secret, by number.
     sealed: BTreeMap<u64, Arc<str>>,
-    in_flight: Option<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
+    /// The write under way, one at most. It is looked at only when it wakes its run: that is woken by every word.
+    in_flight: FuturesUnordered<BoxFuture<'static, Result<Vec<Arc<Entry>>>>>,
     /// Who waits for which entry to be stored.
     awaited: VecDeque<(u64, oneshot::Sender<Duration>)>,
     /// When the write under way began, as [`Clock::running`] tells it.
@@ -135,7 +137,7 @@ impl Journal {
             waiting: Vec::new(),
             masks: Masks::default(),
             sealed: BTreeMap::new(),
-            in_flight: None,
+            in_flight: FuturesUnordered::new(),
             awaited: VecDeque::new(),
             asked: Duration::ZERO,
             broken: None,
@@ -186,7 +188,7 @@ impl Journal {
 
     /// Whether the run should wait for the store before it goes on.
     pub fn is_full(&self) -> bool {
-        let large = self.in_flight.is_some() && self.in_flight_bytes > IN_FLIGHT_BYTES_MAX;
+        let large = self.is_writing() && self.in_flight_bytes > IN_FLIGHT_BYTES_MAX;
         large || self.waiting.len() >= WAITING_MAX
     }
 
@@ -197,12 +199,12 @@ impl Journal {
 
     /// Whether a write is under way.
     pub fn is_writing(&self) -> bool {
-        self.in_flight.is_some()
+        !self.in_flight.is_empty()
     }
 
     /// Whether something waits to be written, and no write is under way.
     pub fn can_write(&self) -> bool {
-        self.in_flight.is_none() && !self.waiting.is_empty()
+        self.in_flight.is_empty() && !self.waiting.is_empty()
     }
 
     /// Whether so much waits to be written that nobody should wait for more.
@@ -218,7 +220,7 @@ impl Journal {
         if let Some(broken) = &self.broken {
             return Err(broken.error());
         }
-        if self.in_flight.is_some() || self.waiting.is_empty() {
+        if self.is_writing() || self.waiting.is_empty() {
             return Ok(());
         }
         let Some(store) = self.store.clone() else {
@@ -233,16 +235,14 @@ impl Journal {
         let lease = self.lease.clone();
         // Whoever waits for an entry to be safe does not wait for the words of others.
         let text = self.awaited.is_empty() && entries.iter().all(|entry| is_text(&entry.record));
-        self.in_flight = Some(
-            async move {
-                match text {
-                    true => store.append_text(&lease, stored).await?,
-                    false => store.append(&lease, stored).await?,
-                }
-                Ok(entries)
+        let write = async move {
+            match text {
+                true => store.append_text(&lease, stored).await?,
+                false => store.append(&lease, stored).await?,
             }
-            .boxed(),
-        );
+            Ok(entries)
+        };
+        self.in_flight.push(write.boxed());
         Ok(())
     }
 
@@ -277,9 +277,7 @@ impl Journal {
     /// # Errors
     /// When the store refuses; then nothing of the batch is shown.
     pub async fn written(&mut self) -> Result<()> {
-        let Some(write) = self.in_flight.as_mut() else { return std::future::pending().await };
-        let result = write.await;
-        self.in_flight = None;
+        let Some(result) = self.in_flight.next().await else { return std::future::pending().await };
         match result {
             Ok(entries) => {
                 self.show(&entries);
@@ -313,11 +311,11 @@ impl Journal {
     /// When the store refuses.
     pub async fn flush(&mut self) -> Result<()> {
         loop {
-            if self.in_flight.is_some() {
+            if self.is_writing() {
                 self.written().await?;
             }
             self.begin_write()?;
-            if self.in_flight.is_none() {
+            if !self.is_writing() {
                 return Ok(());
             }
         }
@@ -328,7 +326,7 @@ impl Journal {
     /// # Errors
     /// When the store refuses the records. The inner one when it has them and refuses the note of the end.
     pub async fn end(&mut self, finished: Finished) -> Result<Result<()>> {
-        if self.in_flight.is_some() {
+        if self.is_writing() {
             self.written().await?;
         }
         let Some(store) = self.store.clone() else { return self.flush().await.map(Ok) };
@@ -354,7 +352,7 @@ impl Journal {
     /// there.
     pub fn go_back(&mut self) {
         self.broken = None;
-        self.in_flight = None;
+        self.in_flight.clear();
         self.waiting.clear();
         self.sealed.clear();
         self.awaited.clear();

@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 use weft_core::component::{Role, Route};
 use weft_core::context::Round;
 use weft_core::journal::{ActivationRef, NextEdges};
-use weft_core::reference::Inputs;
 use weft_core::seam::task_store::TaskStatus;
-use weft_core::{ComponentId, Error, Json, Outputs, RunId, TaskId, Value};
+use weft_core::value::OrderedMap;
+use weft_core::{ComponentId, Error, Json, Outputs, Reference, RunId, TaskId, Value};
 use weft_dsl::plan::{NodeIx, Plan, Read};
 
 use crate::assign::Changes;
@@ -34,7 +34,7 @@ pub struct Start {
     /// Place of the node in the plan.
     pub node: NodeIx,
     /// The values of what it reads.
-    pub inputs: Inputs,
+    pub inputs: OrderedMap<Reference, Value>,
     /// The same by the names that events use.
     pub named: Arc<Outputs>,
     /// Which of its alternative texts was chosen.
@@ -296,23 +296,26 @@ impl Machine {
             NextEdges::Routed(Route::EndFrame) | NextEdges::None | NextEdges::Suspended => false,
             NextEdges::Exception => edges[edge].exception,
         };
-        let (fire, kill): (Vec<_>, Vec<_>) = plan.nodes[node].outs.iter().partition(|&&edge| taken(edge));
-        for edge in kill {
+        let outs = || plan.nodes[node].outs.iter().copied();
+        for edge in outs().filter(|&edge| !taken(edge)) {
             self.kill(scope, edge);
         }
         // Edges that close a loop come last: they begin the next pass and open again what was dying.
-        let (closing, forward): (Vec<_>, Vec<_>) = fire.into_iter().partition(|&e| edges[e].closes.is_some());
-        for edge in forward.into_iter().chain(closing) {
+        let closes = |edge: usize| edges[edge].closes.is_some();
+        for edge in outs().filter(|&edge| taken(edge) && !closes(edge)) {
+            self.fire(scope, edge);
+        }
+        for edge in outs().filter(|&edge| taken(edge) && closes(edge)) {
             self.fire(scope, edge);
         }
     }
 
     fn fire(&mut self, scope: ScopeId, edge: usize) {
-        let plan = Arc::clone(&self.plan);
+        let plan = &*self.plan;
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let Some(shape) = plan.scopes[run.plan_scope].edges.get(edge) else { return };
         if let Some(region) = shape.closes {
-            next_pass(run, &plan, region);
+            next_pass(run, plan, region);
         }
         let local = plan.nodes[shape.to].local;
         if run.edges[edge] == EdgeState::EarlyTaken {
@@ -352,7 +355,7 @@ impl Machine {
     }
 
     pub(crate) fn recount_pending(&mut self, scope: ScopeId, ix: NodeIx) {
-        let plan = Arc::clone(&self.plan);
+        let plan = &*self.plan;
         let Some(run) = self.scopes.get_mut(&scope) else { return };
         let edges = &plan.scopes[run.plan_scope].edges;
         let pending = (0..edges.len())
@@ -373,8 +376,7 @@ impl Machine {
     }
 
     fn examine(&mut self, scope: ScopeId, ix: NodeIx) {
-        let plan = Arc::clone(&self.plan);
-        let node = &plan.nodes[ix];
+        let node = &self.plan.nodes[ix];
         let Some(run) = self.scopes.get(&scope) else { return };
         let state = &run.nodes[node.local];
         if matches!(state.status, Status::Running(_) | Status::Suspended) {
@@ -382,7 +384,8 @@ impl Machine {
         }
         if state.pending || state.status == Status::Resuming {
             if !state.queued && self.can_start(scope, node).is_some() {
-                self.mark_queued(scope, node.local);
+                let local = node.local;
+                self.mark_queued(scope, local);
                 self.ready.push_back((scope, ix));
             }
             return;

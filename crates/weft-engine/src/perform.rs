@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use weft_core::budget::Budget;
@@ -16,6 +17,7 @@ use weft_core::component::{Finished, Role, Route};
 use weft_core::context::{RunContext, Signal};
 use weft_core::effect::Effects;
 use weft_core::journal::NextEdges;
+use weft_core::reference::Inputs;
 use weft_core::value::{DEPTH_MAX, weight};
 use weft_core::{Error, ErrorKind, Floor, Json, NodeContext, Outputs, Result, Value};
 use weft_dsl::plan::{NodeIx, Plan, PlanNode};
@@ -75,7 +77,7 @@ pub fn context_of(run: &Arc<RunContext>, node: &PlanNode, start: &mut Start, own
         node: node.id.clone(),
         name: Arc::clone(&node.name),
         activation: start.who.activation,
-        inputs: std::mem::take(&mut start.inputs).bounded(own.text_max),
+        inputs: Inputs::bounded(std::mem::take(&mut start.inputs), own.text_max),
         alternative: start.alternative,
         round: start.round.take(),
         filled,
@@ -126,22 +128,26 @@ async fn perform(node: &PlanNode, context: &NodeContext, limit: Duration) -> Res
     let first = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await;
     let done = match first {
         Poll::Ready(done) => done,
-        Poll::Pending => tokio::select! {
-            biased;
-            done = tokio::time::timeout(limit, work) => match done {
-                Ok(done) => done,
-                Err(_) => {
-                    let message = format!("it took longer than its {} s", limit.as_secs_f64());
-                    return Err(Error::new(ErrorKind::Timeout, message));
-                }
-            },
-            () = context.cancel.cancelled() => return Err(cancelled()),
-        },
+        Poll::Pending => {
+            // Looked at only when one of the two wakes this, and not with every word of a text.
+            let mut ends: FuturesUnordered<BoxFuture<'_, Error>> = FuturesUnordered::new();
+            ends.push(tokio::time::sleep(limit).map(|()| too_slow(limit)).boxed());
+            ends.push(context.cancel.cancelled().map(|()| cancelled()).boxed());
+            tokio::select! {
+                biased;
+                done = work => done,
+                Some(end) = ends.next() => return Err(end),
+            }
+        }
     };
     done.unwrap_or_else(|panic| {
         Err(Error::internal(format!("the component broke: {}", panic_text(&*panic)))
             .help("this is a defect of Weft; please report it with the canvas"))
     })
+}
+
+fn too_slow(limit: Duration) -> Error {
+    Error::new(ErrorKind::Timeout, format!("it took longer than its {} s", limit.as_secs_f64()))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {

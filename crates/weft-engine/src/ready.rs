@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use weft_core::context::mix;
 use weft_core::masking::MASK;
-use weft_core::reference::Inputs;
 use weft_core::value::OrderedMap;
-use weft_core::{Outputs, Value};
+use weft_core::{Outputs, Reference, Value};
 use weft_dsl::plan::{NodeIx, PlanNode, Read};
 
 use crate::machine::Machine;
@@ -72,7 +71,7 @@ impl Machine {
         scope: ScopeId,
         node: &PlanNode,
         alternative: usize,
-    ) -> (Inputs, Arc<Outputs>) {
+    ) -> (OrderedMap<Reference, Value>, Arc<Outputs>) {
         let chosen = node.alternative_reads.get(alternative).map_or(&[][..], Vec::as_slice);
         let count = node.reads.len() + chosen.len();
         let mut inputs = OrderedMap::with_capacity(count);
@@ -89,6 +88,6 @@ impl Machine {
             named.0.insert(Arc::clone(&read.key), shown);
             inputs.insert(read.reference.clone(), value);
         }
-        (Inputs::from(inputs), Arc::new(named))
+        (inputs, Arc::new(named))
     }
 }

@@ -15,6 +15,7 @@ use weft_core::seam::run_store::{RunLease, StoredEntry};
 use crate::Store;
 use crate::batch::Batch;
 use crate::ids::text;
+use crate::journal::KeptRow;
 use crate::pack::{self, pack, unpack};
 use crate::pieces::{self, LIST};
 use crate::rows::journal::{Column, Entity, Model};
@@ -124,7 +125,19 @@ impl Store {
     ) -> Result<Result<Option<Compacted>>, DbErr> {
         let key = &lease.run;
         let (mut group, mut after) = (Group::default(), 0);
-        loop {
+        let kept = self.inner.journal.rows(key);
+        let few = kept.is_some();
+        for KeptRow { first_seq, body } in kept.into_iter().flatten() {
+            match body.first() {
+                // What is in pieces stays so, and what follows it is another row.
+                Some(&LIST) => group = Group::default(),
+                _ => match unpack(first_seq, &body) {
+                    Ok(entries) => group.add(entries),
+                    Err(error) => return Ok(Err(error)),
+                },
+            }
+        }
+        while !few {
             let rows = of(key)
                 .filter(Column::FirstSeq.gt(after))
                 .order_by_asc(Column::FirstSeq)

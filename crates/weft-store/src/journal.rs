@@ -36,6 +36,12 @@ const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Runs whose last number is remembered.
 const RUNS_KNOWN_MAX: usize = 16 * 1024;
 
+/// Bytes of a run's rows that are kept until it ends, when they are put together,
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// and of all runs together. What is not kept is read again.
+const KEPT_BYTES_OF_ALL_MAX: usize = 16 * 1024 * 1024;
+
 const DOING: &str = "append to the journal";
 
 /// The way to the task that writes.
@@ -72,6 +78,8 @@ struct KnownRuns(Arc<Mutex<KnownState>>);
 
 struct KnownState {
     runs: HashMap<RunKey, Known>,
+    /// Bytes of rows that are kept, of all runs.
+    kept_bytes: usize,
     pace: Pace,
 }
 
@@ -82,6 +90,23 @@ struct Known {
     home: Option<LocalRun>,
     /// When it has appended.
     heard: Option<Heard>,
+    /// All its rows, as long as they are few.
+    rows: Option<KeptRows>,
+}
+
+/// The rows of a run that is under way here.
+#[derive(Default)]
+struct KeptRows {
+    rows: Vec<KeptRow>,
+    bytes: usize,
+}
+
+/// A row of the journal, as this process has written it.
+#[derive(Clone)]
+pub(crate) struct KeptRow {
+    pub(crate) first_seq: u64,
+    /// As [`crate::pack`] writes it.
+    pub(crate) body: Arc<[u8]>,
 }
 
 /// What is known of a run that began in this process and that nobody else has taken over.
@@ -95,7 +120,7 @@ pub(crate) struct LocalRun {
 
 impl KnownRuns {
     fn new() -> Self {
-        let state = KnownState { runs: HashMap::new(), pace: Pace::new(Instant::now()) };
+        let state = KnownState { runs: HashMap::new(), kept_bytes: 0, pace: Pace::new(Instant::now()) };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -117,35 +142,73 @@ impl KnownRuns {
         }
     }
 
+    /// Notes a run, or the number of its last entry as it was read in the table.
     fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
-        let runs = &mut self.lock().runs;
-        if let Some(known) = runs.get_mut(key) {
+        let state = &mut *self.lock();
+        if let Some(known) = state.runs.get_mut(key) {
             known.last_seq = last_seq;
+            state.kept_bytes -= known.let_go();
             return;
         }
         // What is dropped here is read again from the table.
-        if runs.len() >= RUNS_KNOWN_MAX {
-            runs.clear();
+        if state.runs.len() >= RUNS_KNOWN_MAX {
+            state.runs.clear();
+            state.kept_bytes = 0;
         }
-        runs.insert(key.clone(), Known { last_seq, home, heard: None });
+        let rows = home.is_some().then(KeptRows::default);
+        state.runs.insert(key.clone(), Known { last_seq, home, heard: None, rows });
     }
 
-    /// Notes that a run appends. Who is not known here has been silent.
-    fn hear(&self, key: &RunKey) -> Haste {
-        let KnownState { runs, pace } = &mut *self.lock();
+    /// Notes that a row is stored.
+    fn appended(&self, Row { lease, first_seq, last_seq, body }: Row) {
+        let state = &mut *self.lock();
+        let Some(known) = state.runs.get_mut(&lease.run) else {
+            state.runs.insert(lease.run, Known { last_seq, home: None, heard: None, rows: None });
+            return;
+        };
+        known.last_seq = last_seq;
+        let Some(kept) = &mut known.rows else { return };
+        if kept.bytes + body.len() > KEPT_BYTES_MAX || state.kept_bytes + body.len() > KEPT_BYTES_OF_ALL_MAX {
+            state.kept_bytes -= known.let_go();
+            return;
+        }
+        kept.bytes += body.len();
+        state.kept_bytes += body.len();
+        kept.rows.push(KeptRow { first_seq, body: body.into() });
+    }
+
+    fn rows(&self, key: &RunKey) -> Option<Vec<KeptRow>> {
+        self.lock().runs.get(key)?.rows.as_ref().map(|kept| kept.rows.clone())
+    }
+
+    /// Notes that a run appends; how urgent that is. Who is not known here has been silent.
+    fn hear(&self, key: &RunKey, haste: Haste) -> Haste {
+        let KnownState { runs, pace, .. } = &mut *self.lock();
         let now = Instant::now();
         match runs.get_mut(key) {
-            Some(known) => pace.hear(&mut known.heard, now),
-            None => pace.hear(&mut None, now),
+            Some(known) => pace.hear(&mut known.heard, haste, now),
+            None => pace.hear(&mut None, haste, now),
         }
     }
 
     fn forget(&self, key: &RunKey) {
-        self.lock().runs.remove(key);
+        let state = &mut *self.lock();
+        if let Some(mut known) = state.runs.remove(key) {
+            state.kept_bytes -= known.let_go();
+        }
     }
 
     fn forget_all(&self) {
-        self.lock().runs.clear();
+        let state = &mut *self.lock();
+        state.runs.clear();
+        state.kept_bytes = 0;
+    }
+}
+
+impl Known {
+    /// Keeps its rows no longer; how many bytes they had.
+    fn let_go(&mut self) -> usize {
+        self.rows.take().map_or(0, |kept| kept.bytes)
     }
 }
 
@@ -213,7 +276,7 @@ impl Journal {
         let (answer, answered) = oneshot::channel();
         let body = list.unwrap_or_else(|| pack::pack_fast(entries));
         let row = Row { lease: lease.clone(), first_seq: first.seq, last_seq: last.seq, body };
-        let haste = self.known.hear(&lease.run).min(haste);
+        let haste = self.known.hear(&lease.run, haste);
         self.ask(Ask::Append(Append { row, haste, answer }), haste).await.map_err(|_| closed())?;
         answered.await.map_err(|_| closed())?
     }
@@ -241,6 +304,11 @@ impl Journal {
     /// What is known of a run that began here and has not ended.
     pub(crate) fn home(&self, key: &RunKey) -> Option<LocalRun> {
         self.known.home(key)
+    }
+
+    /// All rows of a run that began here, in order; nothing when they are not kept.
+    pub(crate) fn rows(&self, key: &RunKey) -> Option<Vec<KeptRow>> {
+        self.known.rows(key)
     }
 
     /// Notes what has been noted of what a run has used.
@@ -366,23 +434,23 @@ impl Writer {
                 if rows.len() > 1 && (is_absent(&error) || is_duplicate(&error) || is_orphan(&error)) =>
             {
                 // Another process is in the way of one of them; the others must not suffer.
-                for (row, answer) in rows.iter().zip(answers) {
-                    let outcome = self.lane.insert(std::slice::from_ref(row), traffic).await;
+                for (row, answer) in rows.into_iter().zip(answers) {
+                    let outcome = self.lane.insert(std::slice::from_ref(&row), traffic).await;
                     self.settle(row, answer, outcome).await;
                 }
             }
             outcome => {
-                for (row, answer) in rows.iter().zip(answers) {
+                for (row, answer) in rows.into_iter().zip(answers) {
                     self.settle(row, answer, outcome.clone()).await;
                 }
             }
         }
     }
 
-    async fn settle(&mut self, row: &Row, answer: Answer, outcome: Result<(), DbErr>) {
+    async fn settle(&mut self, row: Row, answer: Answer, outcome: Result<(), DbErr>) {
         match outcome {
             Ok(()) => {
-                self.known.set(&row.lease.run, row.last_seq, None);
+                self.known.appended(row);
                 reply(answer, Ok(()));
             }
             Err(error) => {

@@ -65,6 +65,9 @@ impl Log {
     const PART: i64 = 8;
     /// Writes until the size of the file is looked at again.
     const WRITES: u32 = 256;
+    /// What is left of it on the disk once it has been copied: what is cut off has to be found anew, block by block.
+    const BYTES_KEPT: i64 = 256 * 1024;
+    const BYTES_KEPT_BUSY: i64 = 16 * 1024 * 1024;
 
     /// Whether it is time to set its length, before one more write.
     fn is_due(&mut self, traffic: Traffic) -> bool {
@@ -82,6 +85,8 @@ impl Log {
                 (pages / Self::PART).clamp(Self::PAGES_MIN, Self::PAGES_MAX)
             }
         };
+        let kept = if traffic == Traffic::High { Self::BYTES_KEPT_BUSY } else { Self::BYTES_KEPT };
+        connection.pragma_update(None, "journal_size_limit", kept)?;
         connection.pragma_update(None, "wal_autocheckpoint", most)
     }
 }

@@ -10,11 +10,12 @@ use tokio::time::Instant;
 
 use crate::lane::Traffic;
 
-/// A run that has been silent for so long is not in the middle of a text.
-const SILENCE: Duration = Duration::from_millis(100);
+/// A run that has been silent for so long is not in the middle of a text. One that is appends again when what it
+/// has appended is written, which takes up to [`LONGEST_TEXT`].
+const SILENCE: Duration = Duration::from_millis(300);
 
-/// How long runs are counted before the count begins anew. Models give a word every 10 to 30 ms.
-const ROUND: Duration = Duration::from_millis(25);
+/// How long runs are counted before the count begins anew: each that speaks appends in that time.
+const ROUND: Duration = Duration::from_millis(120);
 
 /// Up to so many runs that speak at the same time no others are waited for.
 const FEW_MAX: u32 = 8;
@@ -24,11 +25,11 @@ const FEW_MAX: u32 = 8;
 const BURST: Duration = Duration::from_millis(2);
 
 /// What each run that speaks adds to the time between two writes of text: with 200 of them, which say 10,000
-/// words a second, that is the longest, and a write holds 500 words, two or three of each.
-const EACH_TEXT: Duration = Duration::from_micros(250);
+/// words a second, that is the longest, and a write holds 1,000 words, five of each.
+const EACH_TEXT: Duration = Duration::from_micros(500);
 
-/// Twenty writes of text a second are as smooth as anybody reads.
-const LONGEST_TEXT: Duration = Duration::from_millis(50);
+/// Ten writes of text a second are what interfaces for people show at the most.
+const LONGEST_TEXT: Duration = Duration::from_millis(100);
 
 /// The same for what somebody waits for.
 const EACH: Duration = Duration::from_micros(25);
@@ -41,6 +42,8 @@ const LONGEST: Duration = Duration::from_millis(5);
 pub(crate) struct Heard {
     at: Instant,
     round: u64,
+    /// What it appended was a part of a text.
+    text: bool,
 }
 
 /// Whether an append may wait for others; the more urgent the less.
@@ -72,8 +75,9 @@ impl Pace {
         Self { round: 1, round_began: now, speaking: 0, spoke: 0, wrote: now }
     }
 
-    /// A run appends. `heard` is what is remembered of it.
-    pub(crate) fn hear(&mut self, heard: &mut Option<Heard>, now: Instant) -> Haste {
+    /// A run appends. `heard` is what is remembered of it. How urgent it is, which is as urgent as `haste` at least:
+    /// nobody waits for the first words of a text.
+    pub(crate) fn hear(&mut self, heard: &mut Option<Heard>, haste: Haste, now: Instant) -> Haste {
         let since = now.saturating_duration_since(self.round_began);
         if since >= ROUND {
             // After a silence of everybody the round before was empty.
@@ -82,13 +86,16 @@ impl Pace {
             self.round += 1;
             self.round_began = now;
         }
-        let before = heard.replace(Heard { at: now, round: self.round });
+        let text = haste == Haste::Patient;
+        let before = heard.replace(Heard { at: now, round: self.round, text });
         if before.is_none_or(|before| before.round != self.round) {
             self.speaking += 1;
         }
         match before {
-            Some(before) if now.saturating_duration_since(before.at) < SILENCE => Haste::Patient,
-            Some(_) | None => Haste::AtOnce,
+            Some(before) if now.saturating_duration_since(before.at) >= SILENCE => Haste::AtOnce,
+            Some(before) if text && !before.text => Haste::AtOnce,
+            Some(_) => haste,
+            None => Haste::AtOnce,
         }
     }
 
@@ -131,7 +138,7 @@ mod tests {
         let mut now = from;
         for _ in 0..5 {
             for run in &mut heard {
-                pace.hear(run, now);
+                pace.hear(run, Haste::Patient, now);
                 now += ms(20) / u32::try_from(count).unwrap();
             }
         }
@@ -160,9 +167,11 @@ mod tests {
         assert_eq!(pace.until(Haste::Brief, now), Some(now + LONGEST));
         assert_eq!(pace.until(Haste::AtOnce, now), None);
         assert_eq!(pace.until(Haste::Patient, now + LONGEST_TEXT), None);
-        assert_eq!(pace.hear(&mut heard[0], now), Haste::Patient);
-        assert_eq!(pace.hear(&mut None, now), Haste::AtOnce);
-        assert_eq!(pace.hear(&mut heard[1], now + SILENCE + ms(20)), Haste::AtOnce);
+        assert_eq!(pace.hear(&mut heard[0], Haste::Patient, now), Haste::Patient);
+        assert_eq!(pace.hear(&mut heard[0], Haste::Brief, now), Haste::Brief);
+        assert_eq!(pace.hear(&mut heard[0], Haste::Patient, now), Haste::AtOnce, "a text begins");
+        assert_eq!(pace.hear(&mut None, Haste::Brief, now), Haste::AtOnce);
+        assert_eq!(pace.hear(&mut heard[1], Haste::Patient, now + SILENCE + ms(20)), Haste::AtOnce);
         // By then everybody has been silent.
         assert_eq!(pace.until(Haste::Brief, now + SILENCE + ms(20)), None);
     }

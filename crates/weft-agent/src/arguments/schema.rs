@@ -1,6 +1,8 @@
 //! The schema of a tool's arguments.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use jsonschema::{PatternOptions, ValidationError, Validator};
@@ -17,6 +19,34 @@ const SHOWN_MAX: usize = 200;
 const BACKTRACKS_MAX: usize = 100_000;
 /// Bytes that one compiled pattern may take.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
+
+/// Bytes of schemas that are kept ready. The tools of an agent are the same in each of its turns, and making a
+/// schema ready takes longer than most of what a tool does.
+const READY_BYTES_MAX: usize = 4 << 20;
+
+/// Schemas that are ready, by their texts.
+static READY: LazyLock<Mutex<Ready>> = LazyLock::new(Mutex::default);
+
+#[derive(Default)]
+struct Ready {
+    schemas: HashMap<String, Arc<ArgumentSchema>>,
+    bytes: usize,
+}
+
+impl Ready {
+    fn keep(&mut self, text: String, schema: &Arc<ArgumentSchema>) {
+        if text.len() > READY_BYTES_MAX / 16 {
+            return;
+        }
+        if self.bytes + text.len() > READY_BYTES_MAX {
+            *self = Self::default();
+        }
+        let bytes = text.len();
+        if self.schemas.insert(text, Arc::clone(schema)).is_none() {
+            self.bytes += bytes;
+        }
+    }
+}
 
 /// A tool's schema, ready to check arguments.
 #[derive(Debug)]
@@ -56,6 +86,21 @@ impl ArgumentSchema {
         };
         let validator = validator(&schema).map_err(invalid)?;
         Ok(Self { schema, validator })
+    }
+
+    /// The same, made once for all who ask for the same schema.
+    ///
+    /// # Errors
+    /// As [`ArgumentSchema::new`].
+    pub fn shared(schema: &Json) -> Result<Arc<Self>> {
+        let ready = || READY.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = schema.to_string();
+        if let Some(known) = ready().schemas.get(&text) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Self::new(schema)?);
+        ready().keep(text, &made);
+        Ok(made)
     }
 
     /// Checks arguments. Before, what is of the wrong type is converted where nothing is lost by it (such as

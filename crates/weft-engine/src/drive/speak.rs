@@ -161,7 +161,8 @@ impl Driver<'_> {
     /// when all that is under way waits for the floor, nobody comes.
     fn stop_keeping(&mut self) {
         let Some(first) = self.speakers.first else { return };
-        let at_work = self.tasks.len() + self.speakers.unsaid.len() - self.speakers.waiting.len();
+        let at_work =
+            self.tasks.len() + self.done.len() + self.speakers.unsaid.len() - self.speakers.waiting.len();
         if at_work == 0 || !self.machine.may_come(first) {
             self.speakers.first = None;
             self.speakers.pass_on();

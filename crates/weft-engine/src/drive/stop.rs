@@ -79,7 +79,7 @@ impl Driver<'_> {
             return;
         }
         let Some((who, node)) = self.machine.who(activation) else { return };
-        let cancel = self.stops(&who.frame);
+        let cancel = (!who.frame.is_empty()).then(|| self.stops(&who.frame));
         let active = Active {
             who,
             node,
@@ -105,8 +105,8 @@ impl Driver<'_> {
         self.ensure_active(activation);
         self.end_thinking(activation);
         let Some(active) = self.end_activation(activation) else { return };
-        if !active.who.frame.is_empty() {
-            active.cancel.cancel();
+        if let Some(cancel) = &active.cancel {
+            cancel.cancel();
         }
         if active.said {
             let (node, end) = (active.who.node.clone(), Default::default());
@@ -138,6 +138,7 @@ impl Driver<'_> {
             _ => "the run failed elsewhere",
         };
         self.tasks.clear();
+        self.done.clear();
         // A frame that was open when its run paused has its start there and its finish here.
         let open: Vec<_> = self.machine.frames.keys().copied().collect();
         open.into_iter().for_each(|activation| self.ensure_active(activation));

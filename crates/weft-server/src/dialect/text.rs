@@ -16,22 +16,21 @@ impl Formatter for OneLine {
         writer: &mut W,
         fragment: &str,
     ) -> io::Result<()> {
-        let mut rest = fragment;
+        let mut rest = fragment.as_bytes();
         while let Some((at, escape)) = line_break(rest) {
-            writer.write_all(&rest.as_bytes()[..at])?;
+            writer.write_all(&rest[..at])?;
             writer.write_all(escape.as_bytes())?;
             let width = if escape == NEXT_LINE { 2 } else { 3 };
             rest = &rest[at + width..];
         }
-        writer.write_all(rest.as_bytes())
+        writer.write_all(rest)
     }
 }
 
 const NEXT_LINE: &str = "\\u0085";
 
 /// The first of the three, and how it is written. All begin with a byte that no ASCII text holds.
-fn line_break(text: &str) -> Option<(usize, &'static str)> {
-    let bytes = text.as_bytes();
+fn line_break(bytes: &[u8]) -> Option<(usize, &'static str)> {
     for at in memchr::memchr2_iter(0xC2, 0xE2, bytes) {
         match bytes[at..] {
             [0xC2, 0x85, ..] => return Some((at, NEXT_LINE)),
@@ -46,7 +45,13 @@ fn line_break(text: &str) -> Option<(usize, &'static str)> {
 /// Appends a value as one line of JSON.
 pub(crate) fn write_json<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
     let before = out.len();
-    if value.serialize(&mut Serializer::with_formatter(&mut *out, OneLine)).is_err() {
+    let mut written = serde_json::to_writer(&mut *out, value);
+    // Looking once at the whole is faster than looking at each part, and hardly anything has one of the three.
+    if written.is_ok() && line_break(&out[before..]).is_some() {
+        out.truncate(before);
+        written = value.serialize(&mut Serializer::with_formatter(&mut *out, OneLine));
+    }
+    if written.is_err() {
         // Only a map with keys that are no texts can fail, and no frame has one; half a frame would
         // still be worse than none.
         out.truncate(before);

@@ -218,3 +218,21 @@ proptest! {
         prop_assert_eq!(schema.check(given.clone()), Ok(given));
     }
 }
+
+#[test]
+fn a_schema_is_made_ready_once_and_few_are_kept() {
+    let schema = json!({"properties": {"once": {"type": "integer"}}});
+    let first = ArgumentSchema::shared(&schema).unwrap();
+    assert!(Arc::ptr_eq(&first, &ArgumentSchema::shared(&schema).unwrap()));
+    assert!(ArgumentSchema::shared(&json!([])).is_err());
+
+    let mut ready = Ready::default();
+    for n in 0..40 {
+        ready.keep(format!("{n:0>200000}"), &first);
+        ready.keep(format!("{n:0>200000}"), &first);
+        assert!(ready.bytes <= READY_BYTES_MAX && ready.bytes == ready.schemas.len() * 200_000);
+    }
+    assert!(!ready.schemas.is_empty());
+    ready.keep("x".repeat(READY_BYTES_MAX), &first);
+    assert!(ready.schemas.keys().all(|text| text.len() == 200_000), "one must not push out all others");
+}
