@@ -9,7 +9,9 @@ use weft_core::effect::Delivery;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
@@ -276,8 +278,12 @@ impl RunStore for Gate {
         self.store.request_cancel(run, now_ms).await
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
-        self.store.cancel_requests(owner).await
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        self.store.say_of_giving_way(run, word).await
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
+        self.store.requests(owner).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {

@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -93,6 +93,7 @@ pub fn begun() -> StoredRun {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 
