@@ -320,6 +320,22 @@ async fn a_turn_of_a_large_session_costs_what_it_changes() {
     store.close().await.unwrap();
 }
 
+/// A list of a thousand sessions does not read a thousand states: one that cannot be read changes nothing.
+#[tokio::test]
+async fn sessions_are_listed_without_their_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    begin(&store, json!({"turns": 1})).await;
+    let db = Database::connect(format!("sqlite:{}", folder.path().join("weft.db").display())).await.unwrap();
+    db.execute_unprepared("UPDATE session SET state = x'ff'").await.unwrap();
+    db.close().await.unwrap();
+    assert!(store.sessions().load(&key()).await.is_err());
+    let filter = SessionFilter { limit: 9, ..SessionFilter::default() };
+    let (listed, total) = store.sessions().list(&key().tenant, &filter).await.unwrap();
+    assert_eq!((listed.len(), total, &listed[0].name), (1, 1, &"First words".to_owned()));
+    store.close().await.unwrap();
+}
+
 /// How many pieces there are, and how many pages the file has.
 async fn pieces(folder: &Path) -> (i64, i64) {
     let db = Database::connect(format!("sqlite:{}", folder.join("weft.db").display())).await.unwrap();
