@@ -13,6 +13,8 @@ const BETWEEN: &str = "\n\n";
 /// The visible text of an agent while it grows.
 pub struct AnswerStream<'a> {
     writer: Option<&'a TextWriter>,
+    /// How often the writer's text had been taken back when it was last looked.
+    taken_back: u32,
     citations: Option<Citations>,
     filter: Option<MarkFilter>,
     told_to_cite: bool,
@@ -44,6 +46,7 @@ impl<'a> AnswerStream<'a> {
         let (said_before, said) = (said, String::with_capacity(said.len()));
         let mut voice = Self {
             writer,
+            taken_back: writer.map_or(0, TextWriter::taken_back),
             citations,
             filter: None,
             told_to_cite: false,
@@ -66,6 +69,7 @@ impl<'a> AnswerStream<'a> {
 
     /// Takes a piece as a model gives it.
     pub fn piece(&mut self, piece: Piece) {
+        self.forget_what_was_taken_back();
         match (piece, &self.citations) {
             (Piece::Text(text), Some(citations)) => {
                 let told = self.told_to_cite;
@@ -92,8 +96,24 @@ impl<'a> AnswerStream<'a> {
         self.pause();
     }
 
+    /// A model whose answer broke off was asked again, as nobody had read a word of it: what it said the first time
+    /// is no longer in the text, and was never said.
+    fn forget_what_was_taken_back(&mut self) {
+        let Some(writer) = self.writer else { return };
+        let taken_back = writer.taken_back();
+        if std::mem::replace(&mut self.taken_back, taken_back) == taken_back {
+            return;
+        }
+        self.said = writer.so_far();
+        self.filter = None;
+        self.blanks.clear();
+        self.begun = false;
+        self.apart = !self.said.is_empty();
+    }
+
     /// One message of the model is over; what comes next stands apart from it.
     pub fn pause(&mut self) {
+        self.forget_what_was_taken_back();
         if let Some(filter) = self.filter.take() {
             let rest = filter.finish();
             self.put(&rest);
@@ -168,6 +188,26 @@ mod tests {
         let mut resumed = AnswerStream::new(None, None, "before");
         resumed.piece(text("after"));
         assert_eq!(resumed.finish(), "before\n\nafter");
+    }
+
+    #[test]
+    fn what_was_taken_back_was_never_said() {
+        let (writer, heard) = weft_core::SharedText::new();
+        let mut voice = AnswerStream::new(Some(&writer), Some(Citations::default()), "");
+        voice.piece(text("I look it up."));
+        voice.pause();
+        let mark = writer.mark();
+        // The beginning of a mark is held back.
+        voice.piece(text("It is 3 [ID:"));
+        assert!(mark.take_back());
+        voice.piece(text("It is 4."));
+        let said = voice.finish();
+        assert_eq!((said.as_str(), heard.so_far().as_str()), ("I look it up.\n\nIt is 4.", said.as_str()));
+        let mut voice = AnswerStream::new(Some(&writer), None, "");
+        let mark = writer.mark();
+        voice.piece(text(" and 5"));
+        assert!(mark.take_back());
+        assert_eq!(voice.finish(), said, "nothing more is said");
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// Who sees the model's pieces as they come.
     pub fn audience(&self) -> Audience {
-        if self.writer.is_some() { Audience::Listening } else { Audience::Nobody }
+        Audience::of(self.writer)
     }
 }
 

@@ -141,7 +141,7 @@ async fn command(cli: &Cli) -> Outcome {
     let environment = Environment::of_process();
     let flags = flags(cli);
     let serves = matches!(cli.command, Command::Serve(_) | Command::Worker(_));
-    let level = if serves { "warn,weft_server=info" } else { QUIET };
+    let level = if serves { "warn,weft_server=info,weft_engine=info" } else { QUIET };
     logging::start(&environment, level);
     settings::set_fault_point(&environment)?;
     match &cli.command {

@@ -294,11 +294,20 @@ impl NodeContext {
     /// # Errors
     /// `Cancelled` when the run no longer listens.
     pub async fn say(&self, piece: Piece) -> Result<()> {
+        self.may_speak().await?;
+        self.signal(Signal::Say(piece)).await
+    }
+
+    /// Waits while another activation speaks. Then this one has the floor until it ends.
+    ///
+    /// # Errors
+    /// `Cancelled` when the run no longer listens.
+    pub async fn may_speak(&self) -> Result<()> {
         if !self.floor.take(self.activation) {
             self.signal(Signal::Speak).await?;
             self.floor.wait(self.activation).await;
         }
-        self.signal(Signal::Say(piece)).await
+        Ok(())
     }
 
     /// Hands over an output that is still growing.

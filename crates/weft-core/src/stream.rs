@@ -1,6 +1,7 @@
 //! A text that is produced once, can be read by many, and keeps its pieces so that a late reader
 //! starts at the beginning.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -28,12 +29,16 @@ enum End {
 struct State {
     pieces: Vec<Piece>,
     end: End,
+    /// So many pieces somebody has taken.
+    read: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
     changed: Notify,
+    /// How often its end was taken back.
+    taken_back: AtomicU32,
 }
 
 /// A growing text, shared between its producer and its readers.
@@ -44,8 +49,9 @@ impl SharedText {
     /// An empty text and the handle that writes it. Dropping the writer without
     /// [`TextWriter::finish`] breaks the text, so no reader waits for ever.
     pub fn new() -> (TextWriter, Self) {
-        let state = Mutex::new(State { pieces: Vec::new(), end: End::Open });
-        let text = Self(Arc::new(Inner { state, changed: Notify::new() }));
+        let state = Mutex::new(State { pieces: Vec::new(), end: End::Open, read: 0 });
+        let taken_back = AtomicU32::new(0);
+        let text = Self(Arc::new(Inner { state, changed: Notify::new(), taken_back }));
         (TextWriter { text: text.clone() }, text)
     }
 
@@ -59,26 +65,33 @@ impl SharedText {
     /// # Errors
     /// When its producer failed or went away.
     pub async fn text(&self) -> Result<String> {
-        let mut reader = self.read();
-        let mut whole = String::new();
-        while let Some(piece) = reader.next().await? {
-            if let Piece::Text(text) = piece {
-                whole.push_str(&text);
-            }
+        // Who waits for the end has not heard a word of what may still be taken back.
+        self.wait(|state| (!matches!(state.end, End::Open)).then_some(())).await;
+        let state = self.lock();
+        match &state.end {
+            End::Broken(kind, message) => Err(Error::new(*kind, message.clone())),
+            End::Open | End::Whole => Ok(without_reasoning(&state.pieces)),
         }
-        Ok(whole)
     }
 
     /// What is there so far, without reasoning.
     pub fn so_far(&self) -> String {
-        let state = self.lock();
-        let mut whole = String::new();
-        for piece in &state.pieces {
-            if let Piece::Text(text) = piece {
-                whole.push_str(text);
+        without_reasoning(&self.lock().pieces)
+    }
+
+    /// Waits until there is something to see.
+    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            let changed = self.0.changed.notified();
+            tokio::pin!(changed);
+            // Registered before looking, so that a change in between wakes us.
+            changed.as_mut().enable();
+            let found = look(&mut self.lock());
+            if let Some(found) = found {
+                return found;
             }
+            changed.await;
         }
-        whole
     }
 
     /// How many bytes it has so far, its reasoning included.
@@ -120,6 +133,21 @@ impl TextWriter {
         }
     }
 
+    /// The place behind what there is. What comes may be taken back to it as long as nobody has read any of it.
+    pub fn mark(&self) -> TextMark {
+        TextMark { text: self.text.clone(), at: self.text.lock().pieces.len() }
+    }
+
+    /// How often what had been written was taken back.
+    pub fn taken_back(&self) -> u32 {
+        self.text.0.taken_back.load(Ordering::Acquire)
+    }
+
+    /// What is there so far, without reasoning.
+    pub fn so_far(&self) -> String {
+        self.text.so_far()
+    }
+
     /// Ends the text.
     pub fn finish(self) {
         self.text.change(|state| state.end = End::Whole);
@@ -141,6 +169,49 @@ impl Drop for TextWriter {
     }
 }
 
+/// A place in a text that is being written.
+#[derive(Clone, Debug)]
+pub struct TextMark {
+    text: SharedText,
+    at: usize,
+}
+
+impl PartialEq for TextMark {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.same_as(&other.text) && self.at == other.at
+    }
+}
+
+impl TextMark {
+    /// Whether somebody has read anything of what follows.
+    pub fn is_read_past(&self) -> bool {
+        self.text.lock().read > self.at
+    }
+
+    /// Takes back what follows, unless somebody has read any of it. Whether nothing follows now.
+    pub fn take_back(&self) -> bool {
+        let mut state = self.text.lock();
+        if state.read > self.at {
+            return false;
+        }
+        if state.pieces.len() > self.at {
+            state.pieces.truncate(self.at);
+            self.text.0.taken_back.fetch_add(1, Ordering::AcqRel);
+        }
+        true
+    }
+}
+
+fn without_reasoning(pieces: &[Piece]) -> String {
+    let mut whole = String::new();
+    for piece in pieces {
+        if let Piece::Text(text) = piece {
+            whole.push_str(text);
+        }
+    }
+    whole
+}
+
 /// One reader's place in a [`SharedText`].
 #[derive(Debug)]
 pub struct TextReader {
@@ -154,30 +225,34 @@ impl TextReader {
     /// # Errors
     /// When the producer failed or went away.
     pub async fn next(&mut self) -> Result<Option<Piece>> {
-        let text = self.text.clone();
-        loop {
-            let changed = text.0.changed.notified();
-            tokio::pin!(changed);
-            // Registered before looking, so that a piece pushed in between wakes us.
-            changed.as_mut().enable();
-            if let Some(found) = self.look() {
-                return found;
+        let next = self.next;
+        let look = |state: &mut State| {
+            if let Some(piece) = state.pieces.get(next) {
+                state.read = state.read.max(next + 1);
+                return Some(Ok(Some(piece.clone())));
             }
-            changed.await;
+            match &state.end {
+                End::Open => None,
+                End::Whole => Some(Ok(None)),
+                End::Broken(kind, message) => Some(Err(Error::new(*kind, message.clone()))),
+            }
+        };
+        let found = self.text.wait(look).await;
+        if let Ok(Some(_)) = found {
+            self.next += 1;
         }
+        found
     }
 
-    fn look(&mut self) -> Option<Result<Option<Piece>>> {
-        let state = self.text.lock();
-        if let Some(piece) = state.pieces.get(self.next) {
-            self.next += 1;
-            return Some(Ok(Some(piece.clone())));
-        }
-        match &state.end {
-            End::Open => None,
-            End::Whole => Some(Ok(None)),
-            End::Broken(kind, message) => Some(Err(Error::new(*kind, message.clone()))),
-        }
+    /// Waits until there is a piece, or none will come. Whether there is one; nothing is read of it yet.
+    pub async fn ready(&self) -> bool {
+        let next = self.next;
+        let look = |state: &mut State| match (&state.end, state.pieces.len() > next) {
+            (_, true) => Some(true),
+            (End::Open, false) => None,
+            (End::Whole | End::Broken(..), false) => Some(false),
+        };
+        self.text.wait(look).await
     }
 }
 
@@ -261,6 +336,30 @@ mod tests {
         writer.finish();
         assert_eq!(text.text().await.unwrap(), "ab");
         assert_eq!(early.join_all().await.remove(0).unwrap(), "ab");
+    }
+
+    #[tokio::test]
+    async fn what_nobody_has_read_can_be_taken_back() {
+        let (writer, text) = SharedText::new();
+        let push = |piece: &str| writer.push(Piece::Text(piece.into()));
+        let mut reader = text.read();
+        push("a");
+        reader.next().await.unwrap();
+        let mark = writer.mark();
+        push("b");
+        // Neither who waits for the end nor who only knows that there is something has read it.
+        let whole = text.text();
+        tokio::pin!(whole);
+        assert!(futures::poll!(whole.as_mut()).is_pending() && reader.ready().await);
+        assert_eq!((writer.so_far().as_str(), mark.is_read_past()), ("ab", false));
+        assert!(mark.take_back() && mark.take_back());
+        assert_eq!((writer.so_far().as_str(), writer.taken_back()), ("a", 1));
+        push("c");
+        assert_eq!(reader.next().await.unwrap(), Some(Piece::Text("c".into())));
+        assert!(mark.is_read_past() && !mark.take_back());
+        assert!(writer.mark().take_back(), "nothing follows");
+        writer.finish();
+        assert_eq!((whole.await.unwrap().as_str(), reader.ready().await), ("ac", false));
     }
 
     #[tokio::test]

@@ -20,9 +20,23 @@ const ERROR: &str = "_ERROR";
 pub struct Outputs<'a> {
     nodes: HashMap<&'a ComponentId, &'a Built>,
     /// Those that follow from parameters, by name. There may be thousands, and as many references.
-    named: HashMap<&'a ComponentId, HashMap<&'a str, &'a NodeOutput>>,
+    named: HashMap<&'a ComponentId, HashMap<&'a str, Known<'a>>>,
     /// What other nodes write: an assigner may make an output of its own in another component.
     written: HashMap<&'a ComponentId, HashSet<&'a str>>,
+}
+
+/// An output that there is.
+struct Known<'a> {
+    output: &'a NodeOutput,
+    /// What it holds, as far as that is known.
+    members: Option<HashSet<&'a str>>,
+}
+
+impl<'a> Known<'a> {
+    fn new(output: &'a NodeOutput) -> Self {
+        let members = output.members.as_ref();
+        Self { output, members: members.map(|members| members.iter().map(String::as_str).collect()) }
+    }
 }
 
 /// Why a reference reads nothing.
@@ -46,7 +60,7 @@ impl<'a> Outputs<'a> {
         }
         let named = |built: &'a Built| {
             let outputs = built.draft.shape.outputs.named.iter();
-            (&built.draft.id, outputs.map(|output| (output.name.as_str(), output)).collect())
+            (&built.draft.id, outputs.map(|output| (output.name.as_str(), Known::new(output))).collect())
         };
         let nodes = built.iter().map(|built| (&built.draft.id, built)).collect();
         Self { nodes, named: built.iter().map(named).collect(), written }
@@ -98,9 +112,10 @@ impl<'a> Outputs<'a> {
         let leads_to =
             |name: &str| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
         let named = self.named.get(component);
-        if let Some(output) = named.and_then(|named| beginnings(path).find_map(|name| named.get(name))) {
+        let known = named.and_then(|named| beginnings(path).find_map(|name| named.get(name)));
+        if let Some(Known { output, members }) = known {
             let member = path.get(output.name.len() + 1..)?.split('.').next()?;
-            let known = output.members.as_ref()?.iter().any(|known| known == member);
+            let known = members.as_ref()?.contains(member);
             return (!known).then_some((of, Missing::Member { output, member }));
         }
         let by_type = draft.spec.outputs.iter().any(|output| !output.optional && leads_to(output.name));

@@ -3,6 +3,7 @@
 mod accounts;
 mod announced;
 mod fork;
+mod give_way;
 mod held;
 mod launch;
 mod limits;
@@ -103,6 +104,13 @@ struct Live {
     leave: CancellationToken,
     session: SessionKey,
     background: bool,
+}
+
+impl Live {
+    /// Whether it works for nobody: it was not begun in the background, and nobody listens to it here.
+    fn is_abandoned(&self) -> bool {
+        !self.background && !self.feed.is_listened_to()
+    }
 }
 
 #[derive(Default)]

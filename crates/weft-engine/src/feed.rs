@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use weft_core::masking::shown;
 use weft_core::seam::RunStore;
+use weft_core::seam::run_store::GiveWayWord;
 use weft_core::{Entry, Error, ErrorKind, Record, Result, RunId, RunKey};
 
 /// Entries kept in memory for readers that have not taken them yet, when there is a store to fall back on.
@@ -215,6 +216,8 @@ pub struct EntryReader {
     next_seq: u64,
     after_event: u64,
     pause: Duration,
+    /// How often a question had asked the run to give way when it was last answered that somebody listens.
+    answered: i64,
     /// Where the run is shown, should this process go on with it.
     find: Option<Find>,
     hears: Hears,
@@ -238,7 +241,9 @@ impl EntryReader {
     ) -> Self {
         let (page, next_seq, pause) = (VecDeque::new(), 1, LOOK_MIN);
         let hears = Hears::Everything { whole: false };
-        let mut reader = Self { feed: None, store, page, next_seq, after_event, pause, find: None, hears };
+        let (find, answered) = (None, 0);
+        let mut reader =
+            Self { feed: None, store, page, next_seq, after_event, pause, answered, find, hears };
         reader.enter(feed);
         reader
     }
@@ -366,9 +371,18 @@ impl EntryReader {
     /// Whether there may be more of a run that is not shown here; if so it is waited a moment.
     async fn may_go_on(&mut self) -> Result<bool> {
         let Some((store, key)) = &self.store else { return Ok(false) };
-        if store.get(key).await?.ending.is_some() {
+        let run = store.get(key).await?;
+        if run.ending.is_some() {
             // Its last entries may have come between the two looks.
             return self.read_page().await;
+        }
+        if run.give_way.asked > self.answered {
+            match store.say_of_giving_way(key, GiveWayWord::Listened).await {
+                Ok(_) => self.answered = run.give_way.asked,
+                Err(error) => {
+                    tracing::debug!(error = error.detail(), "cannot say that a run is listened to");
+                }
+            }
         }
         tokio::time::sleep(self.pause).await;
         self.pause = LOOK_MAX.min(self.pause * 2);

@@ -11,7 +11,9 @@ use async_trait::async_trait;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
@@ -211,8 +213,13 @@ impl RunStore for RetryingStore<dyn RunStore> {
         }
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
-        read(|| self.0.cancel_requests(owner)).await
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        // Who means it says it again anyway.
+        in_time(self.0.say_of_giving_way(run, word)).await
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
+        read(|| self.0.requests(owner)).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
@@ -270,9 +277,10 @@ impl RunStore for RetryingStore<dyn RunStore> {
 }
 
 /// Whether this is the run as it was stored, and nobody has taken it over since. A store may have
-/// changed its question a little.
+/// changed its question a little, and others may want something of it by now.
 fn same_run(found: &StoredRun, run: &StoredRun) -> bool {
-    let found = StoredRun { query: run.query.clone(), ..found.clone() };
+    let StoredRun { query, cancel_ms, give_way, .. } = run.clone();
+    let found = StoredRun { query, cancel_ms, give_way, ..found.clone() };
     found == *run
 }
 

@@ -105,10 +105,7 @@ impl Directory {
                 (0..models.len()).filter(|at| models[*at].model.task() == task).collect();
             match name.as_deref().filter(|name| !name.is_empty()) {
                 None => Ok(of_task.first().copied().filter(|_| of_task.len() == 1)),
-                Some(name) => find(&models, name, task).map(Some).map_err(|error| {
-                    Error::invalid(format!("`{setting}` is `{name}`, and there is no such model"))
-                        .because(error)
-                }),
+                Some(name) => set(&models, &format!("`{setting}`"), (name, task)).map(Some),
             }
         };
         let default = place(Task::Answer, "models.default", &config.default)?;
@@ -275,8 +272,32 @@ impl OneServerModels {
     }
 }
 
-/// Name and factory, then the name alone if only one model has it; only models for this task.
+/// The model that a name stands for.
 fn find(models: &[Known], llm_id: &str, task: Task) -> Result<usize> {
+    look_for(models, llm_id, task)
+        .map_err(|NotFound { what, candidates }| not_configured(task, llm_id, &what, candidates.into_iter()))
+}
+
+/// The same for a name in a setting. It is not repeated: what is no name may be a key in the wrong place.
+fn set(models: &[Known], setting: &str, (name, task): (&str, Task)) -> Result<usize> {
+    look_for(models, name, task).map_err(|NotFound { what, candidates }| {
+        let names: Vec<String> = candidates.into_iter().map(shown).collect();
+        let help = match names.is_empty() {
+            true => task.remedy().0.to_owned(),
+            false => format!("use one of {}", names.join(", ")),
+        };
+        Error::invalid(format!("{setting} names a model that {what}")).help(help)
+    })
+}
+
+/// Why there is no such model, and those that there are.
+struct NotFound<'a> {
+    what: String,
+    candidates: Vec<&'a Known>,
+}
+
+/// Name and factory, then the name alone if only one model has it; only models for this task.
+fn look_for<'a>(models: &'a [Known], llm_id: &str, task: Task) -> std::result::Result<usize, NotFound<'a>> {
     let is_known =
         |last: &str| factory(last).is_some() || models.iter().any(|known| is_of(&known.entry, last));
     let wanted = wanted(llm_id, is_known);
@@ -292,12 +313,12 @@ fn find(models: &[Known], llm_id: &str, task: Task) -> Result<usize> {
                 Some(at) => format!("is configured for {} and not for {}", other(at), task.words()),
                 None => "is not configured".to_owned(),
             };
-            let candidates = models.iter().filter(|known| known.model.task() == task);
-            Err(not_configured(task, llm_id, &what, candidates))
+            let candidates = models.iter().filter(|known| known.model.task() == task).collect();
+            Err(NotFound { what, candidates })
         }
         (None, several) => {
-            let candidates = several.iter().map(|at| &models[*at]);
-            Err(not_configured(task, llm_id, "is configured more than once", candidates))
+            let candidates = several.iter().map(|at| &models[*at]).collect();
+            Err(NotFound { what: "is configured more than once".to_owned(), candidates })
         }
     }
 }
@@ -312,16 +333,19 @@ fn is_of(entry: &ModelEntry, factory: &str) -> bool {
     entry.factory.as_deref().map_or_else(|| is(entry.wire().as_str()), is)
 }
 
+fn shown(known: &Known) -> String {
+    match &known.entry.factory {
+        Some(factory) => format!("`{}@{factory}`", known.entry.name),
+        None => format!("`{}`", known.entry.name),
+    }
+}
+
 fn not_configured<'a>(
     task: Task,
     llm_id: &str,
     what: &str,
     candidates: impl Iterator<Item = &'a Known>,
 ) -> Error {
-    let shown = |known: &Known| match &known.entry.factory {
-        Some(factory) => format!("`{}@{factory}`", known.entry.name),
-        None => format!("`{}`", known.entry.name),
-    };
     let candidates: Vec<String> = candidates.map(shown).collect();
     let wanted = match (llm_id.is_empty(), task) {
         (true, Task::Answer) => "a default model".to_owned(),
@@ -370,15 +394,15 @@ fn fallback(models: &[Known], at: usize) -> Result<Option<Arc<dyn ChatModel>>> {
     if entry.fallback.is_empty() {
         return Ok(None);
     }
-    let wrong = |what: String| Error::invalid(format!("`fallback` of the model `{}` {what}", entry.name));
+    let setting = format!("`fallback` of the model `{}`", entry.name);
+    let wrong = |what: String| Error::invalid(format!("{setting} {what}"));
     let Model::Answers(model) = model else {
         let help = "take it out: vectors and scores of two models have nothing to do with each other";
         return Err(wrong("is set, and it answers no messages".to_owned()).help(help));
     };
     let mut places = Vec::new();
     for name in &entry.fallback {
-        let place = find(models, name, Task::Answer)
-            .map_err(|error| wrong(format!("names `{name}`, and there is no such model")).because(error))?;
+        let place = set(models, &setting, (name, Task::Answer))?;
         if place == at || places.contains(&place) {
             let what = if place == at { "names the model itself" } else { "names one model twice" };
             return Err(wrong(format!("{what}, as `{name}`")).help("take it out"));

@@ -76,7 +76,7 @@ impl ChatModel for Fallback {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        let (model, audience) = (Arc::clone(&self.model), request.audience);
+        let (model, audience) = (Arc::clone(&self.model), request.audience.clone());
         // Its own copies: the answer is asked for after this call has returned.
         let others: Vec<_> = self.others.iter().cloned().collect();
         let mut others = others.into_iter();

@@ -72,11 +72,17 @@ struct Renewable<F> {
 impl<F: Another> Renewable<F> {
     /// The failure, when there is no other beginning.
     fn broken(&mut self, error: Error) -> Option<Error> {
-        if self.spoken && self.audience == Audience::Listening {
+        if self.spoken && self.audience.has_heard() {
             self.stage = Stage::Over;
             return Some(error);
         }
+        let told = Error::new(error.kind, error.full());
         match (self.another)(error) {
+            // Somebody may have begun to read in this very moment.
+            Ok(_) if self.spoken && !self.audience.take_back() => {
+                self.stage = Stage::Over;
+                Some(told)
+            }
             Ok(opening) => {
                 self.stage = Stage::Reopening(opening);
                 None

@@ -103,7 +103,7 @@ impl<M: ChatModel + 'static> ChatModel for Retrying<M> {
     }
 
     async fn chat(&self, request: ChatRequest) -> Result<ChatStream> {
-        let (model, policy, audience) = (Arc::clone(&self.model), self.policy, request.audience);
+        let (model, policy, audience) = (Arc::clone(&self.model), self.policy, request.audience.clone());
         let chosen = (request.retries_max, request.retry_delay);
         let ask = move |pause: Duration| {
             let (model, request) = (Arc::clone(&model), request.clone());
@@ -138,6 +138,7 @@ mod tests {
     use crate::scripted::ScriptedModel;
     use futures::StreamExt as _;
     use weft_core::seam::chat_model::{Audience, ChatDelta};
+    use weft_core::{Piece, SharedText};
 
     async fn ask(script: Script, retries_max: Option<u32>) -> (usize, Result<Vec<Result<ChatDelta>>>) {
         let model = ScriptedModel::new(script);
@@ -224,18 +225,46 @@ mod tests {
         };
         let cut = || Reply::text("a").then(Step::Fault(Fault::Cut));
         let call = || Reply::call("look", serde_json::json!({})).then(Step::Fault(Fault::Cut));
-        let (b, nobody, listening) = (|| Reply::text("b"), Audience::Nobody, Audience::Listening);
-        assert_eq!(ask([cut(), b(), b()], nobody).await, ("a!b.".to_owned(), 2));
-        assert_eq!(ask([cut(), b(), b()], listening).await, ("aUnavailable".to_owned(), 1));
+        let (b, nobody, listening) = (|| Reply::text("b"), || Audience::Nobody, || Audience::Listening);
+        assert_eq!(ask([cut(), b(), b()], nobody()).await, ("a!b.".to_owned(), 2));
+        assert_eq!(ask([cut(), b(), b()], listening()).await, ("aUnavailable".to_owned(), 1));
         // A call says nothing to anybody before it is made.
-        assert_eq!(ask([call(), b(), b()], listening).await, ("look!b.".to_owned(), 2));
-        assert_eq!(ask([cut(), cut(), b()], nobody).await, ("a!aUnavailable".to_owned(), 2));
+        assert_eq!(ask([call(), b(), b()], listening()).await, ("look!b.".to_owned(), 2));
+        assert_eq!(ask([cut(), cut(), b()], nobody()).await, ("a!aUnavailable".to_owned(), 2));
         let refused = Reply::text("a").then(Step::Error(Failure {
             kind: ErrorKind::Filtered,
             message: "no".to_owned(),
             retry_after_ms: None,
         }));
-        assert_eq!(ask([refused, b(), b()], nobody).await, ("aFiltered".to_owned(), 1));
+        assert_eq!(ask([refused, b(), b()], nobody()).await, ("aFiltered".to_owned(), 1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_whose_reader_is_held_back_begins_anew() {
+        // What is read before the model is asked, what of its answer, and what there is in the end.
+        for (reads, expected) in [(1, "before b"), (2, "before a")] {
+            let (writer, text) = SharedText::new();
+            let mut reader = text.read();
+            let cut = Reply::text("a").then(Step::Fault(Fault::Cut));
+            let model = ScriptedModel::new(Script::new().reply(cut).reply(Reply::text("b")));
+            let retrying = Retrying::new(model.clone(), RetryPolicy::default());
+            writer.push(Piece::Text("before ".into()));
+            let request = ChatRequest { audience: Audience::of(Some(&writer)), ..ChatRequest::default() };
+            let mut answer = retrying.chat(request).await.unwrap();
+            for nth in 0.. {
+                match answer.next().await {
+                    Some(Ok(ChatDelta::Text(text))) => writer.push(Piece::Text(text.into())),
+                    Some(_) => {}
+                    None => break,
+                }
+                if nth == 0 {
+                    for _ in 0..reads {
+                        reader.next().await.unwrap();
+                    }
+                }
+            }
+            assert_eq!((writer.so_far().as_str(), model.requests().len()), (expected, 3 - reads));
+        }
     }
 
     #[test]

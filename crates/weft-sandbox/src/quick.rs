@@ -1,6 +1,7 @@
 //! One program in QuickJS: a fresh runtime, the program, its result, and nothing left.
 
 mod console;
+mod memory;
 mod told;
 
 use std::cell::{Cell, RefCell};
@@ -17,6 +18,7 @@ use weft_core::seam::sandbox::{Failure, Program, Ran};
 
 use crate::printed::Printed;
 use crate::result::read;
+use memory::{Counted, Peak};
 use told::{failure, text_of};
 
 /// Bytes of stack of the thread that a program runs on.
@@ -70,11 +72,12 @@ fn result(
     printed: &Rc<RefCell<Printed>>,
 ) -> Result<Json, Failure> {
     let no_room = |_| Failure::Memory;
-    let runtime = Runtime::new().map_err(no_room)?;
+    let peak = Peak::default();
+    let runtime = Runtime::new_with_alloc(Counted::new(&peak)).map_err(no_room)?;
     runtime.set_max_stack_size(PROGRAM_STACK);
     let context = Context::full(&runtime).map_err(no_room)?;
     runtime.set_memory_limit(program.limits.memory_bytes);
-    let watch = Watch::start(program.limits.time, stop);
+    let watch = Watch::start(program.limits.time, stop).over(peak, program.limits.memory_bytes);
     let handler = watch.clone();
     runtime.set_interrupt_handler(Some(Box::new(move || handler.rings())));
     let told = context.with(|ctx| run(&ctx, program, printed, &watch));
@@ -88,7 +91,7 @@ fn run(
     printed: &Rc<RefCell<Printed>>,
     watch: &Watch,
 ) -> Result<Json, Failure> {
-    let fails = |thrown| failure(ctx, thrown, FILE);
+    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
     console::install(ctx, printed).catch(ctx).map_err(fails)?;
     let arguments = serde_json::to_string(&program.arguments).unwrap_or_default();
     let arguments = ctx.json_parse(arguments).catch(ctx).map_err(fails)?;
@@ -108,7 +111,7 @@ fn run(
 
 /// Evaluates a program and finds its `main`.
 fn main_of<'js>(ctx: &Ctx<'js>, source: &str, watch: &Watch) -> Result<Function<'js>, Failure> {
-    let fails = |thrown| failure(ctx, thrown, FILE);
+    let fails = |thrown| failure(ctx, thrown, (FILE, watch));
     let main: Value<'_> = if is_module(source) {
         let module = Module::declare(ctx.clone(), FILE, source).catch(ctx).map_err(fails)?;
         let (module, evaluated) = module.eval().catch(ctx).map_err(fails)?;
@@ -158,22 +161,32 @@ fn settled<'js>(ctx: &Ctx<'js>, promise: &Promise<'js>, watch: &Watch) -> Result
         }
     }
     let value = promise.result::<Value<'_>>().unwrap_or_else(|| Ok(Value::new_null(ctx.clone())));
-    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, FILE))
+    value.catch(ctx).map_err(|thrown| failure(ctx, thrown, (FILE, watch)))
 }
 
-/// Says when a program has to stop.
+/// Says when a program has to stop, and whether its memory may have run out.
 #[derive(Clone)]
 struct Watch {
     end: Instant,
     stop: Arc<AtomicBool>,
     rung: Rc<Cell<bool>>,
+    peak: Peak,
+    memory_bytes: usize,
 }
 
 impl Watch {
     fn start(time: Duration, stop: &Arc<AtomicBool>) -> Self {
         let now = Instant::now();
         let end = now.checked_add(time.min(EVER)).unwrap_or(now);
-        Self { end, stop: Arc::clone(stop), rung: Rc::default() }
+        Self { end, stop: Arc::clone(stop), rung: Rc::default(), peak: Peak::default(), memory_bytes: 0 }
+    }
+
+    fn over(self, peak: Peak, memory_bytes: usize) -> Self {
+        Self { peak, memory_bytes, ..self }
+    }
+
+    fn memory_ran_out(&self) -> bool {
+        self.peak.was_near(self.memory_bytes)
     }
 
     fn rings(&self) -> bool {

@@ -7,7 +7,9 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use weft_core::id::TenantId;
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::{Error, ProcessId, Result, RunKey};
 
 /// Where this process ends; set once, when it starts.
@@ -164,8 +166,12 @@ impl RunStore for Deadly {
         self.store.request_cancel(run, now_ms).await
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
-        self.store.cancel_requests(owner).await
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        self.store.say_of_giving_way(run, word).await
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
+        self.store.requests(owner).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {

@@ -155,6 +155,11 @@ impl App {
             // It is another process's, or free by now.
             if strategy == MultitaskStrategy::Interrupt {
                 self.interrupt_elsewhere(session).await?;
+            } else if pause == PAUSE_MAX
+                && let Some(run) = self.engine.at_work(session).await?
+            {
+                // A run that ends soon need not be asked.
+                self.engine.ask_to_give_way(&run.key).await?;
             }
             tokio::time::sleep(pause).await;
             return Ok(());

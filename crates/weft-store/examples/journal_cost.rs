@@ -8,7 +8,7 @@ use std::time::Instant;
 use futures::future::try_join_all;
 use weft_core::id::{RunKey, TenantId, generate};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::{Error, Result};
 use weft_store::Store;
 
@@ -67,6 +67,7 @@ fn begun(key: &RunKey) -> StoredRun {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 

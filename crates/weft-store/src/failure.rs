@@ -168,7 +168,7 @@ mod tests {
     use weft_core::Result;
     use weft_core::id::{CanvasKey, RunKey, TenantId};
     use weft_core::seam::canvas_store::{CanvasHead, CanvasStore};
-    use weft_core::seam::run_store::{RunLease, RunStore, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{GiveWay, RunLease, RunStore, StoredEntry, StoredRun};
 
     use super::*;
     use crate::Store;
@@ -200,6 +200,7 @@ mod tests {
                 fence: RunLease::FIRST,
                 owner: None,
                 cancel_ms: None,
+                give_way: GiveWay::default(),
             };
             RunStore::create(&store, &run).await.unwrap();
             Self { folder, store }

@@ -13,7 +13,9 @@ use tokio::task::JoinSet;
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, TenantId};
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::seam::session_store::{Feedback, Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::spending_store::{DaySpent, SpendingStore};
 use weft_core::seam::{ProcessStore, RunStore, SessionStore};
@@ -267,9 +269,15 @@ impl RunStore for FaultyStore {
         self.call(Changes::Something, |s| async move { s.request_cancel(&run, now_ms).await }.boxed()).await
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        let run = run.clone();
+        let said = |s: Arc<MemoryStore>| async move { s.say_of_giving_way(&run, word).await }.boxed();
+        self.call(Changes::Something, said).await
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
         let owner = owner.clone();
-        self.call(Changes::Nothing, |s| async move { s.cancel_requests(&owner).await }.boxed()).await
+        self.call(Changes::Nothing, |s| async move { s.requests(&owner).await }.boxed()).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
@@ -410,6 +418,7 @@ impl ProcessStore for FaultyStore {
 mod tests {
     use super::*;
     use crate::contracts::store;
+    use weft_core::seam::run_store::GiveWay;
 
     #[tokio::test]
     async fn without_faults_it_is_a_store_like_any_other() {
@@ -434,6 +443,7 @@ mod tests {
             fence: RunLease::FIRST,
             owner: None,
             cancel_ms: None,
+            give_way: GiveWay::default(),
         };
         let memory = Arc::new(MemoryStore::new());
         RunStore::create(&*memory, &run).await.unwrap();

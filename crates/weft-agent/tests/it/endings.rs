@@ -254,7 +254,7 @@ async fn a_round_with_every_kind_of_end_is_tidy() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_begins_anew_is_told_once() {
     let broken = || look("x").then(Step::Fault(Fault::Cut));
-    let half = || Reply::text("half").then(Step::Fault(Fault::Cut));
+    let half = || Reply::text("half").then(Step::Wait(1)).then(Step::Fault(Fault::Cut));
     let world = || World::with_retries([half(), broken(), look("y"), half(), Reply::text("whole")]);
     let quiet = world();
     let answer = quiet.ask().await.unwrap();
@@ -262,6 +262,9 @@ async fn an_answer_that_begins_anew_is_told_once() {
     assert_eq!(quiet.called(), [r#"look({"q":"y"})"#]);
     let (error, pieces) = world().heard_of_failure().await;
     assert_eq!((error.kind, pieces), (ErrorKind::Unavailable, vec!["half".to_owned()]));
+    let (end, pieces) = world().listened_later().await;
+    assert!(matches!(end.unwrap(), End::Answered(answer) if answer.text == "whole"));
+    assert_eq!(pieces, ["whole"], "nobody had read what came first");
     // A call alone is nothing that anybody has heard.
     let aloud = World::with_retries([broken(), look("y"), Reply::text("whole")]);
     assert_eq!(aloud.heard().await, ["whole"]);

@@ -186,6 +186,22 @@ impl World {
     /// Works with a listener: how it ends, and the pieces that are seen.
     pub async fn listened_to(&self, driver: &dyn Driver, start: Start) -> (Result<End>, Vec<String>) {
         let (writer, text) = SharedText::new();
+        tokio::join!(self.spoken(driver, start, writer), pieces(&text))
+    }
+
+    /// The same with a listener that comes when all is said.
+    pub async fn listened_later(&self) -> (Result<End>, Vec<String>) {
+        let (writer, text) = SharedText::new();
+        let end = self.spoken(&Native, question("Q"), writer).await;
+        (end, pieces(&text).await)
+    }
+
+    async fn spoken(
+        &self,
+        driver: &dyn Driver,
+        start: Start,
+        writer: weft_core::stream::TextWriter,
+    ) -> Result<End> {
         let job = Job {
             ctx: &self.ctx,
             model: self.asked_model(),
@@ -197,15 +213,7 @@ impl World {
         // What was signalled has been heard.
         tokio::task::yield_now().await;
         writer.finish();
-        let mut pieces = Vec::new();
-        let mut reader = text.read();
-        while let Some(piece) = reader.next().await.unwrap() {
-            pieces.push(match piece {
-                weft_core::Piece::Text(text) => text.to_string(),
-                weft_core::Piece::Thinking(text) => format!("({text})"),
-            });
-        }
-        (end, pieces)
+        end
     }
 
     /// What the model was asked.
@@ -353,4 +361,16 @@ pub fn look(q: &str) -> Reply {
 pub fn resumed(state: Json, answers: Json) -> driver::Start {
     let Json::Object(answers) = answers else { panic!("answers are an object") };
     Start::Resumed { state, answers }
+}
+
+async fn pieces(text: &SharedText) -> Vec<String> {
+    let mut pieces = Vec::new();
+    let mut reader = text.read();
+    while let Some(piece) = reader.next().await.unwrap() {
+        pieces.push(match piece {
+            weft_core::Piece::Text(text) => text.to_string(),
+            weft_core::Piece::Thinking(text) => format!("({text})"),
+        });
+    }
+    pieces
 }

@@ -341,6 +341,9 @@ async fn short_conversations_are_cited_at_once_and_long_ones_in_a_second_pass() 
         assert_eq!(writing.messages[0].text.contains("RULES"), inline);
     };
     check(0, true).await;
+    // With the instructions, the question and the last step there are five messages, then seven.
+    check(1, true).await;
+    check(2, false).await;
     check(4, false).await;
 }
 

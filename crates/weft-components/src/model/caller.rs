@@ -71,7 +71,7 @@ impl Caller {
         let answer = if settings.streams && ctx.heard {
             let (writer, text) = SharedText::new();
             ctx.publish("content", text).await?;
-            let request = ChatRequest { audience: Audience::Listening, ..request };
+            let request = ChatRequest { audience: Audience::of(Some(&writer)), ..request };
             let answer = self.answer(ctx, &*model, request, Some(&writer)).await;
             end_aloud(writer, &answer, settings.default.as_ref());
             answer?

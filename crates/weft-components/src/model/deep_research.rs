@@ -281,6 +281,7 @@ impl DeepResearch {
 
     /// A request whose pieces go to `writer`, or to nobody.
     fn request(&self, writer: Option<&TextWriter>, messages: Vec<ChatMessage>) -> ChatRequest {
+        // Several requests write at the same time: what one of them has written cannot be taken back by itself.
         let audience = if writer.is_some() { Audience::Listening } else { Audience::Nobody };
         ChatRequest { audience, ..self.asking.request(messages) }
     }
@@ -364,7 +365,7 @@ impl DeepResearch {
         if let Some(note) = note {
             ctx.signal(Signal::Warn(note)).await?;
         }
-        let request = self.request(writer, messages);
+        let request = ChatRequest { audience: Audience::of(writer), ..self.request(writer, messages) };
         let mut voice = AnswerStream::new(writer, Some(ctx.run.citations.clone()), "");
         ask_text(ctx, model, request, &mut |piece| voice.piece(piece)).await?;
         Ok(voice.finish())

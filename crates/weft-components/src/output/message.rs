@@ -205,6 +205,10 @@ impl Voice<'_> {
     /// said already.
     async fn pipe(&mut self, text: &SharedText) -> Result<()> {
         let mut reader = text.read();
+        // As long as this message is held back nobody has read a word: the model may still be asked again.
+        if reader.ready().await {
+            self.ctx.may_speak().await?;
+        }
         while let Some(piece) = reader.next().await? {
             if let Piece::Text(text) = &piece {
                 self.ctx.inputs.room().take(text.len())?;
@@ -295,6 +299,32 @@ mod tests {
         assert_eq!(json!(finished.outputs), json!({"content": "Hi Q you: one two [ID:0]!"}));
         let end = finished.message_end.unwrap();
         assert_eq!((end.status, end.cited.len()), (Some(201), 1));
+    }
+
+    /// As long as it is held back the text may be taken back.
+    #[tokio::test]
+    async fn a_message_that_is_held_back_has_read_nothing() {
+        let node = Node::new("Message", json!({"content": "{Agent:A@content}!"}));
+        let component = node.build();
+        let (writer, text) = SharedText::new();
+        let mark = writer.mark();
+        let mut setting = Setting::default();
+        setting.values.insert("Agent:A@content", Value::Stream(text));
+        let mut stage = Stage::new(&node, &*component, setting);
+        stage.ctx.floor = weft_core::Floor::of_one();
+        let floor = stage.ctx.floor.clone();
+        assert!(floor.take(u32::MAX - 7));
+        writer.push(Piece::Text("one".into()));
+        let ctx = stage.ctx.clone();
+        let running = component.run(&ctx);
+        tokio::pin!(running);
+        assert!(futures::poll!(running.as_mut()).is_pending());
+        assert!(mark.take_back());
+        floor.pass(Some(ctx.activation));
+        writer.push(Piece::Text("two".into()));
+        writer.finish();
+        running.await.unwrap();
+        assert_eq!(said(&mut stage), ["two", "!"]);
     }
 
     #[tokio::test]

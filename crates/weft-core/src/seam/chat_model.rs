@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::id::TenantId;
 use crate::seam::{Embedder, Reranker, SpeechModel, TranscriptionModel};
+use crate::stream::{TextMark, TextWriter};
 use crate::value::Json;
 
 /// What a model is for.
@@ -212,7 +213,7 @@ pub struct ChatRequest {
 }
 
 /// Whether somebody sees the pieces of an answer before it is whole.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Audience {
     /// What has come cannot be taken back.
     #[default]
@@ -220,6 +221,33 @@ pub enum Audience {
     /// Only the whole answer counts: one that breaks off in the middle may begin anew
     /// ([`ChatDelta::Restarted`]).
     Nobody,
+    /// It is written into a text from this place on: it may begin anew as long as nobody has read any of it.
+    Readers(TextMark),
+}
+
+impl Audience {
+    /// Those who read what is written there, or nobody.
+    pub fn of(writer: Option<&TextWriter>) -> Self {
+        writer.map_or(Self::Nobody, |writer| Self::Readers(writer.mark()))
+    }
+
+    /// Whether somebody has seen something that has come.
+    pub fn has_heard(&self) -> bool {
+        match self {
+            Self::Listening => true,
+            Self::Nobody => false,
+            Self::Readers(mark) => mark.is_read_past(),
+        }
+    }
+
+    /// Takes back what has come. Whether that was possible: nobody has seen it, and nobody will.
+    pub fn take_back(&self) -> bool {
+        match self {
+            Self::Listening => false,
+            Self::Nobody => true,
+            Self::Readers(mark) => mark.take_back(),
+        }
+    }
 }
 
 /// Why a model stopped.

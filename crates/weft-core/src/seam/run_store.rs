@@ -34,6 +34,38 @@ pub struct StoredRun {
     pub owner: Option<ProcessId>,
     /// When somebody asked for it to stop, in milliseconds since 1970. Whoever works on it obeys.
     pub cancel_ms: Option<i64>,
+    /// What was said of its giving way to the next question of its session.
+    pub give_way: GiveWay,
+}
+
+/// Whether a run is to give way to the next question of its session, as processes tell each other. Both counts
+/// only grow: who watches them needs no clock, and a word that is not said again means nothing any more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GiveWay {
+    /// How often a question that waits for the run in another process has asked for it.
+    pub asked: i64,
+    /// How often a reader in another process has answered that it listens to the run.
+    pub listened: i64,
+}
+
+/// What is said of a run's giving way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveWayWord {
+    /// A question waits for the run.
+    Asked,
+    /// Somebody listens to it.
+    Listened,
+}
+
+/// A run of which others want something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRequest {
+    /// Which run.
+    pub run: RunKey,
+    /// Whether it is to stop, whatever it does.
+    pub cancel: bool,
+    /// Whether it is to stop if nobody listens to it.
+    pub give_way: GiveWay,
 }
 
 /// A process's right to write into a run: the fencing number that it got with it. Whoever comes with an
@@ -173,11 +205,17 @@ pub trait RunStore: Send + Sync {
     /// When the store cannot be written.
     async fn request_cancel(&self, run: &RunKey, now_ms: i64) -> Result<bool>;
 
-    /// The runs of a process that somebody wants to stop and that have not ended.
+    /// Counts a word on whether a run that has not ended is to give way. Whether there is such a run.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool>;
+
+    /// The runs of a process that have not ended and that somebody wants to stop, or has ever asked to give way.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>>;
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>>;
 
     /// Runs of all tenants without an ending that belong to nobody, to one of these processes, or to one
     /// that nobody knows; the oldest first, at most `count_max`.

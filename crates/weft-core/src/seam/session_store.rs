@@ -165,7 +165,7 @@ pub trait SessionStore: Send + Sync {
     /// `NotFound` when the session has no message of that run.
     async fn forget_run(&self, key: &SessionKey, run: &RunId) -> Result<()>;
 
-    /// Sessions by filter, and how many there are in all.
+    /// Sessions by filter without their states, which are null, and how many there are in all.
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weft_core::context::Pin;
 use weft_core::journal::{Forked, NextEdges};
 use weft_core::masking::Masks;
-use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::Session;
 use weft_core::value::to_text;
 use weft_core::{ComponentId, Entry, Error, Outputs, Record, Result, Route, RunId, RunKey, SessionKey};
@@ -93,6 +93,7 @@ impl Engine {
             fence: RunLease::FIRST,
             owner: Some(self.0.ownership.process.id.clone()),
             cancel_ms: None,
+            give_way: GiveWay::default(),
             ..run.clone()
         };
         self.say_at_work(&stores).await?;

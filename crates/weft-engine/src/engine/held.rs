@@ -126,7 +126,7 @@ impl Engine {
         let freed = Arc::clone(running.sessions.get(key)?);
         let live = running.runs.iter().find(|(_, live)| live.session == *key);
         let background = live.is_some_and(|(_, live)| live.background);
-        let abandoned = live.is_some_and(|(_, live)| !live.background && !live.feed.is_listened_to());
+        let abandoned = live.is_some_and(|(_, live)| live.is_abandoned());
         let (run, session) = (live.map(|(run, _)| run.clone()), key.clone());
         Some(BusySession { run, abandoned, background, freed, engine: self.clone(), session })
     }

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use weft_core::RunKey;
 use weft_core::budget::Spent;
 use weft_core::journal::Ending;
-use weft_core::seam::run_store::{RunLease, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunLease, StoredRun};
 
 use super::held::{Listed, SessionLock};
 use super::used::{Used, note_again_and_again};
@@ -30,6 +30,7 @@ impl Engine {
             fence: RunLease::FIRST,
             owner: Some(self.0.ownership.process.id.clone()),
             cancel_ms: None,
+            give_way: GiveWay::default(),
         }
     }
 

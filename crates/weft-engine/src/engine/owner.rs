@@ -11,6 +11,7 @@ use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
 use weft_core::{Error, ErrorKind, ProcessId, Result, RunKey, SessionKey};
 
+use super::give_way::Waiters;
 use super::{Engine, Stores};
 use crate::watch::{SILENT_MAX, Watch};
 
@@ -161,15 +162,12 @@ impl Engine {
     }
 
     async fn hear_again_and_again(&self, stores: &Stores) {
+        let mut waiters = Waiters::default();
         loop {
             sleep(HEAR_EVERY).await;
             self.hand_over(stores).await;
-            match stores.runs.cancel_requests(&self.0.ownership.process.id).await {
-                Ok(runs) => {
-                    for run in &runs {
-                        self.cancel_here(run);
-                    }
-                }
+            match stores.runs.requests(&self.0.ownership.process.id).await {
+                Ok(requests) => self.hear(&requests, &mut waiters),
                 Err(error) => tracing::warn!(error = error.detail(), "cannot look which runs are to stop"),
             }
         }

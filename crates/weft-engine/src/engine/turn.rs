@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,9 @@ use crate::journal::{Broken, Journal, writer};
 use crate::pause::Paused;
 use crate::retrying_store::may_pass;
 use crate::session::SessionState;
+
+/// How long it is looked whether a run is over whose store did not answer.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Engine {
     /// Runs the machine and writes everything but the last record.
@@ -144,7 +148,16 @@ impl Engine {
             Ok(last) => self.end(stores, &mut journal, (lease, last)).await,
             Err(error) => Err(error),
         };
-        ended.unwrap_or_else(|error| break_off(feed, &lease.run, &error))
+        match ended {
+            Ok(became) => became,
+            Err(error) if may_pass(&error) && is_over(stores, &lease.run).await => {
+                tracing::warn!(run.id = %lease.run.id, error = error.detail(), "a run is over, although its store did not say so");
+                // Its last entries are shown from the store.
+                feed.break_off(BrokenOff { kind: ErrorKind::Conflict, message: "the run is over".into() });
+                Became::Ended
+            }
+            Err(error) => break_off(feed, &lease.run, &error),
+        }
     }
 
     /// Stores the conversation, which is safe before anybody is told that the turn is over. The last
@@ -266,6 +279,12 @@ fn became(RunLease { run, .. }: &RunLease, noted: Result<()>) -> Became {
 
 /// Where a run writes: its session, its canvas, and the right to do so.
 type OfRun<'a> = (&'a SessionKey, &'a CanvasId, &'a RunLease);
+
+/// Whether the store has the end of a run. It may have taken it and never answered.
+async fn is_over(stores: &Stores, run: &RunKey) -> bool {
+    let found = tokio::time::timeout(LOOK_TIME_MAX, stores.runs.get(run)).await;
+    matches!(found, Ok(Ok(run)) if run.ending.is_some())
+}
 
 /// Leaves a run that is not over to whoever picks it up, as the end of this process would.
 fn break_off(feed: &Feed, key: &RunKey, error: &Error) -> Became {

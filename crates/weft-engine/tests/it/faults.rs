@@ -9,7 +9,9 @@ use weft_core::effect::Delivery;
 use weft_core::journal::{Ending, Record};
 use weft_core::seam::RunStore;
 use weft_core::seam::SessionStore as _;
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::{Entry, Error, ErrorKind, ProcessId, Result, RunKey, SessionKey, TenantId};
 use weft_dsl::Plan;
 use weft_engine::engine::{PickedUp, ProcessIdentity, Stores};
@@ -222,6 +224,8 @@ enum Held {
     Asked,
     /// It is done, and its answer comes when it is opened: the process slept in between.
     Answered,
+    /// The end of the run is done, and its answer is lost; from then on nothing can be written.
+    Lost,
 }
 
 /// A way to a store on which appends from an entry on wait until it is opened.
@@ -261,7 +265,23 @@ impl RunStore for Gate {
                 self.opened.notified().await;
                 answer
             }
+            Held::Lost => Err(Error::new(ErrorKind::Unavailable, "nothing can be written")),
         }
+    }
+
+    async fn end(
+        &self,
+        lease: &RunLease,
+        entries: Vec<StoredEntry>,
+        finished: Finished,
+    ) -> Result<Result<()>> {
+        if matches!(self.held, Held::Lost) {
+            self.store.end(lease, entries, finished).await??;
+            *self.shut_from.lock().unwrap() = Some(0);
+            return Err(Error::new(ErrorKind::Unavailable, "the answer is lost"));
+        }
+        self.append(lease, entries).await?;
+        Ok(self.finish(lease, finished).await)
     }
 
     async fn claim(&self, run: &RunKey, seen: i64, by: &ProcessId) -> Result<Option<RunLease>> {
@@ -276,8 +296,12 @@ impl RunStore for Gate {
         self.store.request_cancel(run, now_ms).await
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
-        self.store.cancel_requests(owner).await
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        self.store.say_of_giving_way(run, word).await
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
+        self.store.requests(owner).await
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {
@@ -307,6 +331,34 @@ impl RunStore for Gate {
     async fn remove(&self, runs: &[RunKey]) -> Result<u64> {
         self.store.remove(runs).await
     }
+}
+
+/// A run that is over is shown to its end, also when its process only learns so by looking.
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_end_is_stored_and_not_answered_is_over() {
+    let (plan, _) = calling();
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let gate = Arc::new(Gate {
+        store: Arc::clone(&memory),
+        held: Held::Lost,
+        shut_from: Mutex::new(None),
+        arrived: tokio::sync::Notify::new(),
+        opened: tokio::sync::Notify::new(),
+    });
+    let stores = Stores {
+        runs: gate.clone(),
+        sessions: memory.clone(),
+        spending: memory.clone(),
+        processes: memory.clone(),
+    };
+    let engine = Engine::new(seams(), Some(stores), EngineLimits::default());
+    let mut handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    let (seen, error) = shown(&mut handle).await;
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(seen, journal(&memory, &handle.key).await);
+    assert!(matches!(seen.last().unwrap().record, Record::RunFinished { .. }));
+    assert!(!engine.is_under_way(&handle.key));
 }
 
 /// A clock that goes on like everything else here.

@@ -22,6 +22,7 @@ mod faults;
 mod forks;
 mod frame_failures;
 mod frames;
+mod give_way;
 mod golden;
 mod joins;
 mod kit;

@@ -16,6 +16,7 @@ use weft_dsl::compile::{CompileOptions, compile};
 use weft_dsl::problem::Problem;
 use weft_engine::{Engine, EngineLimits, SessionState};
 use weft_knowledge::local_documents::{LocalDocuments, LocalDocumentsParts};
+use weft_models::retrying::{RetryPolicy, Retrying};
 use weft_models::script::Script;
 use weft_models::scripted::ScriptedModel;
 use weft_search::MemoryChunkIndex;
@@ -24,11 +25,11 @@ use weft_testkit::memory_datasets::MemoryDatasets;
 
 use crate::kit::{Ran, turn_in};
 
-struct OneModel(Arc<ScriptedModel>);
+struct OneModel(Arc<dyn ChatModel>);
 
 impl ModelDirectory for OneModel {
     fn resolve(&self, _: &TenantId, _: &str) -> Result<Arc<dyn ChatModel>> {
-        Ok(Arc::clone(&self.0) as Arc<dyn ChatModel>)
+        Ok(Arc::clone(&self.0))
     }
 
     /// It goes by any name but this one.
@@ -56,6 +57,14 @@ impl World {
         Self::put_together(ScriptedModel::new(script).into(), http, search, Arc::new(NoTools))
     }
 
+    /// A world whose model is asked again when it breaks off.
+    pub fn asked_again(script: Script) -> Self {
+        let model = ScriptedModel::new(script);
+        let front = Retrying::new(model.clone(), RetryPolicy::default());
+        let around = (FakeHttp::new(), crate::kit::nothing_to_search(), Arc::new(NoTools) as _);
+        Self::around((model.into(), Arc::new(front)), around)
+    }
+
     /// A world in which this model answers.
     pub fn of(model: ScriptedModel) -> Self {
         let search = crate::kit::nothing_to_search();
@@ -78,8 +87,16 @@ impl World {
         search: Arc<dyn Knowledge>,
         tools: Arc<dyn ToolSource>,
     ) -> Self {
+        let front: Arc<dyn ChatModel> = model.clone();
+        Self::around((model, front), (http, search, tools))
+    }
+
+    fn around(
+        (model, front): (Arc<ScriptedModel>, Arc<dyn ChatModel>),
+        (http, search, tools): (FakeHttp, Arc<dyn Knowledge>, Arc<dyn ToolSource>),
+    ) -> Self {
         let seams = Seams {
-            models: Arc::new(OneModel(Arc::clone(&model))),
+            models: Arc::new(OneModel(front)),
             http: Arc::new(http) as Arc<dyn Http>,
             knowledge: search,
             tools,
@@ -135,7 +152,7 @@ pub async fn searching(files: impl IntoIterator<Item = (&str, String, Vec<u8>)>)
         store: Arc::new(MemoryDatasets::new()),
         index: Arc::new(MemoryChunkIndex::new()),
         reader: Arc::new(AtOnce),
-        models: Arc::new(OneModel(ScriptedModel::new(Script::new()).into())),
+        models: Arc::new(OneModel(Arc::new(ScriptedModel::new(Script::new())))),
         clock: Arc::new(FixedClock(1_700_000_000_000)),
     });
     for (dataset, name, bytes) in files {

@@ -9,7 +9,7 @@ use weft_core::seam::RunStore as _;
 use weft_core::{ErrorKind, TurnInput};
 use weft_engine::engine::PickedUp;
 use weft_engine::{EngineLimits, SessionState};
-use weft_models::script::{Reply, Script};
+use weft_models::script::{Fault, Reply, Script, Step};
 use weft_testkit::fake_http::FakeHttp;
 
 use crate::golden::{read, samples};
@@ -335,15 +335,48 @@ async fn a_default_value_is_said_once() {
     assert_eq!(run(&nodes).await.report.said, "sorry bye");
 }
 
+/// A model that breaks off is asked again when the Message that shows it is held back, and not when somebody has
+/// read some of it.
+#[tokio::test(start_paused = true)]
+async fn a_model_that_nobody_has_read_is_asked_again() {
+    let asks = |prompt: &str| json!({"prompts": [{"role": "user", "content": prompt}]});
+    let says = |text: &str| json!({"content": [text]});
+    let components: [(&str, &str, Json, &[&str]); 5] = [
+        ("begin", "Begin", json!({}), &["LLM:A", "LLM:B"]),
+        ("LLM:A", "LLM", asks("first"), &["Message:A"]),
+        ("LLM:B", "LLM", asks("second"), &["Message:B"]),
+        ("Message:A", "Message", says("{LLM:A@content}"), &[]),
+        ("Message:B", "Message", says("{LLM:B@content}"), &[]),
+    ];
+    let broken = |text: &str| Reply::text(text).then(Step::Wait(100)).then(Step::Fault(Fault::Cut));
+    let slow = Reply::pieces(["Long "]).then(Step::Wait(60_000)).then(Step::Text("story. ".into()));
+    let script = Script::new()
+        .reply(slow.when_user("first"))
+        .reply(broken("Half a").delay_ms(10).when_user("second").times(1))
+        .reply(Reply::text("A whole answer.").when_user("second"));
+    let ran = turn_of(&World::asked_again(script), &components).await;
+    assert_eq!((ran.report.ending, &*ran.report.said), (Ending::Succeeded, "Long story. A whole answer."));
+    let script = Script::new()
+        .reply(Reply::text("Short. ").when_user("second"))
+        .reply(broken("Half a").delay_ms(10).when_user("first").times(1))
+        .reply(Reply::text("A whole answer.").when_user("first"));
+    let ran = turn_of(&World::asked_again(script), &components).await;
+    assert_eq!((ran.report.ending, &*ran.report.said), (Ending::Failed, "Short. Half a"));
+}
+
 /// A turn of a canvas of real components, given as `(id, type, parameters, successors)`.
 async fn real(script: Script, components: &[(&str, &str, Json, &[&str])]) -> Ran {
+    turn_of(&World::new(script, FakeHttp::new()), components).await
+}
+
+async fn turn_of(world: &World, components: &[(&str, &str, Json, &[&str])]) -> Ran {
     let component = |(id, kind, params, to): &(&str, &str, Json, &[&str])| {
         let id = (*id).to_owned();
         (id, json!({"obj": {"component_name": kind, "params": params}, "downstream": to}))
     };
     let components: serde_json::Map<_, _> = components.iter().map(component).collect();
     let plan = compiled(&json!({"components": components}).to_string()).unwrap();
-    World::new(script, FakeHttp::new()).hold(&plan, [asking("q")]).await.remove(0)
+    world.hold(&plan, [asking("q")]).await.remove(0)
 }
 
 #[tokio::test]

@@ -104,7 +104,10 @@ fn settings_of_a_model_that_make_no_sense_are_named() {
     check(|entry| entry.idle_seconds = Some(f64::NAN), "`idle_seconds`");
     check(|entry| entry.answer_seconds = Some(1e300), "`answer_seconds`");
     check(|entry| entry.retries = Some(u32::MAX), "`retries`");
-    check(|entry| entry.fallback = vec!["nobody".into()], "names `nobody`");
+    check(
+        |entry| entry.fallback = vec!["nobody".into()],
+        "names a model that is not configured (use one of `a`",
+    );
     check(|entry| entry.fallback = vec!["a".into(), "m".into()], "names the model itself");
     check(|entry| entry.fallback = vec!["a".into(), "a".into()], "names one model twice");
     check(
@@ -200,9 +203,23 @@ fn what_cannot_work_is_refused_when_it_is_opened() {
     let check = |config: ModelsConfig, words: &str| {
         let error = Directory::open(&config, &client).unwrap_err();
         assert_eq!(error.kind, ErrorKind::Invalid);
-        assert!(error.full().contains(words), "{}", error.full());
+        assert!(error.full().contains(words) && !error.full().contains("sk-nope"), "{}", error.full());
     };
-    check(ModelsConfig { default: Some("nope".into()), ..several() }, "`models.default` is `nope`");
+    // What is no name may be a key in the wrong place, and is not repeated.
+    type Set = fn(&mut ModelsConfig, String);
+    let settings: [(&str, Set, &str); 6] = [
+        ("default", |config, name| config.default = Some(name), "use one of `"),
+        ("replace_all", |config, name| config.replace_all = Some(name), "use one of `"),
+        ("default_embedding", |config, name| config.default_embedding = Some(name), "add an entry"),
+        ("default_rerank", |config, name| config.default_rerank = Some(name), "add an entry"),
+        ("default_tts", |config, name| config.default_tts = Some(name), "add an entry"),
+        ("default_speech", |config, name| config.default_speech = Some(name), "add an entry"),
+    ];
+    for (setting, set, help) in settings {
+        let mut config = several();
+        set(&mut config, "sk-nope".to_owned());
+        check(config, &format!("`models.{setting}` names a model that is not configured ({help}"));
+    }
     let of = |change: fn(&mut ModelEntry)| {
         let mut entry = entry("x", None);
         change(&mut entry);

@@ -88,7 +88,10 @@ async fn an_answer_that_breaks_off_unheard_is_asked_for_again() {
         };
         let check = async |audience: Audience, expected: &str, requests: usize| {
             let server = ScriptedServer::speaking(wire, script()).await;
-            let (text, error) = ask(wire, &server, |_| {}, ChatRequest { audience, ..at_once("hi") }).await;
+            let (text, error) = {
+                let request = ChatRequest { audience: audience.clone(), ..at_once("hi") };
+                ask(wire, &server, |_| {}, request).await
+            };
             assert_eq!((text.as_str(), server.requests().len()), (expected, requests), "{wire:?}");
             assert_eq!(error.is_some(), audience == Audience::Listening, "{wire:?}");
         };

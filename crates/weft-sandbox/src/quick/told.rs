@@ -3,6 +3,7 @@
 use rquickjs::{CaughtError, Coerced, Ctx, Object, Value};
 use weft_core::seam::sandbox::Failure;
 
+use super::Watch;
 use crate::result::{read, shortened};
 
 /// A text of the program; `None` when there is no memory for it. Halves of characters, which only a
@@ -21,7 +22,11 @@ pub fn text_of<'js>(ctx: &Ctx<'js>, text: &rquickjs::String<'js>) -> Option<Stri
 
 /// Why a program has failed. Asking a thrown value what it is may run code of the program; what that
 /// throws is dropped.
-pub fn failure<'js>(ctx: &Ctx<'js>, thrown: CaughtError<'js>, file: &str) -> Failure {
+pub(super) fn failure<'js>(
+    ctx: &Ctx<'js>,
+    thrown: CaughtError<'js>,
+    (file, watch): (&str, &Watch),
+) -> Failure {
     let value = match thrown {
         CaughtError::Error(rquickjs::Error::Allocation) => return Failure::Memory,
         CaughtError::Error(error) => {
@@ -31,7 +36,7 @@ pub fn failure<'js>(ctx: &Ctx<'js>, thrown: CaughtError<'js>, file: &str) -> Fai
         CaughtError::Value(value) => value,
     };
     // QuickJS throws null when there is not even memory for an error.
-    if value.is_null() {
+    if value.is_null() && watch.memory_ran_out() {
         return Failure::Memory;
     }
     let Some(object) = value.as_object() else {

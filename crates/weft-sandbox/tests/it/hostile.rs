@@ -178,6 +178,7 @@ async fn what_wants_too_much_memory_gets_none() {
         "const all = []; for (;;) { const o = {}; all.push(new WeakRef(o), o, new WeakMap([[o, all]])) }",
         "const all = []; for (;;) all.push(new RegExp('(' + all.length + 'a|b)*'))",
         "const all = [1, 2]; for (;;) all.sort((x, y) => { all.push({}); return x - y })",
+        "let all = []; try { for (;;) all.push({}) } catch (thrown) { all = null; throw thrown }",
     ] {
         assert_eq!(check(body).await, Err(Failure::Memory), "{body}");
     }

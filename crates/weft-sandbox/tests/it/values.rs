@@ -79,6 +79,12 @@ async fn failures_name_the_line_and_what_was_thrown() {
     check("function main() { return import('fs') }", "fs", None).await;
     check("throw 'a text'", "it threw \"a text\"", None).await;
     check("throw undefined", "it threw undefined", None).await;
+    check("throw ''", "it threw \"\"", None).await;
+    check("throw null", "it threw null", None).await;
+    check("function main() { throw null }", "it threw null", None).await;
+    check("async function main() { await null; throw null }", "it threw null", None).await;
+    check("export function main() { return Promise.reject(null) }", "it threw null", None).await;
+    check("function main() { return {toJSON() { throw null }} }", "it threw null", None).await;
     check("throw Symbol('x')", "it threw a value of the type symbol", None).await;
     check(
         "throw {toString() { throw 1 }, toJSON() { throw 2 }}",

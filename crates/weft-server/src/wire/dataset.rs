@@ -73,6 +73,8 @@ pub struct DatasetFields {
     pub default_model: bool,
     /// Whether its settings go back to those of its method.
     pub default_settings: bool,
+    /// Whether its documents go through its method again, and through no pipeline.
+    pub no_pipeline: bool,
 }
 
 impl DatasetFields {
@@ -133,10 +135,11 @@ impl DatasetFields {
             vector_similarity_weight: number("vector_similarity_weight"),
             default_model: false,
             default_settings: false,
+            no_pipeline: false,
         })
     }
 
-    /// What is null in a change goes back to where a new dataset begins. A name, a permission, a method and a rank have
+    /// What is null in a change goes back to where a new dataset begins. A name, a permission and a method have
     /// no such place: null says nothing of them.
     fn with_resets(mut self, body: &Body) -> Self {
         let null = |object: &Object, key: &str| object.get(key).is_some_and(Json::is_null);
@@ -149,6 +152,9 @@ impl DatasetFields {
         if top("description") {
             self.description = Some(start.description);
         }
+        if top("pagerank") {
+            self.pagerank = Some(start.pagerank);
+        }
         if ext("language") {
             self.language = Some(start.language);
         }
@@ -159,6 +165,7 @@ impl DatasetFields {
             self.vector_similarity_weight = Some(start.vector_similarity_weight);
         }
         self.default_model = top("embedding_model");
+        self.no_pipeline = top("pipeline_id");
         self.default_settings =
             top("parser_config") || self.settings.as_ref().is_some_and(Settings::is_empty);
         if top("auto_metadata_config") {
@@ -173,12 +180,14 @@ impl DatasetFields {
         let anew = method != before.method;
         // No settings at all ask for the method's defaults.
         let anew = anew || self.default_settings;
+        // The pipeline is kept with the settings, and is none of the method's.
+        let kept = before.settings.get(PIPELINE).cloned();
+        let kept = kept.filter(|_| !self.no_pipeline && self.method.is_none());
         let base = if anew { method::defaults(method) } else { before.settings };
         let mut settings = method::merged(base, &self.settings.unwrap_or_default());
-        match self.pipeline {
-            Some(pipeline) => drop(settings.insert(PIPELINE.to_owned(), pipeline.into())),
-            None if self.method.is_some() => drop(settings.remove(PIPELINE)),
-            None => {}
+        match self.pipeline.map(Json::from).or(kept) {
+            Some(pipeline) => drop(settings.insert(PIPELINE.to_owned(), pipeline)),
+            None => drop(settings.remove(PIPELINE)),
         }
         if let Some(config) = self.auto_metadata {
             super::metadata::put_config(&mut settings, &config);

@@ -31,6 +31,7 @@ impl RunItem {
             fence: _,
             owner: _,
             cancel_ms: _,
+            give_way: _,
         } = run;
         Self {
             id: key.id,

@@ -229,7 +229,7 @@ async fn a_conversation_is_completed_with_the_whole_answer_so_far() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
-    use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
+    use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
     use weft_core::{Record, RunKey};
     let bench = bench(Script::new()).await;
     let key = RunKey::new(&crate::support::default_tenant(), "cut");
@@ -244,6 +244,7 @@ async fn a_stream_waits_for_whoever_goes_on_with_the_run() {
         fence: 1,
         owner: Some("another process".into()),
         cancel_ms: None,
+        give_way: GiveWay::default(),
     };
     bench.app.runs.create(&run).await.unwrap();
     let entry = |seq: u64, text: &str| {

@@ -181,6 +181,14 @@ async fn null_takes_a_field_back_to_where_it_began() {
     put(json!({"ext": {"similarity_threshold": 0.7}})).await.data();
     let back = put(json!({"ext": {"similarity_threshold": null}})).await.data();
     assert_eq!(back["similarity_threshold"], 0.2, "{back}");
+    assert_eq!(put(json!({"pagerank": 7})).await.data()["pagerank"], 7);
+    assert_eq!(put(json!({"pagerank": null})).await.data()["pagerank"], 0);
+    put(json!({"ext": {"language": "Chinese", "vector_similarity_weight": 0.9}})).await.data();
+    let back = put(json!({"ext": {"language": null, "vector_similarity_weight": null}})).await.data();
+    assert_eq!((&back["language"], &back["vector_similarity_weight"]), (&json!("English"), &json!(0.3)));
+    assert_eq!(put(json!({"embedding_model": ""})).await.data()["embedding_model"], "");
+    let begun = &made["embedding_model"];
+    assert_eq!(put(json!({"embedding_model": null})).await.data()["embedding_model"], *begun);
     let refused = put(json!({"name": null})).await.refusal();
     assert_eq!(refused, (102, "no properties were modified".into()), "a dataset has a name");
 }

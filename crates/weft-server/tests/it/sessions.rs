@@ -1,9 +1,12 @@
 //! Conversations.
 
-use serde_json::json;
+use serde_json::{Value as Json, json};
+use weft_core::SessionKey;
+use weft_core::seam::SessionStore as _;
+use weft_core::seam::session_store::{SessionCommit, SessionMessage};
 use weft_testkit::{Reply, Script};
 
-use crate::support::{bench, chat_canvas, echo_canvas};
+use crate::support::{bench, chat_canvas, default_tenant, echo_canvas};
 
 #[tokio::test]
 async fn a_session_holds_the_conversation() {
@@ -166,4 +169,45 @@ async fn a_failed_turn_leaves_a_session_that_goes_on() {
     assert_eq!(roles.iter().filter(|role| **role == "user").count(), 4, "{got}");
     let last = bench.model.requests().pop().unwrap();
     assert!(last.messages.iter().any(|message| message.text == "first"), "{last:?}");
+}
+
+/// Conversations are of megabytes each: of a long list one at a time is in memory, when its turn comes.
+#[tokio::test]
+async fn a_list_of_conversations_is_read_while_its_client_reads() {
+    let bench = bench(Script::new()).await;
+    let agent = bench.store("Greet", echo_canvas()).await;
+    let chat = bench.post("/api/v1/chats", json!({"name": "Chat"})).await.data();
+    for path in [
+        format!("/api/v1/agents/{agent}/sessions"),
+        format!("/api/v1/chats/{}/sessions", chat["id"].as_str().unwrap()),
+    ] {
+        for _ in 0..5 {
+            bench.post(&path, json!({})).await.data();
+        }
+        let in_order = format!("{path}?orderby=create_time&desc=false&page_size=1000");
+        let all = bench.get(&in_order).await.json();
+        let last = all["data"][4]["id"].as_str().unwrap().to_owned();
+        let mut list = bench.opened("GET", &in_order, Json::Null).await;
+        list.until("\"id\"").await;
+        let key = SessionKey::new(&default_tenant(), last);
+        let session = bench.store.load(&key).await.unwrap();
+        let late = SessionMessage {
+            role: "user".into(),
+            content: "said meanwhile".into(),
+            run: None,
+            reference: Json::Null,
+            created_ms: 0,
+            feedback: None,
+        };
+        let change = SessionCommit {
+            revision: session.revision,
+            state: &session.state,
+            messages: &[late],
+            tasks: None,
+            lease: None,
+        };
+        bench.store.commit(&key, change).await.unwrap();
+        assert!(!list.text.contains("said meanwhile"));
+        list.until("said meanwhile").await;
+    }
 }

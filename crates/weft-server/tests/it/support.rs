@@ -300,7 +300,12 @@ impl Bench {
 
     /// A stream that is read bit by bit.
     pub async fn open(&self, path: &str, body: Json) -> Growing {
-        let response = self.router.clone().oneshot(self.request("POST", path, &body)).await.unwrap();
+        self.opened("POST", path, body).await
+    }
+
+    /// The same of any method.
+    pub async fn opened(&self, method: &str, path: &str, body: Json) -> Growing {
+        let response = self.router.clone().oneshot(self.request(method, path, &body)).await.unwrap();
         Growing { stream: response.into_body().into_data_stream(), text: String::new() }
     }
 

@@ -191,6 +191,19 @@ async fn the_run_of_another_process_is_interrupted() {
 }
 
 #[tokio::test]
+async fn the_run_of_another_process_gives_way_when_its_client_has_left() {
+    let script = Script::new().reply(endless(&["So "]).times(1)).reply(Reply::text("next").always());
+    let here = bench(script).await;
+    let there = process(here.store.clone(), here.model.clone(), (Auth::On, LimitsConfig::default()));
+    let there = Bench { token: here.token.clone(), ..there };
+    let on = session(&here).await;
+    drop(begun(&here, turn(&on, "first")).await);
+    let frames = there.post(ASK, turn(&on, "second")).await.frames();
+    assert_eq!(said(&frames), "next");
+    assert_eq!(asked(&there, &on).await, ["first", "second"]);
+}
+
+#[tokio::test]
 async fn a_question_that_waited_for_a_form_answers_it() {
     let bench = bench(Script::new()).await;
     let id = bench.store("Form", form_canvas()).await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use weft_core::journal::Ending;
-use weft_core::seam::run_store::{RunFilter, RunLease, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunFilter, RunLease, StoredRun};
 use weft_core::seam::schedule_store::{Misfire, Schedule, SessionPolicy, Timing};
 use weft_core::seam::work_queue::{Lease, StoredWork, Taken, Work, WorkFilter, WorkOutcome, WorkState};
 use weft_core::seam::{ScheduleStore, WorkQueue};
@@ -92,6 +92,7 @@ impl Shared {
             fence: 1,
             owner: Some(process.into()),
             cancel_ms: None,
+            give_way: GiveWay::default(),
         }
     }
 

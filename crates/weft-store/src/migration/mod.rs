@@ -19,6 +19,7 @@ mod m0015_canvas_source;
 mod m0016_file;
 mod m0017_memory;
 mod m0018_chat;
+mod m0019_give_way;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -58,6 +59,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0016_file::Migration),
             Box::new(m0017_memory::Migration),
             Box::new(m0018_chat::Migration),
+            Box::new(m0019_give_way::Migration),
         ]
     }
 }

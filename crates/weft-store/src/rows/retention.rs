@@ -37,8 +37,9 @@ impl Store {
         let at = |n| Placeholder(backend, n);
         let sql = format!(
             "SELECT tenant_id, id, session_id, canvas_id, query, ending, started_ms, finished_ms, \
-             fence, owner, cancel_ms FROM (SELECT tenant_id, id, session_id, canvas_id, query, ending, \
-             started_ms, finished_ms, fence, owner, cancel_ms, ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY started_ms DESC, id DESC) AS nth \
+             fence, owner, cancel_ms, give_way, listened FROM (SELECT tenant_id, id, session_id, canvas_id, query, ending, \
+             started_ms, finished_ms, fence, owner, cancel_ms, give_way, listened, \
+             ROW_NUMBER() OVER (PARTITION BY session_id ORDER BY started_ms DESC, id DESC) AS nth \
              FROM run WHERE tenant_id = {}) ranked \
              WHERE ending IS NOT NULL AND (finished_ms < {} OR nth > {}) AND NOT (nth = 1 AND ending = {}) \
              ORDER BY finished_ms, id LIMIT {}",

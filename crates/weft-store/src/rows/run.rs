@@ -8,7 +8,9 @@ use sea_orm::sea_query::{Expr, ExprTrait as _, Query};
 use sea_orm::{Condition, DbBackend, IntoActiveModel, QueryOrder, QuerySelect, Statement};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{self, Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{
+    self, Finished, GiveWay, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, StoredEntry, StoredRun,
+};
 use weft_core::{CanvasId, Ending, Error, ErrorKind, ProcessId, Result, SessionId};
 
 use crate::Store;
@@ -43,6 +45,9 @@ pub struct Model {
     /// The process that is at work on it; absent when it is nobody's.
     pub owner: Option<String>,
     pub cancel_ms: Option<i64>,
+    /// How often it was asked to give way, and how often was answered that somebody listens.
+    pub give_way: i64,
+    pub listened: i64,
 }
 
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -102,6 +107,8 @@ impl Model {
             fence: run.fence,
             owner: run.owner.as_ref().map(|owner| owner.as_str().to_owned()),
             cancel_ms: run.cancel_ms,
+            give_way: run.give_way.asked,
+            listened: run.give_way.listened,
         }
     }
 
@@ -117,6 +124,7 @@ impl Model {
             fence: self.fence,
             owner: self.owner.map(ProcessId::from),
             cancel_ms: self.cancel_ms,
+            give_way: GiveWay { asked: self.give_way, listened: self.listened },
         })
     }
 }
@@ -278,18 +286,40 @@ impl RunStore for Store {
         Ok(changed.rows_affected > 0)
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
-        let rows: Vec<(String, String)> = Entity::find()
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        let column = match word {
+            GiveWayWord::Asked => Column::GiveWay,
+            GiveWayWord::Listened => Column::Listened,
+        };
+        let _permit = self.inner.gate.permit().await;
+        let change = async || {
+            Entity::update_many()
+                .col_expr(column, Expr::col(column).add(1_i64))
+                .filter(of(run))
+                .filter(Column::Ending.is_null())
+                .exec(&self.inner.write)
+                .await
+        };
+        let changed = repeated(change).await.map_err(|error| self.fail("ask the run to give way", error))?;
+        Ok(changed.rows_affected > 0)
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
+        let rows: Vec<(String, String, Option<i64>, i64, i64)> = Entity::find()
             .select_only()
-            .columns([Column::TenantId, Column::Id])
+            .columns([Column::TenantId, Column::Id, Column::CancelMs, Column::GiveWay, Column::Listened])
             .filter(Column::Ending.is_null())
-            .filter(Column::CancelMs.is_not_null())
+            .filter(Condition::any().add(Column::CancelMs.is_not_null()).add(Column::GiveWay.gt(0)))
             .filter(Column::Owner.eq(text(owner.as_str())))
             .into_tuple()
             .all(&self.inner.read)
             .await
             .map_err(|error| self.fail("look for runs that are to stop", error))?;
-        Ok(rows.into_iter().map(|(tenant, id)| RunKey::new(&TenantId::from(tenant), id)).collect())
+        let request = |(tenant, id, cancel_ms, asked, listened): (String, String, Option<i64>, i64, i64)| {
+            let run = RunKey::new(&TenantId::from(tenant), id);
+            RunRequest { run, cancel: cancel_ms.is_some(), give_way: GiveWay { asked, listened } }
+        };
+        Ok(rows.into_iter().map(request).collect())
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {

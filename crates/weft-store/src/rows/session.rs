@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait as _, Func};
-use sea_orm::{Condition, DbBackend, IntoActiveModel, Order, QueryOrder, QuerySelect, Statement};
+use sea_orm::{
+    Condition, DbBackend, FromQueryResult, IntoActiveModel, Order, QueryOrder, QuerySelect, Statement,
+};
 use weft_core::id::{SessionKey, TenantId};
 use weft_core::seam::SessionStore;
 use weft_core::seam::run_store::overtaken;
@@ -120,6 +122,36 @@ impl Model {
             created_ms: self.created_ms,
             updated_ms: self.updated_ms,
         })
+    }
+}
+
+/// A session as it is listed: nobody lists sessions for their state, and many of them would not fit into memory.
+#[derive(Debug, FromQueryResult)]
+struct Listed {
+    tenant_id: String,
+    id: String,
+    canvas_id: String,
+    canvas_version: String,
+    user_id: String,
+    name: String,
+    revision: i64,
+    created_ms: i64,
+    updated_ms: i64,
+}
+
+impl Listed {
+    fn into_session(self) -> Session {
+        Session {
+            key: SessionKey::new(&TenantId::from(self.tenant_id), self.id),
+            canvas: CanvasId::from(self.canvas_id),
+            canvas_version: self.canvas_version.into(),
+            user_id: self.user_id,
+            name: self.name,
+            state: Json::Null,
+            revision: self.revision,
+            created_ms: self.created_ms,
+            updated_ms: self.updated_ms,
+        }
     }
 }
 
@@ -353,17 +385,23 @@ impl SessionStore for Store {
             .order_by(Column::Id, order)
             .offset(bounded(filter.offset))
             .limit(bounded(filter.limit))
+            .select_only()
+            .columns([
+                Column::TenantId,
+                Column::Id,
+                Column::CanvasId,
+                Column::CanvasVersion,
+                Column::UserId,
+                Column::Name,
+                Column::Revision,
+                Column::CreatedMs,
+                Column::UpdatedMs,
+            ])
+            .into_model::<Listed>()
             .all(&self.inner.read)
             .await
             .map_err(fail)?;
-        let mut sessions = Vec::with_capacity(rows.len());
-        for mut row in rows {
-            // Nobody lists sessions for their state, and many of them would not fit into memory.
-            row.state_list = None;
-            "null".clone_into(&mut row.state);
-            sessions.push(self.session(row).await?);
-        }
-        Ok((sessions, total))
+        Ok((rows.into_iter().map(Listed::into_session).collect(), total))
     }
 
     async fn rename(&self, key: &SessionKey, name: &str) -> Result<()> {

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 const FOLDER: &str = "WEFT_TEST_CRASH_FOLDER";
@@ -24,6 +24,7 @@ fn run() -> StoredRun {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 

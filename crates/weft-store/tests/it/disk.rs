@@ -6,7 +6,7 @@ use sea_orm::{ConnectionTrait as _, Database, DbBackend, Statement};
 use serde_json::{Value as Json, json};
 use weft_core::Ending;
 use weft_core::id::{RunId, RunKey, SessionKey, TenantId};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::session_store::{Session, SessionCommit, SessionFilter, SessionMessage};
 use weft_core::seam::{RunStore, SessionStore};
 use weft_store::Store;
@@ -93,6 +93,7 @@ pub fn begun() -> StoredRun {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 
@@ -316,6 +317,22 @@ async fn a_turn_of_a_large_session_costs_what_it_changes() {
         .unwrap();
     // A list shows what there is, not what is in it.
     assert_eq!((listed.len(), &listed[0].state), (1, &Json::Null));
+    store.close().await.unwrap();
+}
+
+/// A list of a thousand sessions does not read a thousand states: one that cannot be read changes nothing.
+#[tokio::test]
+async fn sessions_are_listed_without_their_states() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path()).await;
+    begin(&store, json!({"turns": 1})).await;
+    let db = Database::connect(format!("sqlite:{}", folder.path().join("weft.db").display())).await.unwrap();
+    db.execute_unprepared("UPDATE session SET state = x'ff'").await.unwrap();
+    db.close().await.unwrap();
+    assert!(store.sessions().load(&key()).await.is_err());
+    let filter = SessionFilter { limit: 9, ..SessionFilter::default() };
+    let (listed, total) = store.sessions().list(&key().tenant, &filter).await.unwrap();
+    assert_eq!((listed.len(), total, &listed[0].name), (1, 1, &"First words".to_owned()));
     store.close().await.unwrap();
 }
 

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use weft_core::ErrorKind;
 use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_store::Store;
 
 fn run(id: usize) -> StoredRun {
@@ -21,6 +21,7 @@ fn run(id: usize) -> StoredRun {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 

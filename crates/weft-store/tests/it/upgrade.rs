@@ -3,7 +3,7 @@
 use sea_orm::{ConnectionTrait, Database};
 use weft_core::id::{RunKey, SessionKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::StoredRun;
+use weft_core::seam::run_store::{GiveWay, StoredRun};
 use weft_core::{Ending, ErrorKind};
 use weft_store::Store;
 
@@ -22,6 +22,7 @@ async fn runs_from_before_they_had_an_owner_can_be_taken_over() {
         fence: 1,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     };
     let store = Store::open(&url).await.unwrap();
     store.create(&StoredRun { fence: 5, owner: Some("process".into()), ..run.clone() }).await.unwrap();

@@ -5,7 +5,8 @@ use weft_core::id::{RunKey, TenantId};
 use weft_core::seam::ProcessStore;
 use weft_core::seam::process_store::{ProcessPlace, StoredProcess};
 use weft_core::seam::run_store::{
-    self, Finished, Retention, RunFilter, RunLease, RunStore, StoredEntry, StoredRun, overtaken,
+    self, Finished, GiveWayWord, Retention, RunFilter, RunLease, RunRequest, RunStore, StoredEntry,
+    StoredRun, overtaken,
 };
 use weft_core::{Ending, Error, ProcessId, Result};
 
@@ -107,12 +108,33 @@ impl RunStore for MemoryStore {
         Ok(true)
     }
 
-    async fn cancel_requests(&self, owner: &ProcessId) -> Result<Vec<RunKey>> {
+    async fn say_of_giving_way(&self, run: &RunKey, word: GiveWayWord) -> Result<bool> {
+        let at = (run.tenant.clone(), run.id.clone());
+        let mut tables = self.tables();
+        let Some(journal) = tables.runs.get_mut(&at).filter(|j| j.run.ending.is_none()) else {
+            return Ok(false);
+        };
+        let give_way = &mut journal.run.give_way;
+        match word {
+            GiveWayWord::Asked => give_way.asked += 1,
+            GiveWayWord::Listened => give_way.listened += 1,
+        }
+        Ok(true)
+    }
+
+    async fn requests(&self, owner: &ProcessId) -> Result<Vec<RunRequest>> {
         let tables = self.tables();
         let asked = tables.runs.values().map(|j| &j.run).filter(|run| {
-            run.ending.is_none() && run.cancel_ms.is_some() && run.owner.as_ref() == Some(owner)
+            run.ending.is_none()
+                && (run.cancel_ms.is_some() || run.give_way.asked > 0)
+                && run.owner.as_ref() == Some(owner)
         });
-        Ok(asked.map(|run| run.key.clone()).collect())
+        let request = |run: &StoredRun| RunRequest {
+            run: run.key.clone(),
+            cancel: run.cancel_ms.is_some(),
+            give_way: run.give_way,
+        };
+        Ok(asked.map(request).collect())
     }
 
     async fn unattended(&self, gone: &[ProcessId], count_max: u64) -> Result<Vec<StoredRun>> {

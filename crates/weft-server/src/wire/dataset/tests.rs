@@ -102,6 +102,13 @@ fn what_a_dataset_must_not_be_has_its_words() {
     let pipeline = json!({"name": "n", "parse_type": 1, "pipeline_id": "a".repeat(32)});
     let made = DatasetFields::of_new(&body(pipeline)).unwrap().changed(dataset());
     assert_eq!(view(&made)["pipeline_id"], "a".repeat(32));
+    let change = |json: Json| DatasetFields::of_change(&body(json)).unwrap().changed(made.clone());
+    for kept in [json!({"parser_config": null}), json!({"parser_config": {}}), json!({"description": null})] {
+        assert_eq!(view(&change(kept.clone()))["pipeline_id"], "a".repeat(32), "{kept}");
+    }
+    for gone in [json!({"pipeline_id": null}), json!({"parse_type": null, "pipeline_id": null})] {
+        assert_eq!(view(&change(gone.clone()))["pipeline_id"], Json::Null, "{gone}");
+    }
 }
 
 #[test]

@@ -8,7 +8,9 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{ProcessId, RunKey, TaskKey};
-use weft_core::seam::run_store::{Finished, Retention, RunLease, StoredRun};
+use weft_core::seam::run_store::{
+    Finished, GiveWay, GiveWayWord, Retention, RunLease, RunRequest, StoredRun,
+};
 use weft_core::seam::session_store::SessionCommit;
 use weft_core::seam::{RunStore, SessionStore, SpendingStore, TaskStore};
 
@@ -35,6 +37,7 @@ pub async fn stores_are_fenced(stores: FencedStores<'_>) {
     a_run_is_claimed_by_one(stores.runs).await;
     runs_are_handed_over(stores.runs).await;
     a_run_is_asked_to_stop(stores.runs).await;
+    a_run_is_asked_to_give_way(stores.runs).await;
     for ended in [Ended::No, Ended::Shortly, Ended::AfterManySteps, Ended::AfterLargeOnes] {
         an_old_owner_writes_nothing(stores, ended).await;
     }
@@ -119,18 +122,59 @@ async fn a_run_is_asked_to_stop(store: &dyn RunStore) {
     assert!(!store.request_cancel(&one.key, 5).await.unwrap(), "there is no such run");
     store.create(&one).await.unwrap();
     store.create(&same).await.unwrap();
-    assert_eq!(store.cancel_requests(&owner).await.unwrap(), []);
+    assert_eq!(store.requests(&owner).await.unwrap(), []);
+    let cancel = [RunRequest { run: one.key.clone(), cancel: true, give_way: GiveWay::default() }];
     for now_ms in [5, 9] {
         assert!(store.request_cancel(&one.key, now_ms).await.unwrap());
         assert_eq!(store.get(&one.key).await.unwrap().cancel_ms, Some(5), "the first time counts");
-        assert_eq!(store.cancel_requests(&owner).await.unwrap(), std::slice::from_ref(&one.key));
+        assert_eq!(store.requests(&owner).await.unwrap(), cancel);
     }
     // Whoever goes on with it is told.
     let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
-    assert_eq!(store.cancel_requests(&owner).await.unwrap(), []);
-    assert_eq!(store.cancel_requests(&other).await.unwrap(), std::slice::from_ref(&one.key));
+    assert_eq!(store.requests(&owner).await.unwrap(), []);
+    assert_eq!(store.requests(&other).await.unwrap(), cancel);
     store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
-    assert_eq!(store.cancel_requests(&other).await.unwrap(), []);
+    assert_eq!(store.requests(&other).await.unwrap(), []);
+    assert_eq!(store.get(&same.key).await.unwrap(), same);
+}
+
+async fn a_run_is_asked_to_give_way(store: &dyn RunStore) {
+    use GiveWayWord::{Asked, Listened};
+    let (ours, theirs) = (tenant(), tenant());
+    let (owner, other) = (ProcessId::generate(), ProcessId::generate());
+    let one = StoredRun { owner: Some(owner.clone()), ..run(&ours, "one", "s", "c") };
+    let same = StoredRun { owner: Some(owner.clone()), ..run(&theirs, "one", "s", "c") };
+    for word in [Asked, Listened] {
+        assert!(!store.say_of_giving_way(&one.key, word).await.unwrap(), "there is no such run");
+    }
+    store.create(&one).await.unwrap();
+    store.create(&same).await.unwrap();
+    let asked = |asked, listened, cancel| {
+        let give_way = GiveWay { asked, listened };
+        vec![RunRequest { run: one.key.clone(), cancel, give_way }]
+    };
+    let say = async |word| assert!(store.say_of_giving_way(&one.key, word).await.unwrap());
+    say(Listened).await;
+    assert_eq!(store.requests(&owner).await.unwrap(), [], "nobody has asked");
+    join_all((0..3).map(|_| say(Asked))).await;
+    assert_eq!(store.requests(&owner).await.unwrap(), asked(3, 1, false));
+    assert_eq!(store.get(&one.key).await.unwrap().give_way, GiveWay { asked: 3, listened: 1 });
+    say(Listened).await;
+    store.request_cancel(&one.key, 5).await.unwrap();
+    assert_eq!(store.requests(&owner).await.unwrap(), asked(3, 2, true));
+    // Whoever goes on with it is told.
+    let lease = store.claim(&one.key, one.fence, &other).await.unwrap().unwrap();
+    assert_eq!(store.requests(&owner).await.unwrap(), []);
+    assert_eq!(store.requests(&other).await.unwrap(), asked(3, 2, true));
+    store.finish(&lease, Finished::new(Ending::Cancelled, 10)).await.unwrap();
+    assert_eq!(store.requests(&other).await.unwrap(), []);
+    for word in [Asked, Listened] {
+        assert!(!store.say_of_giving_way(&one.key, word).await.unwrap(), "it has ended");
+    }
+    let keep = Retention { ended_before_ms: Some(11), per_session_max: None };
+    store.create(&run(&ours, "next", "s", "c")).await.unwrap();
+    let expired = store.expired(&ours, &keep, 9).await.unwrap();
+    assert_eq!(expired.iter().map(|run| run.give_way.asked).collect::<Vec<_>>(), [3]);
     assert_eq!(store.get(&same.key).await.unwrap(), same);
 }
 

@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, Invalid, NotFound};
 use weft_core::id::{ProcessId, RunKey, TenantId};
 use weft_core::seam::RunStore;
-use weft_core::seam::run_store::{Finished, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, GiveWay, Retention, RunFilter, RunLease, StoredEntry, StoredRun};
 
 use super::{LARGE, refused, tenant};
 
@@ -23,6 +23,7 @@ pub(super) fn run(tenant: &TenantId, id: &str, session: &str, canvas: &str) -> S
         fence: RunLease::FIRST,
         owner: Some("process".into()),
         cancel_ms: None,
+        give_way: GiveWay::default(),
     }
 }
 

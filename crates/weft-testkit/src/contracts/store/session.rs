@@ -172,6 +172,7 @@ async fn sessions_are_listed_by_filter(store: &dyn SessionStore) {
     let all = SessionFilter { limit: u64::MAX, ..SessionFilter::default() };
     let check = async |filter: SessionFilter, ids: &[&str], total: u64| {
         let (found, of) = store.list(&tenant, &filter).await.unwrap();
+        assert!(found.iter().all(|session| session.state.is_null()), "{filter:?}");
         let found: Vec<_> = found.iter().map(|session| session.key.id.as_str()).collect();
         assert_eq!((&*found, of), (ids, total), "{filter:?}");
     };

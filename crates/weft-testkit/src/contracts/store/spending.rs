@@ -7,7 +7,7 @@ use weft_core::Ending;
 use weft_core::ErrorKind::{Conflict, NotFound};
 use weft_core::budget::Spent;
 use weft_core::id::{CanvasId, RunKey, TenantId, generate};
-use weft_core::seam::run_store::{Finished, RunLease, StoredEntry, StoredRun};
+use weft_core::seam::run_store::{Finished, GiveWay, RunLease, StoredEntry, StoredRun};
 use weft_core::seam::spending_store::DaySpent;
 use weft_core::seam::{RunStore, SpendingStore};
 
@@ -29,6 +29,7 @@ async fn run_of(runs: &dyn RunStore, tenant: &TenantId, canvas: &str) -> RunLeas
         fence: RunLease::FIRST,
         owner: None,
         cancel_ms: None,
+        give_way: GiveWay::default(),
     };
     runs.create(&run).await.unwrap();
     RunLease::of(&run)

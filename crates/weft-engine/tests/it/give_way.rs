@@ -1,0 +1,90 @@
+//! A question in one process waits for a run of another one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use weft_core::RunKey;
+use weft_core::journal::Ending;
+use weft_core::seam::RunStore as _;
+use weft_engine::{Engine, RunHandle};
+use weft_testkit::memory_store::MemoryStore;
+
+use crate::faults::{engine_on, stored};
+use crate::kit::{Does, asking, node, plan, turn};
+
+/// A store, and a run on it that takes ten seconds.
+async fn begun() -> (Arc<MemoryStore>, Engine, RunHandle) {
+    let plan = plan(&[node("begin", Does::Echo, &["slow"]), node("slow", Does::Slow(10_000), &[])]);
+    let memory = Arc::new(MemoryStore::default());
+    stored(&memory, &plan).await;
+    let engine = engine_on(&memory);
+    let handle = engine.start(turn(&plan, asking("q"))).await.unwrap();
+    (memory, engine, handle)
+}
+
+/// Asks as a question does that waits in another process, `times` times at most. How the run ended, and when.
+async fn ended(memory: &Arc<MemoryStore>, run: &RunKey, times: u32) -> (Ending, Duration) {
+    let (waiting, began) = (engine_on(memory), Instant::now());
+    for nth in 0.. {
+        if let Some(ending) = memory.get(run).await.unwrap().ending {
+            return (ending, began.elapsed());
+        }
+        if nth < times {
+            waiting.ask_to_give_way(run).await.unwrap();
+        }
+        sleep(Duration::from_millis(500)).await;
+    }
+    unreachable!()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_nobody_listens_to_gives_way_to_a_question_that_waits_elsewhere() {
+    let (memory, _engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    let (ending, after) = ended(&memory, &run, u32::MAX).await;
+    assert_eq!(ending, Ending::Cancelled);
+    assert!(after > Duration::from_secs(2) && after < Duration::from_secs(5), "{after:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_when_the_question_no_longer_waits() {
+    let (memory, _engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    assert_eq!(ended(&memory, &run, 3).await.0, Ending::Succeeded);
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_goes_on_while_somebody_listens_here_or_elsewhere_or_it_is_nobodys_question() {
+    let (memory, _engine, handle) = begun().await;
+    assert_eq!(ended(&memory, &handle.key, u32::MAX).await.0, Ending::Succeeded, "here");
+    let (memory, engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    engine.run_in_background(&run);
+    assert_eq!(ended(&memory, &run, u32::MAX).await.0, Ending::Succeeded, "in the background");
+    let (memory, _engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
+    let read = async { while elsewhere.next().await.unwrap().is_some() {} };
+    let ((ending, _), ()) = tokio::join!(ended(&memory, &run, u32::MAX), read);
+    assert_eq!(ending, Ending::Succeeded, "elsewhere");
+}
+
+/// Who has read elsewhere and left listens no longer.
+#[tokio::test(start_paused = true)]
+async fn a_reader_elsewhere_that_leaves_holds_nothing_up() {
+    let (memory, _engine, handle) = begun().await;
+    let run = handle.key.clone();
+    drop(handle);
+    let mut elsewhere = engine_on(&memory).events(&run, 0).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_secs(4), async {
+        while elsewhere.next().await.unwrap().is_some() {}
+    });
+    let ((ending, after), _) = tokio::join!(ended(&memory, &run, u32::MAX), read);
+    assert_eq!(ending, Ending::Cancelled);
+    assert!(after > Duration::from_secs(4) && after < Duration::from_secs(8), "{after:?}");
+}
