@@ -195,6 +195,7 @@ impl KnownRuns {
         let state = &mut *self.lock();
         if let Some(mut known) = state.runs.remove(key) {
             state.kept_bytes -= known.let_go();
+            known.heard.into_iter().for_each(|heard| state.pace.leave(heard));
         }
     }
 

@@ -99,6 +99,15 @@ impl Pace {
         }
     }
 
+    /// A run of which this is remembered is over: those that come one after the other do not speak together.
+    pub(crate) fn leave(&mut self, heard: Heard) {
+        if heard.round == self.round {
+            self.speaking = self.speaking.saturating_sub(1);
+        } else if heard.round + 1 == self.round {
+            self.spoke = self.spoke.saturating_sub(1);
+        }
+    }
+
     /// A write begins.
     pub(crate) fn write(&mut self, now: Instant) {
         self.wrote = now;
@@ -174,6 +183,19 @@ mod tests {
         assert_eq!(pace.hear(&mut heard[1], Haste::Patient, now + SILENCE + ms(20)), Haste::AtOnce);
         // By then everybody has been silent.
         assert_eq!(pace.until(Haste::Brief, now + SILENCE + ms(20)), None);
+    }
+
+    #[test]
+    fn runs_that_come_one_after_the_other_do_not_speak_together() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        for nth in 0..200 {
+            let (mut heard, now) = (None, begun + ms(5) * nth);
+            pace.hear(&mut heard, Haste::Brief, now);
+            pace.hear(&mut heard, Haste::Patient, now + ms(2));
+            assert_eq!(pace.traffic(), Traffic::Low);
+            pace.leave(heard.unwrap());
+        }
     }
 
     #[test]

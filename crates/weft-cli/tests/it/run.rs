@@ -103,7 +103,9 @@ fn one_model_can_stand_for_all() {
     home.write("c.json", canvas.to_string());
     let run = home.weft(&["run", "c.json", "--query", "x", "--model", "actor"]).with(0);
     assert_eq!(run.stdout, "from the script\n");
-    home.weft(&["run", "c.json", "--query", "x", "--model", "absent"]).with(2).says(&["absent", "actor"]);
+    home.weft(&["run", "c.json", "--query", "x", "--model", "absent"])
+        .with(2)
+        .says(&["replace_all", "actor"]);
 }
 
 #[test]
