@@ -310,9 +310,9 @@ pub struct Finished {
     /// the values as they are when the node finishes, or nothing: then the node fails.
     pub assigned: Vec<Assignment>,
     /// What came with the end of a message.
-    pub message_end: Option<MessageEnd>,
+    pub message_end: Option<Box<MessageEnd>>,
     /// It is not finished: a person has to answer first. Everything else here is ignored.
-    pub suspended: Option<Suspension>,
+    pub suspended: Option<Box<Suspension>>,
 }
 
 /// Work that waits for a person in the middle. It goes on, also in another process, by running
@@ -333,7 +333,7 @@ pub struct Suspension {
 impl Finished {
     /// Nothing yet: it waits for a person.
     pub fn suspended(suspension: Suspension) -> Self {
-        Self { suspended: Some(suspension), ..Self::default() }
+        Self { suspended: Some(Box::new(suspension)), ..Self::default() }
     }
 
     /// Outputs and nothing else.

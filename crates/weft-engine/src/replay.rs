@@ -364,7 +364,7 @@ impl Replay {
         let room = Room::of(self.reading.machine(), outcome.activation, limits);
         let settled = settle(&self.plan.nodes[active.ix], bounded(outcome, room));
         let activation = settled.activation;
-        active.end = Some(End { settled, suspended });
+        active.end = Some(End { settled, suspended: suspended.map(|suspended| *suspended) });
         self.produced(activation);
     }
 

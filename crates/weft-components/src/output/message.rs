@@ -259,7 +259,7 @@ impl Component for Message {
             outputs.set("downloads", Json::Array(downloads.clone()));
         }
         let end = MessageEnd { status: self.status, cited, attachment, downloads };
-        Ok(Finished { message_end: Some(end), ..outputs.into() })
+        Ok(Finished { message_end: Some(Box::new(end)), ..outputs.into() })
     }
 }
 

@@ -126,7 +126,7 @@ impl Driver<'_> {
             let new = end.cited.iter().filter(|c| !self.cited.iter().any(|known| known.number == c.number));
             let new: Vec<_> = new.cloned().collect();
             self.cited.extend(new);
-            self.journal.note(Record::MessageEnded { activation, node, end });
+            self.journal.note(Record::MessageEnded { activation, node, end: *end });
         }
     }
 

@@ -77,14 +77,14 @@ impl Driver<'_> {
     pub(super) fn finish_suspended(&mut self, settled: NodeResult) {
         let activation = settled.activation;
         let Some(mut active) = self.end_activation(activation) else { return };
-        active.suspension = settled.finished.suspended.clone().map(Box::new);
+        active.suspension = settled.finished.suspended.clone();
         let (alternative, spoken) = (active.alternative, active.speech.spoken());
         if active.suspension.is_none() {
             self.ledger.requeue(&active.who);
         }
         self.note_finished(active, &Arc::default(), None, (&NextEdges::Suspended, &[]));
         match settled.finished.suspended {
-            Some(suspension) => self.machine.suspend(activation, (suspension, alternative), spoken),
+            Some(suspension) => self.machine.suspend(activation, (*suspension, alternative), spoken),
             None => self.machine.requeue(activation, spoken),
         }
         self.follow();

@@ -251,7 +251,7 @@ impl Fake {
                 },
             }
         }
-        let message_end = Some(MessageEnd::default());
+        let message_end = Some(Box::new(MessageEnd::default()));
         Ok(Finished { outputs: Outputs::of("content", Value::text(all)), message_end, ..Finished::default() })
     }
 

@@ -114,7 +114,7 @@ fn reaches_the_run(signal: &Signal) -> bool {
 
 /// What finished work gives the model: its main output, else all of them.
 pub fn step(finished: Finished, main_output: &str) -> ToolStep {
-    if let Some(Suspension { form, state }) = finished.suspended {
+    if let Some(Suspension { form, state }) = finished.suspended.map(|suspended| *suspended) {
         return ToolStep::Suspended(Suspension { form, state });
     }
     let outputs = finished.outputs;
