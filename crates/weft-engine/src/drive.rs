@@ -5,12 +5,12 @@ mod conclude;
 mod go_on;
 mod hear;
 mod speak;
+mod start;
 mod stop;
 mod suspending;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -19,7 +19,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use weft_core::budget::{Budget, BudgetLimits, Spent};
+use weft_core::budget::{Budget, Spent};
 use weft_core::citation::Cited;
 use weft_core::component::{Role, Suspension};
 use weft_core::context::{Limited, RunContext, SIGNALS_IN_FLIGHT_MAX, Signal, ToolStarted};
@@ -28,18 +28,14 @@ use weft_core::seam::chat_model::Usage;
 use weft_core::{Assignment, Error, ErrorKind, Floor, Outputs, Record, Result};
 use weft_dsl::plan::{NodeIx, Plan};
 
-use crate::answers;
 use crate::assign::Changes;
 use crate::calls::{Calls, Ledger};
 use crate::journal::Journal;
-use crate::machine::{Done, Machine, Start};
+use crate::machine::{Done, Machine};
 use crate::masked::{masked, shown};
 use crate::output_dedup::{OutputDedup, Said};
-use crate::perform::{
-    NodeResult, Outcome, Own, Room, bounded, cancelled, context_of, settle, settled_inputs, work,
-};
+use crate::perform::{NodeResult, Outcome, Room, bounded, cancelled, settle, settled_inputs};
 use crate::recover::{Before, Place};
-use crate::values::hide_secrets;
 
 use self::speak::Speakers;
 
@@ -299,13 +295,12 @@ impl<'a> Driver<'a> {
                 return Err(cancelled());
             }
             // As long as nothing is waited for, nothing need be looked at but what is done.
-            if stretch < STRETCH_MAX && !self.journal.is_writing() && !self.journal.is_full() {
-                if let Some(outcome) = self.done.pop_front() {
-                    stretch += 1;
-                    self.outcome(outcome)?;
-                    self.check_size()?;
-                    continue;
-                }
+            let free = stretch < STRETCH_MAX && !self.journal.is_writing() && !self.journal.is_full();
+            if free && let Some(outcome) = self.done.pop_front() {
+                stretch += 1;
+                self.outcome(outcome)?;
+                self.check_size()?;
+                continue;
             }
             stretch = 0;
             tokio::task::consume_budget().await;
@@ -332,72 +327,6 @@ impl<'a> Driver<'a> {
                 () = std::future::ready(()), if self.journal.can_write() => self.journal.begin_write()?,
                 Some(end) = ends.next() => return Err(end),
             }
-        }
-    }
-
-    fn start_ready(&mut self) -> Result<()> {
-        loop {
-            self.follow();
-            match self.machine.next_start() {
-                Ok(Some(start)) => self.start(start),
-                Ok(None) if answers::give_ahead(&mut self.machine, &self.context.input.inputs) => {}
-                Ok(None) => return Ok(()),
-                Err(_) => {
-                    let count = self.machine.limits.activations;
-                    let message = format!("the run used up its {count} activations");
-                    return Err(Error::new(ErrorKind::QuotaExceeded, message)
-                        .help("look for a cycle that never leaves, or raise limits.activations"));
-                }
-            }
-        }
-    }
-
-    fn start(&mut self, mut start: Start) {
-        self.journal.note(Record::NodeStarted { who: start.who.clone() });
-        let began = Instant::now();
-        let cancel = self.stops(&start.who.frame);
-        let stops_frame = (!start.who.frame.is_empty()).then(|| cancel.clone());
-        let node = &self.plan.nodes[start.node];
-        let before = if self.before.is_empty() { None } else { self.machine.place(start.who.activation) };
-        let before = before.and_then(|place| self.before.remove(&place)).unwrap_or_default();
-        let effects = self.ledger.effects(&start.who, before.effects);
-        let earlier = Spent { millis: before.millis, ..Spent::default() };
-        let budget = self.context.budget.within_since(began, BudgetLimits::default(), earlier);
-        // An assignment may have given a secret another value.
-        hide_secrets(&self.machine, &self.context.masks);
-        let own = Own {
-            effects,
-            budget: Arc::clone(&budget),
-            floor: self.speakers.floor.clone(),
-            cancel,
-            signals: self.to_driver.clone(),
-            text_max: self.limits.output_bytes,
-        };
-        let context = context_of(&self.context, node, &mut start, own);
-        let (activation, ix) = (start.who.activation, start.node);
-        let active = Active {
-            who: start.who,
-            node: start.node,
-            named: start.named,
-            cancel: stops_frame,
-            began,
-            thinking: false,
-            said: false,
-            speech: OutputDedup::after(start.spoken),
-            alternative: start.alternative,
-            calls: Vec::new(),
-            told: before.told,
-            suspension: None,
-            budget: Some(budget),
-        };
-        self.active.insert(activation, active);
-        let limit = node.time_limit.unwrap_or(self.limits.node);
-        let mut work = work(&self.plan, ix, context, limit);
-        // Most work is done at the first look, and then it is none to be waited for. What is not is looked at
-        // again, by which it learns whom to wake.
-        match work.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(outcome) => self.done.push_back(outcome),
-            Poll::Pending => self.tasks.push(work),
         }
     }
 

@@ -15,7 +15,7 @@ use weft_core::seam::run_store::{RunLease, StoredEntry};
 use crate::Store;
 use crate::batch::Batch;
 use crate::ids::text;
-use crate::journal::KeptRow;
+use crate::known_runs::KeptRow;
 use crate::pack::{self, pack, unpack};
 use crate::pieces::{self, LIST};
 use crate::rows::journal::{Column, Entity, Model};
@@ -126,18 +126,14 @@ impl Store {
         let key = &lease.run;
         let (mut group, mut after) = (Group::default(), 0);
         let kept = self.inner.journal.rows(key);
-        let few = kept.is_some();
+        let mut whole = kept.is_some();
         for KeptRow { first_seq, body } in kept.into_iter().flatten() {
-            match body.first() {
-                // What is in pieces stays so, and what follows it is another row.
-                Some(&LIST) => group = Group::default(),
-                _ => match unpack(first_seq, &body) {
-                    Ok(entries) => group.add(entries),
-                    Err(error) => return Ok(Err(error)),
-                },
+            match unpack(first_seq, &body) {
+                Ok(entries) => group.add(entries),
+                Err(error) => return Ok(Err(error)),
             }
         }
-        while !few {
+        while !whole {
             let rows = of(key)
                 .filter(Column::FirstSeq.gt(after))
                 .order_by_asc(Column::FirstSeq)
@@ -146,7 +142,7 @@ impl Store {
                 .await?;
             let Some(last) = rows.last() else { break };
             after = last.first_seq;
-            let whole = (rows.len() as u64) < ROWS_READ_MAX;
+            whole = (rows.len() as u64) < ROWS_READ_MAX;
             for row in rows {
                 // What is in pieces stays so.
                 let entries = match row.body.first() {
@@ -165,9 +161,6 @@ impl Store {
                 if let Some(entries) = entries {
                     group.add(entries);
                 }
-            }
-            if whole {
-                break;
             }
         }
         if !last.is_empty() {

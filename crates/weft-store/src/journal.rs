@@ -4,23 +4,24 @@
 //! that wait and writes them as one statement, so many runs share the cost of one commit. When many runs
 //! speak at the same time it waits some milliseconds for more of them ([`crate::pace`]).
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sea_orm::{DbErr, RuntimeErr, sqlx};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 use weft_core::budget::Spent;
-use weft_core::id::{CanvasId, RunKey, SessionKey};
+use weft_core::id::{RunKey, SessionKey};
 use weft_core::seam::run_store::{RunLease, StoredEntry, StoredRun, overtaken};
 use weft_core::{Error, ErrorKind, Result};
 
 use crate::batch::{Batch, BatchOutcome};
 use crate::failure::{failure, is_absent, is_duplicate, is_orphan};
+use crate::known_runs::{KeptRow, KnownRuns, LocalRun};
 use crate::lane::{Lane, Row};
-use crate::pace::{Haste, Heard, Pace};
+use crate::pace::Haste;
 use crate::pack;
 use crate::place::Place;
 
@@ -32,15 +33,6 @@ const GROUP_ROWS_MAX: usize = 512;
 
 /// Bytes in one statement, unless a single append is larger. MariaDB takes 16 MiB by default.
 const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// Runs whose last number is remembered.
-const RUNS_KNOWN_MAX: usize = 16 * 1024;
-
-/// Bytes of a run's rows that are kept until it ends, when they are put together,
-const KEPT_BYTES_MAX: usize = 64 * 1024;
-
-/// and of all runs together. What is not kept is read again.
-const KEPT_BYTES_OF_ALL_MAX: usize = 16 * 1024 * 1024;
 
 const DOING: &str = "append to the journal";
 
@@ -70,148 +62,6 @@ struct Append {
 }
 
 type Answer = oneshot::Sender<Result<()>>;
-
-/// What is known of runs that are being written. Only a cache: the primary key decides, because another process
-/// may write, too.
-#[derive(Clone)]
-struct KnownRuns(Arc<Mutex<KnownState>>);
-
-struct KnownState {
-    runs: HashMap<RunKey, Known>,
-    /// Bytes of rows that are kept, of all runs.
-    kept_bytes: usize,
-    pace: Pace,
-}
-
-/// What is known of a run.
-struct Known {
-    last_seq: u64,
-    /// When it began here.
-    home: Option<LocalRun>,
-    /// When it has appended.
-    heard: Option<Heard>,
-    /// All its rows, as long as they are few.
-    rows: Option<KeptRows>,
-}
-
-/// The rows of a run that is under way here.
-#[derive(Default)]
-struct KeptRows {
-    rows: Vec<KeptRow>,
-    bytes: usize,
-}
-
-/// A row of the journal, as this process has written it.
-#[derive(Clone)]
-pub(crate) struct KeptRow {
-    pub(crate) first_seq: u64,
-    /// As [`crate::pack`] writes it.
-    pub(crate) body: Arc<[u8]>,
-}
-
-/// What is known of a run that began in this process and that nobody else has taken over.
-#[derive(Clone)]
-pub(crate) struct LocalRun {
-    pub(crate) session: SessionKey,
-    pub(crate) canvas: CanvasId,
-    /// What has been noted of what it has used, where that is known.
-    pub(crate) noted: Option<Spent>,
-}
-
-impl KnownRuns {
-    fn new() -> Self {
-        let state = KnownState { runs: HashMap::new(), kept_bytes: 0, pace: Pace::new(Instant::now()) };
-        Self(Arc::new(Mutex::new(state)))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, KnownState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn last_seq(&self, key: &RunKey) -> Option<u64> {
-        self.lock().runs.get(key).map(|known| known.last_seq)
-    }
-
-    fn home(&self, key: &RunKey) -> Option<LocalRun> {
-        self.lock().runs.get(key).and_then(|known| known.home.clone())
-    }
-
-    fn noted(&self, key: &RunKey, spent: Option<Spent>) {
-        if let Some(home) = self.lock().runs.get_mut(key).and_then(|known| known.home.as_mut()) {
-            home.noted = spent;
-        }
-    }
-
-    /// Notes a run, or the number of its last entry as it was read in the table.
-    fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
-        let state = &mut *self.lock();
-        if let Some(known) = state.runs.get_mut(key) {
-            known.last_seq = last_seq;
-            state.kept_bytes -= known.let_go();
-            return;
-        }
-        // What is dropped here is read again from the table.
-        if state.runs.len() >= RUNS_KNOWN_MAX {
-            state.runs.clear();
-            state.kept_bytes = 0;
-        }
-        let rows = home.is_some().then(KeptRows::default);
-        state.runs.insert(key.clone(), Known { last_seq, home, heard: None, rows });
-    }
-
-    /// Notes that a row is stored.
-    fn appended(&self, Row { lease, first_seq, last_seq, body }: Row) {
-        let state = &mut *self.lock();
-        let Some(known) = state.runs.get_mut(&lease.run) else {
-            state.runs.insert(lease.run, Known { last_seq, home: None, heard: None, rows: None });
-            return;
-        };
-        known.last_seq = last_seq;
-        let Some(kept) = &mut known.rows else { return };
-        if kept.bytes + body.len() > KEPT_BYTES_MAX || state.kept_bytes + body.len() > KEPT_BYTES_OF_ALL_MAX {
-            state.kept_bytes -= known.let_go();
-            return;
-        }
-        kept.bytes += body.len();
-        state.kept_bytes += body.len();
-        kept.rows.push(KeptRow { first_seq, body: body.into() });
-    }
-
-    fn rows(&self, key: &RunKey) -> Option<Vec<KeptRow>> {
-        self.lock().runs.get(key)?.rows.as_ref().map(|kept| kept.rows.clone())
-    }
-
-    /// Notes that a run appends; how urgent that is. Who is not known here has been silent.
-    fn hear(&self, key: &RunKey, haste: Haste) -> Haste {
-        let KnownState { runs, pace, .. } = &mut *self.lock();
-        let now = Instant::now();
-        match runs.get_mut(key) {
-            Some(known) => pace.hear(&mut known.heard, haste, now),
-            None => pace.hear(&mut None, haste, now),
-        }
-    }
-
-    fn forget(&self, key: &RunKey) {
-        let state = &mut *self.lock();
-        if let Some(mut known) = state.runs.remove(key) {
-            state.kept_bytes -= known.let_go();
-            known.heard.into_iter().for_each(|heard| state.pace.leave(heard));
-        }
-    }
-
-    fn forget_all(&self) {
-        let state = &mut *self.lock();
-        state.runs.clear();
-        state.kept_bytes = 0;
-    }
-}
-
-impl Known {
-    /// Keeps its rows no longer; how many bytes they had.
-    fn let_go(&mut self) -> usize {
-        self.rows.take().map_or(0, |kept| kept.bytes)
-    }
-}
 
 impl Journal {
     /// Starts what writes: a thread, where it may wait for a disk, else a task. It ends when this is dropped.
@@ -372,7 +222,7 @@ impl Writer {
                     Ok(ask) => ask,
                     Err(_) if haste == Haste::AtOnce || waiting.len() >= GROUP_ROWS_MAX => break,
                     Err(_) => {
-                        let until = self.known.lock().pace.until(haste, Instant::now());
+                        let until = self.known.gather_until(haste);
                         let Some(until) = until else { break };
                         // Then there is more to take, or the time is over.
                         let _ = timeout_at(until, self.hurry.notified()).await;
@@ -385,7 +235,6 @@ impl Writer {
             if group.is_empty() {
                 continue;
             }
-            self.known.lock().pace.write(Instant::now());
             self.write(group).await;
         }
     }
@@ -416,6 +265,7 @@ impl Writer {
 
     /// Writes a group in which no run appears twice, and answers every caller.
     async fn write(&mut self, group: Vec<Append>) {
+        let traffic = self.known.write();
         let (mut rows, mut answers) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         for Append { row, answer, .. } in group {
             match self.check_follows(&row).await {
@@ -429,7 +279,6 @@ impl Writer {
         if rows.is_empty() {
             return;
         }
-        let traffic = self.known.lock().pace.traffic();
         match self.lane.insert(&rows, traffic).await {
             Err(error)
                 if rows.len() > 1 && (is_absent(&error) || is_duplicate(&error) || is_orphan(&error)) =>

@@ -12,6 +12,7 @@ mod datasets;
 mod failure;
 mod ids;
 mod journal;
+mod known_runs;
 mod lane;
 mod memory_blobs;
 mod migration;

@@ -15,7 +15,7 @@ use weft_core::{Error, Result};
 use crate::Store;
 use crate::batch::{Batch, BatchOutcome};
 use crate::ids::{bounded, text};
-use crate::journal::LocalRun;
+use crate::known_runs::LocalRun;
 
 /// The canvas of the rows of a whole tenant: no canvas has this id.
 const WHOLE: &str = "";

@@ -1,0 +1,236 @@
+//! What this process remembers of the runs that it writes.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use weft_core::budget::Spent;
+use weft_core::id::{CanvasId, RunKey, SessionKey};
+
+use crate::lane::{Row, Traffic};
+use crate::pace::{Haste, Heard, Pace};
+use crate::pieces::LIST;
+
+/// Runs whose last number is remembered.
+const RUNS_KNOWN_MAX: usize = 16 * 1024;
+
+/// Bytes of a run's rows that are kept until it ends, when they are put together,
+const KEPT_BYTES_MAX: usize = 64 * 1024;
+
+/// and of all runs together. What is not kept is read again.
+const KEPT_BYTES_OF_ALL_MAX: usize = 16 * 1024 * 1024;
+
+/// What is known of runs that are being written. Only a cache: the primary key decides, because another process
+/// may write, too.
+#[derive(Clone)]
+pub(crate) struct KnownRuns(Arc<Mutex<KnownState>>);
+
+struct KnownState {
+    runs: HashMap<RunKey, Known>,
+    /// Bytes of rows that are kept, of all runs.
+    kept_bytes: usize,
+    pace: Pace,
+}
+
+/// What is known of a run.
+struct Known {
+    last_seq: u64,
+    /// When it began here.
+    home: Option<LocalRun>,
+    /// When it has appended.
+    heard: Option<Heard>,
+    /// All its rows, as long as they are few.
+    rows: Option<KeptRows>,
+}
+
+/// The rows of a run that is under way here; none of them is a list of pieces.
+#[derive(Default)]
+struct KeptRows {
+    rows: Vec<KeptRow>,
+    bytes: usize,
+}
+
+/// A row of the journal, as this process has written it.
+#[derive(Clone)]
+pub(crate) struct KeptRow {
+    pub(crate) first_seq: u64,
+    /// As [`crate::pack`] writes it.
+    pub(crate) body: Arc<[u8]>,
+}
+
+/// What is known of a run that began in this process and that nobody else has taken over.
+#[derive(Clone)]
+pub(crate) struct LocalRun {
+    pub(crate) session: SessionKey,
+    pub(crate) canvas: CanvasId,
+    /// What has been noted of what it has used, where that is known.
+    pub(crate) noted: Option<Spent>,
+}
+
+impl KnownRuns {
+    pub(crate) fn new() -> Self {
+        let state = KnownState { runs: HashMap::new(), kept_bytes: 0, pace: Pace::new(Instant::now()) };
+        Self(Arc::new(Mutex::new(state)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, KnownState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn last_seq(&self, key: &RunKey) -> Option<u64> {
+        self.lock().runs.get(key).map(|known| known.last_seq)
+    }
+
+    pub(crate) fn home(&self, key: &RunKey) -> Option<LocalRun> {
+        self.lock().runs.get(key).and_then(|known| known.home.clone())
+    }
+
+    pub(crate) fn noted(&self, key: &RunKey, spent: Option<Spent>) {
+        if let Some(home) = self.lock().runs.get_mut(key).and_then(|known| known.home.as_mut()) {
+            home.noted = spent;
+        }
+    }
+
+    /// Notes a run, or the number of its last entry as it was read in the table.
+    pub(crate) fn set(&self, key: &RunKey, last_seq: u64, home: Option<LocalRun>) {
+        let state = &mut *self.lock();
+        if let Some(known) = state.runs.get_mut(key) {
+            known.last_seq = last_seq;
+            state.kept_bytes -= known.let_go();
+            return;
+        }
+        // What is dropped here is read again from the table.
+        if state.runs.len() >= RUNS_KNOWN_MAX {
+            state.runs.clear();
+            state.kept_bytes = 0;
+        }
+        let rows = home.is_some().then(KeptRows::default);
+        state.runs.insert(key.clone(), Known { last_seq, home, heard: None, rows });
+    }
+
+    /// Notes that a row is stored.
+    pub(crate) fn appended(&self, Row { lease, first_seq, last_seq, body }: Row) {
+        let state = &mut *self.lock();
+        let Some(known) = state.runs.get_mut(&lease.run) else {
+            state.runs.insert(lease.run, Known { last_seq, home: None, heard: None, rows: None });
+            return;
+        };
+        known.last_seq = last_seq;
+        let Some(kept) = &mut known.rows else { return };
+        // What is in pieces has to be looked for in the table anyway.
+        let in_pieces = body.first() == Some(&LIST);
+        if in_pieces
+            || kept.bytes + body.len() > KEPT_BYTES_MAX
+            || state.kept_bytes + body.len() > KEPT_BYTES_OF_ALL_MAX
+        {
+            state.kept_bytes -= known.let_go();
+            return;
+        }
+        kept.bytes += body.len();
+        state.kept_bytes += body.len();
+        kept.rows.push(KeptRow { first_seq, body: body.into() });
+    }
+
+    pub(crate) fn rows(&self, key: &RunKey) -> Option<Vec<KeptRow>> {
+        self.lock().runs.get(key)?.rows.as_ref().map(|kept| kept.rows.clone())
+    }
+
+    /// Notes that a run appends; how urgent that is. Who is not known here has been silent.
+    pub(crate) fn hear(&self, key: &RunKey, haste: Haste) -> Haste {
+        let KnownState { runs, pace, .. } = &mut *self.lock();
+        let now = Instant::now();
+        match runs.get_mut(key) {
+            Some(known) => pace.hear(&mut known.heard, haste, now),
+            None => pace.hear(&mut None, haste, now),
+        }
+    }
+
+    /// Until when appends are gathered of which the most urgent is as urgent as that.
+    pub(crate) fn gather_until(&self, haste: Haste) -> Option<Instant> {
+        self.lock().pace.until(haste, Instant::now())
+    }
+
+    /// Notes that a write begins; whether few or many speak.
+    pub(crate) fn write(&self) -> Traffic {
+        let pace = &mut self.lock().pace;
+        pace.write(Instant::now());
+        pace.traffic()
+    }
+
+    pub(crate) fn forget(&self, key: &RunKey) {
+        let state = &mut *self.lock();
+        if let Some(mut known) = state.runs.remove(key) {
+            state.kept_bytes -= known.let_go();
+            known.heard.into_iter().for_each(|heard| state.pace.leave(heard));
+        }
+    }
+
+    pub(crate) fn forget_all(&self) {
+        let state = &mut *self.lock();
+        state.runs.clear();
+        state.kept_bytes = 0;
+    }
+}
+
+impl Known {
+    /// Keeps its rows no longer; how many bytes they had.
+    fn let_go(&mut self) -> usize {
+        self.rows.take().map_or(0, |kept| kept.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_core::TenantId;
+    use weft_core::seam::run_store::RunLease;
+
+    use super::*;
+
+    fn begun(known: &KnownRuns, run: &str) -> RunKey {
+        let (tenant, key) = (TenantId::from("t"), RunKey::new(&TenantId::from("t"), run));
+        let home = LocalRun { session: SessionKey::new(&tenant, "s"), canvas: "c".into(), noted: None };
+        known.set(&key, 0, Some(home));
+        key
+    }
+
+    fn appended(known: &KnownRuns, run: &RunKey, first_seq: u64, body: Vec<u8>) {
+        let lease = RunLease { run: run.clone(), fence: 1 };
+        known.appended(Row { lease, first_seq, last_seq: first_seq, body });
+    }
+
+    fn kept(known: &KnownRuns, run: &RunKey) -> Option<Vec<u64>> {
+        known.rows(run).map(|rows| rows.iter().map(|row| row.first_seq).collect())
+    }
+
+    #[test]
+    fn rows_are_kept_while_they_are_few() {
+        let known = KnownRuns::new();
+        let run = begun(&known, "a");
+        appended(&known, &run, 1, vec![1; KEPT_BYTES_MAX / 2]);
+        appended(&known, &run, 2, vec![1; KEPT_BYTES_MAX / 2]);
+        assert_eq!(kept(&known, &run), Some(vec![1, 2]));
+        appended(&known, &run, 3, vec![1]);
+        assert_eq!((kept(&known, &run), known.last_seq(&run)), (None, Some(3)));
+
+        let with_pieces = begun(&known, "b");
+        appended(&known, &with_pieces, 1, vec![LIST, 0]);
+        assert_eq!(kept(&known, &with_pieces), None);
+
+        // A run that others have gone on with may have rows that this process does not know.
+        let taken = begun(&known, "c");
+        appended(&known, &taken, 1, vec![1]);
+        known.set(&taken, 7, None);
+        assert_eq!(kept(&known, &taken), None);
+    }
+
+    #[test]
+    fn all_runs_together_keep_so_much_and_give_it_back() {
+        let known = KnownRuns::new();
+        let runs: Vec<RunKey> = (0..300).map(|n| begun(&known, &n.to_string())).collect();
+        runs.iter().for_each(|run| appended(&known, run, 1, vec![1; KEPT_BYTES_MAX]));
+        let keep = || runs.iter().filter(|run| kept(&known, run).is_some()).count();
+        assert_eq!(keep(), KEPT_BYTES_OF_ALL_MAX / KEPT_BYTES_MAX);
+        runs.iter().for_each(|run| known.forget(run));
+        assert_eq!(known.lock().kept_bytes, 0);
+    }
+}
