@@ -4,6 +4,7 @@ mod dataset;
 mod eval;
 mod runs;
 mod schedule;
+mod secret;
 mod tasks;
 mod token;
 
@@ -22,6 +23,7 @@ pub use self::runs::{
     RunsShowArgs,
 };
 pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
+pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 
@@ -95,6 +97,12 @@ pub enum Command {
     },
     /// Let ./weft.toml start programs, choose addresses and widen what is allowed
     Trust(TrustArgs),
+    /// Put, list and remove the secrets that canvases name
+    Secret {
+        /// What to do
+        #[command(subcommand)]
+        command: SecretCommand,
+    },
     /// Make, list and revoke the tokens of the HTTP API
     Token {
         #[command(subcommand)]

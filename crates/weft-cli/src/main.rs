@@ -30,6 +30,7 @@ mod run;
 mod runs;
 mod schedule;
 mod screen;
+mod secret;
 mod serve;
 mod settings;
 mod settings_page;
@@ -192,6 +193,9 @@ async fn command(cli: &Cli) -> Outcome {
         }
         Command::Trust(args) => trust::run(args, &environment).await,
         Command::Backup(args) => backup::run(args, &Setup::without_models(&environment, &flags)?).await,
+        Command::Secret { command } => {
+            secret::run(command, &Setup::without_models(&environment, &flags)?).await
+        }
         Command::Token { command } => {
             token::run(command, &Setup::without_models(&environment, &flags)?).await
         }

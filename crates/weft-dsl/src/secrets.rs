@@ -12,8 +12,8 @@ use crate::plan::PlanNode;
 use crate::problem::join;
 
 /// What an author can do about it.
-pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: set it where Weft runs, \
-                        or keep it in a variable and write `{env.NAME}` here";
+pub const HELP: &str = "an exported canvas shows it to everyone who gets the file: put it with `weft secret set NAME` \
+                        and write `{secret.NAME}` here, or set it where Weft runs";
 
 /// How keys of well-known services begin.
 const PREFIXES: [&str; 12] = [
@@ -55,8 +55,8 @@ pub fn in_variable(name: &str, value: &Json, names: Names<'_>) -> Option<String>
     value.as_str().and_then(|text| judge(name, text, names))
 }
 
-/// The names of all globals that are secret: variables that are declared as such, and those whose values go
-/// into headers and the like.
+/// The names of all globals that are secret: variables that are declared as such, those whose values go
+/// into headers and the like, and the secrets of the tenant.
 pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Vec<Arc<str>> {
     let declared = variables.iter().filter(|(_, variable)| variable.is_secret());
     let declared = declared.map(|(name, _)| Arc::from(format!("env.{name}")));
@@ -64,7 +64,10 @@ pub fn globals(variables: &IndexMap<String, Variable>, nodes: &[PlanNode]) -> Ve
         Reference::Global(name) if name.starts_with("env.") => Some(Arc::clone(name)),
         Reference::Global(_) | Reference::Output { .. } => None,
     });
-    let mut names: Vec<Arc<str>> = declared.chain(used).collect();
+    let reads =
+        nodes.iter().flat_map(|node| node.reads.iter().chain(node.alternative_reads.iter().flatten()));
+    let named = reads.filter(|read| read.reference.secret().is_some()).map(|read| Arc::clone(&read.key));
+    let mut names: Vec<Arc<str>> = declared.chain(used).chain(named).collect();
     names.sort_unstable();
     names.dedup();
     names

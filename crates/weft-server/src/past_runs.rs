@@ -8,7 +8,8 @@ use weft_dsl::Plan;
 use weft_engine::compare::Comparison;
 use weft_engine::engine::{ForkPoint, PickedUp, Replayed};
 
-use crate::app::{App, Models, refusal};
+use crate::app::App;
+use crate::checking::{Models, refusal};
 
 impl App {
     /// The version of its canvas that a run ran.

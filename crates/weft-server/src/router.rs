@@ -23,8 +23,8 @@ use crate::openapi::{Documented, MethodFilter, Routes};
 use crate::routes::{
     ag_ui, agents, attachments, canvas, chat_completions, chat_openai, chat_sessions, chats, chunks,
     completions, components, conversations, datasets, documents, graph, health, memories, metadata, models,
-    openai, openapi, parsing, past_runs, retrieval, runs, schedules, sessions, speech, spending, tasks,
-    tokens, traces, uploads,
+    openai, openapi, parsing, past_runs, retrieval, runs, schedules, secrets, sessions, speech, spending,
+    tasks, tokens, traces, uploads,
 };
 use crate::state::ServerState;
 
@@ -78,6 +78,7 @@ fn all(upload_max: usize) -> Routes {
         .nest("/api/v1/datasets/{id}", of_documents(upload_max))
         .merge(of_searches())
         .merge(of_memories())
+        .merge(of_secrets())
         .merge(of_tokens())
         .nest("/v1/canvas", of_canvases())
         .nest("/api/canvas", of_canvases())
@@ -294,6 +295,13 @@ fn of_memories() -> Routes {
         .on(PUT, "/api/v1/messages/{message}", memories::set_status, &of_memory::SET_STATUS)
         .on(DELETE, "/api/v1/messages/{message}", memories::forget, &of_memory::FORGET)
         .on(GET, "/api/v1/messages/{message}/content", memories::content, &of_memory::CONTENT)
+}
+
+fn of_secrets() -> Routes {
+    Routes::new("Secrets")
+        .on(GET, "/api/v1/secrets", secrets::list, &of_run::LIST_SECRETS)
+        .on(PUT, "/api/v1/secrets/{name}", secrets::put, &of_run::PUT_SECRET)
+        .on(DELETE, "/api/v1/secrets/{name}", secrets::remove, &of_run::DELETE_SECRET)
 }
 
 fn of_tokens() -> Routes {

@@ -26,6 +26,7 @@ mod plugins;
 mod run;
 mod runs;
 mod schedule;
+mod secrets;
 mod serve;
 mod settings;
 mod tasks;

@@ -24,6 +24,7 @@ pub mod reranker;
 pub mod run_store;
 pub mod sandbox;
 pub mod schedule_store;
+pub mod secrets;
 pub mod session_store;
 pub mod speech;
 pub mod spending_store;
@@ -60,6 +61,7 @@ pub use reranker::Reranker;
 pub use run_store::RunStore;
 pub use sandbox::Sandbox;
 pub use schedule_store::ScheduleStore;
+pub use secrets::Secrets;
 pub use session_store::SessionStore;
 pub use speech::{SpeechModel, TranscriptionModel};
 pub use spending_store::SpendingStore;
@@ -98,6 +100,8 @@ pub struct Seams {
     pub browser: Arc<dyn Browser>,
     /// E-mail.
     pub mailer: Arc<dyn Mailer>,
+    /// Secrets that canvases name.
+    pub secrets: Arc<dyn Secrets>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
 }

@@ -27,6 +27,7 @@ pub mod past_runs;
 pub mod retrieval;
 pub mod runs;
 pub mod schedules;
+pub mod secrets;
 pub mod sessions;
 pub mod speech;
 pub mod spending;

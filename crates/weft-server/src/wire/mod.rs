@@ -19,6 +19,7 @@ pub mod retrieval;
 pub mod rules;
 pub mod run;
 pub mod schedule;
+pub mod secret;
 pub mod session;
 pub mod task;
 mod time;

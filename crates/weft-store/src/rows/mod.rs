@@ -23,6 +23,7 @@ pub(crate) mod retention;
 pub(crate) mod run;
 pub(crate) mod run_end;
 pub(crate) mod schedule;
+pub(crate) mod secret;
 pub(crate) mod session;
 pub(crate) mod session_message;
 pub(crate) mod spending;
