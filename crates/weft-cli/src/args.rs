@@ -6,6 +6,7 @@ mod runs;
 mod schedule;
 mod secret;
 mod tasks;
+mod templates;
 mod token;
 
 use std::net::SocketAddr;
@@ -25,6 +26,7 @@ pub use self::runs::{
 pub use self::schedule::{MisfireArg, ScheduleAddArgs, ScheduleCommand, ScheduleListArgs, ScheduleShowArgs};
 pub use self::secret::{SecretArgs, SecretCommand, SecretListArgs};
 pub use self::tasks::{TasksAnswerArgs, TasksArgs, TasksCommand, TasksListArgs, TasksShowArgs};
+pub use self::templates::{NewArgs, TemplatesArgs};
 pub use self::token::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 
 /// Runs agent canvases: checks them, runs them, serves them.
@@ -97,6 +99,10 @@ pub enum Command {
     },
     /// Let ./weft.toml start programs, choose addresses and widen what is allowed
     Trust(TrustArgs),
+    /// List the canvases to begin with
+    Templates(TemplatesArgs),
+    /// Make a folder with a canvas to begin with
+    New(NewArgs),
     /// Put, list and remove the secrets that canvases name
     Secret {
         /// What to do

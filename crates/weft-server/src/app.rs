@@ -10,7 +10,8 @@ use weft_core::seam::canvas_store::{CHAT_TYPE, CanvasHead, PIPELINE_TYPE, Stored
 use weft_core::seam::session_store::{Session, SessionMessage};
 use weft_core::seam::{
     CanvasStore, ChatStore, Clock, DatasetStore, DocumentReader, FileStore, Knowledge, ModelDirectory,
-    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, WorkQueue,
+    RunStore, ScheduleStore, Secrets, SessionStore, SpendingStore, TaskStore, TokenStore, VersionStore,
+    WorkQueue,
 };
 use weft_core::{
     CanvasId, CanvasKey, Catalog, ErrorKind, Json, Result, RunId, RunKey, SessionId, SessionKey, TenantId,
@@ -51,6 +52,8 @@ pub struct Parts {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// What is said about their versions.
+    pub versions: Arc<dyn VersionStore>,
     /// Where chat assistants are.
     pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
@@ -106,6 +109,8 @@ pub struct App {
     pub engine: Engine,
     /// Where canvases are.
     pub canvases: Arc<dyn CanvasStore>,
+    /// What is said about their versions.
+    pub versions: Arc<dyn VersionStore>,
     /// Where chat assistants are.
     pub chats: Arc<dyn ChatStore>,
     /// Where sessions are.
@@ -175,6 +180,7 @@ impl App {
         Self {
             engine: parts.engine,
             canvases: parts.canvases,
+            versions: parts.versions,
             chats: parts.chats,
             sessions: parts.sessions,
             runs: parts.runs,
@@ -285,7 +291,20 @@ impl App {
         id: Option<SessionId>,
         name: &str,
     ) -> Result<Session> {
-        let version = self.canvases.newest(canvas).await?;
+        self.open_session_on(canvas, (user_id, id, name), "latest").await
+    }
+
+    /// The same on a version that is named, as [`App::find_version`] has it.
+    ///
+    /// # Errors
+    /// As [`App::open_session`].
+    pub async fn open_session_on(
+        &self,
+        canvas: &CanvasKey,
+        (user_id, id, name): (&str, Option<SessionId>, &str),
+        version: &str,
+    ) -> Result<Session> {
+        let version = self.find_version(canvas, version).await?;
         let plan = self.plan(canvas, &version).await?;
         let now_ms = self.clock.now_ms();
         let session = Session {

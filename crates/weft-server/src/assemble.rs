@@ -427,6 +427,7 @@ async fn put_together(config: &Config, store_url: &str, place: Place) -> Result<
             this_process(),
         ),
         canvases: store.canvases(),
+        versions: store.versions(),
         chats: store.chats(),
         sessions: store.sessions(),
         runs: store.runs(),

@@ -30,6 +30,7 @@ mod secrets;
 mod serve;
 mod settings;
 mod tasks;
+mod templates;
 mod terminal;
 mod tools;
 mod trust;

@@ -31,6 +31,7 @@ pub mod spending_store;
 pub mod task_store;
 pub mod token_store;
 pub mod tool_source;
+pub mod version_store;
 pub mod work_queue;
 pub mod workspace;
 
@@ -68,6 +69,7 @@ pub use spending_store::SpendingStore;
 pub use task_store::TaskStore;
 pub use token_store::TokenStore;
 pub use tool_source::ToolSource;
+pub use version_store::VersionStore;
 pub use work_queue::WorkQueue;
 pub use workspace::Workspace;
 

@@ -24,6 +24,7 @@ static RUN: Shape = Shape {
         text("status", "how it ended, else `running` here or `unfinished`"),
         time("create_time", "when it began"),
         time("finish_time", "when it ended").nullable(),
+        text("version", "the version of its agent that it runs, where it is shown by itself").optional(),
     ],
 };
 

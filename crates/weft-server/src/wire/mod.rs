@@ -22,5 +22,7 @@ pub mod schedule;
 pub mod secret;
 pub mod session;
 pub mod task;
+pub mod template;
 mod time;
 pub mod token;
+pub mod version;

@@ -238,6 +238,7 @@ pub fn process_at(
     let parts = Parts {
         engine: Engine::new(Arc::clone(&seams), Some(stores), limits.engine()),
         canvases: store.clone(),
+        versions: store.clone(),
         chats: store.clone(),
         sessions: store.clone(),
         runs: store.clone(),

@@ -21,6 +21,7 @@ mod m0017_memory;
 mod m0018_chat;
 mod m0019_give_way;
 mod m0020_secret;
+mod m0021_version;
 
 use sea_orm::{ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, TransactionTrait};
 use sea_orm_migration::{MigrationTrait, MigratorTrait, async_trait};
@@ -62,6 +63,7 @@ impl MigratorTrait for Migrator {
             Box::new(m0018_chat::Migration),
             Box::new(m0019_give_way::Migration),
             Box::new(m0020_secret::Migration),
+            Box::new(m0021_version::Migration),
         ]
     }
 }

@@ -5,6 +5,7 @@ use weft_testkit::contracts::{chats, datasets, files, memories, secrets, store};
 
 async fn keeps_all_contracts(opened: &Store) {
     store::canvas_store_keeps_its_contract(opened).await;
+    store::version_store_keeps_its_contract(opened, opened).await;
     store::session_store_keeps_its_contract(opened).await;
     store::task_store_keeps_its_contract(opened, opened).await;
     store::run_store_keeps_its_contract(opened).await;
