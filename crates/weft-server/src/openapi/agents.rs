@@ -2,7 +2,7 @@
 
 use super::chats::CHAT_COMPLETION;
 use super::shape::{Member, Shape, Type, flag, list, member, text, time, whole};
-use super::{Answer, Body, Operation};
+use super::{Answer, Body, Operation, versions::NAMED as VERSION};
 
 /// Which page of a list.
 pub const PAGE: [Member; 2] = [
@@ -10,10 +10,6 @@ pub const PAGE: [Member; 2] = [
     whole("page_size", "how many entries it has").optional(),
 ];
 const ORDER: Member = flag("desc", "whether the newest come first; true when absent").optional();
-
-/// Which version of an agent.
-const VERSION: Member =
-    text("version", "the version that answers, by its hash, a label, `published` or `latest`").optional();
 
 /// What is found wrong with a canvas.
 pub(super) static PROBLEM: Shape = Shape {

@@ -4,6 +4,10 @@ use super::Operation;
 use super::agents::{AGENT, AGENT_BODY, PAGE, PROBLEM};
 use super::shape::{Member, Shape, Type, flag, list, member, text, time};
 
+/// Which version of an agent is meant.
+pub const NAMED: Member =
+    text("version", "the version that answers, by its hash, a label, `published` or `latest`").optional();
+
 /// A version.
 static VERSION: Shape = Shape {
     name: "Version",
